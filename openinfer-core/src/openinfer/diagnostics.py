@@ -1,0 +1,162 @@
+"""Findings about a program: what was found, where in the text, and what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Severity(Enum):
+    """How grave a finding is. Strict mode turns warnings into errors."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A program text and the name under which diagnostics show it (a path, or ``<text>``)."""
+
+    name: str
+    text: str
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Return the 1-based line and column of a character offset."""
+        line = self.text.count("\n", 0, offset) + 1
+        start = self.text.rfind("\n", 0, offset) + 1
+        return line, offset - start + 1
+
+    def span(self, start: int, end: int) -> Span:
+        """Return the span of the characters ``start`` (included) to ``end`` (excluded)."""
+        line, column = self.position(start)
+        return Span(self, start, end, line, column)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a source: character offsets ``start`` to ``end`` (excluded); line and column count from 1."""
+
+    source: Source
+    start: int
+    end: int
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.source.name}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another place that a finding involves, such as the declaration of the variable that is used wrongly."""
+
+    message: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One finding.
+
+    Attributes:
+        code: stable identifier of the kind of finding (language specification, section 11).
+        message: one line, what was found and what was expected.
+        severity: error or warning.
+        span: the place in the program text, when there is one.
+        hint: what to do about it, when that is known.
+        related: other places involved.
+        block, node_index, node_desc: the node of the graph that the finding is about, if any.
+        path: JSON pointer of the place, when the program came from JSON.
+    """
+
+    code: str
+    message: str
+    severity: Severity = Severity.ERROR
+    span: Span | None = None
+    hint: str | None = None
+    related: tuple[Related, ...] = ()
+    block: str | None = None
+    node_index: int | None = None
+    node_desc: str | None = None
+    path: str | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.span}: " if self.span is not None else f"{self.path}: " if self.path is not None else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{place}{self.severity.value}[{self.code}]: {self.message}{hint}"
+
+
+def near_names(name: str, names: Iterable[str], count: int = 3) -> list[str]:
+    """Return up to ``count`` of ``names`` that look like ``name``, best first."""
+    return difflib.get_close_matches(name, sorted(set(names)), n=count, cutoff=0.6)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str | None:
+    """Return the hint "did you mean …?" for a misspelt name, or None when nothing is near."""
+    near = near_names(name, names)
+    return f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None
+
+
+def summary(diagnostics: Sequence[Diagnostic]) -> str:
+    """Return one line for several findings: the first, and how many more there are."""
+    first = str(diagnostics[0])
+    return first if len(diagnostics) == 1 else f"{first} (and {len(diagnostics) - 1} more)"
+
+
+_COLOURS = {Severity.ERROR: "\x1b[31m", Severity.WARNING: "\x1b[33m"}
+
+
+def render(diagnostic: Diagnostic, *, colour: bool = False) -> str:
+    """Return the finding as several lines: head, source line, carets, related places and hint.
+
+    Control characters of the program text are shown as escapes. ``colour`` adds ANSI colours.
+    """
+    on, off = (_COLOURS[diagnostic.severity], "\x1b[0m") if colour else ("", "")
+    lines = [f"{on}{diagnostic.severity.value}[{diagnostic.code}]{off}: {printable(diagnostic.message)}"]
+    if diagnostic.span is not None:
+        lines += _excerpt(diagnostic.span, on, off)
+    elif diagnostic.path is not None:
+        lines.append(f"  --> {printable(diagnostic.path)}")
+    elif diagnostic.block is not None:
+        where = f"block {diagnostic.block}" + (f", node {diagnostic.node_desc}" if diagnostic.node_desc else "")
+        lines.append(f"  --> {printable(where)}")
+    for related in diagnostic.related:
+        lines.append(f"  note: {printable(related.message)}")
+        lines += _excerpt(related.span, "", "")
+    if diagnostic.hint:
+        lines.append(f"  help: {printable(diagnostic.hint)}")
+    return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with control characters as escapes, so that it cannot steer a terminal."""
+    return "".join(
+        character if unicodedata.category(character) not in ("Cc", "Cf") else _escape(character) for character in text
+    )
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def _excerpt(span: Span, on: str, off: str) -> list[str]:
+    text = span.source.text
+    start = text.rfind("\n", 0, span.start) + 1
+    end = text.find("\n", start)
+    line = text[start : len(text) if end < 0 else end].rstrip("\r")
+    shown = printable(line.replace("\t", " "))
+    before = len(printable(line[: span.column - 1].replace("\t", " ")))
+    width = len(printable(text[span.start : min(span.end, start + len(line))].replace("\t", " ")))
+    margin = " " * len(str(span.line))
+    return [
+        f"{margin}--> {printable(str(span))}",
+        f"{margin} |",
+        f"{span.line} | {shown}",
+        f"{margin} | {' ' * before}{on}{'^' * max(1, width)}{off}",
+    ]

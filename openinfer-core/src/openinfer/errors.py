@@ -1,0 +1,197 @@
+"""Exception classes: one per kind of failure, each carrying its findings as data.
+
+The hierarchy is that of the runtime specification, section 12. Every exception has ``code`` (of its first finding)
+and ``diagnostics`` (all findings); ``str()`` of an exception is one line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Finding(Protocol):
+    """What an exception needs to know of a finding; `openinfer.diagnostics.Diagnostic` is the one that is used."""
+
+    @property
+    def code(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+
+class OpenInferError(Exception):
+    """Base of every error that OpenInfer raises on purpose.
+
+    Args:
+        message: one line that names what was found, what was expected and where.
+        code: stable identifier of the kind of finding, such as ``"shape-mismatch"``.
+        diagnostics: every finding, most important first; may be empty.
+    """
+
+    default_code = "error"
+
+    def __init__(self, message: str, *, code: str | None = None, diagnostics: Sequence[Finding] = ()) -> None:
+        super().__init__(message)
+        self.diagnostics: tuple[Finding, ...] = tuple(diagnostics)
+        self.code = code or (self.diagnostics[0].code if self.diagnostics else self.default_code)
+
+
+class DslSyntaxError(OpenInferError):
+    """The text does not match the grammar (phase P)."""
+
+    default_code = "syntax"
+
+
+class GraphError(OpenInferError):
+    """The graph cannot be built: the IR cannot hold what was asked for (phase B)."""
+
+    default_code = "graph"
+
+
+class SerializationError(OpenInferError):
+    """A JSON document is not a valid graph, trace or device file; every finding carries a JSON pointer."""
+
+    default_code = "json"
+
+
+class ModelError(OpenInferError):
+    """A model file is unreadable, invalid or lacks what was asked of it."""
+
+    default_code = "model"
+
+
+class ValidationError(OpenInferError):
+    """The graph breaks a rule of structure (phase S) or does not fit model, operators or device (phase V)."""
+
+    default_code = "validation"
+
+
+class ExecutionError(OpenInferError):
+    """A step failed, or the host used an executor wrongly (phase R).
+
+    ``block``, ``node_index`` and ``node_desc`` name the node that was running, if there was one.
+    """
+
+    default_code = "execution"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        diagnostics: Sequence[Finding] = (),
+        block: str | None = None,
+        node_index: int | None = None,
+        node_desc: str | None = None,
+    ) -> None:
+        super().__init__(message, code=code, diagnostics=diagnostics)
+        self.block = block
+        self.node_index = node_index
+        self.node_desc = node_desc
+
+
+class DynamicUnsetError(ExecutionError):
+    """A dynamic variable without ``@init`` was read in a step for which nothing was inserted."""
+
+    default_code = "dynamic-unset"
+
+
+class CacheIndexError(ExecutionError):
+    """A persistent table was addressed at a position that cannot exist."""
+
+    default_code = "cache-index"
+
+
+class CacheLimitError(ExecutionError):
+    """A persistent table would grow past its ``@fixed`` bound."""
+
+    default_code = "cache-limit"
+
+
+class ShapeError(ExecutionError):
+    """A value has another shape than the place it goes to."""
+
+    default_code = "shape-mismatch"
+
+
+class DTypeError(ExecutionError):
+    """A value has another element type than the place it goes to, or does not fit it."""
+
+    default_code = "dtype-mismatch"
+
+
+class DeadlockError(ExecutionError):
+    """Yield and await can never meet."""
+
+    default_code = "deadlock"
+
+
+class RaceError(ExecutionError):
+    """Two blocks that run at the same time touch one variable and at least one writes it."""
+
+    default_code = "race"
+
+
+class KernelMissingError(ExecutionError):
+    """The device has no kernel, expression or decomposition for an operator with these element types."""
+
+    default_code = "kernel-missing"
+
+
+class DepthError(ExecutionError):
+    """Blocks call each other more deeply than the limit of frames."""
+
+    default_code = "depth"
+
+
+class StepStateError(ExecutionError):
+    """An executor was asked for something that it cannot do at this moment of a step."""
+
+    default_code = "step-state"
+
+
+class UnsupportedError(ExecutionError):
+    """The language has this construct, and running it is not supported by this version."""
+
+    default_code = "unsupported"
+
+
+class DeviceError(OpenInferError):
+    """A device is unknown, unavailable or lost."""
+
+    default_code = "device"
+
+
+class SynthesisError(OpenInferError):
+    """A program cannot be turned into source code, compiled, or verified for a target."""
+
+    default_code = "synthesis"
+
+
+class EnvironmentLacksError(OpenInferError):
+    """The machine lacks something that was asked for, such as a compiler; the command line exits with 3."""
+
+    default_code = "environment"
+
+
+class PluginError(OpenInferError):
+    """A plugin failed. ``plugin``, ``distribution``, ``hook`` and ``status`` say which and how."""
+
+    default_code = "plugin"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        plugin: str | None = None,
+        distribution: str | None = None,
+        hook: str | None = None,
+        status: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.plugin = plugin
+        self.distribution = distribution
+        self.hook = hook
+        self.status = status

@@ -1,0 +1,87 @@
+"""Straight-line form of an expression: one instruction per distinct subexpression, operands first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.expr.tree import Apply, Expr, Input, Literal
+
+if TYPE_CHECKING:
+    from openinfer.dtypes import DType
+    from openinfer.scalars import Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One step of a program.
+
+    ``function`` is ``"input"`` (``index`` counts), ``"literal"`` (``value`` counts) or a function of `expr.tree`,
+    whose ``operands`` are numbers of earlier instructions.
+    """
+
+    function: str
+    dtype: DType
+    operands: tuple[int, ...] = ()
+    index: int = -1
+    value: Scalar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Instructions in order of evaluation; the last one is the result. Equal meaning and form compare equal."""
+
+    instructions: tuple[Instruction, ...]
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Numbers of the inputs that are read, ascending."""
+        return tuple(sorted({i.index for i in self.instructions if i.function == "input"}))
+
+
+def linearise(expr: Expr) -> Program:
+    """Return the straight-line form, with structurally equal subexpressions merged."""
+    numbers: dict[int, int] = {}
+    known: dict[tuple[object, ...], int] = {}
+    instructions: list[Instruction] = []
+    stack: list[tuple[Expr, bool]] = [(expr, False)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in numbers:
+            continue
+        if isinstance(node, Apply) and not ready:
+            stack.append((node, True))
+            stack += [(arg, False) for arg in reversed(node.args)]
+            continue
+        instruction = _instruction(node, numbers)
+        key = _key(instruction)
+        if key not in known:
+            known[key] = len(instructions)
+            instructions.append(instruction)
+        numbers[id(node)] = known[key]
+    return Program(tuple(instructions))
+
+
+def _instruction(node: Expr, numbers: dict[int, int]) -> Instruction:
+    if isinstance(node, Input):
+        return Instruction("input", node.dtype, index=node.index)
+    if isinstance(node, Literal):
+        return Instruction("literal", node.dtype, value=node.value)
+    return Instruction(node.function, node.dtype, tuple(numbers[id(arg)] for arg in node.args))
+
+
+def _key(instruction: Instruction) -> tuple[object, ...]:
+    """Return what makes instructions equal: zeros differ by sign, NaNs are one."""
+    value = instruction.value
+    shown: object = value
+    if isinstance(value, float):
+        shown = "nan" if math.isnan(value) else (value, math.copysign(1.0, value))
+    return (
+        instruction.function,
+        instruction.dtype.name,
+        instruction.operands,
+        instruction.index,
+        type(value),
+        shown,
+    )

@@ -1,0 +1,369 @@
+"""Typed scalar expressions, and functions that build them.
+
+The meaning is **total**: every input of every type has one defined result, which each renderer must spell out.
+
+======================  ============================================================================================
+function                meaning
+======================  ============================================================================================
+add, sub, mul, neg,     floats: IEEE; integers: exact result modulo 2^width (``absolute`` and ``neg`` of the minimum
+absolute                are the minimum)
+div                     floats: IEEE division; integers: truncation toward zero, x / 0 = 0, minimum / -1 = minimum
+rem                     floats: C ``fmod``; integers: sign of the dividend, x % 0 = 0, minimum % -1 = 0
+minimum, maximum        ``maximum(a, b) = a is NaN or b > a ? b : a`` (``minimum`` with ``<``): a NaN operand loses
+eq, ne, lt, le, gt, ge  IEEE comparison; on bool only eq and ne
+logical_*               and, or, xor, not on bool
+bit_*                   and, or, xor, not on integers, two's complement within the width
+shl, shr                count is an integer of the same type; a count below 0 acts as 0; at or past the width shl and
+                        unsigned shr give 0, signed shr gives 0 or -1
+select(c, a, b)         a where c is true, else b; both are evaluated
+cast                    float to integer: toward zero, NaN is 0, out of range is the nearest limit; integer to integer:
+                        modulo 2^width; integer to float and float to float: nearest, ties to even, overflow to
+                        infinity; bool to number: 0 or 1; number to bool: != 0 (NaN is true)
+exp, log, sqrt, sin,    IEEE; log 0 = -inf, log and sqrt of negatives are NaN. sqrt is correctly rounded, the others
+cos, tan, tanh, erf,    are as good as the library at hand
+expm1, log1p, power
+floor, ceil, trunc,     IEEE, the sign of zero is kept; ``round_even`` rounds halves to even
+round_even
+is_nan, is_inf          on floats
+sign_bit                whether the sign bit of a float is set (also of zeros and NaNs)
+======================  ============================================================================================
+
+Compute types are f32, f64, integers of 8 to 64 bits and bool. A low float or packed type appears only in an `Input`
+that is cast at once, and in the last cast of a tree: that cast is the one rounding that the operator makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer.dtypes import BOOL, DType, Kind
+from openinfer.errors import OpenInferError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from openinfer.scalars import Scalar
+
+
+class ExprError(OpenInferError):
+    """Expressions of types that do not go together were combined: a mistake in an operator's definition."""
+
+    default_code = "expression"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Input:
+    """The element of input number ``index``."""
+
+    index: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal:
+    """A constant; a float literal is exact in its type."""
+
+    value: Scalar
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apply:
+    """A function of subexpressions. Trees may share subtrees; identity is equality."""
+
+    function: str
+    args: tuple[Expr, ...]
+    dtype: DType
+
+
+Expr: TypeAlias = Input | Literal | Apply
+
+
+def literal(value: Scalar, dtype: DType) -> Literal:
+    """Return a constant of ``dtype``; floats are rounded to it, integers must fit.
+
+    Raises:
+        ExprError: the value does not fit.
+    """
+    from openinfer.scalars import round_to
+
+    if dtype.is_float:
+        return Literal(round_to(dtype, float(value)), dtype)
+    if dtype.kind is Kind.BOOL:
+        return Literal(bool(value), dtype)
+    number = int(value)
+    if number != value or not (dtype.minimum or 0) <= number <= (dtype.maximum or 0):
+        raise ExprError(f"{value!r} is no {dtype} constant")
+    return Literal(number, dtype)
+
+
+def _same(function: str, *args: Expr) -> DType:
+    first = args[0].dtype
+    if any(arg.dtype is not first for arg in args):
+        found = ", ".join(str(arg.dtype) for arg in args)
+        raise ExprError(f"{function} needs operands of one type, found {found}")
+    return first
+
+
+def _need(function: str, ok: bool, dtype: DType) -> None:
+    if not ok:
+        raise ExprError(f"{function} is not defined on {dtype}")
+
+
+def _is_number(dtype: DType) -> bool:
+    return dtype.is_float or dtype.is_integer
+
+
+def _numeric(function: str, *args: Expr) -> Apply:
+    dtype = _same(function, *args)
+    _need(function, _is_number(dtype), dtype)
+    return Apply(function, args, dtype)
+
+
+def _floating(function: str, *args: Expr) -> Apply:
+    dtype = _same(function, *args)
+    _need(function, dtype.is_float, dtype)
+    return Apply(function, args, dtype)
+
+
+def _integral(function: str, *args: Expr) -> Apply:
+    dtype = _same(function, *args)
+    _need(function, dtype.is_integer, dtype)
+    return Apply(function, args, dtype)
+
+
+def _logical(function: str, *args: Expr) -> Apply:
+    dtype = _same(function, *args)
+    _need(function, dtype is BOOL, dtype)
+    return Apply(function, args, BOOL)
+
+
+def _comparison(function: str, a: Expr, b: Expr) -> Apply:
+    dtype = _same(function, a, b)
+    _need(function, _is_number(dtype) or (dtype is BOOL and function in ("eq", "ne")), dtype)
+    return Apply(function, (a, b), BOOL)
+
+
+def _test(function: str, x: Expr) -> Apply:
+    _need(function, x.dtype.is_float, x.dtype)
+    return Apply(function, (x,), BOOL)
+
+
+def add(a: Expr, b: Expr) -> Apply:
+    return _numeric("add", a, b)
+
+
+def sub(a: Expr, b: Expr) -> Apply:
+    return _numeric("sub", a, b)
+
+
+def mul(a: Expr, b: Expr) -> Apply:
+    return _numeric("mul", a, b)
+
+
+def div(a: Expr, b: Expr) -> Apply:
+    return _numeric("div", a, b)
+
+
+def rem(a: Expr, b: Expr) -> Apply:
+    return _numeric("rem", a, b)
+
+
+def neg(x: Expr) -> Apply:
+    return _numeric("neg", x)
+
+
+def absolute(x: Expr) -> Apply:
+    return _numeric("absolute", x)
+
+
+def minimum(a: Expr, b: Expr) -> Apply:
+    return _numeric("minimum", a, b)
+
+
+def maximum(a: Expr, b: Expr) -> Apply:
+    return _numeric("maximum", a, b)
+
+
+def eq(a: Expr, b: Expr) -> Apply:
+    return _comparison("eq", a, b)
+
+
+def ne(a: Expr, b: Expr) -> Apply:
+    return _comparison("ne", a, b)
+
+
+def lt(a: Expr, b: Expr) -> Apply:
+    return _comparison("lt", a, b)
+
+
+def le(a: Expr, b: Expr) -> Apply:
+    return _comparison("le", a, b)
+
+
+def gt(a: Expr, b: Expr) -> Apply:
+    return _comparison("gt", a, b)
+
+
+def ge(a: Expr, b: Expr) -> Apply:
+    return _comparison("ge", a, b)
+
+
+def logical_and(a: Expr, b: Expr) -> Apply:
+    return _logical("logical_and", a, b)
+
+
+def logical_or(a: Expr, b: Expr) -> Apply:
+    return _logical("logical_or", a, b)
+
+
+def logical_xor(a: Expr, b: Expr) -> Apply:
+    return _logical("logical_xor", a, b)
+
+
+def logical_not(x: Expr) -> Apply:
+    return _logical("logical_not", x)
+
+
+def bit_and(a: Expr, b: Expr) -> Apply:
+    return _integral("bit_and", a, b)
+
+
+def bit_or(a: Expr, b: Expr) -> Apply:
+    return _integral("bit_or", a, b)
+
+
+def bit_xor(a: Expr, b: Expr) -> Apply:
+    return _integral("bit_xor", a, b)
+
+
+def bit_not(x: Expr) -> Apply:
+    return _integral("bit_not", x)
+
+
+def shl(x: Expr, count: Expr) -> Apply:
+    return _integral("shl", x, count)
+
+
+def shr(x: Expr, count: Expr) -> Apply:
+    return _integral("shr", x, count)
+
+
+def select(condition: Expr, a: Expr, b: Expr) -> Apply:
+    _need("select", condition.dtype is BOOL, condition.dtype)
+    return Apply("select", (condition, a, b), _same("select", a, b))
+
+
+def cast(x: Expr, dtype: DType) -> Expr:
+    """Return ``x`` as ``dtype``; the same expression when it has that type already."""
+    if x.dtype is dtype:
+        return x
+    _need("cast", _is_number(x.dtype) or x.dtype is BOOL, x.dtype)
+    _need("cast", _is_number(dtype) or dtype is BOOL, dtype)
+    return Apply("cast", (x,), dtype)
+
+
+def exp(x: Expr) -> Apply:
+    return _floating("exp", x)
+
+
+def expm1(x: Expr) -> Apply:
+    return _floating("expm1", x)
+
+
+def log(x: Expr) -> Apply:
+    return _floating("log", x)
+
+
+def log1p(x: Expr) -> Apply:
+    return _floating("log1p", x)
+
+
+def sqrt(x: Expr) -> Apply:
+    return _floating("sqrt", x)
+
+
+def sin(x: Expr) -> Apply:
+    return _floating("sin", x)
+
+
+def cos(x: Expr) -> Apply:
+    return _floating("cos", x)
+
+
+def tan(x: Expr) -> Apply:
+    return _floating("tan", x)
+
+
+def tanh(x: Expr) -> Apply:
+    return _floating("tanh", x)
+
+
+def erf(x: Expr) -> Apply:
+    return _floating("erf", x)
+
+
+def power(a: Expr, b: Expr) -> Apply:
+    return _floating("power", a, b)
+
+
+def floor(x: Expr) -> Apply:
+    return _floating("floor", x)
+
+
+def ceil(x: Expr) -> Apply:
+    return _floating("ceil", x)
+
+
+def trunc(x: Expr) -> Apply:
+    return _floating("trunc", x)
+
+
+def round_even(x: Expr) -> Apply:
+    return _floating("round_even", x)
+
+
+def is_nan(x: Expr) -> Apply:
+    return _test("is_nan", x)
+
+
+def is_inf(x: Expr) -> Apply:
+    return _test("is_inf", x)
+
+
+def sign_bit(x: Expr) -> Apply:
+    return _test("sign_bit", x)
+
+
+def substitute(expr: Expr, replacements: Mapping[int, Expr]) -> Expr:
+    """Return ``expr`` with inputs replaced by expressions: how elementwise operators are fused.
+
+    Shared subtrees stay shared; the work is linear in the number of distinct nodes.
+
+    Raises:
+        ExprError: a replacement has another type than the input it stands for.
+    """
+    done: dict[int, Expr] = {}
+    stack: list[tuple[Expr, bool]] = [(expr, False)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in done:
+            continue
+        if not isinstance(node, Apply):
+            done[id(node)] = _replaced(node, replacements)
+        elif ready:
+            done[id(node)] = Apply(node.function, tuple(done[id(arg)] for arg in node.args), node.dtype)
+        else:
+            stack.append((node, True))
+            stack += [(arg, False) for arg in node.args]
+    return done[id(expr)]
+
+
+def _replaced(node: Input | Literal, replacements: Mapping[int, Expr]) -> Expr:
+    if not isinstance(node, Input) or node.index not in replacements:
+        return node
+    new = replacements[node.index]
+    if new.dtype is not node.dtype:
+        raise ExprError(f"input {node.index} is {node.dtype}, its replacement is {new.dtype}")
+    return new

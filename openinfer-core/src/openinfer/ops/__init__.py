@@ -1,0 +1,35 @@
+"""Operators: what each one takes, yields and means, defined once for every backend.
+
+`schema` is the language in which an operator is described, `calls` an operator applied to types, and `catalog` the
+built-in operators, found by scanning that package.
+"""
+
+from openinfer.ops.schema import (
+    Composite,
+    Definition,
+    Elementwise,
+    Fold,
+    InputSpec,
+    OpSchema,
+    OpTypeError,
+    Primitive,
+    Reduction,
+    Required,
+    SettingSpec,
+    SettingType,
+)
+
+__all__ = [
+    "Composite",
+    "Definition",
+    "Elementwise",
+    "Fold",
+    "InputSpec",
+    "OpSchema",
+    "OpTypeError",
+    "Primitive",
+    "Reduction",
+    "Required",
+    "SettingSpec",
+    "SettingType",
+]

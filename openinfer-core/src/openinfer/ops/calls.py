@@ -1,0 +1,175 @@
+"""Operators applied to types: calls, scalar expressions with their rounding, and decompositions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import F32, DType
+from openinfer.expr import tree
+from openinfer.ops.schema import Composite, Elementwise, Fold, OpTypeError, Reduction, Required
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from openinfer.expr.tree import Expr
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
+    from openinfer.ops.schema import OpSchema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpCall:
+    """An operator with the types of its inputs and outputs and every setting: what a kernel is chosen and bound for."""
+
+    op: str
+    inputs: tuple[TensorType | None, ...]
+    outputs: tuple[TensorType, ...]
+    settings: Mapping[str, SettingValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of a decomposition; numbers index `Decomposition.values`."""
+
+    call: OpCall
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition:
+    """A composite operator as calls of others. The first values are the inputs that were given, in order."""
+
+    values: tuple[TensorType, ...]
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+    steps: tuple[Step, ...]
+
+
+def compute_type(dtype: DType) -> DType:
+    """Return the type in which elements of ``dtype`` are computed: f32 for the low floats, else itself."""
+    return F32 if dtype.is_low_float else dtype
+
+
+def call_of(
+    schema: OpSchema,
+    inputs: Sequence[TensorType | None],
+    settings: Mapping[str, SettingValue],
+    declared: Sequence[TensorType] = (),
+) -> OpCall:
+    """Return the call of an operator: defaults filled in, output types inferred.
+
+    Raises:
+        OpTypeError: a setting is unknown or missing, or the operator cannot take these types.
+    """
+    filled = filled_settings(schema, settings)
+    return OpCall(
+        op=schema.name,
+        inputs=tuple(inputs),
+        outputs=schema.infer(inputs, filled, declared),
+        settings=filled,
+    )
+
+
+def filled_settings(schema: OpSchema, given: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
+    """Return every setting of the schema by its canonical name, defaults filled in.
+
+    Raises:
+        OpTypeError: ``unknown-setting`` or a required one is missing.
+    """
+    for name in given:
+        if schema.setting(name) is None:
+            known = ", ".join(s.name for s in schema.settings) or "none"
+            raise OpTypeError(f"{schema.name} has no setting {name!r}; it has: {known}", code="unknown-setting")
+    by_name = {_canonical(schema, name): value for name, value in given.items()}
+    filled: dict[str, SettingValue] = {}
+    for spec in schema.settings:
+        value = by_name.get(spec.name, spec.default)
+        if isinstance(value, Required):
+            raise OpTypeError(
+                f"{schema.name} needs the setting {spec.name!r} ({spec.type.value})", code="unknown-setting"
+            )
+        filled[spec.name] = value
+    return filled
+
+
+def _canonical(schema: OpSchema, name: str) -> str:
+    spec = schema.setting(name)
+    return spec.name if spec is not None else name
+
+
+def scalar_expression(schema: OpSchema, call: OpCall) -> Expr:
+    """Return the expression of one element of an elementwise call, from stored inputs to stored output.
+
+    Low floats are widened on entry and rounded once at the end; input numbers are positions in ``call.inputs``.
+
+    Raises:
+        OpTypeError: the operator is not elementwise.
+    """
+    if not isinstance(schema.definition, Elementwise):
+        raise OpTypeError(f"{schema.name} is not elementwise")
+    out = call.outputs[0].dtype
+    elements: list[Expr] = [
+        tree.cast(tree.Input(number, given.dtype), compute_type(given.dtype))
+        for number, given in enumerate(call.inputs)
+        if given is not None
+    ]
+    return tree.cast(schema.definition.build(elements, call.settings, compute_type(out)), out)
+
+
+def fold_expression(schema: OpSchema, call: OpCall) -> tuple[tuple[int, ...], Fold]:
+    """Return the folded axes and the fold of a reduction, from stored input to stored output.
+
+    Raises:
+        OpTypeError: the operator is not a reduction.
+    """
+    if not isinstance(schema.definition, Reduction):
+        raise OpTypeError(f"{schema.name} is not a reduction")
+    given = call.inputs[0]
+    if given is None:
+        raise OpTypeError(f"{schema.name} needs an input", code="arity")
+    out = call.outputs[0].dtype
+    fold = schema.definition.build(compute_type(given.dtype), call.settings, compute_type(out))
+    widened = tree.cast(tree.Input(0, given.dtype), compute_type(given.dtype))
+    stored = Fold(fold.start, tree.substitute(fold.element, {0: widened}), fold.combine, tree.cast(fold.finish, out))
+    return schema.definition.axes(len(given.shape), call.settings), stored
+
+
+class _Recorder:
+    """Records the calls of a decomposition and infers their types."""
+
+    def __init__(self, schemas: Callable[[str], OpSchema], values: list[TensorType]) -> None:
+        self._schemas = schemas
+        self.values = values
+        self.steps: list[Step] = []
+
+    def type_of(self, value: int) -> TensorType:
+        return self.values[value]
+
+    def op(self, name: str, *inputs: int, **settings: SettingValue) -> int:
+        call = call_of(self._schemas(name), [self.values[i] for i in inputs], settings)
+        self.values.append(call.outputs[0])
+        self.steps.append(Step(call, inputs, (len(self.values) - 1,)))
+        return len(self.values) - 1
+
+
+def decomposition(schema: OpSchema, call: OpCall, schemas: Callable[[str], OpSchema]) -> Decomposition:
+    """Return a composite call in terms of others; these may be composite themselves.
+
+    ``schemas`` finds an operator by name.
+
+    Raises:
+        OpTypeError: the operator is not composite, or its definition does not yield the inferred types.
+    """
+    if not isinstance(schema.definition, Composite):
+        raise OpTypeError(f"{schema.name} has no decomposition")
+    given = [t for t in call.inputs if t is not None]
+    numbers = iter(range(len(given)))
+    inputs = tuple(None if t is None else next(numbers) for t in call.inputs)
+    recorder = _Recorder(schemas, list(given))
+    outputs = schema.definition.decompose(recorder, inputs, call.settings)
+    found = tuple(recorder.values[o] for o in outputs)
+    if found != call.outputs:
+        raise OpTypeError(f"the decomposition of {schema.name} yields {found}, expected {call.outputs}")
+    return Decomposition(tuple(recorder.values), inputs, outputs, tuple(recorder.steps))

@@ -1,0 +1,234 @@
+"""How an operator is described: signature, rules for types and shapes, and one definition of what it computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from openinfer.errors import OpenInferError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.dtypes import DType
+    from openinfer.expr.tree import Expr
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
+
+
+class OpTypeError(OpenInferError):
+    """Types, shapes or settings that an operator cannot take; ``code`` is that of the static error catalogue."""
+
+    default_code = "shape-mismatch"
+
+
+class Required(Enum):
+    """Marker for a setting without a default."""
+
+    REQUIRED = "required"
+
+
+class SettingType(Enum):
+    """What a setting takes. ``SCALAR`` is a number or bool of whatever type the operator's inputs have."""
+
+    INT = "int"
+    FLOAT = "float"
+    SCALAR = "scalar"
+    BOOL = "bool"
+    STR = "string"
+    DTYPE = "dtype"
+    INT_LIST = "int list"
+    INT_OR_LIST = "int or int list"
+    PADDING = "int, int list or name"
+    ACC = "dtype or dtype list"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingSpec:
+    """A setting of an operator.
+
+    Attributes:
+        default: value when it is not given; None: the operator works without; `Required.REQUIRED`: it must be given.
+        aliases: other names.
+        choices: legal values of a string setting.
+        doc: what it does, one line.
+    """
+
+    name: str
+    type: SettingType
+    default: SettingValue | Required = Required.REQUIRED
+    aliases: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSpec:
+    """An input of an operator.
+
+    Attributes:
+        dtypes: legal element types by name; None means those of the operator, all such inputs having one type.
+        optional: may be left out; then it is given by name.
+        variadic: stands for any number (at least one) of inputs; only the last input may.
+        doc: what it is, with its shape, one line.
+    """
+
+    name: str
+    dtypes: frozenset[str] | None = None
+    optional: bool = False
+    variadic: bool = False
+    doc: str = ""
+
+
+class InferTypes(Protocol):
+    """Rule for output types.
+
+    ``inputs`` has one entry per input of the schema (None for an optional one left out), variadic ones following;
+    ``declared`` are the types of the output variables (empty when unknown). Broadcasting, shapes and settings are
+    checked here.
+
+    Raises:
+        OpTypeError: the operator cannot take these.
+    """
+
+    def __call__(
+        self,
+        inputs: Sequence[TensorType | None],
+        settings: Mapping[str, SettingValue],
+        declared: Sequence[TensorType],
+    ) -> tuple[TensorType, ...]: ...
+
+
+class BuildScalar(Protocol):
+    """Builds the expression of one output element.
+
+    ``inputs`` are the elements in their compute types (low floats as f32, packed integers as they are), ``out`` is the
+    compute type of the output: the result must have it.
+    """
+
+    def __call__(self, inputs: Sequence[Expr], settings: Mapping[str, SettingValue], out: DType) -> Expr: ...
+
+
+class ReducedAxes(Protocol):
+    """Returns the axes that a reduction folds, ascending and non-negative."""
+
+    def __call__(self, rank: int, settings: Mapping[str, SettingValue]) -> tuple[int, ...]: ...
+
+
+class BuildFold(Protocol):
+    """Builds the fold for an element of compute type ``element`` and a result of compute type ``out``."""
+
+    def __call__(self, element: DType, settings: Mapping[str, SettingValue], out: DType) -> Fold: ...
+
+
+class Decompose(Protocol):
+    """Writes an operator in terms of others through a `Decomposer`; returns the numbers of the output values."""
+
+    def __call__(
+        self,
+        steps: Decomposer,
+        inputs: Sequence[int | None],
+        settings: Mapping[str, SettingValue],
+    ) -> tuple[int, ...]: ...
+
+
+class Decomposer(Protocol):
+    """What a decomposition is written with: values are numbers, their types can be asked for."""
+
+    def type_of(self, value: int) -> TensorType: ...
+
+    def op(self, name: str, *inputs: int, **settings: SettingValue) -> int:
+        """Append a call of another operator with one output and return that value."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """Each output element is an expression of the input elements at its (broadcast) position."""
+
+    build: BuildScalar
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A sequential reduction in row-major order of the folded positions.
+
+    Attributes:
+        start: accumulator before the first element (over no inputs); None means that the first mapped element starts it
+            and that an empty slice is an error.
+        element: the mapped element, over input 0.
+        combine: the next accumulator, over input 0 (accumulator) and input 1 (mapped element).
+        finish: the result, over input 0 (accumulator) and input 1 (number of elements, i64).
+    """
+
+    start: Expr | None
+    element: Expr
+    combine: Expr
+    finish: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The output folds the input over some axes."""
+
+    axes: ReducedAxes
+    build: BuildFold
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """The operator is a rewriting into others."""
+
+    decompose: Decompose
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """The operator has kernels only: contractions and data movement."""
+
+
+Definition: TypeAlias = Elementwise | Reduction | Composite | Primitive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpSchema:
+    """An operator.
+
+    Attributes:
+        name: canonical name, snake_case.
+        summary: formula and meaning, one or two lines.
+        category: family, for listings.
+        inputs, outputs, settings: the signature.
+        dtypes: names of the element types that the inputs without types of their own may have.
+        infer: rule for output types.
+        definition: what is computed.
+        broadcast: whether inputs broadcast against each other.
+        in_place: whether an output may be one of the inputs (results are computed from the values before the operator).
+        aliases: other names.
+        onnx: nearest ONNX operator.
+        replaces: provider (plugin name) whose operator of this name it takes the place of.
+    """
+
+    name: str
+    summary: str
+    category: str
+    inputs: tuple[InputSpec, ...]
+    dtypes: frozenset[str]
+    infer: InferTypes
+    definition: Definition
+    outputs: tuple[str, ...] = ("y",)
+    settings: tuple[SettingSpec, ...] = ()
+    broadcast: bool = False
+    in_place: bool = False
+    aliases: tuple[str, ...] = ()
+    onnx: str | None = None
+    replaces: str | None = None
+
+    def setting(self, name: str) -> SettingSpec | None:
+        """Return the setting of that name or alias."""
+        return next((s for s in self.settings if name == s.name or name in s.aliases), None)
+
+    def input(self, name: str) -> InputSpec | None:
+        """Return the input of that name."""
+        return next((i for i in self.inputs if i.name == name), None)

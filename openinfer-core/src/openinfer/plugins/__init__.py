@@ -1,0 +1,1 @@
+"""Plugins: what they describe, the hooks they implement, how they are loaded, and what they offer together."""

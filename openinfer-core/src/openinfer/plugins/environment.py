@@ -1,0 +1,139 @@
+"""The environment: what the loaded plugins offer, as one frozen value that is handed down. There is no registry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from openinfer.diagnostics import did_you_mean
+from openinfer.errors import DeviceError, OpenInferError, SynthesisError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from openinfer.dtypes import DType
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import OpSchema
+    from openinfer.plugins.types import (
+        AttributeSpec,
+        CommandSpec,
+        DeviceSpec,
+        KernelSpec,
+        ModelFormatSpec,
+        ObserverSpec,
+        PassSpec,
+        RunnerSpec,
+        SynthTargetSpec,
+    )
+
+
+class Status(Enum):
+    """What became of a plugin."""
+
+    OK = "ok"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    DUPLICATE = "duplicate"
+    INCOMPATIBLE = "incompatible"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginInfo:
+    """A plugin found on this machine: who published it, and what became of it."""
+
+    name: str
+    distribution: str
+    version: str
+    status: Status
+    reason: str = ""
+
+
+def _none() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What the plugins offer.
+
+    Attributes:
+        plugins: every plugin found, loaded or not.
+        providers: name of the plugin that provided an object, by kind and key, such as ``("op", "add")``.
+        ops: operators by canonical name; `op` finds aliases too.
+        kernel_source: yields the kernels for a device or target.
+        kernel_choice: chooses among several kernels that fit.
+    """
+
+    plugins: tuple[PluginInfo, ...] = ()
+    providers: Mapping[tuple[str, str], str] = field(default_factory=lambda: MappingProxyType({}))
+    dtypes: Mapping[str, DType] = field(default_factory=_none)
+    ops: Mapping[str, OpSchema] = field(default_factory=_none)
+    devices: Mapping[str, DeviceSpec] = field(default_factory=_none)
+    targets: Mapping[str, SynthTargetSpec] = field(default_factory=_none)
+    passes: Mapping[str, PassSpec] = field(default_factory=_none)
+    model_formats: Mapping[str, ModelFormatSpec] = field(default_factory=_none)
+    attributes: Mapping[str, AttributeSpec] = field(default_factory=_none)
+    runners: Mapping[str, RunnerSpec] = field(default_factory=_none)
+    observers: Mapping[str, ObserverSpec] = field(default_factory=_none)
+    commands: Mapping[str, CommandSpec] = field(default_factory=_none)
+    op_aliases: Mapping[str, str] = field(default_factory=_none)
+    kernel_source: Callable[[str], Sequence[KernelSpec]] = lambda target: ()  # noqa: ARG005
+    kernel_choice: Callable[[OpCall, Sequence[KernelSpec], str], KernelSpec] = lambda call, candidates, device: min(  # noqa: ARG005
+        candidates, key=lambda kernel: kernel.cost
+    )
+
+    @staticmethod
+    def default() -> Environment:
+        """Return the environment of this process: its installed plugins, loaded at the first call."""
+        from openinfer.plugins.loader import default_environment
+
+        return default_environment()
+
+    def op(self, name: str) -> OpSchema:
+        """Return the operator of that name or alias.
+
+        Raises:
+            OpenInferError: ``unknown-op``, with near names.
+        """
+        schema = self.ops.get(self.op_aliases.get(name, name))
+        if schema is None:
+            hint = did_you_mean(name, [*self.ops, *self.op_aliases])
+            raise OpenInferError(f"unknown operator {name!r}" + (f": {hint}" if hint else ""), code="unknown-op")
+        return schema
+
+    def device(self, name: str) -> DeviceSpec:
+        """Return the device of that name, without its ordinal.
+
+        Raises:
+            DeviceError: there is none; the message lists the devices.
+        """
+        spec = self.devices.get(name)
+        if spec is None:
+            raise DeviceError(_unknown("device", name, self.devices))
+        return spec
+
+    def target(self, name: str) -> SynthTargetSpec:
+        """Return the synth target of that name.
+
+        Raises:
+            SynthesisError: there is none; the message lists the targets.
+        """
+        spec = self.targets.get(name)
+        if spec is None:
+            raise SynthesisError(_unknown("synth target", name, self.targets), code="unknown-target")
+        return spec
+
+    def kernels(self, target: str) -> Mapping[str, Sequence[KernelSpec]]:
+        """Return the kernels for a device or target, by operator."""
+        found: dict[str, list[KernelSpec]] = {}
+        for kernel in self.kernel_source(target):
+            found.setdefault(kernel.op, []).append(kernel)
+        return found
+
+
+def _unknown(what: str, name: str, known: Mapping[str, Any]) -> str:
+    hint = did_you_mean(name, known)
+    listed = ", ".join(sorted(known)) or "none: no installed plugin offers one"
+    return f"unknown {what} {name!r}; known: {listed}" + (f"; {hint}" if hint else "")

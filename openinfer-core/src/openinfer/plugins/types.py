@@ -1,0 +1,163 @@
+"""What plugins yield from their hooks: frozen descriptions whose heavy parts are named, not imported.
+
+A heavy part is written ``"module:attribute"`` and is imported when the thing is opened, never when it is listed.
+`OpSchema` (`openinfer.ops`) and `DType` (`openinfer.dtypes`) are descriptions too.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from openinfer.errors import PluginError
+
+if TYPE_CHECKING:
+    from openinfer.ops.calls import OpCall
+
+API_VERSION = 1
+"""Version of the hooks. A plugin that asks for a greater one is incompatible."""
+
+
+def load_object(path: str) -> Any:
+    """Import ``"module:attribute"`` and return the attribute.
+
+    Raises:
+        PluginError: the text has another form, or module or attribute cannot be found.
+    """
+    module_name, colon, attribute = path.partition(":")
+    if not colon or not attribute:
+        raise PluginError(f"expected 'module:attribute', found {path!r}")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise PluginError(f"cannot load {path!r}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSpec:
+    """A hand-written kernel of one operator for one device or synth target.
+
+    Attributes:
+        op: canonical name of the operator.
+        kernel: what the target's backend understands: ``"module:attribute"``, or the object itself.
+        dtypes: element types of the inputs that it takes, by name; None for all of the operator's.
+        supports: further constraint on a call; None for none.
+        cost: among kernels that fit, the lowest is taken.
+    """
+
+    op: str
+    kernel: Any
+    dtypes: frozenset[str] | None = None
+    supports: Callable[[OpCall], bool] | None = None
+    cost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Availability:
+    """Whether a device or target can be used here: ``detail`` says what it is, or why not and what to do."""
+
+    available: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSpec:
+    """A device that runs graphs.
+
+    Attributes:
+        name: name in ``--device`` and ``with { placement = … }``.
+        summary: what it is, one line.
+        probe: ``"module:function"`` returning `Availability`; must not raise when something is missing.
+        backend: ``"module:class"``, an `openinfer.simulate.DeviceBackend`, called with the ordinal (``vulkan:1``).
+        replaces: plugin whose device of this name it takes the place of.
+    """
+
+    name: str
+    summary: str
+    probe: str
+    backend: str
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthTargetSpec:
+    """A target that plans are written out for.
+
+    Attributes:
+        name: name in ``--target``.
+        summary: what it writes, one line.
+        target: ``"module:class"``, an `openinfer.synth.SynthTarget`, called without arguments.
+    """
+
+    name: str
+    summary: str
+    target: str
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassSpec:
+    """A rewriting of plans, run at its stage in order of name."""
+
+    name: str
+    stage: str
+    run: str
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFormatSpec:
+    """A file format of models.
+
+    Attributes:
+        suffixes: file name endings, with the point.
+        magic: first bytes of a file; empty when it has none.
+        open: ``"module:function"`` from a path to an `openinfer.model.ModelStore`.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    magic: bytes
+    open: str
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeSpec:
+    """A declaration attribute that a plugin understands: it loses the "unknown attribute" warning."""
+
+    name: str
+    summary: str
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerSpec:
+    """A way to spread many inputs; ``runner`` is ``"module:class"``."""
+
+    name: str
+    summary: str
+    runner: str
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserverSpec:
+    """A listener to trace events; ``observer`` is ``"module:class"``."""
+
+    name: str
+    summary: str
+    observer: str
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSpec:
+    """A subcommand of ``openinfer``; ``command`` is ``"module:click command"``."""
+
+    name: str
+    summary: str
+    command: str
+    replaces: str | None = None

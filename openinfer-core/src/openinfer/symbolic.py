@@ -1,0 +1,206 @@
+"""Integer expressions of dimensions, loop bounds and indices: parse, print, evaluate.
+
+The grammar is that of the language specification, sections 4 and 7: integers, names, ``+ - *`` and parentheses.
+Canonical text has no spaces, decimal integers and only the parentheses that are needed, so that parsing it gives
+an equal expression.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MAX_DEPTH = 200
+"""Deepest nesting of parentheses that is accepted; far more than any program needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A non-negative integer."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A size variable, loop index, formal or scalar variable."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BinOp:
+    """A sum, difference or product."""
+
+    op: Literal["+", "-", "*"]
+    left: IntExpr
+    right: IntExpr
+
+
+IntExpr: TypeAlias = Const | Name | BinOp
+
+
+class SymbolicSyntaxError(ValueError):
+    """The text is no integer expression. ``offset`` is where it stops making sense."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<int>0[xX][0-9A-Fa-f_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*)(?:[iu](?:8|16|32|64|size))?(?![A-Za-z0-9_])"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<op>[-+*()]))"
+)
+
+
+def parse(text: str) -> IntExpr:
+    """Parse an integer expression such as ``3*D+1``.
+
+    Raises:
+        SymbolicSyntaxError: the text is not one, or is nested too deeply.
+    """
+    tokens = _tokens(text)
+    parser = _Parser(tokens, len(text))
+    expr = parser.sum(0)
+    if parser.kind != "end":
+        raise SymbolicSyntaxError(f"expected an operator or the end, found {parser.value!r}", parser.offset)
+    return expr
+
+
+def _tokens(text: str) -> list[tuple[str, str, int]]:
+    tokens: list[tuple[str, str, int]] = []
+    position = 0
+    end = len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise SymbolicSyntaxError(f"unexpected character in integer expression {text!r}", position)
+        kind = match.lastgroup or ""
+        tokens.append((kind, match.group(kind), match.start(kind)))
+        position = match.end()
+    return tokens
+
+
+class _Parser:
+    """Recursive descent over the tokens; depth is counted so that hostile text cannot exhaust the stack."""
+
+    def __init__(self, tokens: list[tuple[str, str, int]], length: int) -> None:
+        self._tokens: Iterator[tuple[str, str, int]] = iter(tokens)
+        self._length = length
+        self.advance()
+
+    def advance(self) -> None:
+        self.kind, self.value, self.offset = next(self._tokens, ("end", "", self._length))
+
+    def sum(self, depth: int) -> IntExpr:
+        left = self.product(depth)
+        while self.value in ("+", "-") and self.kind == "op":
+            op = self.value
+            self.advance()
+            left = BinOp("+" if op == "+" else "-", left, self.product(depth))
+        return left
+
+    def product(self, depth: int) -> IntExpr:
+        left = self.atom(depth)
+        while self.value == "*" and self.kind == "op":
+            self.advance()
+            left = BinOp("*", left, self.atom(depth))
+        return left
+
+    def atom(self, depth: int) -> IntExpr:
+        kind, value, offset = self.kind, self.value, self.offset
+        if kind == "int":
+            self.advance()
+            return Const(integer(value))
+        if kind == "name":
+            self.advance()
+            return Name(value)
+        if kind == "op" and value == "(":
+            return self._parenthesised(depth, offset)
+        found = repr(value) if value else "the end"
+        raise SymbolicSyntaxError(f"expected identifier or integer, found {found}", offset)
+
+    def _parenthesised(self, depth: int, offset: int) -> IntExpr:
+        if depth >= MAX_DEPTH:
+            raise SymbolicSyntaxError("nesting too deep", offset)
+        self.advance()
+        inner = self.sum(depth + 1)
+        if self.kind != "op" or self.value != ")":
+            raise SymbolicSyntaxError("expected ')'", self.offset)
+        self.advance()
+        return inner
+
+
+def integer(digits: str) -> int:
+    """Return the value of an unsigned integer literal: decimal, ``0x``, ``0o`` or ``0b``, with ``_`` separators."""
+    plain = digits.replace("_", "")
+    prefix = plain[:2].lower()
+    base = {"0x": 16, "0o": 8, "0b": 2}.get(prefix, 10)
+    return int(plain, 10) if base == 10 else int(plain[2:], base)
+
+
+_LEVEL = {"+": 1, "-": 1, "*": 2}
+
+
+def text(expr: IntExpr) -> str:
+    """Return the canonical text of an expression."""
+    pieces: list[str] = []
+    stack: list[IntExpr | str] = [expr]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            pieces.append(item)
+        elif isinstance(item, Const):
+            pieces.append(str(item.value))
+        elif isinstance(item, Name):
+            pieces.append(item.name)
+        else:
+            stack += [
+                *_operand(item.right, _LEVEL[item.op] + 1),
+                item.op,
+                *_operand(item.left, _LEVEL[item.op]),
+            ]
+    return "".join(pieces)
+
+
+def _operand(expr: IntExpr, level: int) -> list[IntExpr | str]:
+    """Return the pieces of an operand in reverse order, in parentheses when its operator binds less than ``level``."""
+    if isinstance(expr, BinOp) and _LEVEL[expr.op] < level:
+        return [")", expr, "("]
+    return [expr]
+
+
+def names(expr: IntExpr) -> tuple[str, ...]:
+    """Return the names in an expression, in order of appearance, each once."""
+    found: dict[str, None] = {}
+    stack = [expr]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Name):
+            found.setdefault(item.name)
+        elif isinstance(item, BinOp):
+            stack += [item.right, item.left]
+    return tuple(found)
+
+
+def evaluate(expr: IntExpr, lookup: Callable[[str], int]) -> int:
+    """Return the exact value, asking ``lookup`` for names (which raises what it likes for an unknown one)."""
+    done: list[int] = []
+    stack: list[IntExpr | str] = [expr]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Const):
+            done.append(item.value)
+        elif isinstance(item, Name):
+            done.append(lookup(item.name))
+        elif isinstance(item, BinOp):
+            stack += [item.op, item.right, item.left]
+        else:
+            right, left = done.pop(), done.pop()
+            done.append(left + right if item == "+" else left - right if item == "-" else left * right)
+    return done[0]
