@@ -70,7 +70,10 @@ class DeviceSpec:
         name: name in ``--device`` and ``with { placement = … }``.
         summary: what it is, one line.
         probe: ``"module:function"`` returning `Availability`; must not raise when something is missing.
-        backend: ``"module:class"``, an `openinfer.simulate.DeviceBackend`, called with the ordinal (``vulkan:1``).
+        backend: ``"module:class"``, an `openinfer.simulate.backend.DeviceBackend`, called with the ordinal (1 for
+            ``vulkan:1``).
+        expression_dtypes: element types, by name, that kernels derived from expressions and folds may read, compute and
+            write on this device.
         replaces: plugin whose device of this name it takes the place of.
     """
 
@@ -78,6 +81,7 @@ class DeviceSpec:
     summary: str
     probe: str
     backend: str
+    expression_dtypes: frozenset[str]
     replaces: str | None = None
 
 
@@ -89,11 +93,13 @@ class SynthTargetSpec:
         name: name in ``--target``.
         summary: what it writes, one line.
         target: ``"module:class"``, an `openinfer.synth.SynthTarget`, called without arguments.
+        expression_dtypes: as for a device.
     """
 
     name: str
     summary: str
     target: str
+    expression_dtypes: frozenset[str]
     replaces: str | None = None
 
 

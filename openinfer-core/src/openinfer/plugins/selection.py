@@ -1,0 +1,111 @@
+"""What carries out an operator on a device or synth target: a kernel, its expression, or its decomposition.
+
+Chosen once, when an executor or plan is built. A hand-written kernel takes precedence over the definition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer.ops.calls import Decomposition, decomposition, fold_expression, scalar_expression
+from openinfer.ops.schema import Composite, Elementwise, Fold, OpSchema, Reduction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.expr.tree import Expr
+    from openinfer.ops.calls import OpCall
+    from openinfer.plugins.environment import Environment
+    from openinfer.plugins.types import KernelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class HandWritten:
+    """A kernel of the target's backend or of a plugin."""
+
+    kernel: KernelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedExpression:
+    """The expression of one element, from stored inputs to stored output."""
+
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedFold:
+    """A reduction of its input over ``axes``."""
+
+    axes: tuple[int, ...]
+    fold: Fold
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposed:
+    """Calls of other operators."""
+
+    decomposition: Decomposition
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Nothing fits; ``reason`` is one line."""
+
+    reason: str
+
+
+Implementation: TypeAlias = HandWritten | DerivedExpression | DerivedFold | Decomposed | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTable:
+    """Kernels of one device or synth target, and the element types that its derived kernels take."""
+
+    target: str
+    kernels: Mapping[str, Sequence[KernelSpec]]
+    expression_dtypes: frozenset[str]
+
+
+def kernel_table(environment: Environment, target: str, expression_dtypes: frozenset[str]) -> KernelTable:
+    """Return the kernels for a device or synth target (imports what its plugins need for that)."""
+    return KernelTable(target, environment.kernels(target), expression_dtypes)
+
+
+def select(environment: Environment, table: KernelTable, call: OpCall) -> Implementation:
+    """Return what carries out ``call`` on the target of ``table``."""
+    fitting = [kernel for kernel in table.kernels.get(call.op, ()) if fits(kernel, call)]
+    if fitting:
+        return HandWritten(environment.kernel_choice(call, fitting, table.target))
+    return _derived(environment, table, call)
+
+
+def fits(kernel: KernelSpec, call: OpCall) -> bool:
+    """Return whether a kernel takes the element types and shapes of a call."""
+    if kernel.dtypes is not None and any(t is not None and t.dtype.name not in kernel.dtypes for t in call.inputs):
+        return False
+    return kernel.supports is None or kernel.supports(call)
+
+
+def _derived(environment: Environment, table: KernelTable, call: OpCall) -> Implementation:
+    schema = environment.op(call.op)
+    if isinstance(schema.definition, Composite):
+        return Decomposed(decomposition(schema, call, environment.op))
+    foreign = _foreign_dtypes(table, call)
+    if foreign:
+        return Missing(f"{table.target} has no {call.op} for {', '.join(foreign)}")
+    return _from_definition(table, schema, call)
+
+
+def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Implementation:
+    if isinstance(schema.definition, Elementwise):
+        return DerivedExpression(scalar_expression(schema, call))
+    if isinstance(schema.definition, Reduction):
+        return DerivedFold(*fold_expression(schema, call))
+    return Missing(f"{table.target} has no kernel for {schema.name}, which has no expression or decomposition")
+
+
+def _foreign_dtypes(table: KernelTable, call: OpCall) -> list[str]:
+    names = {t.dtype.name for t in (*call.inputs, *call.outputs) if t is not None}
+    return sorted(names - table.expression_dtypes)

@@ -1,0 +1,1 @@
+"""The simulator: runs a resolved graph as written, node by node."""

@@ -1,0 +1,96 @@
+"""What a device must be able to do for the simulator. Backends implement `DeviceBackend`; the executor drives it.
+
+An executor makes all buffers and bound calls before the first step; a step is then a flat loop over bound calls. Every
+method that returns a callable binds: the callable does the work on the given buffers each time it is called, and takes
+and allocates nothing that it could have prepared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from openinfer.expr.tree import Expr
+    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import Fold
+    from openinfer.plugins.types import KernelSpec
+    from openinfer.scalars import Scalar
+
+    Array: TypeAlias = npt.NDArray[np.generic]
+    """A host array in storage form: C-contiguous, the NumPy (or ml_dtypes) type of the element type, packed types as
+    their packed bytes (``uint8`` of length ``TensorType.nbytes``)."""
+
+    BoundCall: TypeAlias = Callable[[], None]
+
+
+class Buffer(Protocol):
+    """Memory of a device that holds one tensor."""
+
+    @property
+    def type(self) -> TensorType: ...
+
+
+class DeviceBackend(Protocol):
+    """An opened device.
+
+    Work may be queued; `read` and `synchronize` wait for it. A backend is used by one thread at a time.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the device, with its ordinal where it is not 0."""
+        ...
+
+    def allocate(self, type: TensorType) -> Buffer:  # noqa: A002
+        """Return a new buffer filled with zeros."""
+        ...
+
+    def upload(self, type: TensorType, array: Array) -> Buffer:  # noqa: A002
+        """Return a buffer that holds ``array`` and is never written; a host device may return a view of it."""
+        ...
+
+    def write(self, buffer: Buffer, array: Array) -> None:
+        """Replace the content of a buffer."""
+        ...
+
+    def read(self, buffer: Buffer) -> Array:
+        """Return the content of a buffer as a private array."""
+        ...
+
+    def bind_copy(self, source: Buffer, target: Buffer) -> BoundCall:
+        """Return a call that copies a buffer to another of the same type."""
+        ...
+
+    def bind_fill(self, target: Buffer, value: Scalar) -> BoundCall:
+        """Return a call that fills a buffer with one value."""
+        ...
+
+    def bind_kernel(
+        self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
+    ) -> BoundCall:
+        """Return a call of a hand-written kernel. No output is one of the inputs."""
+        ...
+
+    def bind_expression(self, expr: Expr, inputs: Sequence[Buffer | None], output: Buffer) -> BoundCall:
+        """Return a call that evaluates an elementwise expression; ``Input(i)`` reads ``inputs[i]`` (a `Buffer`, None where
+        an input was left out), broadcast to the shape of ``output``. The output may be an input of the same type."""
+        ...
+
+    def bind_fold(self, axes: tuple[int, ...], fold: Fold, source: Buffer, output: Buffer) -> BoundCall:
+        """Return a call that reduces ``source`` over ``axes`` into ``output`` (which has as many elements as positions
+        are left)."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until all work is done."""
+        ...
+
+    def close(self) -> None:
+        """Release the device; buffers must not be used afterwards."""
+        ...
