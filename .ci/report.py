@@ -1,0 +1,104 @@
+"""Add up the JUnit reports that the tox environments wrote: `report.py REPORTS TOX_INI`.
+
+Prints a line per environment, every reason for a skip with its count and the environments it happened in, the
+interpreters that gave no results, and a total. Exits 1 where a test failed or no report was found.
+"""
+
+import configparser
+import re
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The counts of one environment, its skips as (test, reason)."""
+
+    environment: str
+    passed: int
+    failed: int
+    seconds: float
+    skips: tuple[tuple[str, str], ...]
+
+    def summary(self) -> str:
+        counts = [(self.failed, "failed"), (self.passed, "passed"), (len(self.skips), "skipped")]
+        shown = ", ".join(f"{count} {word}" for count, word in counts if count or word == "passed")
+        return f"{shown} in {self.seconds:.2f}s"
+
+
+def read_report(path: Path) -> Report:
+    passed, failed, seconds = 0, 0, 0.0
+    skips: list[tuple[str, str]] = []
+    for suite in ET.parse(path).iter("testsuite"):
+        seconds += float(suite.get("time", "0"))
+        for case in suite.iter("testcase"):
+            skipped = case.find("skipped")
+            if case.find("failure") is not None or case.find("error") is not None:
+                failed += 1
+            elif skipped is not None:
+                skips.append(
+                    (f"{case.get('classname')}::{case.get('name')}", skipped.get("message", "no reason given"))
+                )
+            else:
+                passed += 1
+    return Report(environment=path.stem, passed=passed, failed=failed, seconds=seconds, skips=tuple(skips))
+
+
+def environments(tox_ini: Path) -> list[str]:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(tox_ini, encoding="utf-8")
+    return parser["tox"]["env_list"].split()
+
+
+def skips_by_reason(reports: list[Report]) -> dict[str, list[str]]:
+    """Where each reason was given: environments, one mention per test."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for report in reports:
+        for _test, reason in report.skips:
+            found[reason].append(report.environment)
+    return dict(found)
+
+
+def interpreters(tox_ini: Path) -> list[str]:
+    return [name for name in environments(tox_ini) if re.fullmatch(r"py3\d+", name)]
+
+
+def total(reports: list[Report]) -> Report:
+    return Report(
+        environment="total",
+        passed=sum(report.passed for report in reports),
+        failed=sum(report.failed for report in reports),
+        seconds=sum(report.seconds for report in reports),
+        skips=tuple(skip for report in reports for skip in report.skips),
+    )
+
+
+def describe(reports: list[Report], expected: list[str]) -> list[str]:
+    """The lines to print; `expected` are the environments of one interpreter each."""
+    lines = [f"{report.environment:<12} {report.summary()}" for report in reports]
+    absent = [name for name in expected if name not in {report.environment for report in reports}]
+    lines += [f"{name:<12} no results: this interpreter was not found, or its environment failed" for name in absent]
+    reasons = skips_by_reason(reports)
+    lines += [
+        f"skipped x{len(places)}: {reason} [{', '.join(sorted(set(places)))}]" for reason, places in reasons.items()
+    ]
+    tested = f"{len(expected) - len(absent)} of {len(expected)} interpreters"
+    return [*lines, f"==== {total(reports).summary()} ({tested}) ===="]
+
+
+def main() -> None:
+    folder, tox_ini = (Path(argument) for argument in sys.argv[1:])
+    reports = [read_report(path) for path in sorted(folder.glob("*.xml"))]
+    if not reports:
+        message = f"no test reports in {folder}: no environment got as far as its tests"
+        raise SystemExit(message)
+    print("\n".join(describe(reports, interpreters(tox_ini))))
+    if total(reports).failed:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

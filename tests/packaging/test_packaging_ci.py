@@ -1,0 +1,133 @@
+"""The CI script and the README share one test command, and the closing report counts what happened."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = ROOT / ".ci" / "run"
+
+
+@pytest.fixture(scope="module")
+def report() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("ci_report", ROOT / ".ci" / "report.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["ci_report"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def readme_command(mark: str) -> str:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(rf"<!-- {mark} -->\n```sh\n(.*?)```", text, re.DOTALL)
+    return block
+
+
+@pytest.mark.parametrize("mark", ["demo-command", "test-command"])
+def test_each_readme_command_is_one_line(mark: str) -> None:
+    assert readme_command(mark).count("\n") == 1
+
+
+def test_the_ci_script_runs_the_command_of_the_readme_beside_it(tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "run").write_text(RUN.read_text(encoding="utf-8"), encoding="utf-8")
+    readme = (
+        "```sh\necho not this\n```\n<!-- test-command -->\n```sh\ntouch ran && false\n```\n```sh\ntouch too-much\n```\n"
+    )
+    (tmp_path / "README.md").write_text(readme, encoding="utf-8")
+    # Without apt-get on PATH nothing is installed; bash, awk and touch are all that the rest needs.
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("bash", "awk", "touch", "dirname"):
+        (tools / name).symlink_to(which(name))
+
+    finished = subprocess.run(
+        [which("bash"), str(tmp_path / ".ci" / "run")],
+        env={"PATH": str(tools)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert "+ touch ran && false" in finished.stdout
+    assert finished.returncode == 1
+    assert (tmp_path / "ran").exists()
+    assert not (tmp_path / "too-much").exists()
+
+
+def which(name: str) -> str:
+    folders = [Path(folder) for folder in os.environ["PATH"].split(os.pathsep)]
+    return str(next(folder / name for folder in folders if (folder / name).exists()))
+
+
+def test_the_ci_script_is_executable_and_names_tox_nowhere_itself() -> None:
+    assert RUN.stat().st_mode & 0o111 == 0o111
+    assert "bin/tox" not in RUN.read_text(encoding="utf-8")
+    assert "/tox run-parallel" in readme_command("test-command")
+
+
+def test_the_demo_command_installs_all_five() -> None:
+    folders = {path.parent.name for path in ROOT.glob("openinfer-*/pyproject.toml")}
+
+    assert set(re.findall(r"\./(openinfer-[\w-]+)", readme_command("demo-command"))) == folders
+
+
+JUNIT = """<?xml version="1.0" encoding="utf-8"?>
+<testsuites><testsuite name="pytest" errors="1" failures="1" skipped="2" tests="6" time="1.5">
+<testcase classname="t.m" name="a" time="0.1"/>
+<testcase classname="t.m" name="b" time="0.1"/>
+<testcase classname="t.m" name="c" time="0.1"><failure message="no">trace</failure></testcase>
+<testcase classname="t.m" name="d" time="0.1"><error message="no">trace</error></testcase>
+<testcase classname="t.m" name="e" time="0.1"><skipped message="no driver">m.py:1</skipped></testcase>
+<testcase classname="t.m" name="f" time="0.1"><skipped message="no driver">m.py:9</skipped></testcase>
+</testsuite></testsuites>
+"""
+
+
+def test_a_report_counts_each_outcome(report: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "py311.xml").write_text(JUNIT, encoding="utf-8")
+
+    found = report.read_report(tmp_path / "py311.xml")
+
+    assert (found.environment, found.passed, found.failed, found.seconds) == ("py311", 2, 2, 1.5)
+    assert found.skips == (("t.m::e", "no driver"), ("t.m::f", "no driver"))
+    assert found.summary() == "2 failed, 2 passed, 2 skipped in 1.50s"
+
+
+def test_the_lines_name_reasons_absent_interpreters_and_the_total(report: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "py311.xml").write_text(JUNIT, encoding="utf-8")
+    (tmp_path / "core.xml").write_text(JUNIT, encoding="utf-8")
+    reports = [report.read_report(path) for path in sorted(tmp_path.glob("*.xml"))]
+
+    lines = report.describe(reports, ["py311", "py399"])
+
+    assert "skipped x4: no driver [core, py311]" in lines
+    assert any(line.startswith("py399 ") and "no results" in line for line in lines)
+    assert lines[-1] == "==== 4 failed, 4 passed, 4 skipped in 3.00s (1 of 2 interpreters) ===="
+
+
+def test_the_expected_interpreters_are_those_of_tox(report: ModuleType) -> None:
+    assert report.interpreters(ROOT / "tox.ini") == ["py311", "py312", "py313"]
+
+
+@pytest.mark.parametrize("content", [JUNIT, None], ids=["failures", "no reports"])
+def test_the_report_exits_1(content: str | None, tmp_path: Path) -> None:
+    if content:
+        (tmp_path / "py311.xml").write_text(content, encoding="utf-8")
+
+    finished = subprocess.run(
+        [sys.executable, str(ROOT / ".ci" / "report.py"), str(tmp_path), str(ROOT / "tox.ini")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert finished.returncode == 1
