@@ -78,8 +78,11 @@ class DeviceBackend(Protocol):
         ...
 
     def bind_expression(self, expr: Expr, inputs: Sequence[Buffer | None], output: Buffer) -> BoundCall:
-        """Return a call that evaluates an elementwise expression; ``Input(i)`` reads ``inputs[i]`` (a `Buffer`, None where
-        an input was left out), broadcast to the shape of ``output``. The output may be an input of the same type."""
+        """Return a call that evaluates an elementwise expression.
+
+        ``Input(i)`` reads ``inputs[i]`` (None where an input was left out), broadcast to the shape of ``output``. The
+        output may be an input of the same type.
+        """
         ...
 
     def bind_fold(self, axes: tuple[int, ...], fold: Fold, source: Buffer, output: Buffer) -> BoundCall:
