@@ -1,7 +1,7 @@
 """How long `openinfer plugins` takes, beside what the interpreter and click take alone.
 
-Run in an environment where openinfer-core is installed: `python benchmarks/startup.py [RUNS]`. Prints medians in seconds of
-whole processes, after one unmeasured run of each, and the ratio to `python -c "import click"`, which says more than seconds
+Run where openinfer-core is installed: `python benchmarks/startup.py [RUNS]`. Prints medians in seconds of whole
+processes, after one unmeasured run of each, and the ratio to `python -c "import click"`, which says more than seconds
 when machines differ.
 """
 
