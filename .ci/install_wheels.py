@@ -36,7 +36,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     wheels = [wheel_of(name, arguments.dist) for name in arguments.names]
-    pip("uninstall", "--quiet", "--yes", *FIVE)
+    pip("uninstall", "-qq", "--yes", *FIVE)
     pip("install", "--quiet", "--find-links", str(arguments.dist), *wheels)
     projects = plugin_projects(arguments.plugins) if arguments.plugins else []
     if projects:
