@@ -1,3 +1,95 @@
-"""Entry point of the distribution: what it offers to OpenInfer."""
+"""Entry point of the distribution: the model format that core loads. The only module here that imports core."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from openinfer.plugins.hookspecs import hookimpl
+from openinfer.plugins.types import ModelFormatSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    import numpy.typing as npt
+    from openinfer.model import MetadataValue, VarInfo
+
+    from .errors import OinfError
+    from .reader import OinfFile
+    from .tensor import StoredTensor
 
 OPENINFER_API = 1
+
+
+@hookimpl
+def openinfer_model_formats() -> Iterable[ModelFormatSpec]:
+    yield ModelFormatSpec(name="oinf", suffixes=(".oinf",), magic=b"OINF\x00", open="openinfer_oinf.plugin:OinfStore")
+
+
+class OinfStore:
+    """A container as core reads models (`openinfer.model.ModelStore`).
+
+    Raises:
+        openinfer.errors.ModelError: the file is not a valid container; the finding's code and offset are in the message.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from .errors import OinfError
+        from .reader import open_oinf
+
+        try:
+            self._file: OinfFile = open_oinf(path)
+        except (OinfError, OSError) as error:
+            raise _model_error(error, str(path)) from error
+        self._path = str(path)
+
+    @property
+    def sizevars(self) -> Mapping[str, int]:
+        return self._file.sizevars
+
+    @property
+    def metadata(self) -> Mapping[str, MetadataValue]:
+        from openinfer.model import MetadataValue
+
+        typed = {name: self._file.metadata.typed(name) for name in self._file.metadata}
+        return MappingProxyType({name: MetadataValue(item.dtype, item.value) for name, item in typed.items()})
+
+    @property
+    def tensors(self) -> Mapping[str, VarInfo]:
+        return MappingProxyType({tensor.name: _info(tensor) for tensor in self._file.tensors()})
+
+    def values(self, name: str) -> npt.NDArray[Any]:
+        from .errors import OinfError
+
+        try:
+            return self._file[name]
+        except OinfError as error:
+            raise _model_error(error, self._path) from error
+
+    def stored(self, name: str) -> npt.NDArray[Any]:
+        return self._file.raw(name)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _info(tensor: StoredTensor) -> VarInfo:
+    from openinfer.dtypes import dtype_named
+    from openinfer.model import VarInfo
+
+    return VarInfo(
+        name=tensor.name,
+        dtype=dtype_named(tensor.dtype),
+        shape=tensor.shape,
+        has_data=tensor.has_data,
+        offset=tensor.offset if tensor.has_data else None,
+        nbytes=tensor.nbytes,
+    )
+
+
+def _model_error(error: OinfError | OSError, path: str) -> Exception:
+    from openinfer.errors import ModelError
+
+    code = getattr(error, "code", "model-file")
+    return ModelError(f"{path}: {error}", code=code)

@@ -1,0 +1,337 @@
+"""Models: named sizes, metadata and tensors, loaded when asked for (runtime specification, section 1)."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+
+import numpy as np
+
+from openinfer import symbolic
+from openinfer.diagnostics import did_you_mean
+from openinfer.dtypes import BOOL, BY_NAME, F32, DType
+from openinfer.errors import ModelError
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.types import load_object
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.plugins.types import ModelFormatSpec
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VarInfo:
+    """A tensor of a model, without its payload. ``offset`` counts bytes from the start of the file, None in memory."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    has_data: bool
+    offset: int | None
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataValue:
+    """A metadata entry: ``dtype`` is the name of an element type or ``"str"``; an array holds elements of it."""
+
+    dtype: str
+    value: Any
+
+
+class ModelStore(Protocol):
+    """What a model format yields; its ``open`` function raises `ModelError` for a file that it cannot read."""
+
+    @property
+    def sizevars(self) -> Mapping[str, int]: ...
+    @property
+    def metadata(self) -> Mapping[str, MetadataValue]: ...
+    @property
+    def tensors(self) -> Mapping[str, VarInfo]: ...
+
+    def values(self, name: str) -> Array:
+        """Return a tensor read-only: packed types unpacked to int8 or uint8, bf16 and f8 as ml_dtypes."""
+        ...
+
+    def stored(self, name: str) -> Array:
+        """Return the stored bytes of a tensor as a read-only uint8 view."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Model:
+    """A model. Reading is lazy and may be done from several threads; results are read-only arrays.
+
+    Attributes:
+        sizevars: named sizes.
+        metadata: configuration values (scalars, strings, arrays).
+        tensors: information on every tensor; no payload is read.
+    """
+
+    def __init__(self, store: ModelStore, name: str = "<memory>") -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._loaded: dict[tuple[str, bool], Array] = {}
+        self.name = name
+        self.sizevars: Mapping[str, int] = MappingProxyType(dict(store.sizevars))
+        self.tensors: Mapping[str, VarInfo] = store.tensors
+        self.typed_metadata: Mapping[str, MetadataValue] = store.metadata
+
+    @staticmethod
+    def from_arrays(
+        arrays: Mapping[str, Any] | None = None,
+        *,
+        sizevars: Mapping[str, int] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Model:
+        """Return a model held in memory.
+
+        Args:
+            arrays: tensors; anything `numpy.asarray` takes, with an element type of OpenInfer.
+            sizevars: named sizes.
+            metadata: bools, integers, floats (held as f32), strings, or arrays.
+
+        Raises:
+            ModelError: an array has an element type that OpenInfer does not have.
+        """
+        return Model(_ArrayStore(arrays or {}, sizevars or {}, metadata or {}))
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Values of the metadata, by name."""
+        return {name: item.value for name, item in self.typed_metadata.items()}
+
+    def size_of(self, name: str) -> int:
+        """Return a named size.
+
+        Raises:
+            ModelError: ``unknown-sizevar``.
+        """
+        if name not in self.sizevars:
+            raise ModelError(_unknown("size variable", name, self.sizevars, self.name), code="unknown-sizevar")
+        return self.sizevars[name]
+
+    def resolve_dim_value(self, dim: str) -> int:
+        """Return the value of a dimension text such as ``"3*D"``.
+
+        Raises:
+            ModelError: the text is no dimension, names an unknown size, or is negative.
+        """
+        try:
+            value = symbolic.evaluate(symbolic.parse(dim), self.size_of)
+        except symbolic.SymbolicSyntaxError as error:
+            raise ModelError(f"bad dimension {dim!r}: {error}", code="bad-dim") from error
+        if value < 0:
+            raise ModelError(f"dimension {dim!r} is {value}: it must not be negative", code="bad-dim")
+        return value
+
+    def resolve_shape(self, dims: Sequence[str]) -> tuple[int, ...]:
+        """Return the values of dimension texts."""
+        return tuple(self.resolve_dim_value(dim) for dim in dims)
+
+    def resolve_len(self, dims: Sequence[str]) -> int:
+        """Return the number of elements of dimension texts."""
+        count = 1
+        for extent in self.resolve_shape(dims):
+            count *= extent
+        return count
+
+    def var_info(self, name: str) -> VarInfo | None:
+        """Return what is known of a tensor without reading it, or None."""
+        return self.tensors.get(name)
+
+    def load_tensor(self, name: str) -> Array:
+        """Return a tensor, read-only; packed types as int8 or uint8 values, one per element.
+
+        Raises:
+            ModelError: there is no such tensor, or it has no data.
+        """
+        return self._load(name, packed=False)
+
+    def load_raw(self, name: str) -> Array:
+        """Return a tensor in storage form, read-only: packed types as their packed bytes, others as `load_tensor`.
+
+        Raises:
+            ModelError: there is no such tensor, or it has no data.
+        """
+        info = self.tensors.get(name)
+        return self._load(name, packed=info is not None and info.dtype.is_packed)
+
+    def _load(self, name: str, *, packed: bool) -> Array:
+        info = self.tensors.get(name)
+        if info is None:
+            raise ModelError(_unknown("tensor", name, self.tensors, self.name), code="unbound")
+        if not info.has_data:
+            raise ModelError(f"tensor {name!r} of {self.name} is declared without data", code="unbound")
+        with self._lock:
+            if (name, packed) not in self._loaded:
+                array = self._store.stored(name) if packed else self._store.values(name)
+                self._loaded[name, packed] = array if packed else _checked(array, info, self.name)
+            return self._loaded[name, packed]
+
+    def load_metadata_tensor(self, name: str) -> Array | None:
+        """Return a metadata scalar or array as an array of its element type, or None when there is none.
+
+        Raises:
+            ModelError: the metadata is a string.
+        """
+        item = self.typed_metadata.get(name)
+        if item is None:
+            return None
+        if item.dtype == "str":
+            raise ModelError(f"metadata {name!r} of {self.name} is a string, expected a number")
+        return np.asarray(item.value, dtype=storage_dtype(BY_NAME[item.dtype]))
+
+    def has_metadata_string(self, name: str) -> bool:
+        """Return whether there is a string of that name in the metadata."""
+        item = self.typed_metadata.get(name)
+        return item is not None and item.dtype == "str"
+
+    def load_metadata_string(self, name: str) -> str:
+        """Return a metadata string.
+
+        Raises:
+            ModelError: there is none of that name.
+        """
+        if not self.has_metadata_string(name):
+            raise ModelError(_unknown("metadata string", name, self.typed_metadata, self.name), code="unbound")
+        return str(self.typed_metadata[name].value)
+
+    def tensor_store(self) -> ModelStore:
+        """Return the opened file behind this model."""
+        return self._store
+
+    def close(self) -> None:
+        """Release the file; arrays that are still in use keep what they need."""
+        with self._lock:
+            self._loaded.clear()
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.tensors)} tensors, {len(self.sizevars)} sizes, {len(self.typed_metadata)} metadata"
+        return f"<Model {self.name}: {counts}>"
+
+
+class ModelLoader:
+    """Opens model files of any registered format."""
+
+    @staticmethod
+    def open(path: str | os.PathLike[str], *, environment: Environment | None = None) -> Model:
+        """Open a model file without reading payloads.
+
+        Raises:
+            ModelError: the file is missing, of no known format, or invalid.
+        """
+        file = Path(path)
+        try:
+            with file.open("rb") as stream:
+                head = stream.read(64)
+        except OSError as error:
+            raise ModelError(
+                f"cannot read model {str(file)!r}: {error.strerror or error}", code="model-file"
+            ) from error
+        formats = (environment or Environment.default()).model_formats
+        chosen = _format_of(file, head, formats)
+        store: ModelStore = load_object(chosen.open)(file)
+        return Model(store, str(file))
+
+
+def storage_dtype(dtype: DType) -> np.dtype[Any]:
+    """Return the NumPy type of one element in memory (packed types: of one unpacked element)."""
+    if dtype.storage in ("bfloat16", "float8_e5m2"):
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, dtype.storage))
+    return np.dtype(dtype.storage)
+
+
+def dtype_of_array(array: Array) -> DType | None:
+    """Return the element type of an array, or None when OpenInfer has none for it."""
+    name = array.dtype.name
+    named = next((d for d in BY_NAME.values() if d.storage == name and not d.is_packed), None)
+    return named if named is not None and array.dtype.kind != "O" else None
+
+
+def _format_of(file: Path, head: bytes, formats: Mapping[str, ModelFormatSpec]) -> ModelFormatSpec:
+    by_magic = [f for f in formats.values() if f.magic and head.startswith(f.magic)]
+    by_suffix = [f for f in formats.values() if file.suffix in f.suffixes]
+    for candidates in (by_magic, by_suffix):
+        if candidates:
+            return candidates[0]
+    known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats.values()) or "none installed"
+    raise ModelError(f"{str(file)!r} is no model file of a known format; known: {known}", code="model-format")
+
+
+def _checked(array: Array, info: VarInfo, model: str) -> Array:
+    if array.shape != info.shape:
+        raise ModelError(f"tensor {info.name!r} of {model} has shape {array.shape}, its entry says {info.shape}")
+    return array
+
+
+def _unknown(what: str, name: str, known: Mapping[str, Any], model: str) -> str:
+    hint = did_you_mean(name, known)
+    return f"{model} has no {what} {name!r}" + (f": {hint}" if hint else "")
+
+
+class _ArrayStore:
+    """A model made of arrays."""
+
+    def __init__(self, arrays: Mapping[str, Any], sizevars: Mapping[str, int], metadata: Mapping[str, Any]) -> None:
+        self._arrays = {name: _read_only(np.asarray(value)) for name, value in arrays.items()}
+        self.sizevars: Mapping[str, int] = dict(sizevars)
+        self.tensors: Mapping[str, VarInfo] = {name: _info(name, array) for name, array in self._arrays.items()}
+        self.metadata: Mapping[str, MetadataValue] = {name: _metadata(name, value) for name, value in metadata.items()}
+
+    def values(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def stored(self, name: str) -> Array:
+        return self._arrays[name].reshape(-1).view(np.uint8)
+
+    def close(self) -> None:
+        self._arrays.clear()
+
+
+def _read_only(array: Array) -> Array:
+    copy = np.array(array, order="C", copy=True)
+    copy.flags.writeable = False
+    return copy
+
+
+def _info(name: str, array: Array) -> VarInfo:
+    dtype = dtype_of_array(array)
+    if dtype is None:
+        raise ModelError(f"tensor {name!r} has element type {array.dtype}, which OpenInfer does not have")
+    return VarInfo(name=name, dtype=dtype, shape=array.shape, has_data=True, offset=None, nbytes=array.nbytes)
+
+
+def _metadata(name: str, value: Any) -> MetadataValue:
+    if isinstance(value, str):
+        return MetadataValue("str", value)
+    if isinstance(value, bool):
+        return MetadataValue(BOOL.name, value)
+    if isinstance(value, int):
+        return MetadataValue("i64", value)
+    if isinstance(value, float):
+        return MetadataValue(F32.name, value)
+    array = np.asarray(value)
+    dtype = dtype_of_array(array)
+    if dtype is None:
+        raise ModelError(f"metadata {name!r} has element type {array.dtype}, which OpenInfer does not have")
+    return MetadataValue(dtype.name, array)
