@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy.typing as npt
+
     from openinfer.model import MetadataValue, VarInfo
 
     from .errors import OinfError
@@ -31,7 +32,7 @@ class OinfStore:
     """A container as core reads models (`openinfer.model.ModelStore`).
 
     Raises:
-        openinfer.errors.ModelError: the file is not a valid container; the finding's code and offset are in the message.
+        openinfer.errors.ModelError: the file is no valid container; the message tells the finding's code and offset.
     """
 
     def __init__(self, path: Path) -> None:
