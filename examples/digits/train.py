@@ -87,9 +87,7 @@ class DigitNet(nn.Module):
 
 def split(samples: Samples, size: int, seed: int) -> tuple[Samples, Samples]:
     """Part `size` samples from the rest, each digit in proportion."""
-    rest, part = train_test_split(
-        np.arange(len(samples)), test_size=size, random_state=seed, stratify=samples.labels
-    )
+    rest, part = train_test_split(np.arange(len(samples)), test_size=size, random_state=seed, stratify=samples.labels)
     return samples.take(rest), samples.take(np.sort(part))
 
 
@@ -175,7 +173,7 @@ def describe(net: DigitNet, trained_on: Samples, held_back: Samples, recipe: Rec
     return {
         "model.name": "digits-residual-cnn",
         "data.source": "sklearn.datasets.load_digits",
-        "classes": np.arange(CLASSES, dtype=np.uint8),
+        "classes": np.arange(CLASSES, dtype=np.int64),
         "image.grey_levels": ScalarValue(GREY_LEVELS, "u32"),
         "train.images": ScalarValue(len(trained_on), "u32"),
         "train.seed": ScalarValue(recipe.seed, "u32"),
