@@ -1,0 +1,266 @@
+"""Functions of expressions on NumPy arrays, with the total meaning of `openinfer.expr.tree`.
+
+Each one is a `Routine` that writes to an array that exists. The caller switches NumPy's warnings off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind
+from openinfer.expr.array_types import storage_type
+from openinfer.expr.numpy_erf import erf
+from openinfer.expr.tree import ExprError
+from openinfer.scalars import round_to
+
+if TYPE_CHECKING:
+    from openinfer.scalars import Scalar
+
+Array: TypeAlias = npt.NDArray[Any]
+Run: TypeAlias = Callable[..., None]
+
+_COMPUTED = frozenset(d.name for d in (F32, F64, *SINT, *UINT, BOOL))
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """How an instruction is carried out.
+
+    Attributes:
+        run: called with the array to write, scratch arrays of its shape, and the operands.
+        scratch: types of the scratch arrays.
+        atomic: whether the array to write may be an operand, which takes a single ufunc or copy.
+    """
+
+    run: Run
+    scratch: tuple[np.dtype[Any], ...] = ()
+    atomic: bool = False
+
+
+def routine(function: str, operands: Sequence[DType], result: DType) -> Routine:
+    """Return the routine of a function of `openinfer.expr.tree` on operands of these types.
+
+    Raises:
+        ExprError: a type is not one that expressions compute in (only casts take low floats and packed types).
+    """
+    if function == "cast":
+        return _cast(operands[0], result)
+    foreign = next((d for d in (*operands, result) if d.name not in _COMPUTED), None)
+    if foreign is not None:
+        raise ExprError(f"{function} cannot be computed in {foreign}: cast to a compute type first")
+    operand = operands[-1]
+    special = (_FLOAT_ROUTINES if operand.is_float else _INTEGER_ROUTINES).get(function)
+    if special is not None:
+        return special(operand)
+    ufunc = _UFUNCS.get(function)
+    if ufunc is None:
+        raise ExprError(f"the NumPy renderer has no function {function!r}")
+    return _single(ufunc)
+
+
+def literal_array(value: Scalar, dtype: DType) -> Array:
+    """Return a constant as an array of rank 0."""
+    return np.array(value, dtype=storage_type(dtype))
+
+
+def _single(ufunc: Callable[..., Any]) -> Routine:
+    def run(out: Array, _scratch: Sequence[Array], *operands: Array) -> None:
+        ufunc(*operands, out=out)
+
+    return Routine(run, atomic=True)
+
+
+_UFUNCS: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "rem": np.fmod,
+    "neg": np.negative,
+    "absolute": np.absolute,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
+    "logical_not": np.logical_not,
+    "bit_and": np.bitwise_and,
+    "bit_or": np.bitwise_or,
+    "bit_xor": np.bitwise_xor,
+    "bit_not": np.invert,
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "power": np.power,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round_even": np.rint,
+    "is_nan": np.isnan,
+    "is_inf": np.isinf,
+    "sign_bit": np.signbit,
+}
+
+_BOOL = np.dtype(np.bool_)
+_DOUBLE = np.dtype(np.float64)
+
+
+def _select(_operand: DType) -> Routine:
+    def run(out: Array, _scratch: Sequence[Array], condition: Array, a: Array, b: Array) -> None:
+        np.copyto(out, b)
+        np.copyto(out, a, where=condition)
+
+    return Routine(run)
+
+
+def _extremum(better: Callable[..., Any]) -> Callable[[DType], Routine]:
+    """Return the routine maker of ``maximum`` (``better`` is ``>``) or ``minimum`` on floats."""
+
+    def run(out: Array, scratch: Sequence[Array], a: Array, b: Array) -> None:
+        replaced, unordered = scratch
+        better(b, a, out=replaced)
+        np.isnan(a, out=unordered)
+        np.logical_or(replaced, unordered, out=replaced)
+        np.copyto(out, a)
+        np.copyto(out, b, where=replaced)
+
+    return lambda _operand: Routine(run, (_BOOL, _BOOL))
+
+
+def _divide_integers(operand: DType) -> Routine:
+    """Truncating division: what floor division gives once the truncated remainder is taken away."""
+    if operand.kind is Kind.UNSIGNED:
+        return _single(np.floor_divide)
+
+    def run(out: Array, scratch: Sequence[Array], a: Array, b: Array) -> None:
+        np.fmod(a, b, out=scratch[0])
+        np.subtract(a, scratch[0], out=scratch[0])
+        np.floor_divide(scratch[0], b, out=out)
+
+    return Routine(run, (storage_type(operand),))
+
+
+def _shift(ufunc: Callable[..., Any]) -> Callable[[DType], Routine]:
+    """Return the routine maker of a shift; NumPy takes counts past the width as `tree` does, but not negative ones."""
+
+    def make(operand: DType) -> Routine:
+        if operand.kind is Kind.UNSIGNED:
+            return _single(ufunc)
+
+        def run(out: Array, scratch: Sequence[Array], x: Array, count: Array) -> None:
+            np.maximum(count, 0, out=scratch[0])
+            ufunc(x, scratch[0], out=out)
+
+        return Routine(run, (storage_type(operand),))
+
+    return make
+
+
+_FLOAT_ROUTINES: dict[str, Callable[[DType], Routine]] = {
+    "select": _select,
+    "minimum": _extremum(np.less),
+    "maximum": _extremum(np.greater),
+    "erf": lambda _operand: Routine(erf, (_DOUBLE,) * 5),
+}
+
+_INTEGER_ROUTINES: dict[str, Callable[[DType], Routine]] = {
+    "select": _select,
+    "div": _divide_integers,
+    "shl": _shift(np.left_shift),
+    "shr": _shift(np.right_shift),
+}
+
+
+def _cast(source: DType, target: DType) -> Routine:
+    if target is BOOL:
+        return _to_bool(source)
+    if target.is_float:
+        return _to_float(source, target)
+    if source.is_float:
+        return _float_to_integer(source, target)
+    return _to_integer(target)
+
+
+def _copy(out: Array, _scratch: Sequence[Array], x: Array) -> None:
+    np.copyto(out, x, casting="unsafe")
+
+
+def _to_bool(source: DType) -> Routine:
+    if source.is_low_float:
+        # Comparisons of the low floats are NumPy loops of their own; through f32 there is only one meaning.
+        def run(out: Array, scratch: Sequence[Array], x: Array) -> None:
+            np.copyto(scratch[0], x, casting="unsafe")
+            np.not_equal(scratch[0], 0, out=out)
+
+        return Routine(run, (storage_type(F32),))
+    zero = literal_array(0, source)
+    return _single(lambda x, out: np.not_equal(x, zero, out=out))
+
+
+def _to_float(source: DType, target: DType) -> Routine:
+    if not target.is_low_float or source is F32 or source is BOOL:
+        return Routine(_copy, atomic=True)
+
+    def run(out: Array, scratch: Sequence[Array], x: Array) -> None:
+        np.copyto(scratch[0], x, casting="unsafe")
+        np.copyto(out, scratch[0], casting="unsafe")
+
+    return Routine(run, (storage_type(F32),))
+
+
+def _float_to_integer(source: DType, target: DType) -> Routine:
+    computed = F32 if source.is_low_float else source
+    low, high = target.minimum or 0, target.maximum or 0
+    lowest, highest, past = float(low), _greatest_not_above(high, computed), float(high + 1)
+
+    def run(out: Array, scratch: Sequence[Array], x: Array) -> None:
+        value, chosen = scratch
+        np.copyto(value, x, casting="unsafe")
+        np.isnan(value, out=chosen)
+        np.copyto(value, 0.0, where=chosen)
+        np.greater_equal(value, past, out=chosen)
+        np.clip(value, lowest, highest, out=value)
+        np.copyto(out, value, casting="unsafe")
+        np.copyto(out, high, where=chosen)
+
+    return Routine(run, (storage_type(computed), _BOOL))
+
+
+def _greatest_not_above(limit: int, dtype: DType) -> float:
+    """Return the greatest float of the type that is not above an integer limit."""
+    rounded = round_to(dtype, float(limit))
+    if rounded <= limit:
+        return rounded
+    return float(np.nextafter(storage_type(dtype).type(rounded), storage_type(dtype).type(-math.inf)))
+
+
+def _to_integer(target: DType) -> Routine:
+    """Return the conversion of an integer or bool, modulo the width of the target."""
+    if not target.is_packed:
+        return Routine(_copy, atomic=True)
+    unused = 8 - target.bits
+
+    def run(out: Array, _scratch: Sequence[Array], x: Array) -> None:
+        np.copyto(out, x, casting="unsafe")
+        np.left_shift(out, unused, out=out)
+        np.right_shift(out, unused, out=out)
+
+    return Routine(run)
