@@ -1,0 +1,84 @@
+"""References to values: variables, prefix-table entries, loop indices."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+from openinfer import symbolic
+from openinfer.ir.resolved import Storage
+from openinfer.ir.text import ref_text
+from openinfer.validate.declarations import check_entries
+from openinfer.validate.scope import LOOP_INDEX_TYPE
+
+if TYPE_CHECKING:
+    from openinfer.ir.resolved import PrefixTable
+    from openinfer.ir.types import TensorType
+    from openinfer.ir.values import Ref
+    from openinfer.symbolic import IntExpr
+    from openinfer.validate.findings import Findings
+    from openinfer.validate.scope import Scope
+
+MOST_COMBINATIONS = 100_000
+"""Most combinations of loop indices for which prefix entries are checked before running."""
+
+
+def readable_type(ref: Ref, scope: Scope, findings: Findings) -> TensorType | None:
+    """Return the type of a value that a statement reads; None after an error was recorded."""
+    if ref.name in scope.indices and not ref.indices:
+        return LOOP_INDEX_TYPE
+    table = scope.tables.get(ref.name)
+    if table is not None:
+        _check_entry(ref, table, scope, findings)
+        return table.type
+    variable = scope.variables.get(ref.name)
+    if variable is None:
+        return None
+    if variable.storage is Storage.PERSISTENT:
+        findings.error(
+            "persistent-direct",
+            f"`{ref.name}` is persistent: it cannot be read here",
+            hint=f"read it with `cache.read {ref.name} >> ...;`",
+            decl=variable.decl,
+        )
+        return None
+    return variable.type
+
+
+def _check_entry(ref: Ref, table: PrefixTable, scope: Scope, findings: Findings) -> None:
+    """Entries whose indices are known now must exist in the model; others are looked up when they are used."""
+    names = list(dict.fromkeys(name for index in ref.indices for name in symbolic.names(index)))
+    for name in names:
+        problem = scope.integer_problem(name)
+        if problem is not None:
+            findings.error("unknown-variable", f"index of `{ref_text(ref)}`: {problem}")
+            return
+    values = [_known_values(name, scope) for name in names]
+    if any(v is None for v in values):
+        return
+    known = [v for v in values if v is not None]
+    count = 1
+    for each in known:
+        count *= len(each)
+    if count > MOST_COMBINATIONS:
+        return
+    entries = dict.fromkeys(
+        tuple(_evaluate(index, dict(zip(names, chosen, strict=True))) for index in ref.indices)
+        for chosen in product(*known)
+    )
+    for entry in entries:
+        before = len(findings.items)
+        check_entries(table, [(index,) for index in entry], scope.model, findings)
+        if len(findings.items) > before:
+            return
+
+
+def _known_values(name: str, scope: Scope) -> range | None:
+    """Return the values that a name takes, when they are known before running."""
+    if name in scope.indices:
+        return scope.indices[name]
+    return range(scope.sizes[name], scope.sizes[name] + 1) if scope.is_size(name) else None
+
+
+def _evaluate(index: IntExpr, values: dict[str, int]) -> int:
+    return symbolic.evaluate(index, values.__getitem__)

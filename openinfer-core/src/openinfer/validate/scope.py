@@ -1,0 +1,70 @@
+"""What names mean at one place of a program: sizes, variables, tables and the loop indices around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from openinfer.diagnostics import did_you_mean
+from openinfer.dtypes import I64, Kind
+from openinfer.ir.resolved import Storage
+from openinfer.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from openinfer.ir.resolved import PrefixTable, ResolvedVar
+    from openinfer.model import Model
+
+LOOP_INDEX_TYPE = TensorType(I64)
+"""A loop index that is read as a value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Names visible to a statement.
+
+    Attributes:
+        indices: loop indices around the statement with the values they take (half-open), where those are known.
+    """
+
+    model: Model
+    sizes: Mapping[str, int]
+    variables: Mapping[str, ResolvedVar]
+    tables: Mapping[str, PrefixTable]
+    indices: Mapping[str, range | None]
+
+    def inside_loop(self, index: str, values: range | None) -> Scope:
+        """Return the scope of a loop body."""
+        return replace(self, indices={**self.indices, index: values})
+
+    def is_size(self, name: str) -> bool:
+        """Whether a name in an integer expression means a size variable (loop indices and scalars come first)."""
+        return name not in self.indices and not self._is_integer_scalar(name) and name in self.sizes
+
+    def _is_integer_scalar(self, name: str) -> bool:
+        found = self.variables.get(name)
+        if found is None or found.type.count != 1 or found.type.shape:
+            return False
+        return found.type.dtype.is_integer or found.type.dtype.kind is Kind.BOOL
+
+    def integer_problem(self, name: str) -> str | None:
+        """Return why a name cannot stand in an integer expression, or None (language specification, section 7)."""
+        if name in self.indices or name in self.sizes or self._is_integer_scalar(name):
+            return None
+        known = [*self.indices, *self.sizes, *(n for n in self.variables if self._is_integer_scalar(n))]
+        hint = did_you_mean(name, known)
+        return f"`{name}` is no loop index, integer scalar or size variable" + (f"; {hint}" if hint else "")
+
+    def scalar_problem(self, name: str) -> str | None:
+        """Return why a name cannot be the value of a scalar setting, or None."""
+        found = self.variables.get(name)
+        if name in self.indices:
+            return None
+        if found is None:
+            return f"unknown variable `{name}`"
+        if found.storage is Storage.PERSISTENT:
+            return f"`{name}` is persistent: read it with cache.read first"
+        if found.type.count != 1:
+            return f"`{name}` is {found.type}, expected one element"
+        return f"`{name}` is ternary: it cannot be a setting" if found.type.dtype.kind is Kind.TERNARY else None
