@@ -1,0 +1,55 @@
+"""Replacing a file in one step: readers, also mapped ones, see the old file or the new, never a part."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from pathlib import Path
+from typing import BinaryIO
+
+
+class AtomicFile:
+    """A temporary file beside `path` that takes its place on `commit` and vanishes on `discard`."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        # A link stays a link: what it points to is replaced.
+        self._target = Path(os.path.realpath(path))
+        if self._target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "cannot write a container over a directory", str(path))
+        if not self._target.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "the directory to write to does not exist", str(self._target.parent))
+        self._temporary = self._target.with_name(f".{self._target.name[:200]}.{secrets.token_hex(8)}.tmp")
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        self.file: BinaryIO = os.fdopen(os.open(self._temporary, flags, 0o666), "w+b", buffering=0)
+
+    def commit(self) -> None:
+        """Bring the bytes to the disk, then put the file in its place."""
+        try:
+            os.fsync(self.file.fileno())
+            self._keep_permissions()
+            self.file.close()
+            self._temporary.replace(self._target)
+        except BaseException:
+            self.discard()
+            raise
+        _sync_directory(self._target.parent)
+
+    def discard(self) -> None:
+        self.file.close()
+        self._temporary.unlink(missing_ok=True)
+
+    def _keep_permissions(self) -> None:
+        with contextlib.suppress(OSError):
+            self._temporary.chmod(self._target.stat().st_mode & 0o777)
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the new name last through a power cut, where the system can sync directories."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

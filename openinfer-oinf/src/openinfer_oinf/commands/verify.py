@@ -1,0 +1,67 @@
+"""`oinf verify`: check files completely and print what they hold."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from ..errors import OinfError
+
+if TYPE_CHECKING:
+    from ..cli import Subparsers
+    from ..verify import Report
+
+
+def add_to(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("verify", help="check files completely and print what they hold")
+    parser.add_argument("files", nargs="+", metavar="FILE")
+    parser.add_argument("--no-stats", action="store_true", help="leave statistics and histograms out")
+    parser.add_argument("--no-values", action="store_true", help="leave previews of tensor values out")
+    parser.add_argument("--exact", action="store_true", help="compute the median of tensors of any size")
+    parser.add_argument("--compat", action="store_true", help="accept what does not endanger memory safety")
+    parser.add_argument("--style", choices=("current", "reference"), default="current")
+    parser.add_argument("--json", action="store_true", help="print one JSON value per file")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 when every file is valid, else 1; files that cannot be read raise `OSError`."""
+    valid = [_verify_one(path, arguments) for path in arguments.files]
+    return 0 if all(valid) else 1
+
+
+def _verify_one(path: str, arguments: argparse.Namespace) -> bool:
+    from ..verify import invalid_json
+
+    try:
+        report = _report(path, arguments)
+    except OinfError as error:
+        if arguments.json:
+            sys.stdout.write(invalid_json(path, error) + "\n")
+        else:
+            for finding in error.findings:
+                sys.stderr.write(f"{path}: {finding}\n")
+        return False
+    if arguments.json:
+        sys.stdout.write(json.dumps(report.to_json(), indent=1) + "\n")
+        return True
+    sys.stdout.write(report.text)
+    for finding in report.warnings:
+        sys.stderr.write(f"{path}: {finding}\n")
+    return True
+
+
+def _report(path: str, arguments: argparse.Namespace) -> Report:
+    from ..verify import verify_oinf
+
+    return verify_oinf(
+        path,
+        file=False,
+        stats=not arguments.no_stats,
+        values=not arguments.no_values,
+        style=arguments.style,
+        exact=arguments.exact,
+        check="compat" if arguments.compat else "strict",
+    )

@@ -1,0 +1,75 @@
+"""What an author puts into a container: markers for size variables and tensors, and all of it together."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+
+from .arrays import Array
+from .encoding import as_array, default_type
+from .errors import Finding, OinfError
+from .quant import QuantParams
+from .valuetypes import ValueType, element_type
+
+
+@dataclass(frozen=True)
+class SizeVar:
+    """Marks a size variable: a whole number, 0 to 2**64 - 1. Raises `OinfError` (E_VALUE) for anything else."""
+
+    value: int
+
+    def __post_init__(self) -> None:
+        try:
+            value = operator.index(cast("object", self.value))  # pyright: ignore[reportArgumentType]
+        except TypeError:
+            value = -1
+        if isinstance(self.value, bool | np.bool_) or not 0 <= value < 1 << 64:
+            raise OinfError(Finding(code="E_VALUE", message=f"{self.value!r} is no size: 0 to 2**64 - 1"))
+        object.__setattr__(self, "value", value)
+
+
+@dataclass(frozen=True, eq=False)
+class TensorSpec:
+    """Marks a tensor: anything array-like, stored as `dtype` (by name, alias or tag; the data's own if None).
+
+    `name` replaces the field's name, which cannot hold dots; `quant` says how stored integers stand for real values.
+    """
+
+    data: object
+    dtype: str | int | None = None
+    name: str | None = None
+    quant: QuantParams | None = None
+
+    def resolved(self) -> tuple[Array, ValueType]:
+        """The data as an array and the type to store. Raises `OinfError` (E_DTYPE)."""
+        array = as_array(self.data)
+        return array, default_type(array) if self.dtype is None else element_type(self.dtype)
+
+
+@dataclass(frozen=True)
+class UninitializedTensor:
+    """Declares a tensor of a type and shape without data."""
+
+    dtype: str | int
+    shape: tuple[int, ...]
+    name: str | None = None
+    quant: QuantParams | None = None
+
+    def __post_init__(self) -> None:
+        element_type(self.dtype)
+        object.__setattr__(self, "shape", tuple(operator.index(dim) for dim in self.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """Everything that goes into one file, by name."""
+
+    sizevars: Mapping[str, int] = field(default_factory=dict[str, int])
+    metadata: Mapping[str, object] = field(default_factory=dict[str, object])
+    tensors: Mapping[str, TensorSpec | UninitializedTensor] = field(
+        default_factory=dict[str, TensorSpec | UninitializedTensor]
+    )

@@ -1,0 +1,153 @@
+"""NumPy arrays to stored bytes: type rules, range checks, rounding, and encoding block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import Array
+from .errors import Finding, OinfError
+from .floats import bf16_from_f32, f8_from_f32
+from .packing import pack
+from .valuetypes import ValueType, value_type
+
+_BLOCK = 1 << 20  # elements; a multiple of 8, so that packed blocks end on whole bytes
+
+_BY_NUMPY_NAME = {
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "bool": "bool",
+    "bfloat16": "bf16",
+    "float8_e5m2": "f8",
+} | {f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (1, 2, 4, 8, 16, 32, 64)}
+
+_ML_INTEGERS = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (1, 2, 4))
+_ML_FLOATS = ("bfloat16", "float8_", "float6_", "float4_")
+_BIT_VIEWS = {("bf16", "uint16"), ("f8", "uint8")}
+
+
+def _rejected(code: str, message: str) -> OinfError:
+    return OinfError(Finding(code=code, message=message))
+
+
+def as_array(data: object) -> Array:
+    """Anything array-like as an array of numbers or bools; raises `OinfError` (E_DTYPE) for other things."""
+    try:
+        array: Array = np.asarray(data)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _rejected("E_DTYPE", f"cannot be made an array: {error}") from error
+    if array.dtype.kind not in "biuf" and not _is_ml_dtype(array.dtype):
+        raise _rejected("E_DTYPE", f"arrays of {array.dtype} cannot be stored; convert them to numbers or bools")
+    return array
+
+
+def _is_ml_dtype(dtype: np.dtype[Any]) -> bool:
+    return dtype.name in _ML_INTEGERS or dtype.name.startswith(_ML_FLOATS)
+
+
+def default_type(array: Array) -> ValueType:
+    """The value type that keeps an array's own type; raises `OinfError` (E_DTYPE) where there is none."""
+    name = _BY_NUMPY_NAME.get(array.dtype.name)
+    if name is None:
+        raise _rejected("E_DTYPE", f"no value type corresponds to {array.dtype}; give one with dtype=")
+    return value_type(name)
+
+
+def encode(array: Array, target: ValueType) -> NDArray[np.uint8]:
+    """Stored bytes of all elements of an array, in C order. Raises as `encoded_blocks` does."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return _encode_flat(flat, target)
+
+
+def encoded_blocks(array: Array, target: ValueType) -> Iterator[NDArray[np.uint8]]:
+    """Stored bytes of an array in C order, a block at a time, whatever its strides and byte order.
+
+    Raises `OinfError`: E_DTYPE where the kinds do not go together (a float array for an integer type), E_VALUE
+    where a value lies outside the type's range.
+    """
+    if array.flags.c_contiguous:
+        flat = array.reshape(-1)
+        step = flat.size if _stored_as_is(flat, target) else _BLOCK
+        for start in range(0, flat.size, max(step, 1)):
+            yield _encode_flat(flat[start : start + step], target)
+        return
+    walk: Any = np.nditer(array, flags=["external_loop", "buffered", "zerosize_ok"], order="C", buffersize=_BLOCK)
+    for block in walk:
+        if block.size:
+            yield _encode_flat(np.ascontiguousarray(block), target)
+
+
+def joined_blocks(blocks: Iterator[object], target: ValueType) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    """Element counts and stored bytes of arrays that follow one another, split anywhere between elements."""
+    per_byte = 8 // target.bits if target.is_packed else 1
+    rest: Array | None = None
+    for block in blocks:
+        flat = np.ascontiguousarray(as_array(block)).reshape(-1)
+        if rest is not None and rest.size:
+            flat = np.concatenate([rest, flat])
+        whole = flat.size - flat.size % per_byte
+        rest = flat[whole:].copy()
+        for start in range(0, whole, _BLOCK):
+            part = flat[start : min(start + _BLOCK, whole)]
+            yield part.size, _encode_flat(part, target)
+    if rest is not None and rest.size:
+        yield rest.size, _encode_flat(rest, target)
+
+
+def _stored_as_is(array: Array, target: ValueType) -> bool:
+    return (
+        not target.is_packed
+        and _BY_NUMPY_NAME.get(array.dtype.name) == target.name
+        and array.dtype.newbyteorder("<") == array.dtype
+    )
+
+
+def _encode_flat(flat: Array, target: ValueType) -> NDArray[np.uint8]:
+    if _stored_as_is(flat, target):
+        return flat.view(np.uint8)
+    if target.kind == "float":
+        return _encode_floats(flat, target)
+    codes = _whole_numbers(flat, target)
+    if target.is_packed:
+        return pack(codes.astype(np.uint8 if target.kind == "uint" else np.int8), target)
+    width = np.dtype(f"<{'i' if target.kind == 'int' else 'u'}{target.bits // 8}")
+    return codes.astype(width).view(np.uint8)
+
+
+def _encode_floats(flat: Array, target: ValueType) -> NDArray[np.uint8]:
+    if (target.name, flat.dtype.name) in _BIT_VIEWS:
+        message = (
+            f"{flat.dtype} for {target.name} could mean numbers or stored bits: "
+            "convert numbers to float32, or hand bits to write_raw"
+        )
+        raise _rejected("E_DTYPE", message)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        if target.name in ("bf16", "f8"):
+            singles = flat.astype(np.float32)
+            bits = bf16_from_f32(singles).astype("<u2") if target.name == "bf16" else f8_from_f32(singles)
+            return bits.view(np.uint8)
+        return flat.astype(f"<f{target.bits // 8}").view(np.uint8)
+
+
+def _whole_numbers(flat: Array, target: ValueType) -> Array:
+    """The elements as native integers, once they are known to fit `target`."""
+    if flat.dtype.name in _ML_INTEGERS:
+        flat = flat.astype(np.int8)
+    if flat.dtype.kind == "b":
+        flat = flat.view(np.uint8)
+    if flat.dtype.kind not in "iu":
+        message = f"an array of {flat.dtype} for {target.name}: round it with astype, or quantise it, first"
+        raise _rejected("E_DTYPE", message)
+    if not flat.size:
+        return flat
+    low, high = int(flat.min()), int(flat.max())
+    if low < target.low or high > target.high:
+        message = f"values {low}..{high} do not fit {target.name} ({target.low}..{target.high})"
+        raise _rejected("E_VALUE", message)
+    if target.name == "t1" and not flat.all():
+        raise _rejected("E_VALUE", "t1 holds -1 and 1 only, and there is a 0")
+    return flat

@@ -1,0 +1,141 @@
+"""What can be wrong with a container: one finding, all findings of a check, and the error that carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+CheckLevel = Literal["strict", "compat"]
+
+_SHOWN_IN_MESSAGE = 5
+
+# What a reader can survive without losing memory safety: warnings under check="compat".
+_RELAXED = frozenset(
+    {
+        "E_HEADER_FLAGS",
+        "E_RESERVED",
+        "E_PADDING",
+        "E_SECTION_GAP",
+        "E_HOLE",
+        "E_VALUE",
+        "E_QUANT_VALUE",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing found in a container, or in what was to be written to one.
+
+    `code` begins with `E_` (error) or `W_` (warning); `offset` is a byte offset in the file.
+    """
+
+    code: str
+    message: str
+    offset: int | None = None
+    table: str | None = None
+    entry: str | None = None
+    found: object = None
+    expected: object = None
+
+    @property
+    def is_error(self) -> bool:
+        return self.code.startswith("E_")
+
+    def __str__(self) -> str:
+        place = [
+            f"{self.table} table" if self.table else "",
+            f"entry {self.entry!r}" if self.entry is not None else "",
+            f"byte {self.offset}" if self.offset is not None else "",
+        ]
+        where = ", ".join(part for part in place if part)
+        values = f" (found {self.found}, expected {self.expected})" if self.expected is not None else ""
+        return f"{self.code}: {self.message}{values}" + (f" [{where}]" if where else "")
+
+
+class OinfError(ValueError):
+    """Every failure of the container; `findings` holds all that was found, errors and warnings."""
+
+    def __init__(self, *findings: Finding, source: str = "") -> None:
+        super().__init__(*findings)
+        self.findings: tuple[Finding, ...] = findings
+        self.source = source
+
+    @property
+    def first(self) -> Finding:
+        """The first error, which gives the exception its code and place."""
+        return next((finding for finding in self.findings if finding.is_error), self.findings[0])
+
+    @property
+    def code(self) -> str:
+        return self.first.code
+
+    @property
+    def offset(self) -> int | None:
+        return self.first.offset
+
+    @property
+    def table(self) -> str | None:
+        return self.first.table
+
+    @property
+    def entry(self) -> str | None:
+        return self.first.entry
+
+    def __str__(self) -> str:
+        errors = [finding for finding in self.findings if finding.is_error] or list(self.findings)
+        lines = [str(finding) for finding in errors[:_SHOWN_IN_MESSAGE]]
+        if len(errors) > _SHOWN_IN_MESSAGE:
+            lines.append(f"and {len(errors) - _SHOWN_IN_MESSAGE} more errors")
+        return (f"{self.source}: " if self.source else "") + "\n".join(lines)
+
+
+class UninitializedError(OinfError):
+    """The values of a tensor were asked for that the file declares without data."""
+
+
+class Findings:
+    """Collects findings during a check; errors that are harmless to memory are warnings under "compat"."""
+
+    def __init__(self, check: CheckLevel = "strict", *, limit: int = 1000) -> None:
+        self._check = check
+        self._limit = limit
+        self._errors = 0
+        self._items: list[Finding] = []
+
+    @property
+    def has_errors(self) -> bool:
+        return self._errors > 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def add(self, finding: Finding) -> None:
+        """Record a finding; raise `OinfError` when there are more of them than anybody would read."""
+        if self._check == "compat" and finding.code in _RELAXED:
+            finding = Finding(
+                code="W" + finding.code[1:],
+                message=finding.message,
+                offset=finding.offset,
+                table=finding.table,
+                entry=finding.entry,
+                found=finding.found,
+                expected=finding.expected,
+            )
+        self._items.append(finding)
+        self._errors += finding.is_error
+        if len(self._items) >= self._limit and self.has_errors:
+            raise OinfError(*self._items)
+
+    def extend(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            self.add(finding)
+
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(item for item in self._items if not item.is_error)
+
+    def raise_errors(self) -> None:
+        """Raise `OinfError` with everything found so far, if any of it is an error."""
+        if self.has_errors:
+            raise OinfError(*self._items)

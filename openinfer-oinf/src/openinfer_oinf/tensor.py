@@ -1,0 +1,221 @@
+"""A tensor of an open container: what the index says of it, and its values on demand."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import Array, as_bytes, decode, plain_numbers
+from .encoding import encode
+from .errors import CheckLevel, Finding, OinfError, UninitializedError
+from .layout import HAS_DATA, HAS_QUANT
+from .packing import unpack
+from .quant import QuantParams, dequantize
+from .quantpayload import decode_quant, value_findings
+from .source import ByteSource
+from .tables import TensorEntry
+from .valuecheck import value_problem
+from .valuetypes import ValueType, by_tag, element_type
+
+VerifyMode = Literal["lazy", "eager", "off"]
+
+_BLOCK = 1 << 20
+
+
+class StoredTensor:
+    """One tensor of an open file; reading its values touches only its own bytes.
+
+    `shape` counts elements, `nbytes` and `offset` are bytes of the stored payload (0 without data).
+    """
+
+    def __init__(self, entry: TensorEntry, source: ByteSource, check: CheckLevel, verify: VerifyMode) -> None:
+        self._entry = entry
+        self._source = source
+        self._strict = check == "strict"
+        # Values are looked at once; threads that race repeat the same look, which is harmless.
+        self._values_checked = verify == "off"
+
+    @property
+    def name(self) -> str:
+        return self._entry.name
+
+    @property
+    def value_type(self) -> ValueType:
+        return by_tag(self._entry.tag)
+
+    @property
+    def dtype(self) -> str:
+        return self.value_type.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._entry.shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self._entry.shape)
+
+    @cached_property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._entry.size
+
+    @property
+    def nbytes(self) -> int:
+        return self._entry.nbytes
+
+    @property
+    def offset(self) -> int:
+        return self._entry.offset
+
+    @property
+    def has_data(self) -> bool:
+        return bool(self._entry.flags & HAS_DATA)
+
+    @property
+    def is_packed(self) -> bool:
+        return self.value_type.is_packed
+
+    @property
+    def has_quant(self) -> bool:
+        return bool(self._entry.flags & HAS_QUANT)
+
+    @property
+    def quant_nbytes(self) -> int:
+        return self._entry.quant_nbytes
+
+    @property
+    def quant_offset(self) -> int:
+        return self._entry.quant_offset
+
+    def __repr__(self) -> str:
+        state = f"{self.nbytes} bytes" if self.has_data else "no data"
+        return f"<tensor {self.name}: {self.dtype}{list(self.shape)}, {state}>"
+
+    @cached_property
+    def quant(self) -> QuantParams | None:
+        """Quantisation parameters, or None. Raises `OinfError` (E_QUANT_VALUE) for scales that are not finite."""
+        if not self.has_quant:
+            return None
+        quant = self._quant()
+        if self._strict:
+            errors = [finding for finding in self.quant_findings() if finding.is_error]
+            if errors:
+                raise OinfError(*errors)
+        return quant
+
+    def _quant(self) -> QuantParams:
+        return decode_quant(self._source.view(self._entry.quant_offset, self._entry.quant_nbytes))
+
+    def quant_findings(self) -> Iterator[Finding]:
+        """What the values of the quantisation parameters have wrong or odd."""
+        if self.has_quant:
+            for code, message in value_findings(self._quant(), self.value_type):
+                yield self.finding(code, message, self._entry.quant_offset)
+
+    def finding(self, code: str, message: str, offset: int | None = None) -> Finding:
+        return Finding(code=code, message=message, offset=offset, table="tensors", entry=self.name)
+
+    def _stored(self) -> memoryview:
+        if not self.has_data:
+            message = f"tensor {self.name!r} is declared as {self.dtype}{list(self.shape)} without data"
+            raise UninitializedError(self.finding("E_UNINITIALIZED", message, self._entry.position))
+        return self._source.view(self._entry.offset, self._entry.nbytes)
+
+    def raw(self) -> NDArray[np.uint8]:
+        """The stored bytes as a read-only view, never decoded nor checked."""
+        stored = as_bytes(self._stored())
+        stored.flags.writeable = False
+        return stored
+
+    def value_problem(self) -> str | None:
+        """What is wrong with the stored values (bool bytes, packed tails, t2 patterns), or None."""
+        return value_problem(self.raw(), self.value_type, self.size) if self.has_data else None
+
+    def check_values(self) -> None:
+        """Raise `OinfError` (E_VALUE) when stored bytes are not values of the type; done once, if strict."""
+        if self._values_checked:
+            return
+        problem = self.value_problem() if self._strict else None
+        if problem is not None:
+            raise OinfError(self.finding("E_VALUE", problem, self._entry.offset))
+        self._values_checked = True
+
+    def numpy(self) -> Array:
+        """A read-only array of the values: a view of the file, but for packed types, which are unpacked.
+
+        Raises `UninitializedError` for a tensor without data, `OinfError` (E_VALUE) for bytes that are no values.
+        """
+        stored = self._stored()
+        self.check_values()
+        return decode(stored, self.value_type, self.shape, self.size)
+
+    def load(self) -> Array:
+        """A private, writable copy of the values."""
+        array = self.numpy()
+        return array if array.flags.owndata and not self.is_packed else array.copy()
+
+    def dequantize(self, dtype: str = "f32") -> Array:
+        """Real values: scale * (stored - zero point) in the float type `dtype`; plain values without quant.
+
+        Raises `OinfError` (E_DTYPE) when `dtype` is not a float type.
+        """
+        target = element_type(dtype)
+        if target.kind != "float":
+            raise OinfError(self.finding("E_DTYPE", f"real values need a float type, not {target.name}"))
+        stored = self.numpy()
+        if self.quant is None:
+            values: Array = self._plain(stored)
+        else:
+            values = dequantize(self._plain(stored), self.quant)
+        return decode(memoryview(encode(values, target).data), target, self.shape, self.size)
+
+    def _plain(self, stored: Array) -> Array:
+        if self.value_type.name not in ("bf16", "f8"):
+            return stored
+        return plain_numbers(self.raw(), self.value_type).reshape(self.shape)
+
+    def __getitem__(self, key: Any) -> Array:
+        """`t[0:4]` and every other NumPy index; leading ranges of packed tensors unpack no more than needed."""
+        if self.is_packed and self.ndim and isinstance(key, slice):
+            return self._leading_range(cast("slice[int | None, int | None, int | None]", key))
+        return self.numpy()[key]
+
+    def _leading_range(self, rows: slice[int | None, int | None, int | None]) -> Array:
+        first, last, step = rows.indices(self.shape[0])
+        if step != 1 or last <= first:
+            return self.numpy()[rows]
+        self.check_values()
+        per_row = self.size // self.shape[0]
+        array = self.numbers(first * per_row, last * per_row).reshape(last - first, *self.shape[1:])
+        array.flags.writeable = False
+        return array
+
+    def numbers(self, first: int, last: int) -> Array:
+        """Elements `first` to `last` (not included) in C order, of a type NumPy calculates with.
+
+        Touches only the bytes that hold them; bf16 and f8 come as float32, packed types as int8 or uint8.
+        """
+        kind = self.value_type
+        stored = self._stored()
+        if not kind.is_packed:
+            width = kind.bits // 8
+            return plain_numbers(as_bytes(stored[first * width : last * width]), kind)
+        start = first * kind.bits // 8
+        skipped = start * 8 // kind.bits
+        chunk = as_bytes(stored[start : kind.stored_nbytes(last)])
+        return unpack(chunk, kind, first - skipped, last - skipped)
+
+    def number_blocks(self, elements: int = _BLOCK) -> Iterator[Array]:
+        """The values as `numbers`, at most `elements` at a time."""
+        for first in range(0, self.size, elements):
+            yield self.numbers(first, min(first + elements, self.size))
+
+    def sha256(self) -> str:
+        """SHA-256 of the stored bytes, in hexadecimal digits."""
+        return hashlib.sha256(self._stored()).hexdigest()
