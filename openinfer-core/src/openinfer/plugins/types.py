@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 API_VERSION = 1
 """Version of the hooks. A plugin that asks for a greater one is incompatible."""
 
+PASS_STAGES = ("plan",)
+"""Stages for which `openinfer_passes` is asked."""
+
 
 def load_object(path: str) -> Any:
     """Import ``"module:attribute"`` and return the attribute.

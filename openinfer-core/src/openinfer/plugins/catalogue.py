@@ -1,0 +1,96 @@
+"""Gathers what the plugins offer; every name belongs to one plugin unless another says that it replaces it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from openinfer.plugins.environment import Status
+from openinfer.plugins.offers import KINDS
+from openinfer.plugins.registration import failure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.plugins.discovery import Candidate
+    from openinfer.plugins.offers import Offer
+
+
+@dataclass(frozen=True, slots=True)
+class _Owned:
+    offer: Offer
+    owner: Candidate
+
+
+@dataclass(slots=True)
+class Catalogue:
+    """Offers that were taken in, by kind and by each of their names."""
+
+    owned: dict[tuple[str, str], _Owned] = field(default_factory=dict[tuple[str, str], _Owned])
+
+    def take(self, candidate: Candidate, offers: Sequence[Offer]) -> None:
+        """Take in everything that one plugin offers, or nothing.
+
+        An offer whose ``replaces`` is the plugin that has its name puts that plugin's object out; in the other order
+        of loading, an offer that is already replaced is left out.
+
+        Raises:
+            PluginError: a name is taken (status duplicate).
+        """
+        merged = dict(self.owned)
+        for offer in offers:
+            rivals = _rivals(merged, offer)
+            if any(rival.offer.replaces == candidate.name for rival in rivals):
+                continue
+            for rival in rivals:
+                _check_replaces(candidate, offer, rival)
+                _put_out(merged, rival)
+            for name in offer.names:
+                merged[offer.kind.field, name] = _Owned(offer, candidate)
+        self.owned = merged
+
+    def mappings(self) -> dict[str, Mapping[str, Any]]:
+        """Return the objects by canonical name, one mapping for each kind, under the field of `Environment`."""
+        found: dict[str, dict[str, Any]] = {kind.field: {} for kind in KINDS}
+        for (kind, name), owned in self.owned.items():
+            if name == owned.offer.names[0]:
+                found[kind][name] = owned.offer.value
+        return {kind: MappingProxyType(objects) for kind, objects in found.items()}
+
+    def aliases(self, kind: str) -> Mapping[str, str]:
+        """Return the canonical name for every alias of a kind."""
+        pairs = ((name, owned.offer.names[0]) for (field_, name), owned in self.owned.items() if field_ == kind)
+        return MappingProxyType({alias: name for alias, name in pairs if alias != name})
+
+    def providers(self) -> Mapping[tuple[str, str], str]:
+        """Return the name of the plugin that provided an object, by noun and canonical name."""
+        return MappingProxyType(
+            {
+                (owned.offer.kind.noun, name): owned.owner.name
+                for (_, name), owned in self.owned.items()
+                if name == owned.offer.names[0]
+            }
+        )
+
+
+def _rivals(owned: Mapping[tuple[str, str], _Owned], offer: Offer) -> list[_Owned]:
+    found = [owned[offer.kind.field, name] for name in offer.names if (offer.kind.field, name) in owned]
+    return list({id(rival): rival for rival in found}.values())
+
+
+def _check_replaces(candidate: Candidate, offer: Offer, rival: _Owned) -> None:
+    if rival.owner is not candidate and offer.replaces == rival.owner.name:
+        return
+    name = next(name for name in offer.names if name in rival.offer.names)
+    message = (
+        f"{offer.kind.noun} {name!r} of distribution {candidate.distribution} is already provided by plugin "
+        f"{rival.owner.name!r} of distribution {rival.owner.distribution}: rename it, or declare replaces="
+        f"{rival.owner.name!r}"
+    )
+    raise failure(candidate, message, hook=offer.kind.hook, status=Status.DUPLICATE)
+
+
+def _put_out(owned: dict[tuple[str, str], _Owned], rival: _Owned) -> None:
+    for name in rival.offer.names:
+        owned.pop((rival.offer.kind.field, name), None)

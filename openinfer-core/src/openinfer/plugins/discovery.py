@@ -1,0 +1,66 @@
+"""Plugins that are installed: entry points of the group `openinfer`, in the order in which they load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from openinfer.plugins.hookspecs import PROJECT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from importlib.metadata import EntryPoint
+
+CORE = "openinfer-core"
+"""Distribution whose plugin loads first, so that no other can take one of its names unasked."""
+
+GIVEN = "(given in the program)"
+"""Shown as the distribution of a plugin that was handed to the loader as a module."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A plugin that was found and not imported yet.
+
+    Attributes:
+        name: name of the entry point.
+        value: what the entry point names, for messages.
+        load: imports it.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    value: str
+    load: Callable[[], object]
+
+    @property
+    def is_core(self) -> bool:
+        return self.distribution == CORE
+
+
+def installed() -> list[Candidate]:
+    """Return the installed plugins: core's first, then by name, plugins of one name by distribution."""
+    found = [_candidate(entry) for entry in entry_points(group=PROJECT)]
+    return sorted(found, key=lambda c: (not c.is_core, c.name, c.distribution))
+
+
+def given(pairs: Iterable[tuple[str, object]]) -> list[Candidate]:
+    """Return modules (or objects with the same attributes) as plugins, in the order given."""
+    return [
+        Candidate(name=name, distribution=GIVEN, version="", value=_name_of(module), load=lambda module=module: module)
+        for name, module in pairs
+    ]
+
+
+def _candidate(entry: EntryPoint) -> Candidate:
+    distribution = entry.dist
+    # Metadata of a damaged installation may lack either field.
+    name = str(distribution.metadata["Name"] or "(unnamed)") if distribution is not None else "(unknown)"
+    version = str(distribution.metadata["Version"] or "") if distribution is not None else ""
+    return Candidate(name=entry.name, distribution=name, version=version, value=entry.value, load=entry.load)
+
+
+def _name_of(module: object) -> str:
+    return str(getattr(module, "__name__", type(module).__name__))

@@ -1,0 +1,155 @@
+"""Loads plugins one by one, so that a broken one is reported and the rest works.
+
+Entry points of the group ``openinfer`` are imported in order: core's own first, then by name. A plugin ends in one of
+five states: ok; failed (it cannot be imported, or a hook of it is wrong or raised); blocked (a switch keeps it out, and
+it is never imported); duplicate (its name, or the name of something that it offers, is taken); incompatible (it wants
+newer hooks). Nothing of a plugin that is not ok stays.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from openinfer.errors import PluginError
+from openinfer.plugins import discovery
+from openinfer.plugins.catalogue import Catalogue
+from openinfer.plugins.environment import Environment, PluginInfo, Status
+from openinfer.plugins.kernels import kernel_choice, kernel_source
+from openinfer.plugins.offers import offers_of
+from openinfer.plugins.registration import failure, new_manager, register
+from openinfer.plugins.switches import Switches, from_variables, kept_out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pluggy
+
+    from openinfer.plugins.discovery import Candidate
+
+
+def default_environment() -> Environment:
+    """Return what the installed plugins offer under the switches of the environment variables.
+
+    Plugins load at the first call; later calls return the same value while the variables stay as they are.
+
+    Raises:
+        PluginError: a switch is malformed; or a plugin did not load and ``OPENINFER_PLUGINS_STRICT`` is set.
+    """
+    return _loaded_once(from_variables(os.environ))
+
+
+@cache
+def _loaded_once(switches: Switches) -> Environment:
+    return _load(discovery.installed(), switches)
+
+
+def load_environment(
+    *,
+    block: Iterable[str] = (),
+    allow: Iterable[str] | None = None,
+    autoload: bool = True,
+    strict: bool = False,
+    extra: Iterable[tuple[str, object]] = (),
+) -> Environment:
+    """Load the installed plugins afresh, whatever the environment variables say.
+
+    Args:
+        block: plugins that stay out, by the name of the entry point or of the distribution.
+        allow: when given, only these load, and core's own.
+        autoload: whether installed plugins load that ``allow`` does not name; core's own do anyway.
+        strict: whether a plugin that does not load is an error.
+        extra: further plugins as (name, module); they load after the installed ones.
+
+    Raises:
+        PluginError: ``strict``, and a plugin is failed, duplicate or incompatible.
+    """
+    allowed = None if allow is None else frozenset(allow)
+    given = discovery.given(extra)
+    if allowed is not None:
+        allowed |= {candidate.name for candidate in given}
+    switches = Switches(block=frozenset(block), allow=allowed, autoload=autoload, strict=strict)
+    return _load([*discovery.installed(), *given], switches)
+
+
+@dataclass(slots=True)
+class _Loading:
+    """Plugins so far."""
+
+    manager: pluggy.PluginManager = field(default_factory=new_manager)
+    catalogue: Catalogue = field(default_factory=Catalogue)
+    loaded: list[tuple[Candidate, object]] = field(default_factory=list[tuple["Candidate", object]])
+    infos: list[PluginInfo] = field(default_factory=list[PluginInfo])
+
+
+def _load(candidates: Iterable[Candidate], switches: Switches) -> Environment:
+    loading = _Loading()
+    for candidate in candidates:
+        loading.infos.append(_load_one(loading, switches, candidate))
+    if switches.strict:
+        _raise_if_broken(loading.infos)
+    return Environment(
+        plugins=tuple(loading.infos),
+        providers=loading.catalogue.providers(),
+        op_aliases=loading.catalogue.aliases("ops"),
+        kernel_source=kernel_source(loading.manager, tuple(loading.loaded)),
+        kernel_choice=kernel_choice(loading.manager, tuple(loading.loaded)),
+        **loading.catalogue.mappings(),
+    )
+
+
+def _load_one(loading: _Loading, switches: Switches, candidate: Candidate) -> PluginInfo:
+    reason = kept_out(switches, candidate)
+    if reason is not None:
+        return _info(candidate, Status.BLOCKED, reason)
+    try:
+        _check_name(loading, candidate)
+        plugin = register(loading.manager, candidate)
+        _take(loading, candidate, plugin)
+    except PluginError as error:
+        return _info(candidate, Status(error.status), str(error))
+    return _info(candidate, Status.OK, "")
+
+
+def _check_name(loading: _Loading, candidate: Candidate) -> None:
+    for other, _ in loading.loaded:
+        if other.name == candidate.name:
+            message = (
+                f"the plugin name {candidate.name!r} of distribution {candidate.distribution} is already taken by "
+                f"distribution {other.distribution}: uninstall or block one of the two by its distribution"
+            )
+            raise failure(candidate, message, status=Status.DUPLICATE)
+
+
+def _take(loading: _Loading, candidate: Candidate, plugin: object) -> None:
+    try:
+        loading.catalogue.take(candidate, offers_of(loading.manager, candidate, plugin))
+    except PluginError:
+        loading.manager.unregister(plugin)
+        raise
+    loading.loaded.append((candidate, plugin))
+
+
+def _info(candidate: Candidate, status: Status, reason: str) -> PluginInfo:
+    return PluginInfo(
+        name=candidate.name,
+        distribution=candidate.distribution,
+        version=candidate.version,
+        status=status,
+        reason=reason,
+    )
+
+
+_BROKEN = (Status.FAILED, Status.DUPLICATE, Status.INCOMPATIBLE)
+
+
+def _raise_if_broken(infos: Iterable[PluginInfo]) -> None:
+    broken = [info for info in infos if info.status in _BROKEN]
+    if not broken:
+        return
+    told = "; ".join(f"{i.name} of {i.distribution} is {i.status.value}: {i.reason}" for i in broken)
+    first = broken[0]
+    message = f"plugins did not load, and strict loading is on: {told}"
+    raise PluginError(message, plugin=first.name, distribution=first.distribution, status=first.status.value)
