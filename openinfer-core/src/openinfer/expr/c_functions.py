@@ -1,0 +1,289 @@
+"""Functions of expressions in C99, with the total meaning of `openinfer.expr.tree` and no undefined behaviour.
+
+Signed integers are computed as unsigned ones and turned back by value, division and conversion are guarded, shifts
+count within the width. ``round_even`` is ``rint``: the rounding mode is the default one, which generated programs never
+change.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind
+from openinfer.expr.c_types import c_type, literal_text
+from openinfer.expr.fragment import Call, Helper
+from openinfer.expr.tree import ExprError
+
+Writer: TypeAlias = Callable[[DType, Sequence[str]], Call]
+"""Writes a function of operands of one type, given as texts that bind tighter than any operator."""
+
+FLOATS = (F32, F64)
+INTEGERS = (*SINT, *UINT)
+
+
+def call_text(function: str, operands: Sequence[DType], result: DType, texts: Sequence[str]) -> Call:
+    """Return the expression of a function applied to operands, which are names or parenthesised.
+
+    Raises:
+        ExprError: a type is not one that generated C holds, or the function is unknown.
+    """
+    for dtype in (*operands, result):
+        c_type(dtype)
+    if function == "cast":
+        return _cast(operands[0], result, texts[0])
+    operand = operands[-1]
+    table = _FLOAT if operand.is_float else _BOOL if operand is BOOL else _INTEGER
+    writer = table.get(function)
+    if writer is None:
+        raise ExprError(f"the C renderer has no function {function!r} on {operand}")
+    return writer(operand, texts)
+
+
+def _work(dtype: DType) -> str:
+    """Return the unsigned type in which arithmetic of an integer type is done, wide enough not to be promoted."""
+    return "uint64_t" if dtype.bits == 64 else "uint32_t"
+
+
+def _narrowed(dtype: DType, text: str) -> str:
+    """Return an expression that C promotes to int, as its own type."""
+    return f"({c_type(dtype)})({text})" if dtype.bits < 32 and dtype is not BOOL else text
+
+
+def _infix(operator: str) -> Writer:
+    return lambda dtype, x: Call(_narrowed(dtype, f"{x[0]} {operator} {x[1]}"))
+
+
+def _comparison(operator: str) -> Writer:
+    return lambda _dtype, x: Call(f"{x[0]} {operator} {x[1]}")
+
+
+def _helper(name: str) -> Writer:
+    def write(dtype: DType, x: Sequence[str]) -> Call:
+        function = f"oi_{name}_{dtype}"
+        return Call(f"{function}({', '.join(x)})", (function,))
+
+    return write
+
+
+def _library(name: str) -> Writer:
+    """Return the writer of a function of ``<math.h>``."""
+    return lambda dtype, x: Call(f"{name}{'f' if dtype is F32 else ''}({', '.join(x)})")
+
+
+def _modular(operator: str, name: str) -> Writer:
+    def write(dtype: DType, x: Sequence[str]) -> Call:
+        if dtype.kind is Kind.SIGNED:
+            return _helper(name)(dtype, x)
+        if dtype.bits >= 32:
+            return Call(f"{x[0]} {operator} {x[1]}")
+        return Call(f"({c_type(dtype)})((uint32_t){x[0]} {operator} (uint32_t){x[1]})")
+
+    return write
+
+
+def _select(dtype: DType, x: Sequence[str]) -> Call:
+    return Call(_narrowed(dtype, f"{x[0]} ? {x[1]} : {x[2]}"))
+
+
+def _is_infinite(dtype: DType, x: Sequence[str]) -> Call:
+    infinity = literal_text(dtype, float("inf"))
+    return Call(f"{x[0]} == {infinity} || {x[0]} == -{infinity}")
+
+
+def _extremum(operator: str) -> Writer:
+    return lambda dtype, x: Call(_narrowed(dtype, f"{x[1]} {operator} {x[0]} ? {x[1]} : {x[0]}"))
+
+
+_COMPARISONS: dict[str, Writer] = {
+    "eq": _comparison("=="),
+    "ne": _comparison("!="),
+    "lt": _comparison("<"),
+    "le": _comparison("<="),
+    "gt": _comparison(">"),
+    "ge": _comparison(">="),
+    "select": _select,
+}
+
+_BOOL: dict[str, Writer] = {
+    **_COMPARISONS,
+    "logical_and": _comparison("&&"),
+    "logical_or": _comparison("||"),
+    "logical_xor": _comparison("!="),
+    "logical_not": lambda _dtype, x: Call(f"!{x[0]}"),
+}
+
+_FLOAT: dict[str, Writer] = {
+    **_COMPARISONS,
+    "add": _infix("+"),
+    "sub": _infix("-"),
+    "mul": _infix("*"),
+    "div": _infix("/"),
+    "rem": _library("fmod"),
+    "neg": lambda _dtype, x: Call(f"-{x[0]}"),
+    "absolute": _library("fabs"),
+    "minimum": _helper("minimum"),
+    "maximum": _helper("maximum"),
+    "power": _library("pow"),
+    "round_even": _library("rint"),
+    "is_nan": lambda _dtype, x: Call(f"isnan({x[0]}) != 0"),
+    "is_inf": _is_infinite,
+    "sign_bit": lambda _dtype, x: Call(f"signbit({x[0]}) != 0"),
+    **{
+        name: _library(name)
+        for name in (
+            *("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "erf"),
+            *("floor", "ceil", "trunc"),
+        )
+    },
+}
+
+_INTEGER: dict[str, Writer] = {
+    **_COMPARISONS,
+    "add": _modular("+", "add"),
+    "sub": _modular("-", "sub"),
+    "mul": _modular("*", "mul"),
+    "div": _helper("div"),
+    "rem": _helper("rem"),
+    "neg": _helper("neg"),
+    "absolute": lambda dtype, x: Call(x[0]) if dtype.kind is Kind.UNSIGNED else _helper("absolute")(dtype, x),
+    "minimum": _extremum("<"),
+    "maximum": _extremum(">"),
+    "bit_and": _infix("&"),
+    "bit_or": _infix("|"),
+    "bit_xor": _infix("^"),
+    "bit_not": lambda dtype, x: Call(_narrowed(dtype, f"~{x[0]}")),
+    "shl": _helper("shl"),
+    "shr": _helper("shr"),
+}
+
+
+def _cast(source: DType, target: DType, text: str) -> Call:
+    if target is BOOL:
+        return Call(f"{text} != {literal_text(source, 0)}")
+    if source.is_float and not target.is_float:
+        function = f"oi_{target}_from_{source}"
+        return Call(f"{function}({text})", (function,))
+    if source.is_integer and target.kind is Kind.SIGNED and not _holds(target, source):
+        return Call(f"oi_wrap_{target}(({_work(target)}){text})", (f"oi_wrap_{target}",))
+    return Call(f"({c_type(target)}){text}")
+
+
+def _holds(target: DType, source: DType) -> bool:
+    return (target.minimum or 0) <= (source.minimum or 0) and (source.maximum or 0) <= (target.maximum or 0)
+
+
+@functools.cache
+def helpers() -> dict[str, Helper]:
+    """Return every helper function by name."""
+    found: dict[str, Helper] = {}
+    for dtype in FLOATS:
+        found |= _float_helpers(dtype)
+        found |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in INTEGERS}
+    for dtype in SINT:
+        found |= _signed_helpers(dtype)
+    for dtype in UINT:
+        found |= _unsigned_helpers(dtype)
+    return found
+
+
+def _function(dtype: DType, name: str, parameters: str, *lines: str, needs: tuple[str, ...] = ()) -> dict[str, Helper]:
+    typed = ", ".join(f"{c_type(dtype)} {parameter}" for parameter in parameters.split())
+    full_name = f"oi_{name}_{dtype}"
+    body = "".join(f"    {line}\n" for line in lines)
+    return {full_name: Helper(f"static inline {c_type(dtype)} {full_name}({typed})\n{{\n{body}}}\n", needs)}
+
+
+def _float_helpers(dtype: DType) -> dict[str, Helper]:
+    return {
+        **_function(dtype, "minimum", "a b", "return isnan(a) || b < a ? b : a;"),
+        **_function(dtype, "maximum", "a b", "return isnan(a) || b > a ? b : a;"),
+    }
+
+
+def _float_to_integer(source: DType, target: DType) -> Helper:
+    low, high = target.minimum or 0, target.maximum or 0
+    name, type_name = f"oi_{target}_from_{source}", c_type(target)
+    # The bounds are exact in either float type: zero or powers of two.
+    lines = (
+        f"if (x >= {literal_text(source, float(high + 1))}) {{ return {_limit(target, 'MAX')}; }}",
+        "if (isnan(x)) { return 0; }",
+        f"if (x <= {literal_text(source, float(low))}) {{ return {_limit(target, 'MIN')}; }}",
+        f"return ({type_name})x;",
+    )
+    body = "".join(f"    {line}\n" for line in lines)
+    return Helper(f"static inline {type_name} {name}({c_type(source)} x)\n{{\n{body}}}\n")
+
+
+def _limit(dtype: DType, end: str) -> str:
+    if dtype.kind is Kind.UNSIGNED and end == "MIN":
+        return "0"
+    return f"{'INT' if dtype.kind is Kind.SIGNED else 'UINT'}{dtype.bits}_{end}"
+
+
+def _signed_helpers(dtype: DType) -> dict[str, Helper]:
+    name, work, wrap = c_type(dtype), _work(dtype), f"oi_wrap_{dtype}"
+    last = dtype.bits - 1
+    modular = {
+        function: _function(dtype, function, "a b", f"return {wrap}(({work})a {operator} ({work})b);", needs=(wrap,))
+        for function, operator in (("add", "+"), ("sub", "-"), ("mul", "*"))
+    }
+    return {
+        wrap: _wrap(dtype),
+        **modular["add"],
+        **modular["sub"],
+        **modular["mul"],
+        **_function(dtype, "neg", "x", f"return {wrap}(({work})0 - ({work})x);", needs=(wrap,)),
+        **_function(dtype, "absolute", "x", f"return x < 0 ? oi_neg_{dtype}(x) : x;", needs=(f"oi_neg_{dtype}",)),
+        **_function(
+            dtype,
+            "div",
+            "a b",
+            "if (b == 0) { return 0; }",
+            f"if (b == -1) {{ return oi_neg_{dtype}(a); }}",
+            f"return ({name})(a / b);",
+            needs=(f"oi_neg_{dtype}",),
+        ),
+        **_function(dtype, "rem", "a b", "if (b == 0 || b == -1) { return 0; }", f"return ({name})(a % b);"),
+        **_function(
+            dtype,
+            "shl",
+            "x count",
+            f"if (count > {last}) {{ return 0; }}",
+            f"return {wrap}(({work})x << (count < 0 ? 0 : count));",
+            needs=(wrap,),
+        ),
+        **_function(
+            dtype,
+            "shr",
+            "x count",
+            f"const int by = count < 0 ? 0 : count > {last} ? {last} : (int)count;",
+            f"return ({name})(x < 0 ? ~(~x >> by) : x >> by);",
+        ),
+    }
+
+
+def _wrap(dtype: DType) -> Helper:
+    """Return the function from an unsigned number to the signed one that is equal modulo 2^width."""
+    name, work = c_type(dtype), _work(dtype)
+    mask = f"{work.upper().removesuffix('_T')}_C({(1 << dtype.bits) - 1})"
+    lines = (
+        f"const {work} low = x & {mask};",
+        f"if (low <= {mask} / 2) {{ return ({name})low; }}",
+        f"return ({name})(-({name})({mask} - low) - 1);",
+    )
+    body = "".join(f"    {line}\n" for line in lines)
+    return Helper(f"static inline {name} oi_wrap_{dtype}({work} x)\n{{\n{body}}}\n")
+
+
+def _unsigned_helpers(dtype: DType) -> dict[str, Helper]:
+    name, work = c_type(dtype), _work(dtype)
+    too_far = f"if (count > {dtype.bits - 1}) {{ return 0; }}"
+    return {
+        **_function(dtype, "neg", "x", f"return ({name})(({work})0 - ({work})x);"),
+        **_function(dtype, "div", "a b", "if (b == 0) { return 0; }", f"return ({name})(a / b);"),
+        **_function(dtype, "rem", "a b", "if (b == 0) { return 0; }", f"return ({name})(a % b);"),
+        **_function(dtype, "shl", "x count", too_far, f"return ({name})(({work})x << count);"),
+        **_function(dtype, "shr", "x count", too_far, f"return ({name})(x >> count);"),
+    }

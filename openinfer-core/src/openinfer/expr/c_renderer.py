@@ -1,0 +1,64 @@
+"""Expressions as C99 statements, for translation units that include ``<math.h>``, ``<stdbool.h>``, ``<stdint.h>``.
+
+Compile with ``-ffp-contract=off``: a fused multiply-add would round once where the expression rounds twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.expr.c_functions import call_text, helpers
+from openinfer.expr.c_types import c_type, literal_text
+from openinfer.expr.fragment import Fragment, in_dependency_order
+from openinfer.expr.tree import ExprError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from openinfer.expr.linear import Program
+
+__all__ = ["Fragment", "c_type", "helper_source", "literal_text", "render"]
+
+
+def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fragment:
+    """Return C statements that compute a program.
+
+    ``inputs`` has, by input number, the expression of the input's element, of its `c_type`; each is written once.
+    Temporaries are called ``prefix`` and a number.
+
+    Raises:
+        ExprError: generated C does not hold a type of the program, or an input has no expression.
+    """
+    texts: list[str] = []
+    statements: list[str] = []
+    needed: dict[str, None] = {}
+    for number, step in enumerate(program.instructions):
+        if step.value is not None:
+            texts.append(_operand(literal_text(step.dtype, step.value)))
+            continue
+        if step.function == "input":
+            value = _input_text(inputs, step.index)
+        else:
+            operands = [program.instructions[place].dtype for place in step.operands]
+            call = call_text(step.function, operands, step.dtype, [texts[place] for place in step.operands])
+            needed.update(dict.fromkeys(call.helpers))
+            value = call.text
+        texts.append(f"{prefix}{number}")
+        statements.append(f"const {c_type(step.dtype)} {texts[-1]} = {value};")
+    return Fragment(tuple(statements), texts[-1], tuple(needed))
+
+
+def helper_source(names: Iterable[str]) -> str:
+    """Return the static functions of these names and those that they call, callees first; empty for no names."""
+    known = helpers()
+    return "\n".join(known[name].source for name in in_dependency_order(tuple(names), known))
+
+
+def _operand(text: str) -> str:
+    return f"({text})" if text.startswith(("-", "(")) else text
+
+
+def _input_text(inputs: Mapping[int, str], index: int) -> str:
+    if index not in inputs:
+        raise ExprError(f"the expression reads input {index}, for which no text was given")
+    return inputs[index]

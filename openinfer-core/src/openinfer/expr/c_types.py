@@ -1,0 +1,71 @@
+"""Element types and constants in C99 (``<math.h>``, ``<stdbool.h>`` and ``<stdint.h>`` included)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind
+from openinfer.expr.tree import ExprError
+from openinfer.scalars import round_to
+
+if TYPE_CHECKING:
+    from openinfer.scalars import Scalar
+
+_C_TYPES = {
+    F32.name: "float",
+    F64.name: "double",
+    BOOL.name: "bool",
+    **{d.name: f"int{d.bits}_t" for d in SINT},
+    **{d.name: f"uint{d.bits}_t" for d in UINT},
+}
+
+
+def c_type(dtype: DType) -> str:
+    """Return the C type of one element.
+
+    Raises:
+        ExprError: generated C does not hold this element type.
+    """
+    found = _C_TYPES.get(dtype.name)
+    if found is None:
+        raise ExprError(f"generated C has no element type {dtype}; it has {', '.join(_C_TYPES)}")
+    return found
+
+
+def literal_text(dtype: DType, value: Scalar) -> str:
+    """Return a constant, exact in its type: hexadecimal floats, and ``NAN`` or ``INFINITY`` of ``<math.h>``.
+
+    The text may begin with a minus sign, and is legal in an initialiser.
+
+    Raises:
+        ExprError: generated C does not hold this element type.
+    """
+    c_type(dtype)
+    if dtype.is_float:
+        return _float_text(dtype, float(value))
+    if dtype.kind is Kind.BOOL:
+        return "true" if value else "false"
+    return _integer_text(dtype, int(value))
+
+
+def _float_text(dtype: DType, value: float) -> str:
+    number = round_to(dtype, value)
+    if math.isfinite(number):
+        digits, exponent = number.hex().split("p")
+        whole, _, fraction = digits.partition(".")
+        fraction = fraction.rstrip("0")
+        text = f"{whole}.{fraction}p{exponent}" if fraction else f"{whole}p{exponent}"
+        return text + ("f" if dtype is F32 else "")
+    special = "NAN" if math.isnan(number) else "INFINITY"
+    sign = "-" if number < 0 else ""
+    return f"{sign}{special}" if dtype is F32 else f"{sign}(double){special}"
+
+
+def _integer_text(dtype: DType, value: int) -> str:
+    if value == dtype.minimum and dtype.bits >= 32 and value:
+        return f"INT{dtype.bits}_MIN"
+    if dtype.bits == 64:
+        macro = "INT64_C" if dtype.kind is Kind.SIGNED else "UINT64_C"
+        return f"{'-' if value < 0 else ''}{macro}({abs(value)})"
+    return f"{value}u" if dtype.name == "u32" else str(value)
