@@ -1,0 +1,1 @@
+"""Subcommands of `openinfer`: each module holds one click command under the name ``command``."""

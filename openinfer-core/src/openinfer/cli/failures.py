@@ -1,0 +1,79 @@
+"""Errors at the end of a command: what is printed, and the exit code.
+
+0 done, 1 the input is wrong, 2 usage (click's own), 3 the environment lacks something. Beside these, as shells count:
+130 after an interrupt, 141 when whoever read the output went away.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from contextlib import suppress
+
+from openinfer.cli.terminal import wants_colour
+from openinfer.diagnostics import Diagnostic, render
+from openinfer.errors import DeviceError, EnvironmentLacksError, OpenInferError
+
+WRONG_INPUT = 1
+ENVIRONMENT_LACKS = 3
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+DEVICE_UNAVAILABLE = "device-unavailable"
+"""Code of a `DeviceError` about a device that is known but cannot be used here."""
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code of a command that ended with ``error``."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return BROKEN_PIPE
+    lacks = isinstance(error, EnvironmentLacksError)
+    unavailable = isinstance(error, DeviceError) and error.code == DEVICE_UNAVAILABLE
+    return ENVIRONMENT_LACKS if lacks or unavailable else WRONG_INPUT
+
+
+def report(error: BaseException, *, debug: bool) -> None:
+    """Print an error to standard error; with ``debug`` its traceback first."""
+    if isinstance(error, BrokenPipeError):
+        _discard_output()
+        return
+    if debug:
+        traceback.print_exception(error)
+    sys.stderr.write(f"{told(error, colour=wants_colour(sys.stderr))}\n")
+
+
+def told(error: BaseException, *, colour: bool = False) -> str:
+    """Return an error as it is shown: every finding with its carets, or one line."""
+    if isinstance(error, OpenInferError):
+        return _findings(error, colour=colour)
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, OSError):
+        place = f": {error.filename}" if error.filename else ""
+        return _line("file", f"{error.strerror or error}{place}", colour=colour)
+    message = (
+        f"{type(error).__name__}: {error}; this is a mistake in OpenInfer or a plugin, `openinfer --debug` shows where"
+    )
+    return _line("internal", message, colour=colour)
+
+
+def _findings(error: OpenInferError, *, colour: bool) -> str:
+    found = [finding for finding in error.diagnostics if isinstance(finding, Diagnostic)]
+    if not found:
+        return _line(error.code, str(error), colour=colour)
+    return "\n".join(render(finding, colour=colour) for finding in found)
+
+
+def _line(code: str, message: str, *, colour: bool) -> str:
+    return render(Diagnostic(code=code, message=message), colour=colour)
+
+
+def _discard_output() -> None:
+    """Let nobody else, the interpreter's last flush included, meet the broken pipe again."""
+    with suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

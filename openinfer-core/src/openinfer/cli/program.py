@@ -1,0 +1,139 @@
+"""The click group behind `openinfer`: options for every command, lazy subcommands, errors without tracebacks."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import sys
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import openinfer
+from openinfer.cli import commands, failures
+from openinfer.diagnostics import did_you_mean
+from openinfer.errors import PluginError
+from openinfer.plugins import switches
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.types import load_object
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from openinfer.plugins.types import CommandSpec
+
+
+class Program(click.Group):
+    """A group whose subcommands are imported when they are called.
+
+    Built-in commands are the modules of `cli.commands`; plugins add others and cannot take a built-in name.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return sorted({*_builtin(), *Environment.default().commands})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        module = _builtin().get(cmd_name)
+        if module is not None:
+            return import_module(module).command
+        spec = Environment.default().commands.get(cmd_name)
+        return None if spec is None else _command_of(spec)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            hint = did_you_mean(args[0], self.list_commands(ctx)) or f"`{ctx.command_path} --help` lists them"
+            ctx.fail(f"there is no command {args[0]!r}: {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        specs = Environment.default().commands
+        builtin = {name: self.get_command(ctx, name) for name in _builtin()}
+        rows = [(name, command.get_short_help_str(80)) for name, command in builtin.items() if command is not None]
+        rows += [(name, spec.summary) for name, spec in specs.items() if name not in builtin]
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(rows))
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _failures_told(debug="--debug" in args):
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _failures_told(debug=bool(ctx.params.get("debug"))):
+            result = super().invoke(ctx)
+            # A reader that went away shows when the rest of the output is written.
+            sys.stdout.flush()
+            return result
+
+
+@contextmanager
+def _failures_told(*, debug: bool) -> Generator[None]:
+    """Print an error and leave with its exit code; click's own ways out pass."""
+    try:
+        yield
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        failures.report(error, debug=debug)
+        raise click.exceptions.Exit(failures.exit_code(error)) from None
+
+
+def _builtin() -> Mapping[str, str]:
+    return {
+        found.name.replace("_", "-"): f"{commands.__name__}.{found.name}"
+        for found in pkgutil.iter_modules(commands.__path__)
+    }
+
+
+def _command_of(spec: CommandSpec) -> click.Command:
+    command = load_object(spec.command)
+    if not isinstance(command, click.Command):
+        raise PluginError(f"command {spec.name!r}: {spec.command} is no click command but {type(command).__name__}")
+    return command
+
+
+@contextmanager
+def _variables_set(values: Mapping[str, str | None]) -> Generator[None]:
+    """Set environment variables for a while; None leaves one as it is. Processes started meanwhile inherit them."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update({name: value for name, value in values.items() if value is not None})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(openinfer.__version__, prog_name="openinfer", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show the Python traceback of an error.")
+@click.option("--plugins-block", metavar="NAMES", help="Load none of these plugins (comma-separated).")
+@click.option("--plugins", metavar="NAMES", help="Load only these plugins (comma-separated), and core's own.")
+@click.option("--no-plugins-autoload", is_flag=True, help="Load core's own plugin and those of --plugins only.")
+@click.option("--plugins-strict", is_flag=True, help="Fail when a plugin does not load.")
+@click.pass_context
+def main(
+    ctx: click.Context,
+    *,
+    debug: bool,  # noqa: ARG001 - read by `Program.invoke`
+    plugins_block: str | None,
+    plugins: str | None,
+    no_plugins_autoload: bool,
+    plugins_strict: bool,
+) -> None:
+    """Describe inference explicitly, simulate it, and write it out as source code."""
+    wanted = {
+        switches.BLOCK: plugins_block,
+        switches.ALLOW: plugins,
+        switches.AUTOLOAD: "0" if no_plugins_autoload else None,
+        switches.STRICT: "1" if plugins_strict else None,
+    }
+    ctx.with_resource(_variables_set(wanted))
