@@ -13,7 +13,7 @@ if find_spec("openinfer_oinf") is None:
     # Run from a checkout in which the package is not installed.
     sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))
 
-from openinfer_oinf import (  # noqa: E402
+from openinfer_oinf import (
     Bitset,
     OinfError,
     QuantParams,

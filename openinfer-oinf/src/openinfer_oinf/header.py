@@ -10,7 +10,7 @@ from .layout import FIELD_OFFSET, HEADER_BYTES, MAGIC, VERSIONS, Header
 from .limits import Limits
 from .source import ByteSource
 
-_TEXT_FORM = re.compile(rb"\s*[A-Za-z_][\w.]*\s*(:=|:\s*\w+)")
+_TEXT_FORM = re.compile(rb"\s*[A-Za-z_][\w.]*\s*:=")
 
 
 def _wrong(code: str, message: str, field: str, found: object = None, expected: object = None) -> Finding:
