@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     """A host array in storage form: C-contiguous, the NumPy (or ml_dtypes) type of the element type, packed types as
     their packed bytes (``uint8`` of length ``TensorType.nbytes``)."""
 
-    BoundCall: TypeAlias = Callable[[], None]
+    BoundCall: TypeAlias = Callable[[], object]
+    """What it returns is not looked at."""
 
 
 class Buffer(Protocol):

@@ -1,0 +1,116 @@
+"""The device cpu: what the simulator asks of a device, done by NumPy."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from openinfer.errors import DeviceError
+from openinfer.expr.linear import linearise
+from openinfer.expr.numpy_renderer import compile_program
+from openinfer.model import storage_dtype
+from openinfer.scalars import converted
+from openinfer.simulate.packing import pack
+from openinfer_backend_cpu.buffers import CpuBuffer, Elements, elements, empty, own
+from openinfer_backend_cpu.folding import bind_fold
+from openinfer_backend_cpu.staging import sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.expr.tree import Expr
+    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import Fold
+    from openinfer.plugins.types import KernelSpec
+    from openinfer.scalars import Scalar
+    from openinfer.simulate.backend import Buffer
+
+    Array: TypeAlias = npt.NDArray[Any]
+    BoundCall: TypeAlias = Callable[[], object]
+
+
+class CpuBackend:
+    """Runs calls at once, in the calling thread.
+
+    Floats follow IEEE 754; NumPy's floating-point warnings stay as the caller set them.
+    """
+
+    def __init__(self, ordinal: int = 0) -> None:
+        if ordinal:
+            raise DeviceError(f"there is one device cpu, number 0; found number {ordinal}")
+
+    @property
+    def name(self) -> str:
+        return "cpu"
+
+    def allocate(self, type: TensorType) -> CpuBuffer:  # noqa: A002
+        """Return a new buffer filled with zeros."""
+        buffer = empty(type)
+        buffer.array.fill(0)
+        return buffer
+
+    def upload(self, type: TensorType, array: Array) -> CpuBuffer:  # noqa: A002
+        """Return a buffer that is the array: nothing is copied or read."""
+        return CpuBuffer(type, array)
+
+    def write(self, buffer: Buffer, array: Array) -> None:
+        """Replace the content of a buffer."""
+        np.copyto(own(buffer).array, array, casting="no")
+
+    def read(self, buffer: Buffer) -> Array:
+        """Return a copy of the content of a buffer."""
+        return own(buffer).array.copy()
+
+    def bind_copy(self, source: Buffer, target: Buffer) -> BoundCall:
+        """Return a call that copies a buffer to another of the same type."""
+        return partial(np.copyto, own(target).array, own(source).array)
+
+    def bind_fill(self, target: Buffer, value: Scalar) -> BoundCall:
+        """Return a call that fills a buffer with one value."""
+        buffer = own(target)
+        dtype = buffer.type.dtype
+        element = np.array(converted(dtype, value)).astype(storage_dtype(dtype))
+        if dtype.is_packed:
+            per_byte = 8 // dtype.bits
+            element = pack(np.full(per_byte, element), dtype)[0]
+        return partial(np.copyto, buffer.array, element)
+
+    def bind_kernel(
+        self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
+    ) -> BoundCall:
+        """Return a call of a kernel that was registered with `openinfer_backend_cpu.registration.kernel`."""
+        sources = [None if buffer is None else elements(own(buffer)) for buffer in inputs]
+        targets = [elements(own(buffer)) for buffer in outputs]
+        work = kernel.kernel(call, [None if s is None else s.array for s in sources], [t.array for t in targets])
+        return _with_packing(sources, work, targets)
+
+    def bind_expression(self, expr: Expr, inputs: Sequence[Buffer | None], output: Buffer) -> BoundCall:
+        """Return a call that evaluates an elementwise expression."""
+        program = linearise(expr)
+        used = set(program.inputs)
+        sources = [elements(own(b)) if b is not None and n in used else None for n, b in enumerate(inputs)]
+        target = elements(own(output))
+        arrays = [target.array if source is None else source.array for source in sources]
+        return _with_packing(sources, partial(compile_program(program), arrays, target.array), [target])
+
+    def bind_fold(self, axes: tuple[int, ...], fold: Fold, source: Buffer, output: Buffer) -> BoundCall:
+        """Return a call that reduces ``source`` over ``axes`` into ``output``."""
+        given, target = elements(own(source)), elements(own(output))
+        return _with_packing([given], bind_fold(axes, fold, given.array, target.array), [target])
+
+    def synchronize(self) -> None:
+        """Return at once: nothing is queued."""
+
+    def close(self) -> None:
+        """Return at once: memory goes with its last user."""
+
+
+def _with_packing(sources: Sequence[Elements | None], work: BoundCall, targets: Sequence[Elements]) -> BoundCall:
+    loads = [s.load for s in sources if s is not None and s.load is not None]
+    stores = [t.store for t in targets if t.store is not None]
+    return sequence([*loads, work, *stores])

@@ -1,0 +1,58 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from openinfer_backend_cpu.accumulate import accumulator_dtype, converts_once
+from openinfer_backend_cpu.registration import kernel
+from openinfer_backend_cpu.staging import Staging, widest_float
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.ops.calls import OpCall
+
+    Array: TypeAlias = npt.NDArray[Any]
+    BoundCall: TypeAlias = Callable[[], object]
+
+
+@kernel("matmul", supports=converts_once)
+def matmul(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+    """Matrix product with NumPy's rules for ranks; low floats accumulate in f32 and round once, integers wrap.
+
+    On bool it is OR over k of AND.
+    """
+    dtype = accumulator_dtype(call, inputs[0].dtype)
+    staging = Staging()
+    left = _swapped(staging.load(inputs[0], dtype), call.settings.get("trans_a"))
+    right = _swapped(staging.load(inputs[1], dtype), call.settings.get("trans_b"))
+    return staging.around(partial(np.matmul, left, right, out=staging.store(outputs[0], dtype)))
+
+
+def _swapped(array: Array, transposed: object) -> Array:
+    return array.swapaxes(-1, -2) if transposed and array.ndim > 1 else array
+
+
+@kernel("linear")
+def linear(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+    """x [..., K] times w [K, N] ([N, K] with ``trans_w``) plus bias [N], computed in the widest float type given."""
+    bias = inputs[2] if len(inputs) > 2 else None
+    dtype = widest_float([*inputs])
+    staging = Staging()
+    rows = staging.load(inputs[0], dtype)
+    weights = _swapped(staging.load(inputs[1], dtype), call.settings.get("trans_w"))
+    target = staging.store(outputs[0], dtype)
+    flat_rows, flat_target = rows.reshape(-1, rows.shape[-1]), target.reshape(-1, target.shape[-1])
+    if rows.shape[-1] == 0 or target.size == 0:
+        flat_rows, flat_target = rows, target
+    product = partial(np.matmul, flat_rows, weights, out=flat_target)
+    if bias is None:
+        return staging.around(product)
+    offset = staging.load(bias, dtype)
+    return staging.around(product, partial(np.add, flat_target, offset, out=flat_target))

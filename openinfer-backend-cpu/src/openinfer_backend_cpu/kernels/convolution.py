@@ -1,0 +1,100 @@
+"""Convolutions as matrix products over the taps of their windows."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from openinfer_backend_cpu.accumulate import accumulator_dtype, accumulator_type, converts_once
+from openinfer_backend_cpu.registration import kernel
+from openinfer_backend_cpu.staging import Staging, sequence, widest_float
+from openinfer_backend_cpu.windows import Windows, padded_input, windows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.ops.calls import OpCall
+
+    Array: TypeAlias = npt.NDArray[Any]
+    BoundCall: TypeAlias = Callable[[], object]
+
+WORKSPACE = 4 << 20
+"""Bytes that the taps gathered for one matrix product take at most, unless one row of the output needs more."""
+
+
+@kernel("conv2d", supports=converts_once)
+def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+    """Cross-correlation of x [N, C, H, W] with w [O, C/groups, kh, kw] plus bias [O]."""
+    x, w = inputs[0], inputs[1]
+    bias = inputs[2] if len(inputs) > 2 else None
+    dtype = _compute_dtype(call, inputs)
+    staging = Staging()
+    target = staging.store(outputs[0], dtype)
+    where = windows(call.settings, x.shape[2:], w.shape[2:], target.shape[2:])
+    groups = cast("int", call.settings.get("groups", 1))
+    weights = staging.load(w, dtype).reshape(groups, w.shape[0] // groups, -1)
+    source, fill = padded_input(x, where, dtype, 0)
+    products = _products(_grouped_taps(source, groups, where), weights, target)
+    if bias is None:
+        return staging.around(sequence([*fill, *products]))
+    offset = staging.load(bias, dtype).reshape(-1, *(1 for _ in where.size))
+    return staging.around(sequence([*fill, *products, partial(np.add, target, offset, out=target)]))
+
+
+def _compute_dtype(call: OpCall, inputs: Sequence[Array | None]) -> np.dtype[Any]:
+    x = inputs[0]
+    if x is None or x.dtype.kind in "iu" or accumulator_type(call) is not None:
+        return accumulator_dtype(call, np.dtype(np.int64) if x is None else x.dtype)
+    return widest_float(inputs)
+
+
+def _grouped_taps(source: Array, groups: int, where: Windows) -> Array:
+    """Return a view [N, groups, C/groups, kh, kw, H', W'] of the padded input: every tap of every window."""
+    images, channels = source.shape[:2]
+    n, c, *spatial = source.strides
+    return as_strided(
+        source,
+        (images, groups, channels // groups, *where.kernel, *where.output),
+        (
+            *(n, c * (channels // groups), c),
+            *(step * gap for step, gap in zip(spatial, where.dilation, strict=True)),
+            *(step * stride for step, stride in zip(spatial, where.stride, strict=True)),
+        ),
+        writeable=False,
+    )
+
+
+def _products(taps: Array, weights: Array, target: Array) -> list[BoundCall]:
+    """Return calls that gather taps in pieces of bounded size and multiply them with the weights."""
+    images, groups, depth, kh, kw, rows, columns = taps.shape
+    result = target.reshape(images, groups, -1, rows * columns)
+    row_bytes = groups * depth * kh * kw * columns * taps.itemsize
+    if 0 in (row_bytes, rows, images):
+        return [partial(target.fill, 0)]
+    tall = max(1, min(rows, WORKSPACE // row_bytes))
+    many = max(1, min(images, WORKSPACE // (row_bytes * rows))) if tall == rows else 1
+    scratch = np.empty(many * tall * row_bytes // taps.itemsize, taps.dtype)
+    calls: list[BoundCall] = []
+    for image in range(0, images, many):
+        for row in range(0, rows, tall):
+            piece = taps[image : image + many, ..., row : row + tall, :]
+            place = result[image : image + many, ..., row * columns : (row + tall) * columns]
+            calls += _piece(piece, scratch, weights, place)
+    return calls
+
+
+def _piece(piece: Array, scratch: Array, weights: Array, place: Array) -> list[BoundCall]:
+    """Return the calls for some images and rows of the output: gather, then multiply."""
+    flat = (*piece.shape[:2], weights.shape[2], piece.shape[5] * piece.shape[6])
+    if piece.flags.c_contiguous:
+        return [partial(np.matmul, weights, piece.reshape(flat), out=place)]
+    gathered = scratch[: piece.size].reshape(piece.shape)
+    return [
+        partial(np.copyto, gathered, piece),
+        partial(np.matmul, weights, gathered.reshape(flat), out=place),
+    ]

@@ -1,0 +1,33 @@
+"""Operators that move elements and compute nothing."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+
+from openinfer_backend_cpu.registration import kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.ops.calls import OpCall
+
+    Array: TypeAlias = npt.NDArray[Any]
+    BoundCall: TypeAlias = Callable[[], object]
+
+
+@kernel("reshape")
+def reshape(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:  # noqa: ARG001
+    """The elements of x in row-major order, in another shape."""
+    return partial(np.copyto, outputs[0], inputs[0].reshape(outputs[0].shape))
+
+
+@kernel("transpose")
+def transpose(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+    """Dimension i of the output is dimension ``perm[i]`` of x; reversed order without ``perm``."""
+    perm = cast("tuple[int, ...] | None", call.settings.get("perm"))
+    return partial(np.copyto, outputs[0], inputs[0].transpose(perm if perm else None))

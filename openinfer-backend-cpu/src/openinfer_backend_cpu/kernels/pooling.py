@@ -1,0 +1,75 @@
+"""Pools, one tap of all windows at a time."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from openinfer.dtypes import FLOAT, SINT, UINT
+from openinfer_backend_cpu.registration import kernel
+from openinfer_backend_cpu.staging import Staging, compute_dtype
+from openinfer_backend_cpu.windows import Windows, padded_input, windows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.ops.calls import OpCall
+
+    Array: TypeAlias = npt.NDArray[Any]
+    BoundCall: TypeAlias = Callable[[], object]
+
+_FLOAT = frozenset(dtype.name for dtype in FLOAT)
+_NUMBERS = frozenset(dtype.name for dtype in (*FLOAT, *SINT, *UINT))
+
+
+@kernel("max_pool2d", dtypes=_NUMBERS)
+def max_pool2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+    """Maximum over the valid positions of each window; a NaN is skipped unless a window holds nothing else."""
+    x = inputs[0]
+    dtype = compute_dtype(x.dtype)
+    where = windows(call.settings, x.shape[2:], None, outputs[0].shape[2:])
+    floating = dtype.kind == "f"
+    border = np.nan if floating else np.iinfo(dtype).min
+    source, fill = padded_input(x, where, dtype, border)
+    staging = Staging()
+    target = staging.store(outputs[0], dtype)
+    return staging.around(*fill, *_accumulate(source, where, target, np.fmax if floating else np.maximum))
+
+
+@kernel("avg_pool2d", dtypes=_FLOAT)
+def avg_pool2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+    """Mean over the valid positions of each window, or with ``count_include_pad`` over the padded extent too."""
+    x = inputs[0]
+    dtype = compute_dtype(x.dtype)
+    where = windows(call.settings, x.shape[2:], None, outputs[0].shape[2:])
+    source, fill = padded_input(x, where, dtype, 0)
+    staging = Staging()
+    target = staging.store(outputs[0], dtype)
+    counts = _counts(where, include_padding=bool(call.settings.get("count_include_pad"))).astype(dtype)
+    divide = partial(np.divide, target, counts, out=target)
+    return staging.around(*fill, *_accumulate(source, where, target, np.add), divide)
+
+
+def _accumulate(source: Array, where: Windows, target: Array, combine: np.ufunc) -> list[BoundCall]:
+    views = [source[(slice(None), slice(None), *tap)] for tap in where.taps()]
+    if target.size == 0:
+        return []
+    first, *others = views
+    return [partial(np.copyto, target, first), *(partial(combine, target, view, out=target) for view in others)]
+
+
+def _counts(where: Windows, *, include_padding: bool) -> Array:
+    """Return the number of positions that count for each window."""
+    extents = zip(where.size, where.before, where.after, where.padded, strict=True)
+    sides: list[Array] = []
+    for size, before, after, padded in extents:
+        counted = np.zeros(padded)
+        counted[0 if include_padding else before : before + size + (after if include_padding else 0)] = 1
+        sides.append(counted)
+    counted = math.prod(np.ix_(*sides), start=np.ones(()))
+    return sum((counted[tap] for tap in where.taps()), start=np.zeros(where.output))

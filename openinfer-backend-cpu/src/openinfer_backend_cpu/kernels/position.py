@@ -1,0 +1,83 @@
+"""Positions of the largest and smallest elements along an axis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from openinfer.dtypes import NUMERIC
+from openinfer_backend_cpu.axes import single_axis
+from openinfer_backend_cpu.registration import kernel
+from openinfer_backend_cpu.staging import Staging, compute_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.ops.calls import OpCall
+
+    Array: TypeAlias = npt.NDArray[Any]
+    BoundCall: TypeAlias = Callable[[], object]
+
+_NUMERIC = frozenset(dtype.name for dtype in NUMERIC)
+
+
+class EmptyAxisError(ValueError):
+    """There is no largest element among none."""
+
+
+@kernel("argmax_axis", dtypes=_NUMERIC)
+def argmax_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+    """Index of the maximum; ties give the lowest index, or the highest with ``select_first=false``.
+
+    A NaN in first place wins and any other is skipped; with ``nan="propagate"`` every NaN wins.
+    """
+    return _position(call, inputs[0], outputs[0], largest=True)
+
+
+@kernel("argmin_axis", dtypes=_NUMERIC)
+def argmin_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+    """Index of the minimum; ties and NaN as for `argmax_axis`."""
+    return _position(call, inputs[0], outputs[0], largest=False)
+
+
+def _position(call: OpCall, x: Array, out: Array, *, largest: bool) -> BoundCall:
+    axis = single_axis(call.settings["axis"], x.ndim)
+    if x.shape[axis] == 0 and out.size:
+        raise EmptyAxisError(f"{call.op}: axis {axis} of shape {list(x.shape)} is empty")
+    staging = Staging()
+    source = np.moveaxis(staging.load(x, compute_dtype(x.dtype)), axis, -1)
+    target = out.reshape(source.shape[:-1])
+    propagate = call.settings.get("nan") == "propagate"
+    first = call.settings.get("select_first", True) is not False
+
+    def find() -> None:
+        found = _first(source, largest) if first else _last(source, largest)
+        if source.dtype.kind == "f":
+            found = _with_nan(source, found, propagate=propagate, first=first)
+        np.copyto(target, found, casting="unsafe")
+
+    return staging.around(find)
+
+
+def _first(source: Array, largest: bool) -> Array:
+    if source.dtype.kind != "f":
+        return source.argmax(-1) if largest else source.argmin(-1)
+    worst = -np.inf if largest else np.inf
+    clean = np.where(np.isnan(source), source.dtype.type(worst), source)
+    return clean.argmax(-1) if largest else clean.argmin(-1)
+
+
+def _last(source: Array, largest: bool) -> Array:
+    best = (np.fmax if largest else np.fmin).reduce(source, axis=-1, keepdims=True)
+    return source.shape[-1] - 1 - (source == best)[..., ::-1].argmax(-1)
+
+
+def _with_nan(source: Array, found: Array, *, propagate: bool, first: bool) -> Array:
+    unordered = np.isnan(source)
+    if not propagate:
+        return np.where(unordered[..., 0], 0, found)
+    position = unordered.argmax(-1) if first else source.shape[-1] - 1 - unordered[..., ::-1].argmax(-1)
+    return np.where(unordered.any(-1), position, found)

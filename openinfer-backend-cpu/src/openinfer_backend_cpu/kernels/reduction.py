@@ -1,0 +1,107 @@
+"""Reductions that NumPy has an inner loop for; all others are folded from their definition."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from openinfer.dtypes import FLOAT, NUMERIC
+from openinfer_backend_cpu.accumulate import accumulator_dtype, converts_once
+from openinfer_backend_cpu.axes import reduced_axes
+from openinfer_backend_cpu.registration import kernel
+from openinfer_backend_cpu.staging import Staging, compute_dtype, sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.ops.calls import OpCall
+
+    Array: TypeAlias = npt.NDArray[Any]
+    BoundCall: TypeAlias = Callable[[], object]
+
+_NUMERIC = frozenset(dtype.name for dtype in NUMERIC)
+_FLOAT = frozenset(dtype.name for dtype in FLOAT)
+
+
+@kernel("sum_axis", dtypes=_NUMERIC, supports=converts_once)
+def sum_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+    """Sum over axes: floats in their compute type (pairwise), integers wrapping."""
+    x = inputs[0]
+    axes = reduced_axes(call.settings.get("axes"), x.ndim)
+    dtype = accumulator_dtype(call, x.dtype)
+    staging = Staging()
+    source = staging.load(x, dtype)
+    target = _kept(staging.store(outputs[0], dtype), x.shape, axes)
+    return staging.around(partial(np.add.reduce, source, axis=axes, dtype=dtype, out=target))
+
+
+def _not_empty(call: OpCall) -> bool:
+    """A slice without elements has no maximum: its error is that of the definition."""
+    given = call.inputs[0]
+    return given is not None and given.count > 0
+
+
+@kernel("max_axis", dtypes=_NUMERIC, supports=_not_empty)
+def max_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+    """Maximum over axes; a NaN sticks in first place and is skipped elsewhere (``nan="propagate"``: it wins)."""
+    return _extremum(call, inputs[0], outputs[0], np.maximum, np.fmax)
+
+
+@kernel("min_axis", dtypes=_NUMERIC, supports=_not_empty)
+def min_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+    """Minimum over axes; NaN as for `max_axis`."""
+    return _extremum(call, inputs[0], outputs[0], np.minimum, np.fmin)
+
+
+def _extremum(call: OpCall, x: Array, out: Array, propagating: np.ufunc, skipping: np.ufunc) -> BoundCall:
+    axes = reduced_axes(call.settings.get("axes"), x.ndim)
+    dtype = compute_dtype(x.dtype)
+    staging = Staging()
+    source = staging.load(x, dtype)
+    target = _kept(staging.store(out, dtype), x.shape, axes)
+    if dtype.kind != "f" or call.settings.get("nan") == "propagate":
+        return staging.around(partial(propagating.reduce, source, axis=axes, out=target))
+    first = source[tuple(0 if axis in axes else slice(None) for axis in range(x.ndim))]
+    unordered = np.empty(first.shape, np.bool_)
+    return staging.around(
+        partial(skipping.reduce, source, axis=axes, out=target),
+        sequence([partial(np.isnan, first, out=unordered), partial(np.copyto, target, first, where=unordered)]),
+    )
+
+
+def _kept(out: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
+    """Return the output without the dimensions of size 1 that ``keepdims`` left in it."""
+    return out.reshape(tuple(extent for axis, extent in enumerate(shape) if axis not in axes))
+
+
+@kernel("is_finite", dtypes=_FLOAT)
+def is_finite(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:  # noqa: ARG001
+    """Whether every element is finite; true for no elements."""
+    staging = Staging()
+    source = staging.load(inputs[0], compute_dtype(inputs[0].dtype))
+    finite = np.empty(source.shape, np.bool_)
+    whole = tuple(range(source.ndim))
+    return staging.around(
+        partial(np.isfinite, source, out=finite),
+        partial(np.logical_and.reduce, finite, axis=whole, out=outputs[0].reshape(())),
+    )
+
+
+@kernel("global_avg_pool", dtypes=_FLOAT)
+def global_avg_pool(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:  # noqa: ARG001
+    """Mean over all spatial dimensions of x [N, C, ...]."""
+    x = inputs[0]
+    dtype = compute_dtype(x.dtype)
+    staging = Staging()
+    source = staging.load(x, dtype)
+    target = staging.store(outputs[0], dtype).reshape(x.shape[:2])
+    count = dtype.type(math.prod(x.shape[2:]))
+    return staging.around(
+        partial(np.add.reduce, source, axis=tuple(range(2, x.ndim)), out=target),
+        partial(np.divide, target, count, out=target),
+    )

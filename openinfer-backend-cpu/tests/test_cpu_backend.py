@@ -1,0 +1,163 @@
+"""The device cpu: memory, fills, copies, expressions and folds on the storage forms of the element types."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openinfer.dtypes import BOOL, BUILTIN, F32, I4, I8, I32, I64, T1, U2, DType
+from openinfer.errors import DeviceError
+from openinfer.expr import tree
+from openinfer.ir.types import TensorType
+from openinfer.ops.schema import Fold
+from openinfer.scalars import decode_bits, encode_bits
+from openinfer.simulate.packing import pack, unpack
+from openinfer_backend_cpu import plugin
+from openinfer_backend_cpu.backend import CpuBackend
+from openinfer_backend_cpu.folding import EmptySliceError
+from openinfer_backend_cpu.probe import probe
+
+PACKED = [dtype for dtype in BUILTIN if dtype.is_packed]
+
+
+@pytest.fixture
+def backend() -> CpuBackend:
+    return CpuBackend()
+
+
+def test_the_device_is_always_there() -> None:
+    (spec,) = plugin.openinfer_devices()
+    assert spec.name == CpuBackend().name == "cpu"
+    assert probe().available
+
+
+def test_kernels_are_offered_to_no_other_device() -> None:
+    assert list(plugin.openinfer_kernels("vulkan")) == []
+    assert {spec.op for spec in plugin.openinfer_kernels("cpu")} >= {"matmul", "linear", "conv2d", "reshape"}
+
+
+def test_there_is_one_device_only() -> None:
+    with pytest.raises(DeviceError, match="number 1"):
+        CpuBackend(1)
+
+
+@given(data=st.data(), dtype=st.sampled_from(PACKED), count=st.integers(0, 20))
+def test_packing_is_the_bit_stream_of_the_specification(data: st.DataObject, dtype: DType, count: int) -> None:
+    codes = st.integers(0, (1 << dtype.bits) - 1).filter(lambda code: not (dtype.name == "t2" and code == 2))
+    drawn = data.draw(st.lists(codes, min_size=count, max_size=count))
+    stream = sum(code << (index * dtype.bits) for index, code in enumerate(drawn))
+    stored = np.frombuffer(stream.to_bytes(dtype.storage_nbytes(count), "little"), np.uint8)
+    values = unpack(stored, dtype, (count,))
+    assert values.tolist() == [decode_bits(dtype, code) for code in drawn]
+    assert pack(values, dtype).tobytes() == stored.tobytes()
+
+
+@pytest.mark.parametrize(("dtype", "stored"), [(I4, "d870f639"), (U2, "e41b"), (T1, "0a")], ids=["i4", "u2", "t1"])
+def test_packing_of_the_specifications_examples(dtype: DType, stored: str) -> None:
+    examples = {"i4": [-8, -3, 0, 7, 6, -1, -7, 3], "u2": [0, 1, 2, 3, 3, 2, 1, 0], "t1": [-1, 1, -1, 1]}
+    values = np.array(examples[dtype.name], np.int8)
+    assert pack(values, dtype).tobytes().hex() == stored
+
+
+@pytest.mark.parametrize("dtype", BUILTIN, ids=str)
+def test_a_fill_stores_the_bits_of_its_value(backend: CpuBackend, dtype: DType) -> None:
+    value = 1.0 if dtype.is_float else 1 if dtype.maximum else -1
+    buffer = backend.allocate(TensorType(dtype, (9,)))
+    backend.bind_fill(buffer, value)()
+    step = max(dtype.bits, 8)
+    code = encode_bits(dtype, value)
+    repeated = sum(code << shift for shift in range(0, step, dtype.bits)).to_bytes(step // 8, "little")
+    assert backend.read(buffer).tobytes() == repeated * (buffer.type.nbytes // len(repeated))
+
+
+def test_a_read_is_a_copy_and_a_copy_is_independent(backend: CpuBackend) -> None:
+    kind = TensorType(I32, (2,))
+    source, target = backend.allocate(kind), backend.allocate(kind)
+    backend.write(source, np.array([1, 2], np.int32))
+    backend.bind_copy(source, target)()
+    seen = backend.read(target)
+    backend.write(source, np.array([3, 4], np.int32))
+    seen[0] = 9
+    assert backend.read(target).tolist() == [1, 2]
+
+
+def test_a_write_of_another_type_is_refused(backend: CpuBackend) -> None:
+    buffer = backend.allocate(TensorType(I32, (2,)))
+    with pytest.raises(TypeError):
+        backend.write(buffer, np.array([1, 2], np.int64))
+
+
+def test_an_uploaded_array_is_not_copied(backend: CpuBackend) -> None:
+    array = np.zeros(3, np.float32)
+    assert backend.upload(TensorType(F32, (3,)), array).array is array
+
+
+def test_an_expression_broadcasts_and_may_write_its_input(backend: CpuBackend) -> None:
+    row, scalar = TensorType(F32, (3,)), TensorType(F32)
+    x = backend.allocate(row)
+    backend.write(x, np.array([1, 2, 3], np.float32))
+    two = backend.upload(scalar, np.array(2, np.float32))
+    left, right = tree.Input(0, F32), tree.Input(2, F32)
+    backend.bind_expression(tree.sub(tree.mul(left, right), left), [x, None, two], x)()
+    assert backend.read(x).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_an_expression_on_packed_elements_wraps_at_their_width(backend: CpuBackend) -> None:
+    kind = TensorType(I4, (3,))
+    x, y = backend.upload(kind, pack(np.array([7, -8, 3], np.int8), I4)), backend.allocate(kind)
+    element = tree.cast(tree.Input(0, I4), I8)
+    backend.bind_expression(tree.cast(tree.add(element, element), I4), [x], y)()
+    assert unpack(backend.read(y), I4, (3,)).tolist() == [-2, 0, 6]
+
+
+def subtraction(start: int | None) -> Fold:
+    accumulator, element = tree.Input(0, I64), tree.Input(1, I64)
+    first = None if start is None else tree.literal(start, I64)
+    return Fold(
+        first, tree.cast(tree.Input(0, I32), I64), tree.sub(accumulator, element), tree.mul(accumulator, element)
+    )
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("start", [None, 100])
+def test_a_fold_takes_a_slice_in_row_major_order(backend: CpuBackend, axes: tuple[int, ...], start: int | None) -> None:
+    x = np.arange(24, dtype=np.int32).reshape(2, 3, 4) ** 2
+    kept = tuple(axis for axis in range(3) if axis not in axes)
+    out = TensorType(I64, tuple(x.shape[axis] for axis in kept))
+    expected = np.empty(out.shape, np.int64)
+    for position in np.ndindex(*out.shape):
+        index: list[slice | int] = [slice(None)] * 3
+        for axis, place in zip(kept, position, strict=True):
+            index[axis] = place
+        elements = [int(e) for e in np.ravel(x[tuple(index)])]
+        total = elements[0] if start is None else start
+        for element in elements[1:] if start is None else elements:
+            total -= element
+        expected[position] = total * len(elements)
+    target = backend.allocate(out)
+    backend.bind_fold(axes, subtraction(start), backend.upload(TensorType(I32, x.shape), x), target)()
+    assert np.array_equal(backend.read(target), expected)
+
+
+def test_a_fold_without_a_start_refuses_an_empty_slice(backend: CpuBackend) -> None:
+    source = backend.allocate(TensorType(I32, (2, 0)))
+    with pytest.raises(EmptySliceError, match="empty"):
+        backend.bind_fold((1,), subtraction(None), source, backend.allocate(TensorType(I64, (2,))))
+
+
+def test_a_fold_of_no_elements_is_its_start(backend: CpuBackend) -> None:
+    source, target = backend.allocate(TensorType(I32, (2, 0))), backend.allocate(TensorType(I64, (2,)))
+    fold = Fold(tree.literal(7, I64), tree.cast(tree.Input(0, I32), I64), subtraction(0).combine, tree.Input(0, I64))
+    backend.bind_fold((1,), fold, source, target)()
+    assert backend.read(target).tolist() == [7, 7]
+
+
+def test_a_bool_fold_keeps_its_type(backend: CpuBackend) -> None:
+    source = backend.upload(TensorType(BOOL, (3,)), np.array([True, False, True]))
+    target = backend.allocate(TensorType(BOOL, (1,)))
+    so_far, element = tree.Input(0, BOOL), tree.Input(1, BOOL)
+    fold = Fold(tree.literal(True, BOOL), so_far, tree.logical_and(so_far, element), so_far)
+    backend.bind_fold((0,), fold, source, target)()
+    assert backend.read(target).tolist() == [False]
