@@ -78,7 +78,7 @@ def _failures_told(*, debug: bool) -> Generator[None]:
         yield
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the user reads one message
         failures.report(error, debug=debug)
         raise click.exceptions.Exit(failures.exit_code(error)) from None
 

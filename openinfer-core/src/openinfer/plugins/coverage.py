@@ -1,0 +1,161 @@
+"""Operator coverage: what carries out each operator with each element type on each device and synth target.
+
+The answer comes from `selection.select`, asked with a small example call of the operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import F32
+from openinfer.errors import OpenInferError, PluginError
+from openinfer.ir.types import TensorType
+from openinfer.ops.calls import call_of
+from openinfer.ops.schema import OpTypeError, Required, SettingType
+from openinfer.plugins.selection import Decomposed, DerivedExpression, DerivedFold, HandWritten, kernel_table, select
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from openinfer.dtypes import DType
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import InputSpec, OpSchema, SettingSpec
+    from openinfer.plugins.environment import Environment
+    from openinfer.plugins.selection import KernelTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How one operator runs with one element type in one place.
+
+    Attributes:
+        dtype: element type of the inputs that have no types of their own.
+        place: ``"device"`` or ``"synth target"``.
+        target: name of the device or synth target.
+        by: ``"kernel"``, ``"expression"``, ``"fold"``, ``"decomposition"``, ``"missing"``, or ``"unknown"`` when no
+            example call is known or the kernels cannot be listed.
+        reason: why it is missing or unknown.
+    """
+
+    op: str
+    dtype: str
+    place: str
+    target: str
+    by: str
+    reason: str = ""
+
+
+def coverage(environment: Environment, ops: Iterable[str] | None = None) -> Iterator[Coverage]:
+    """Yield the coverage of operators (all of them by default) by operator, target and element type, in this order.
+
+    Raises:
+        OpenInferError: ``unknown-op``.
+    """
+    places = [_Place("device", spec.name, spec.expression_dtypes) for _, spec in sorted(environment.devices.items())]
+    places += [
+        _Place("synth target", spec.name, spec.expression_dtypes) for _, spec in sorted(environment.targets.items())
+    ]
+    tables = [(place, _table(environment, place)) for place in places]
+    for name in sorted(environment.ops) if ops is None else ops:
+        schema = environment.op(name)
+        dtypes = [dtype for dtype in environment.dtypes.values() if dtype.name in schema.dtypes]
+        calls = {dtype.name: example_call(schema, dtype, environment.dtypes) for dtype in dtypes}
+        for place, table in tables:
+            for dtype, call in calls.items():
+                by, reason = _covered(environment, table, call)
+                yield Coverage(op=schema.name, dtype=dtype, place=place.kind, target=place.name, by=by, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    kind: str
+    name: str
+    expression_dtypes: frozenset[str]
+
+
+def _table(environment: Environment, place: _Place) -> KernelTable | str:
+    try:
+        return kernel_table(environment, place.name, place.expression_dtypes)
+    except PluginError as error:
+        return f"plugin {error.plugin}: {error}"
+
+
+def _covered(environment: Environment, table: KernelTable | str, call: OpCall | None) -> tuple[str, str]:
+    if isinstance(table, str):
+        return "unknown", table
+    if call is None:
+        return "unknown", "no example call of this operator is known"
+    try:
+        return _found(environment, table, call)
+    except OpenInferError as error:
+        return "unknown", str(error)
+
+
+def _found(environment: Environment, table: KernelTable, call: OpCall) -> tuple[str, str]:
+    missing = _missing(environment, table, call)
+    if missing is not None:
+        return "missing", missing
+    found = select(environment, table, call)
+    kinds = {HandWritten: "kernel", DerivedExpression: "expression", DerivedFold: "fold", Decomposed: "decomposition"}
+    return next(name for kind, name in kinds.items() if isinstance(found, kind)), ""
+
+
+def _missing(environment: Environment, table: KernelTable, call: OpCall) -> str | None:
+    """Return why a call cannot run, looking into decompositions, or None."""
+    waiting = [call]
+    while waiting:
+        found = select(environment, table, waiting.pop())
+        if isinstance(found, Decomposed):
+            waiting += [step.call for step in found.decomposition.steps]
+        elif not isinstance(found, HandWritten | DerivedExpression | DerivedFold):
+            return found.reason
+    return None
+
+
+_SHAPES: tuple[tuple[int, ...], ...] = ((2, 2), (2, 2, 2, 2), (2, 2, 2), (2,), ())
+"""Shapes of example inputs: all extents 2, so that what must agree does."""
+
+_SETTINGS: Mapping[SettingType, tuple[SettingValue, ...]] = {
+    SettingType.INT: (0, 1, 2),
+    SettingType.FLOAT: (0.5,),
+    SettingType.SCALAR: (1, 1.0, True),
+    SettingType.BOOL: (False,),
+    SettingType.STR: ("",),
+    SettingType.DTYPE: (F32,),
+    SettingType.INT_LIST: ((0,), (0, 1), (1, 0), (2, 2), (4,), (0, 1, 2, 3)),
+    SettingType.INT_OR_LIST: (1, (0,), (1, 1)),
+    SettingType.PADDING: (0,),
+    SettingType.ACC: (F32,),
+}
+"""Values to try for a setting without default."""
+
+
+def example_call(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> OpCall | None:
+    """Return a small legal call with ``dtype`` for the inputs without types of their own, or None if none is found.
+
+    Optional inputs are left out; settings with defaults keep them.
+    """
+    types = [_input_type(spec, dtype, dtypes) for spec in schema.inputs]
+    required = [spec for spec in schema.settings if isinstance(spec.default, Required)]
+    for shape, values in product(_SHAPES, product(*(_values(spec) for spec in required))):
+        inputs = [None if element is None else TensorType(element, shape) for element in types]
+        try:
+            return call_of(schema, inputs, {s.name: v for s, v in zip(required, values, strict=True)})
+        except OpTypeError:
+            continue
+    return None
+
+
+def _input_type(spec: InputSpec, dtype: DType, dtypes: Mapping[str, DType]) -> DType | None:
+    if spec.optional:
+        return None
+    if spec.dtypes is None or dtype.name in spec.dtypes:
+        return dtype
+    return next((found for name, found in dtypes.items() if name in spec.dtypes), dtype)
+
+
+def _values(spec: SettingSpec) -> tuple[SettingValue, ...]:
+    return spec.choices or _SETTINGS[spec.type]
