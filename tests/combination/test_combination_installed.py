@@ -7,6 +7,8 @@ import importlib
 import io
 import os
 import re
+import subprocess
+import sysconfig
 import zipfile
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -77,7 +79,7 @@ def test_no_foreign_file_sits_in_the_package(name: str) -> None:
     present = {path.relative_to(folder.parent).as_posix() for path in folder.rglob("*") if path.is_file()}
     present = {path for path in present if "__pycache__" not in path}
 
-    assert present == {path for path in recorded_hashes(wheel_of(name)) if ".dist-info/" not in path}
+    assert present == {path for path in recorded_hashes(wheel_of(name)) if path.startswith(f"{FIVE[name]}/")}
 
 
 @pytest.mark.parametrize("name", COMBINATION)
@@ -89,3 +91,12 @@ def test_a_package_outside_the_combination_cannot_be_imported() -> None:
     for name in set(FIVE) - set(COMBINATION):
         with pytest.raises(ModuleNotFoundError, match=FIVE[name]):
             importlib.import_module(FIVE[name])
+
+
+@pytest.mark.parametrize("name", COMBINATION)
+def test_every_declared_command_answers_help(name: str) -> None:
+    for entry_point in ours_installed()[name].entry_points.select(group="console_scripts"):
+        command = Path(sysconfig.get_path("scripts"), entry_point.name)
+        finished = subprocess.run([command, "--help"], capture_output=True, text=True, timeout=60, check=False)
+        assert finished.returncode == 0, finished.stderr
+        assert "usage:" in finished.stdout.lower()
