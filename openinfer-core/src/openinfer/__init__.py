@@ -1,3 +1,112 @@
-"""Inference written down explicitly: language, graph, simulator and synthesizer front end."""
+"""Inference written down explicitly: language, graph, simulator and synthesizer front end.
+
+Importing this package imports none of its parts: a public name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from openinfer.errors import (
+        CacheIndexError,
+        CacheLimitError,
+        DeadlockError,
+        DepthError,
+        DeviceError,
+        DslSyntaxError,
+        DTypeError,
+        DynamicUnsetError,
+        EnvironmentLacksError,
+        ExecutionError,
+        GraphError,
+        KernelMissingError,
+        ModelError,
+        OpenInferError,
+        PluginError,
+        RaceError,
+        SerializationError,
+        ShapeError,
+        StepStateError,
+        SynthesisError,
+        UnsupportedError,
+        ValidationError,
+    )
+    from openinfer.ir.graph import Graph
+    from openinfer.model import Model, ModelLoader
+    from openinfer.plugins.environment import Environment
 
 __version__ = "0.2.0"
+
+__all__ = [
+    "CacheIndexError",
+    "CacheLimitError",
+    "DTypeError",
+    "DeadlockError",
+    "DepthError",
+    "DeviceError",
+    "DslSyntaxError",
+    "DynamicUnsetError",
+    "Environment",
+    "EnvironmentLacksError",
+    "ExecutionError",
+    "Graph",
+    "GraphError",
+    "KernelMissingError",
+    "Model",
+    "ModelError",
+    "ModelLoader",
+    "OpenInferError",
+    "PluginError",
+    "RaceError",
+    "SerializationError",
+    "ShapeError",
+    "StepStateError",
+    "SynthesisError",
+    "UnsupportedError",
+    "ValidationError",
+    "__version__",
+]
+
+_MODULES = {
+    "CacheIndexError": "openinfer.errors",
+    "CacheLimitError": "openinfer.errors",
+    "DTypeError": "openinfer.errors",
+    "DeadlockError": "openinfer.errors",
+    "DepthError": "openinfer.errors",
+    "DeviceError": "openinfer.errors",
+    "DslSyntaxError": "openinfer.errors",
+    "DynamicUnsetError": "openinfer.errors",
+    "Environment": "openinfer.plugins.environment",
+    "EnvironmentLacksError": "openinfer.errors",
+    "ExecutionError": "openinfer.errors",
+    "Graph": "openinfer.ir.graph",
+    "GraphError": "openinfer.errors",
+    "KernelMissingError": "openinfer.errors",
+    "Model": "openinfer.model",
+    "ModelError": "openinfer.errors",
+    "ModelLoader": "openinfer.model",
+    "OpenInferError": "openinfer.errors",
+    "PluginError": "openinfer.errors",
+    "RaceError": "openinfer.errors",
+    "SerializationError": "openinfer.errors",
+    "ShapeError": "openinfer.errors",
+    "StepStateError": "openinfer.errors",
+    "SynthesisError": "openinfer.errors",
+    "UnsupportedError": "openinfer.errors",
+    "ValidationError": "openinfer.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

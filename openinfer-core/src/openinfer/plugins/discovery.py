@@ -27,6 +27,7 @@ class Candidate:
         name: name of the entry point.
         value: what the entry point names, for messages.
         load: imports it.
+        always: whether it loads unless it is blocked by name: core's own, and what the program hands over.
     """
 
     name: str
@@ -34,22 +35,26 @@ class Candidate:
     version: str
     value: str
     load: Callable[[], object]
-
-    @property
-    def is_core(self) -> bool:
-        return self.distribution == CORE
+    always: bool = False
 
 
 def installed() -> list[Candidate]:
     """Return the installed plugins: core's first, then by name, plugins of one name by distribution."""
     found = [_candidate(entry) for entry in entry_points(group=PROJECT)]
-    return sorted(found, key=lambda c: (not c.is_core, c.name, c.distribution))
+    return sorted(found, key=lambda c: (not c.always, c.name, c.distribution))
 
 
 def given(pairs: Iterable[tuple[str, object]]) -> list[Candidate]:
     """Return modules (or objects with the same attributes) as plugins, in the order given."""
     return [
-        Candidate(name=name, distribution=GIVEN, version="", value=_name_of(module), load=lambda module=module: module)
+        Candidate(
+            name=name,
+            distribution=GIVEN,
+            version="",
+            value=_name_of(module),
+            load=lambda module=module: module,
+            always=True,
+        )
         for name, module in pairs
     ]
 
@@ -59,7 +64,14 @@ def _candidate(entry: EntryPoint) -> Candidate:
     # Metadata of a damaged installation may lack either field.
     name = str(distribution.metadata["Name"] or "(unnamed)") if distribution is not None else "(unknown)"
     version = str(distribution.metadata["Version"] or "") if distribution is not None else ""
-    return Candidate(name=entry.name, distribution=name, version=version, value=entry.value, load=entry.load)
+    return Candidate(
+        name=entry.name,
+        distribution=name,
+        version=version,
+        value=entry.value,
+        load=entry.load,
+        always=name == CORE,
+    )
 
 
 def _name_of(module: object) -> str:

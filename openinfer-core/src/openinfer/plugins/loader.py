@@ -61,17 +61,18 @@ def load_environment(
         allow: when given, only these load, and core's own.
         autoload: whether installed plugins load that ``allow`` does not name; core's own do anyway.
         strict: whether a plugin that does not load is an error.
-        extra: further plugins as (name, module); they load after the installed ones.
+        extra: further plugins as (name, module); they load after the installed ones, unless blocked.
 
     Raises:
         PluginError: ``strict``, and a plugin is failed, duplicate or incompatible.
     """
-    allowed = None if allow is None else frozenset(allow)
-    given = discovery.given(extra)
-    if allowed is not None:
-        allowed |= {candidate.name for candidate in given}
-    switches = Switches(block=frozenset(block), allow=allowed, autoload=autoload, strict=strict)
-    return _load([*discovery.installed(), *given], switches)
+    switches = Switches(
+        block=frozenset(block),
+        allow=None if allow is None else frozenset(allow),
+        autoload=autoload,
+        strict=strict,
+    )
+    return _load([*discovery.installed(), *discovery.given(extra)], switches)
 
 
 @dataclass(slots=True)

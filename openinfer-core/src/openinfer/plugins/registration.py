@@ -131,4 +131,5 @@ def _check_signature(
 
 
 def _shown(signature: inspect.Signature) -> str:
-    return f"({', '.join(str(p.replace(annotation=p.empty)) for p in signature.parameters.values())})"
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=signature.empty))

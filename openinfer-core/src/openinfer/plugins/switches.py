@@ -71,7 +71,7 @@ def kept_out(switches: Switches, candidate: Candidate) -> str | None:
     called = {candidate.name, candidate.distribution}
     if called & switches.block:
         return f"named in {BLOCK} or --plugins-block"
-    if candidate.is_core or (switches.allow is not None and called & switches.allow):
+    if candidate.always or (switches.allow is not None and called & switches.allow):
         return None
     if switches.allow is not None:
         return f"not named in {ALLOW} or --plugins"

@@ -62,9 +62,7 @@ def _one_line(text: str) -> str:
 
 def _in_full(environment: Environment, schema: OpSchema) -> str:
     lines = [signature(schema), f"  {_one_line(schema.summary)}", ""]
-    lines += [
-        f"input    {_input(spec)}: {_dtypes(environment, spec.dtypes)}  {spec.doc}".rstrip() for spec in schema.inputs
-    ]
+    lines += [_input_line(environment, spec) for spec in schema.inputs]
     lines += [_setting_line(spec) for spec in schema.settings]
     facts = {
         "types": _dtypes(environment, schema.dtypes),
