@@ -1,0 +1,10 @@
+"""Execution plans: what a synth target writes out, as frozen data.
+
+A plan fixes what carries out every operator, what is fused, the order of steps and where every value lives. Passes fill
+it; a target's emitter only reads it.
+"""
+
+from openinfer.plan.execution_plan import ExecutionPlan
+from openinfer.plan.make_plan import make_plan
+
+__all__ = ["ExecutionPlan", "make_plan"]

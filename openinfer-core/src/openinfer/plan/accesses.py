@@ -1,0 +1,139 @@
+"""What a step reads and writes, as bit masks over the numbers of values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.plan.steps import (
+    BarrierStep,
+    CallStep,
+    CopyStep,
+    ElementwiseStep,
+    FillStep,
+    FoldStep,
+    InputStep,
+    KernelStep,
+    LoopStep,
+    ReturnStep,
+    TableRef,
+    ValueRef,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from openinfer.plan.steps import Epilogue, IndexExpr, Operand, Procedure, Step
+
+
+def mask(values: Iterable[int]) -> int:
+    """Return the set of values as bits."""
+    bits = 0
+    for value in values:
+        bits |= 1 << value
+    return bits
+
+
+def members(bits: int) -> Iterator[int]:
+    """Yield the numbers of the values in a set, ascending."""
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
+
+
+def operand_reads(operand: Operand | None) -> int:
+    """Return the values that an operand reads, those in its indices included."""
+    if isinstance(operand, ValueRef):
+        return 1 << operand.value
+    if isinstance(operand, TableRef):
+        return _index_reads(operand.indices)
+    return 0
+
+
+def _index_reads(indices: Iterable[IndexExpr]) -> int:
+    return mask(value for index in indices for value in index.values)
+
+
+def operands(step: Step) -> tuple[Operand, ...]:
+    """Return what a step computes with: its inputs and those of its epilogue."""
+    match step:
+        case ElementwiseStep():
+            return step.inputs
+        case FoldStep():
+            return (step.source, *_epilogue_inputs(step.epilogue))
+        case KernelStep():
+            return (*(i for i in step.inputs if i is not None), *_epilogue_inputs(step.epilogue))
+        case CopyStep():
+            return (step.source,)
+        case _:
+            return ()
+
+
+def _epilogue_inputs(epilogue: Epilogue | None) -> tuple[Operand, ...]:
+    return () if epilogue is None else epilogue.inputs
+
+
+def reads(step: Step) -> int:
+    """Return the values that a step itself reads: of a loop its bounds, of a call its condition."""
+    if isinstance(step, LoopStep):
+        return _index_reads((step.start, step.end))
+    if isinstance(step, CallStep):
+        return 0 if step.condition is None else 1 << step.condition
+    bits = 0
+    for operand in operands(step):
+        bits |= operand_reads(operand)
+    return bits
+
+
+def writes(step: Step) -> int:
+    """Return the values that a step itself writes; each is written in full."""
+    match step:
+        case KernelStep():
+            return mask(step.outputs)
+        case ElementwiseStep() | FoldStep() | CopyStep() | FillStep() | InputStep():
+            return 1 << step.output
+        case LoopStep() | CallStep() | ReturnStep() | BarrierStep():
+            return 0
+
+
+def called(step: Step) -> tuple[str, ...]:
+    """Return the procedures that a step itself calls."""
+    if not isinstance(step, CallStep):
+        return ()
+    return (step.procedure,) if step.otherwise is None else (step.procedure, step.otherwise)
+
+
+def walk(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield steps and those of loop bodies, a loop before its body."""
+    stack = [iter(steps)]
+    while stack:
+        step = next(stack[-1], None)
+        if step is None:
+            stack.pop()
+            continue
+        yield step
+        if isinstance(step, LoopStep):
+            stack.append(iter(step.body))
+
+
+class Accesses:
+    """What steps touch including everything that they call. ``procedures`` come callees first."""
+
+    def __init__(self, procedures: Iterable[Procedure]) -> None:
+        self._touched: dict[str, tuple[int, int]] = {}
+        for procedure in procedures:
+            self._touched[procedure.name] = self._union(procedure.steps)
+
+    def of(self, step: Step) -> tuple[int, int]:
+        """Return the values that a step reads and those that it writes, with loop bodies and called procedures."""
+        return self._union((step,))
+
+    def _union(self, steps: Iterable[Step]) -> tuple[int, int]:
+        read = written = 0
+        for step in walk(steps):
+            read |= reads(step)
+            written |= writes(step)
+            for name in called(step):
+                read |= self._touched[name][0]
+                written |= self._touched[name][1]
+        return read, written

@@ -1,0 +1,153 @@
+"""Operators as steps: a kernel of the target, the operator's expression or fold, or the steps of its decomposition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.expr import tree
+from openinfer.expr.linear import linearise
+from openinfer.plan.findings import at_node
+from openinfer.plan.steps import CopyStep, ElementwiseStep, FoldStep, KernelStep, ValueRef
+from openinfer.plugins.selection import Decomposed, DerivedExpression, DerivedFold, HandWritten, select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from openinfer.expr.tree import Expr
+    from openinfer.ir.nodes import Node
+    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import Decomposition, OpCall
+    from openinfer.plan.steps import Operand, Origin, Placement, Step
+    from openinfer.plugins.environment import Environment
+    from openinfer.plugins.selection import KernelTable
+
+DEEPEST_DECOMPOSITION = 32
+"""Deepest nesting of operators that are defined by others; a definition that goes round in circles passes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """The statement that an operator stands in, and the name that its intermediate results are called after."""
+
+    origin: Origin
+    placement: Placement
+    name: str
+    node: Node
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CallLowering:
+    """Turns calls into steps. ``intermediate`` adds a value to the plan, ``type_of`` tells the type of one."""
+
+    environment: Environment
+    table: KernelTable
+    intermediate: Callable[[str, TensorType], int]
+    type_of: Callable[[int], TensorType]
+
+    def steps(
+        self, call: OpCall, inputs: Sequence[Operand | None], outputs: tuple[int, ...], at: Operation
+    ) -> Iterator[Step]:
+        """Yield the steps of a call. An output may be one of the inputs.
+
+        Raises:
+            SynthesisError: ``kernel-missing``: nothing carries out the call on the target.
+        """
+        chosen = select(self.environment, self.table, call)
+        if isinstance(chosen, DerivedExpression):
+            yield _elementwise(chosen.expr, inputs, outputs[0], at)
+            return
+        private = tuple(self._apart(value, inputs, at) for value in outputs)
+        if isinstance(chosen, HandWritten):
+            yield KernelStep(
+                origin=at.origin,
+                placement=at.placement,
+                call=call,
+                kernel=chosen.kernel,
+                inputs=tuple(inputs),
+                outputs=private,
+            )
+        elif isinstance(chosen, DerivedFold):
+            yield self._fold(call, chosen, inputs, private[0], at)
+        elif isinstance(chosen, Decomposed):
+            yield from self._decomposed(call, chosen.decomposition, inputs, private, at)
+        else:
+            raise at_node("kernel-missing", chosen.reason, at.origin.block, at.node)
+        for source, output in zip(private, outputs, strict=True):
+            if source != output:
+                yield CopyStep(origin=at.origin, source=ValueRef(source), output=output)
+
+    def _apart(self, value: int, inputs: Sequence[Operand | None], at: Operation) -> int:
+        """Return the value, or another one of its type where the value is also read by the call."""
+        if ValueRef(value) not in inputs:
+            return value
+        return self.intermediate(f"{at.name}.result", self.type_of(value))
+
+    def _fold(
+        self, call: OpCall, chosen: DerivedFold, inputs: Sequence[Operand | None], output: int, at: Operation
+    ) -> FoldStep:
+        given, source = call.inputs[0], inputs[0]
+        if given is None or source is None:
+            raise at_node("arity", f"{call.op} needs an input", at.origin.block, at.node)
+        folded = [given.shape[axis] for axis in chosen.axes]
+        if chosen.fold.start is None and 0 in folded and call.outputs[0].count:
+            message = f"{call.op} over {given}: nothing can be said of an empty slice"
+            raise at_node("shape-mismatch", message, at.origin.block, at.node)
+        return FoldStep(
+            origin=at.origin,
+            placement=at.placement,
+            source=source,
+            output=output,
+            axes=chosen.axes,
+            fold=chosen.fold,
+        )
+
+    def _decomposed(
+        self,
+        call: OpCall,
+        parts: Decomposition,
+        inputs: Sequence[Operand | None],
+        outputs: tuple[int, ...],
+        at: Operation,
+    ) -> Iterator[Step]:
+        if at.depth == DEEPEST_DECOMPOSITION:
+            message = f"{call.op} is defined by other operators more than {DEEPEST_DECOMPOSITION} deep"
+            raise at_node("unsupported", message, at.origin.block, at.node)
+        given_inputs = zip(parts.inputs, inputs, strict=True)
+        operands = {number: operand for number, operand in given_inputs if number is not None and operand is not None}
+        results = dict(zip(parts.outputs, outputs, strict=True))
+        deeper = Operation(origin=at.origin, placement=at.placement, name=at.name, node=at.node, depth=at.depth + 1)
+        for step in parts.steps:
+            given = [None if i is None else operands[i] for i in step.inputs]
+            made: list[int] = []
+            for number, type_ in zip(step.outputs, step.call.outputs, strict=True):
+                value = results[number] if number in results else self.intermediate(f"{at.name}.{step.call.op}", type_)
+                operands[number] = ValueRef(value)
+                made.append(value)
+            yield from self.steps(step.call, given, tuple(made), deeper)
+        made_here = {number for step in parts.steps for number in step.outputs}
+        for number, output in results.items():
+            if number not in made_here:
+                yield CopyStep(origin=at.origin, source=operands[number], output=output)
+
+
+def _elementwise(expr: Expr, inputs: Sequence[Operand | None], output: int, at: Operation) -> ElementwiseStep:
+    """Return the step of an expression whose ``Input(i)`` is ``inputs[i]``; what it does not read is dropped."""
+    read = {i.index: i.dtype for i in linearise(expr).instructions if i.function == "input"}
+    operands: list[Operand] = []
+    numbers: dict[int, Expr] = {}
+    for index in sorted(read):
+        operand = inputs[index]
+        if operand is None:
+            raise ValueError(f"the expression of an operator reads input {index}, which is not given")
+        if operand not in operands:
+            operands.append(operand)
+        numbers[index] = tree.Input(operands.index(operand), read[index])
+    return ElementwiseStep(
+        origin=at.origin,
+        placement=at.placement,
+        inputs=tuple(operands),
+        output=output,
+        expr=tree.substitute(expr, numbers),
+    )

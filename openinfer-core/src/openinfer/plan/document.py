@@ -1,0 +1,143 @@
+"""A plan as a JSON document (``plan.json`` of a bundle): schedule, fusion groups, memory."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from openinfer.plan.accesses import members, operands, writes
+from openinfer.plan.report import kind_of, operand_text, step_text
+from openinfer.plan.steps import CallStep, ElementwiseStep, FillStep, KernelStep, LoopStep
+from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, WeightMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.expr.linear import Program
+    from openinfer.ir.types import TensorType
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.steps import Step
+    from openinfer.plan.values import PlanValue
+    from openinfer.scalars import Scalar
+
+FORMAT = "openinfer-plan"
+VERSION = 1
+
+
+def plan_json(plan: ExecutionPlan) -> dict[str, Any]:
+    """Return the plan as plain dictionaries, lists, strings and numbers; weights without their data."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "target": plan.target,
+        "inputs": [
+            {"name": i.name, **_type(i.type), "value": i.value, "default": _scalar(i.default)} for i in plan.inputs
+        ],
+        "outputs": [{"name": o.name, **_type(o.type), "value": o.value} for o in plan.outputs],
+        "arena": {"nbytes": plan.arena_nbytes, "values": _arena(plan)},
+        "values": [_value(value) for value in plan.values],
+        "weights": [
+            {"source": w.source, **_type(w.type), "nbytes": w.type.nbytes, "packing": w.packing.value}
+            for w in plan.weights
+        ],
+        "tables": [
+            {
+                "number": t.number,
+                "name": t.name,
+                "starts": list(t.starts),
+                "extents": list(t.extents),
+                "entries": list(t.entries),
+            }
+            for t in plan.tables
+        ],
+        "blocks": [{"name": p.name, "steps": _steps(plan, p.steps)} for p in reversed(plan.procedures)],
+    }
+
+
+def _type(type: TensorType) -> dict[str, Any]:  # noqa: A002
+    return {"dtype": type.dtype.name, "shape": list(type.shape)}
+
+
+def _scalar(value: Scalar | None) -> Scalar | str | None:
+    """Return a scalar as JSON knows it: infinities and NaN as text."""
+    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _value(value: PlanValue) -> dict[str, Any]:
+    return {
+        "number": value.number,
+        "name": value.name,
+        **_type(value.type),
+        "role": value.role.value,
+        "layout": value.layout.kind.value,
+        "memory": _memory(value),
+    }
+
+
+def _memory(value: PlanValue) -> dict[str, Any] | None:
+    match value.memory:
+        case InputMemory(number=number):
+            return {"input": number}
+        case OutputMemory(number=number):
+            return {"output": number}
+        case WeightMemory(number=number):
+            return {"weight": number}
+        case ArenaMemory(offset=offset):
+            return {"arena": offset}
+        case _:
+            return None
+
+
+def _arena(plan: ExecutionPlan) -> list[dict[str, Any]]:
+    return [
+        {"value": value.number, "offset": value.memory.offset, "nbytes": value.type.nbytes}
+        for value in plan.values
+        if isinstance(value.memory, ArenaMemory)
+    ]
+
+
+def _steps(plan: ExecutionPlan, steps: Sequence[Step]) -> list[dict[str, Any]]:
+    return [_step(plan, step) for step in steps]
+
+
+def _step(plan: ExecutionPlan, step: Step) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "kind": kind_of(step),
+        "text": step_text(plan, step),
+        "block": step.origin.block,
+        "statements": [{"node": s.node, "line": s.line, "text": s.text} for s in step.origin.statements],
+        "fused": len(step.origin.statements) > 1,
+        "inputs": [operand_text(plan, operand) for operand in operands(step)],
+        "outputs": list(members(writes(step))),
+    }
+    if isinstance(step, ElementwiseStep):
+        found["expression"] = _program(step.program)
+    if isinstance(step, KernelStep):
+        found["settings"] = {name: _setting(value) for name, value in step.call.settings.items()}
+        if step.epilogue is not None:
+            found["epilogue"] = _program(step.epilogue.program)
+    if isinstance(step, FillStep):
+        found["fill"] = _scalar(step.value)
+    if isinstance(step, CallStep):
+        found |= {"then": step.procedure, "condition": step.condition, "else": step.otherwise}
+    if isinstance(step, LoopStep):
+        found |= {"index": step.index, "body": _steps(plan, step.body)}
+    return found
+
+
+def _setting(value: object) -> Any:
+    if isinstance(value, tuple):
+        items: tuple[object, ...] = value
+        return [_setting(item) for item in items]
+    if isinstance(value, float):
+        return _scalar(value)
+    return value if isinstance(value, bool | int | str) or value is None else str(value)
+
+
+def _program(program: Program) -> list[str]:
+    """Return straight-line code, one instruction a line."""
+    lines: list[str] = []
+    for number, i in enumerate(program.instructions):
+        given = f"#{i.index}" if i.function == "input" else repr(i.value) if i.function == "literal" else ""
+        lines.append(f"%{number} = {i.function} {given or ', '.join(f'%{o}' for o in i.operands)} : {i.dtype}")
+    return lines

@@ -1,0 +1,55 @@
+"""The execution plan: everything that a synth target needs in order to write a program out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openinfer.plan.steps import Procedure
+    from openinfer.plan.values import PackedWeight, PlanInput, PlanOutput, PlanValue, WeightTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionPlan:
+    """A program with kernels chosen, steps fused and memory laid out.
+
+    Attributes:
+        target: synth target that it was made for.
+        inputs, outputs: what the caller gives and gets, in order.
+        values: every value, by number.
+        weights: data that comes with the program, by number.
+        tables: prefix tables that some step reads.
+        procedures: blocks, each after those that it calls; the last one is where a step starts.
+        arena_nbytes: bytes of the arena.
+    """
+
+    target: str
+    inputs: tuple[PlanInput, ...]
+    outputs: tuple[PlanOutput, ...]
+    values: tuple[PlanValue, ...]
+    weights: tuple[PackedWeight, ...]
+    tables: tuple[WeightTable, ...]
+    procedures: tuple[Procedure, ...]
+    arena_nbytes: int
+
+    @property
+    def weights_nbytes(self) -> int:
+        """Bytes of all weights."""
+        return sum(weight.type.nbytes for weight in self.weights)
+
+    def table(self, number: int) -> WeightTable:
+        """Return the prefix table of that number."""
+        return next(table for table in self.tables if table.number == number)
+
+    def memory_map(self) -> str:
+        """Return a table of the values in the arena: where each one lies."""
+        from openinfer.plan.report import memory_map
+
+        return memory_map(self)
+
+    def report(self) -> str:
+        """Return the schedule with what was fused, and sizes."""
+        from openinfer.plan.report import report
+
+        return report(self)

@@ -1,0 +1,33 @@
+"""Errors of planning: each one names the node that it is about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.diagnostics import Diagnostic
+from openinfer.errors import SynthesisError
+
+if TYPE_CHECKING:
+    from openinfer.ir.nodes import Node
+
+
+def at_node(code: str, message: str, block: str, node: Node, hint: str | None = None) -> SynthesisError:
+    """Return an error about a node, with its place in the text."""
+    from openinfer.ir.text import node_desc
+
+    diagnostic = Diagnostic(
+        code=code,
+        message=message,
+        span=node.span,
+        hint=hint,
+        block=block,
+        node_index=node.index,
+        node_desc=node_desc(node),
+    )
+    return SynthesisError(str(diagnostic), code=code, diagnostics=(diagnostic,))
+
+
+def about(code: str, message: str, hint: str | None = None) -> SynthesisError:
+    """Return an error that no single node is the place of."""
+    diagnostic = Diagnostic(code=code, message=message, hint=hint)
+    return SynthesisError(str(diagnostic), code=code, diagnostics=(diagnostic,))

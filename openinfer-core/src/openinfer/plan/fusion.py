@@ -1,0 +1,201 @@
+"""Fusion: an elementwise step takes over the step that computes one of its inputs, so that this input is never stored.
+
+The trees are composed as they are: each part keeps the cast that rounds it to its own element type, so a fused step
+gives the same bits as its parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from openinfer.expr import tree
+from openinfer.expr.linear import linearise
+from openinfer.plan.accesses import operand_reads, writes
+from openinfer.plan.steps import (
+    BarrierStep,
+    ElementwiseStep,
+    Epilogue,
+    FoldStep,
+    KernelStep,
+    LoopIndex,
+    LoopStep,
+    Origin,
+    Procedure,
+    ReturnStep,
+    ValueRef,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.expr.tree import Expr
+    from openinfer.ir.types import TensorType
+    from openinfer.plan.accesses import Accesses
+    from openinfer.plan.liveness import Liveness
+    from openinfer.plan.steps import Operand, Step
+
+LARGEST_EXPRESSION = 64
+"""Most instructions of a fused expression; longer ones gain nothing and run compilers out of registers."""
+
+_RESULT = LoopIndex(-1)
+"""Stands for the element that a kernel has computed, which is no operand of the plan."""
+
+_Producer = ElementwiseStep | FoldStep | KernelStep
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """What fusion has to know of the program around a list of steps.
+
+    Attributes:
+        epilogues: whether the target's kernels and folds carry out epilogues.
+    """
+
+    types: Sequence[TensorType]
+    liveness: Liveness
+    accesses: Accesses
+    epilogues: bool
+
+
+def fuse(procedures: Sequence[Procedure], around: Fusion) -> tuple[Procedure, ...]:
+    """Return the procedures with chains of elementwise steps fused."""
+    return tuple(Procedure(p.name, _fuse_list(p.steps, around)) for p in procedures)
+
+
+def _fuse_list(steps: Sequence[Step], around: Fusion) -> tuple[Step, ...]:
+    left: list[tuple[Step, int]] = []
+    for step in steps:
+        after = around.liveness.after(step)
+        if isinstance(step, LoopStep):
+            left.append((replace(step, body=_fuse_list(step.body, around)), after))
+        else:
+            left.append((step, after))
+    position = 0
+    while position < len(left):
+        if not _fuse_forward(left, position, around):
+            position += 1
+    return tuple(step for step, _ in left)
+
+
+def _fuse_forward(steps: list[tuple[Step, int]], position: int, around: Fusion) -> bool:
+    """Fuse the step at ``position`` into the step that reads its result, if that can be done; return whether."""
+    producer = steps[position][0]
+    if not isinstance(producer, _Producer) or (isinstance(producer, KernelStep) and len(producer.outputs) != 1):
+        return False
+    consumer_at = _only_reader(steps, position, around)
+    if consumer_at is None:
+        return False
+    consumer, after = steps[consumer_at]
+    fused = _fused(producer, consumer, after, around)
+    if fused is None:
+        return False
+    steps[consumer_at] = (fused, after)
+    del steps[position]
+    return True
+
+
+def _only_reader(steps: list[tuple[Step, int]], position: int, around: Fusion) -> int | None:
+    """Return where the result is read first, if the producer could as well run there."""
+    producer = steps[position][0]
+    result = writes(producer)
+    needed = around.accesses.of(producer)[0]
+    for other_at in range(position + 1, len(steps)):
+        other = steps[other_at][0]
+        read, written = around.accesses.of(other)
+        if isinstance(other, BarrierStep | ReturnStep):
+            return None
+        if read & result:
+            return other_at
+        if written & (result | needed) or _no_reorder(producer) or _no_reorder(other):
+            return None
+    return None
+
+
+def _no_reorder(step: Step) -> bool:
+    return isinstance(step, _Producer) and step.placement.no_reorder
+
+
+def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> Step | None:
+    """Return the step that does the work of both, or None where rules or types forbid it."""
+    if not isinstance(consumer, ElementwiseStep) or not _allowed(producer, consumer):
+        return None
+    result = _result_of(producer)
+    if around.types[result].shape != around.types[consumer.output].shape:
+        return None
+    if result != consumer.output and after >> result & 1:
+        return None
+    if any(operand_reads(o) >> result & 1 for o in consumer.inputs if o != ValueRef(result)):
+        return None
+    if isinstance(producer, ElementwiseStep):
+        return _joined(producer, consumer, result)
+    return _with_epilogue(producer, consumer, result, around) if around.epilogues else None
+
+
+def _allowed(producer: _Producer, consumer: ElementwiseStep) -> bool:
+    first, second = producer.placement, consumer.placement
+    return first.fuse and second.fuse and first.scope == second.scope and first.group == second.group
+
+
+def _result_of(step: _Producer) -> int:
+    return step.outputs[0] if isinstance(step, KernelStep) else step.output
+
+
+def _joined(producer: ElementwiseStep, consumer: ElementwiseStep, result: int) -> ElementwiseStep | None:
+    inputs: list[Operand] = []
+    inner = _renumbered(producer.expr, producer.inputs, inputs, {})
+    fixed = {number: inner for number, operand in enumerate(consumer.inputs) if operand == ValueRef(result)}
+    expr = _renumbered(consumer.expr, consumer.inputs, inputs, fixed)
+    if len(linearise(expr).instructions) > LARGEST_EXPRESSION:
+        return None
+    return replace(consumer, origin=_both(producer, consumer), inputs=tuple(inputs), expr=expr)
+
+
+def _with_epilogue(
+    producer: FoldStep | KernelStep, consumer: ElementwiseStep, result: int, around: Fusion
+) -> FoldStep | KernelStep | None:
+    """Return the producer with the consumer's expression after its own epilogue."""
+    if _main_reads(producer) >> consumer.output & 1:
+        return None
+    inputs: list[Operand] = [_RESULT]
+    before: Expr = tree.Input(0, around.types[result].dtype)
+    if producer.epilogue is not None:
+        own = (_RESULT, *producer.epilogue.inputs)
+        before = _renumbered(producer.epilogue.expr, own, inputs, {})
+    fixed = {number: before for number, operand in enumerate(consumer.inputs) if operand == ValueRef(result)}
+    expr = _renumbered(consumer.expr, consumer.inputs, inputs, fixed)
+    if len(linearise(expr).instructions) > LARGEST_EXPRESSION:
+        return None
+    epilogue = Epilogue(expr, tuple(inputs[1:]))
+    origin = _both(producer, consumer)
+    if isinstance(producer, KernelStep):
+        return replace(producer, origin=origin, outputs=(consumer.output,), epilogue=epilogue)
+    return replace(producer, origin=origin, output=consumer.output, epilogue=epilogue)
+
+
+def _main_reads(step: FoldStep | KernelStep) -> int:
+    """Return what a kernel reads at other positions than the one that it stores."""
+    operands = step.inputs if isinstance(step, KernelStep) else (step.source,)
+    bits = 0
+    for operand in operands:
+        bits |= operand_reads(operand)
+    return bits
+
+
+def _renumbered(expr: Expr, operands: Sequence[Operand], inputs: list[Operand], fixed: dict[int, Expr]) -> Expr:
+    """Return ``expr`` over the joint list ``inputs``, which grows by what it lacks; ``fixed`` inputs become trees."""
+    replacements: dict[int, Expr] = dict(fixed)
+    dtypes = {i.index: i.dtype for i in linearise(expr).instructions if i.function == "input"}
+    for number, dtype in dtypes.items():
+        if number in fixed:
+            continue
+        operand = operands[number]
+        if operand not in inputs:
+            inputs.append(operand)
+        replacements[number] = tree.Input(inputs.index(operand), dtype)
+    return tree.substitute(expr, replacements)
+
+
+def _both(producer: _Producer, consumer: ElementwiseStep) -> Origin:
+    seen = dict.fromkeys((*producer.origin.statements, *consumer.origin.statements))
+    return Origin(consumer.origin.block, tuple(seen))

@@ -1,0 +1,161 @@
+"""Making a plan: lowering, dead steps away, fusion, live ranges, arena."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from openinfer.ir.resolved import Filled, Storage
+from openinfer.plan.accesses import Accesses, mask, writes
+from openinfer.plan.arena import interference, place
+from openinfer.plan.execution_plan import ExecutionPlan
+from openinfer.plan.findings import about
+from openinfer.plan.fusion import Fusion, fuse
+from openinfer.plan.liveness import Liveness
+from openinfer.plan.lowering import lower
+from openinfer.plan.memory import (
+    initial_steps,
+    input_values,
+    output_copies,
+    roles_and_memory,
+    touched_tables,
+    touched_values,
+    written_values,
+)
+from openinfer.plan.steps import LoopStep, Procedure
+from openinfer.plan.tables import weight_table
+from openinfer.plan.values import ArenaMemory, NoMemory, PlanInput, PlanOutput
+from openinfer.plan.weights import WeightStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.model import Model
+    from openinfer.plan.lowering import Draft
+    from openinfer.plan.steps import Step
+    from openinfer.plan.values import PlanValue
+    from openinfer.plugins.environment import Environment
+    from openinfer.plugins.selection import KernelTable
+
+
+def make_plan(
+    resolved: ResolvedGraph, model: Model, environment: Environment, table: KernelTable, *, epilogues: bool = True
+) -> ExecutionPlan:
+    """Return the plan of a program for the target of ``table``.
+
+    Args:
+        epilogues: whether the target's kernels and folds carry out elementwise steps on their results.
+
+    Raises:
+        SynthesisError: something in the program cannot be carried out on the target; it names the line.
+    """
+    draft = lower(resolved, model, environment, table)
+    names = _output_names(draft, resolved)
+    results, copies = output_copies(draft, names, written_values(draft.procedures))
+    wanted = mask(results)
+    procedures = _with_start(draft.procedures, copies)
+    written = written_values(procedures)
+    procedures, liveness = _without_dead_steps(procedures, wanted)
+    needed = liveness.at_start
+    procedures = _with_start(procedures, list(initial_steps(draft, needed, written)))
+    procedures = _fused(draft, procedures, wanted, epilogues=epilogues)
+    procedures, liveness = _without_dead_steps(procedures, wanted)
+    store = WeightStore(model)
+    values = roles_and_memory(draft, procedures, results, store)
+    values, arena_nbytes = _placed(values, procedures, liveness)
+    used = touched_tables(procedures)
+    tables = tuple(weight_table(use, model, store) for use in draft.tables.values() if use.number in used)
+    return ExecutionPlan(
+        target=table.target,
+        inputs=_inputs(draft, needed),
+        outputs=tuple(PlanOutput(name=n, type=values[v].type, value=v) for n, v in zip(names, results, strict=True)),
+        values=values,
+        weights=tuple(store.weights),
+        tables=tables,
+        procedures=tuple(procedures),
+        arena_nbytes=arena_nbytes,
+    )
+
+
+def _output_names(draft: Draft, resolved: ResolvedGraph) -> tuple[str, ...]:
+    """Return what ``entry`` returns, else every volatile that the program writes."""
+    if draft.returned:
+        for name in draft.returned:
+            if name not in resolved.variables:
+                raise about("unsupported", f"`return {name}`: an entry of a prefix table cannot be a result")
+            if name not in draft.numbers:
+                draft.add_variable(resolved.variables[name])
+        return tuple(draft.returned)
+    written = written_values(draft.procedures)
+    volatile = {name for name, variable in resolved.variables.items() if variable.storage is Storage.VOLATILE}
+    found = tuple(
+        name for name in resolved.variables if name in volatile and written >> draft.numbers.get(name, -1) & 1
+    )
+    if not found:
+        hint = "end block entry with `return NAME;`, or write a volatile variable"
+        raise about("no-outputs", "the program has no results: it returns nothing and writes no volatile", hint)
+    return found
+
+
+def _with_start(procedures: Sequence[Procedure], steps: Sequence[Step]) -> tuple[Procedure, ...]:
+    """Return the procedures with steps put before those of the last one, where the program starts."""
+    start = procedures[-1]
+    return (*procedures[:-1], Procedure(start.name, (*steps, *start.steps)))
+
+
+def _without_dead_steps(procedures: Sequence[Procedure], wanted: int) -> tuple[tuple[Procedure, ...], Liveness]:
+    """Return the procedures without steps whose results nobody reads, and the liveness of what is left."""
+    while True:
+        liveness = Liveness(procedures, wanted)
+        left = tuple(Procedure(p.name, _needed_steps(p.steps, liveness)) for p in procedures)
+        if all(old.steps == new.steps for old, new in zip(procedures, left, strict=True)):
+            return left, Liveness(left, wanted)
+        procedures = left
+
+
+def _needed_steps(steps: Sequence[Step], liveness: Liveness) -> tuple[Step, ...]:
+    left: list[Step] = []
+    for step in steps:
+        if writes(step) and not writes(step) & liveness.after(step):
+            continue
+        if isinstance(step, LoopStep):
+            body = _needed_steps(step.body, liveness)
+            if body:
+                left.append(replace(step, body=body))
+            continue
+        left.append(step)
+    return tuple(left)
+
+
+def _fused(draft: Draft, procedures: Sequence[Procedure], wanted: int, *, epilogues: bool) -> tuple[Procedure, ...]:
+    types = tuple(value.type for value in draft.values)
+    around = Fusion(types, Liveness(procedures, wanted), Accesses(procedures), epilogues)
+    return fuse(procedures, around)
+
+
+def _placed(
+    values: Sequence[PlanValue], procedures: Sequence[Procedure], liveness: Liveness
+) -> tuple[tuple[PlanValue, ...], int]:
+    """Return the values with places in the arena for all that steps touch and that have no other memory."""
+    touched = touched_values(procedures)
+    homeless = [v for v in values if isinstance(v.memory, NoMemory) and touched >> v.number & 1]
+    sizes = {value.number: value.type.nbytes for value in homeless}
+    classes = {value.number: value.type.dtype.name for value in homeless}
+    offsets, total = place(sizes, classes, interference(procedures, liveness, [v.type for v in values]))
+    placed = tuple(
+        replace(value, memory=ArenaMemory(offsets[value.number])) if value.number in offsets else value
+        for value in values
+    )
+    return placed, total
+
+
+def _inputs(draft: Draft, needed: int) -> tuple[PlanInput, ...]:
+    found: list[PlanInput] = []
+    for number in input_values(draft):
+        value = draft.values[number]
+        initial = value.variable.initial if value.variable is not None else None
+        default = initial.value if isinstance(initial, Filled) else None
+        read = bool(needed >> number & 1)
+        found.append(PlanInput(name=value.name, type=value.type, value=number, default=default, needed=read))
+    return tuple(found)

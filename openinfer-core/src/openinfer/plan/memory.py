@@ -1,0 +1,113 @@
+"""Memory of every value: the caller's, a weight, or a place in the arena; and the steps that give initial values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.ir.resolved import Filled, Storage
+from openinfer.plan.accesses import mask, members, operands, reads, walk, writes
+from openinfer.plan.lowering import DraftValue
+from openinfer.plan.steps import CopyStep, FillStep, InputStep, Origin, TableRef, ValueRef
+from openinfer.plan.values import (
+    InputMemory,
+    NoMemory,
+    OutputMemory,
+    PlanValue,
+    Role,
+    WeightMemory,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from openinfer.ir.resolved import ResolvedVar
+    from openinfer.plan.lowering import Draft
+    from openinfer.plan.steps import Procedure, Step
+    from openinfer.plan.weights import WeightStore
+
+_START = Origin("entry", ())
+"""Origin of the steps that give values their contents when a step of the program starts."""
+
+
+def input_values(draft: Draft) -> list[int]:
+    """Return the values that the caller gives, in order."""
+    storages = [value.variable.storage if value.variable is not None else None for value in draft.values]
+    return [number for number, storage in enumerate(storages) if storage is Storage.DYNAMIC]
+
+
+def written_values(procedures: Iterable[Procedure]) -> int:
+    """Return every value that some step writes."""
+    return mask(value for p in procedures for step in walk(p.steps) for value in members(writes(step)))
+
+
+def touched_values(procedures: Iterable[Procedure]) -> int:
+    """Return every value that some step reads or writes."""
+    bits = 0
+    for procedure in procedures:
+        for step in walk(procedure.steps):
+            bits |= reads(step) | writes(step)
+    return bits
+
+
+def touched_tables(procedures: Iterable[Procedure]) -> set[int]:
+    """Return the numbers of the tables that some step reads."""
+    return {o.table for p in procedures for step in walk(p.steps) for o in operands(step) if isinstance(o, TableRef)}
+
+
+def output_copies(draft: Draft, names: Sequence[str], written: int) -> tuple[list[int], list[Step]]:
+    """Return the value of each output, and copies for those that no step writes: weights and inputs handed on."""
+    results: list[int] = []
+    copies: list[Step] = []
+    for name in names:
+        value = draft.numbers[name]
+        if not written >> value & 1:
+            source = value
+            draft.values.append(DraftValue(name, draft.values[value].type, None))
+            value = len(draft.values) - 1
+            copies.append(CopyStep(origin=_START, source=ValueRef(source), output=value))
+        results.append(value)
+    return results, copies
+
+
+def initial_steps(draft: Draft, live: int, written: int) -> Iterator[Step]:
+    """Yield the steps that give initial values to what is read before it is written, or maybe not written."""
+    inputs = {number: at for at, number in enumerate(input_values(draft))}
+    for value in members(live):
+        variable = draft.values[value].variable
+        if variable is None:
+            continue
+        if variable.storage is Storage.DYNAMIC:
+            if written >> value & 1 or variable.initial is not None:
+                yield InputStep(origin=_START, number=inputs[value], output=value)
+        elif written >> value & 1:
+            yield _initial_step(draft, value, variable)
+
+
+def _initial_step(draft: Draft, value: int, variable: ResolvedVar) -> Step:
+    initial = variable.initial
+    if initial is None or isinstance(initial, Filled):
+        return FillStep(origin=_START, output=value, value=0 if initial is None else initial.value)
+    draft.values.append(DraftValue(f"{variable.name}.initial", variable.type, variable))
+    return CopyStep(origin=_START, source=ValueRef(len(draft.values) - 1), output=value)
+
+
+def roles_and_memory(
+    draft: Draft, procedures: Sequence[Procedure], results: Sequence[int], store: WeightStore
+) -> tuple[PlanValue, ...]:
+    """Return the values with roles, and the memory of all but those in the arena (`NoMemory` for the time being)."""
+    written, touched = written_values(procedures), touched_values(procedures)
+    inputs = {number: at for at, number in enumerate(input_values(draft))}
+    values: list[PlanValue] = []
+    for number, drafted in enumerate(draft.values):
+        role, memory = Role.TEMPORARY, NoMemory()
+        variable = drafted.variable
+        if number in results:
+            role, memory = Role.OUTPUT, OutputMemory(results.index(number))
+        elif number in inputs:
+            role, memory = Role.INPUT, NoMemory() if written >> number & 1 else InputMemory(inputs[number])
+        elif variable is not None and not written >> number & 1 and variable.initial is not None:
+            role = Role.CONSTANT if variable.storage is Storage.CONSTANT else Role.WEIGHT
+            if touched >> number & 1:
+                memory = WeightMemory(store.number_of(variable.name, variable.type, variable.initial))
+        values.append(PlanValue(number=number, name=drafted.name, type=drafted.type, role=role, memory=memory))
+    return tuple(values)

@@ -1,0 +1,62 @@
+"""Settings that name constants of the model: their values are known when a plan is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer import symbolic
+from openinfer.ir.resolved import RuntimeScalar, Storage
+from openinfer.plan.weights import scalar_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, SettingValue, UnresolvedSetting
+    from openinfer.model import Model
+    from openinfer.scalars import Scalar
+
+
+class RuntimeSettingError(ValueError):
+    """A setting depends on ``name``, whose value is only known when the program runs."""
+
+    def __init__(self, setting: str, name: str) -> None:
+        super().__init__(f"setting {setting!r} depends on {name!r}, which is only known when the program runs")
+        self.setting = setting
+        self.name = name
+
+
+def known_settings(
+    op: ResolvedOp, resolved: ResolvedGraph, model: Model, loop_indices: frozenset[str]
+) -> Mapping[str, SettingValue]:
+    """Return every setting with its value.
+
+    Raises:
+        RuntimeSettingError: one depends on something that is no constant and no size.
+    """
+    settings = dict(op.settings)
+    for setting, value in op.runtime_settings.items():
+        settings[setting] = _known(setting, value, resolved, model, loop_indices)
+    return settings
+
+
+def _known(
+    setting: str, value: UnresolvedSetting, resolved: ResolvedGraph, model: Model, loop_indices: frozenset[str]
+) -> SettingValue:
+    if isinstance(value, RuntimeScalar):
+        return _constant(setting, value.name, resolved, model, loop_indices)
+
+    def lookup(name: str) -> int:
+        if name not in loop_indices and name not in resolved.variables and name in resolved.sizes:
+            return resolved.sizes[name]
+        return int(_constant(setting, name, resolved, model, loop_indices))
+
+    numbers = tuple(symbolic.evaluate(expr, lookup) for expr in value.exprs)
+    return numbers if value.is_list else numbers[0]
+
+
+def _constant(setting: str, name: str, resolved: ResolvedGraph, model: Model, loop_indices: frozenset[str]) -> Scalar:
+    variable = resolved.variables.get(name)
+    fixed = variable is not None and variable.storage is Storage.CONSTANT and variable.initial is not None
+    if name in loop_indices or variable is None or variable.initial is None or not fixed:
+        raise RuntimeSettingError(setting, name)
+    return scalar_of(model, variable.type, variable.initial)

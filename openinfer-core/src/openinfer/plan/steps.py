@@ -1,0 +1,230 @@
+"""Steps of a plan: what is done, with which operands, and which statements of the program it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer.expr.linear import linearise
+
+if TYPE_CHECKING:
+    from openinfer.expr.linear import Program
+    from openinfer.expr.tree import Expr
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import Fold
+    from openinfer.plugins.types import KernelSpec
+    from openinfer.scalars import Scalar
+    from openinfer.symbolic import IntExpr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A statement of the program: its node number, line (None when the graph has no text) and text."""
+
+    node: int
+    line: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a step comes from; a fused step has several statements, in written order."""
+
+    block: str
+    statements: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRef:
+    """A value of the plan."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopIndex:
+    """The index of the loop of that number: an i64 scalar."""
+
+    loop: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexExpr:
+    """An integer expression with what each of its names stands for: a number, a loop index or a scalar value."""
+
+    expr: IntExpr
+    names: tuple[tuple[str, int | LoopIndex | ValueRef], ...] = ()
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """Numbers of the values that are read."""
+        return tuple(bound.value for _, bound in self.names if isinstance(bound, ValueRef))
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef:
+    """An entry of a weight table. ``checked``: the indices may be out of range and have to be tested."""
+
+    table: int
+    indices: tuple[IndexExpr, ...]
+    checked: bool
+
+
+Operand: TypeAlias = ValueRef | TableRef | LoopIndex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What restricts moving and fusing a step: its scopes and hints."""
+
+    scope: tuple[str, ...] = ()
+    fuse: bool = True
+    no_reorder: bool = False
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What is done to each element of a kernel's or fold's result before it is stored.
+
+    ``Input(0)`` of ``expr`` is that element in the type of the kernel's result, ``Input(i)`` is ``inputs[i - 1]`` at the same
+    position (broadcast). A kernel stores each element once, right after reading these.
+    """
+
+    expr: Expr
+    inputs: tuple[Operand, ...]
+
+    @property
+    def program(self) -> Program:
+        return linearise(self.expr)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElementwiseStep:
+    """Every element of ``output`` is ``expr`` of the elements of ``inputs`` at its (broadcast) position."""
+
+    origin: Origin
+    inputs: tuple[Operand, ...]
+    output: int
+    expr: Expr
+    placement: Placement = Placement()
+
+    @property
+    def program(self) -> Program:
+        return linearise(self.expr)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldStep:
+    """``output`` is the fold of ``source`` over ``axes``, in row-major order."""
+
+    origin: Origin
+    source: Operand
+    output: int
+    axes: tuple[int, ...]
+    fold: Fold
+    epilogue: Epilogue | None = None
+    placement: Placement = Placement()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelStep:
+    """A call of one of the target's kernels. No output may lie where an input lies."""
+
+    origin: Origin
+    call: OpCall
+    kernel: KernelSpec
+    inputs: tuple[Operand | None, ...]
+    outputs: tuple[int, ...]
+    epilogue: Epilogue | None = None
+    placement: Placement = Placement()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyStep:
+    """``output`` takes the elements of ``source``, which has the same type."""
+
+    origin: Origin
+    source: Operand
+    output: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FillStep:
+    """Every element of ``output`` is ``value``."""
+
+    origin: Origin
+    output: int
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputStep:
+    """``output`` takes input ``number`` of the caller, or its default where the caller gives none."""
+
+    origin: Origin
+    number: int
+    output: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopStep:
+    """``body`` runs once for each index from ``start`` to below ``end``; both are evaluated once.
+
+    ``runs`` says whether it is known to run at least once.
+    """
+
+    origin: Origin
+    loop: int
+    name: str
+    index: str
+    start: IndexExpr
+    end: IndexExpr
+    runs: bool
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStep:
+    """Runs a procedure; with a condition (a one-element value), ``otherwise`` runs where it is false."""
+
+    origin: Origin
+    procedure: str
+    condition: int | None = None
+    otherwise: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnStep:
+    """Leaves the procedure, also from inside loops."""
+
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarrierStep:
+    """Nothing moves or fuses across it."""
+
+    origin: Origin
+
+
+Step: TypeAlias = (
+    ElementwiseStep
+    | FoldStep
+    | KernelStep
+    | CopyStep
+    | FillStep
+    | InputStep
+    | LoopStep
+    | CallStep
+    | ReturnStep
+    | BarrierStep
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A block of the program as steps."""
+
+    name: str
+    steps: tuple[Step, ...]

@@ -1,0 +1,71 @@
+"""Data that comes with a program: model tensors, metadata and fills, as bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.ir.resolved import Filled, FromMetadata, FromTensor
+from openinfer.model import storage_dtype
+from openinfer.plan.findings import about
+from openinfer.plan.values import PackedWeight
+
+if TYPE_CHECKING:
+    from openinfer.ir.resolved import Initial
+    from openinfer.ir.types import TensorType
+    from openinfer.model import Array, Model
+    from openinfer.scalars import Scalar
+
+
+class WeightStore:
+    """Collects the weights of a plan; the same data is kept once."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self.weights: list[PackedWeight] = []
+
+    def number_of(self, name: str, type: TensorType, initial: Initial) -> int:  # noqa: A002
+        """Return the number of the weight that holds an initial value; ``name`` is the variable's, for a fill."""
+        key = (repr(initial), type)
+        if key not in self._numbers:
+            source = name if isinstance(initial, Filled) else initial.name
+            data = _bytes_of(stored_array(self._model, type, initial))
+            self._numbers[key] = len(self.weights)
+            self.weights.append(PackedWeight(number=len(self.weights), source=source, type=type, data=data))
+        return self._numbers[key]
+
+
+def stored_array(model: Model, type: TensorType, initial: Initial) -> Array:  # noqa: A002
+    """Return an initial value as an array in storage form.
+
+    Raises:
+        SynthesisError: metadata cannot be had as an array, or a fill of a packed type is asked for.
+    """
+    if isinstance(initial, FromTensor):
+        return model.load_raw(initial.name)
+    if isinstance(initial, FromMetadata):
+        found = model.load_metadata_tensor(initial.name)
+        if found is None:
+            raise about("unbound", f"{model.name} has no metadata {initial.name!r}")
+        return np.broadcast_to(found.astype(storage_dtype(type.dtype)), type.shape)
+    if type.dtype.is_packed:
+        raise about("dtype-unsupported", f"a fill of {type} cannot be stored: its elements share bytes")
+    return np.full(type.shape, initial.value, dtype=storage_dtype(type.dtype))
+
+
+def scalar_of(model: Model, type: TensorType, initial: Initial) -> Scalar:  # noqa: A002
+    """Return the value of a one-element variable."""
+    if isinstance(initial, Filled):
+        return initial.value
+    array = model.load_tensor(initial.name) if isinstance(initial, FromTensor) else stored_array(model, type, initial)
+    value: Scalar = array.reshape(-1)[0].item()
+    return value
+
+
+def _bytes_of(array: Array) -> memoryview:
+    little = np.ascontiguousarray(array)
+    if little.dtype.byteorder == ">":
+        little = little.astype(little.dtype.newbyteorder("<"))
+    return memoryview(little.reshape(-1).view(np.uint8)).toreadonly()
