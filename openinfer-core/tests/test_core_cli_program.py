@@ -1,0 +1,306 @@
+"""The command `openinfer` around its subcommands: discovery, switches, errors, exit codes, streams."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import openinfer
+from openinfer.cli import main
+from openinfer.cli.failures import told
+from openinfer.cli.terminal import table
+from openinfer.diagnostics import Diagnostic, Source
+from openinfer.errors import DeviceError, EnvironmentLacksError, OpenInferError, PluginError, ValidationError
+from openinfer.plugins.environment import Environment, PluginInfo, Status
+from openinfer.plugins.types import Availability, CommandSpec, DeviceSpec
+
+COMMANDS = Path(openinfer.__file__).parent / "cli" / "commands"
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
+    """Make an environment the process's default."""
+    environment = Environment(**fields)
+    monkeypatch.setattr("openinfer.plugins.loader.default_environment", lambda: environment)
+
+
+def offer_command(monkeypatch: pytest.MonkeyPatch, function: Any) -> None:
+    """Make a function the plugin command `example`."""
+    monkeypatch.setattr(sys.modules[__name__], "example", click.command()(function), raising=False)
+    spec = CommandSpec(name="example", summary="an example", command=f"{__name__}:example")
+    offer(monkeypatch, commands={"example": spec})
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def test_every_module_of_the_commands_package_is_a_command_of_its_name() -> None:
+    listed = main.list_commands(click.Context(main))
+
+    for module in COMMANDS.glob("[a-z]*.py"):
+        assert module.stem in listed
+        assert main.get_command(click.Context(main), module.stem).name == module.stem
+
+
+def test_help_lists_built_in_commands_and_those_of_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer_command(monkeypatch, lambda: None)
+
+    output = run("--help").output
+
+    assert "an example" in output
+    assert "List the devices" in output
+
+
+def test_a_plugin_cannot_take_the_name_of_a_built_in_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, commands={"plugins": CommandSpec(name="plugins", summary="theirs", command="no_module:x")})
+
+    assert run("plugins").exit_code == 0
+
+
+def test_the_version_is_printed() -> None:
+    assert run("--version").output == f"openinfer {openinfer.__version__}\n"
+
+
+def test_an_unknown_command_is_a_usage_error_with_a_hint() -> None:
+    result = run("plugin")
+
+    assert result.exit_code == 2
+    assert "there is no command 'plugin': did you mean `plugins`?" in result.output
+
+
+def raising(error: BaseException) -> Any:
+    def function() -> None:
+        raise error
+
+    return function
+
+
+SPAN = Source("a.oi", "op ad(x) >> y;").span(3, 5)
+FINDING = Diagnostic(code="unknown-op", message="unknown operator `ad`", span=SPAN, hint="did you mean `add`?")
+CARETS = "1 | op ad(x) >> y;\n  |    ^^\n  help: did you mean `add`?"
+
+ENDINGS = {
+    "wrong input": (OpenInferError("wrong", code="x"), 1, "error[x]: wrong"),
+    "device unknown": (DeviceError("unknown device 'gpu'"), 1, "error[device]: unknown device 'gpu'"),
+    "device unavailable": (DeviceError("no driver", code="device-unavailable"), 3, "[device-unavailable]: no driver"),
+    "environment lacks": (EnvironmentLacksError("no compiler: install gcc"), 3, "error[environment]: no compiler"),
+    "file": (FileNotFoundError(2, "No such file", "m.oinf"), 1, "error[file]: No such file: m.oinf"),
+    "mistake": (ZeroDivisionError("boom"), 1, "error[internal]: ZeroDivisionError: boom"),
+    "interrupt": (KeyboardInterrupt(), 130, "interrupted"),
+    "findings": (ValidationError("all", diagnostics=[FINDING]), 1, CARETS),
+}
+
+
+@pytest.mark.parametrize(("error", "code", "text"), ENDINGS.values(), ids=list(ENDINGS))
+def test_an_error_is_told_without_traceback_and_sets_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, text: str
+) -> None:
+    offer_command(monkeypatch, raising(error))
+
+    result = run("example")
+
+    assert result.exit_code == code
+    assert text in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_debug_shows_the_traceback_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer_command(monkeypatch, raising(OpenInferError("wrong", code="x")))
+
+    result = run("--debug", "example")
+
+    assert result.exit_code == 1
+    assert "Traceback" in result.stderr
+    assert result.stderr.endswith("error[x]: wrong\n")
+
+
+def test_messages_cannot_steer_the_terminal() -> None:
+    assert told(OpenInferError("a\x1b[2Jb\nc", code="x")) == "error[x]: a\\x1b[2Jb\\nc"
+
+
+def test_colour_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer_command(monkeypatch, raising(OpenInferError("wrong", code="x")))
+
+    assert "\x1b" not in run("example").stderr
+    assert told(OpenInferError("wrong", code="x"), colour=True).startswith("\x1b[31m")
+
+
+@pytest.mark.parametrize(
+    ("variables", "terminal", "wanted"),
+    [({}, True, True), ({}, False, False), ({"NO_COLOR": "1"}, True, False), ({"TERM": "dumb"}, True, False)],
+)
+def test_no_color_and_dumb_terminals_are_honoured(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], terminal: bool, wanted: bool
+) -> None:
+    from openinfer.cli.terminal import wants_colour
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    class Stream:
+        def isatty(self) -> bool:
+            return terminal
+
+    assert wants_colour(Stream()) is wanted
+
+
+def test_a_plugin_command_that_cannot_be_loaded_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, commands={"bad": CommandSpec(name="bad", summary="", command="no_such_module:x")})
+
+    result = run("bad")
+
+    assert result.exit_code == 1
+    assert "error[plugin]: cannot load 'no_such_module:x'" in result.stderr
+
+
+def test_a_plugin_command_that_is_no_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, commands={"bad": CommandSpec(name="bad", summary="", command="json:dumps")})
+
+    assert "json:dumps is no click command but function" in run("bad").stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [
+        (["--plugins-block", "a,b"], {"OPENINFER_PLUGINS_BLOCK": "a,b"}),
+        (["--plugins", "a"], {"OPENINFER_PLUGINS": "a"}),
+        (["--no-plugins-autoload"], {"OPENINFER_PLUGINS_AUTOLOAD": "0"}),
+        (["--plugins-strict"], {"OPENINFER_PLUGINS_STRICT": "1"}),
+    ],
+)
+def test_switches_hold_for_the_command_and_its_child_processes_only(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], variables: dict[str, str]
+) -> None:
+    for name in variables:
+        monkeypatch.delenv(name, raising=False)
+    seen: dict[str, str] = {}
+    offer_command(monkeypatch, lambda: seen.update(os.environ))
+
+    assert run(*options, "example").exit_code == 0
+
+    assert {name: seen.get(name) for name in variables} == variables
+    assert not set(variables) & set(os.environ)
+
+
+def test_a_malformed_switch_is_told_even_for_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENINFER_PLUGINS_STRICT", "perhaps")
+
+    result = run("--help")
+
+    assert result.exit_code == 1
+    assert "expected 0 or 1 in OPENINFER_PLUGINS_STRICT, found 'perhaps'" in result.stderr
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "openinfer", "plugins"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    process.stdout.close()
+
+    error = process.stderr.read()
+    process.stderr.close()
+
+    assert process.wait(timeout=60) == 141
+    assert error == ""
+
+
+PLUGINS = (
+    PluginInfo(name="core", distribution="openinfer-core", version="0.2.0", status=Status.OK),
+    PluginInfo(name="bad", distribution="bad-dist", version="1.0", status=Status.FAILED, reason="raised \x1b[2J"),
+)
+
+
+def test_plugins_are_listed_with_reasons_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, plugins=PLUGINS)
+
+    lines = run("plugins").output.splitlines()
+
+    assert lines[0].split() == ["name", "distribution", "version", "status", "reason"]
+    assert lines[1].split() == ["core", "openinfer-core", "0.2.0", "ok"]
+    assert lines[2].split(maxsplit=4) == ["bad", "bad-dist", "1.0", "failed", "raised \\x1b[2J"]
+    assert "OPENINFER_PLUGINS_BLOCK=NAME" in lines[-1]
+
+
+def test_plugins_as_json_have_five_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, plugins=PLUGINS)
+
+    assert json.loads(run("plugins", "--json").output) == [
+        {"name": "core", "distribution": "openinfer-core", "version": "0.2.0", "status": "ok", "reason": ""},
+        {"name": "bad", "distribution": "bad-dist", "version": "1.0", "status": "failed", "reason": "raised \x1b[2J"},
+    ]
+
+
+def probe_present() -> Availability:
+    return Availability(available=True, detail="a fine device")
+
+
+def probe_raising() -> Availability:
+    raise OSError("bus on fire")
+
+
+def probe_confused() -> str:
+    return "yes"
+
+
+def device(name: str, probe: str) -> DeviceSpec:
+    return DeviceSpec(name=name, summary=name, probe=probe, backend="x:y", expression_dtypes=frozenset())
+
+
+def offer_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    probes = {"present": "probe_present", "raising": "probe_raising", "confused": "probe_confused", "gone": "absent"}
+    specs = {name: device(name, f"{__name__}:{probe}") for name, probe in probes.items()}
+    offer(monkeypatch, devices=specs, providers={("device", name): "test" for name in specs})
+
+
+def test_every_device_is_probed_and_a_broken_probe_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer_devices(monkeypatch)
+
+    result = run("devices", "--json")
+
+    found = {row["name"]: row for row in json.loads(result.output)}
+    assert result.exit_code == 0
+    assert [name for name, row in found.items() if row["available"]] == ["present"]
+    assert found["present"]["detail"] == "a fine device"
+    assert found["present"]["plugin"] == "test"
+    assert "raised OSError: bus on fire" in found["raising"]["detail"]
+    assert "returned str, expected Availability" in found["confused"]["detail"]
+    assert "has no attribute 'absent'" in found["gone"]["detail"]
+
+
+def test_devices_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer_devices(monkeypatch)
+
+    lines = [line.split(maxsplit=3) for line in run("devices").output.splitlines()]
+
+    assert lines[0] == ["name", "available", "plugin", "detail"]
+    assert ["present", "yes", "test", "a fine device"] in lines
+    assert [line[1] for line in lines[1:]].count("no") == 3
+
+
+def test_without_devices_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch)
+
+    assert "install a backend such as openinfer-backend-cpu" in run("devices").output
+
+
+def test_a_strict_failure_is_told_by_any_command_that_loads_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> Environment:
+        raise PluginError("plugins did not load", plugin="bad")
+
+    monkeypatch.setattr("openinfer.plugins.loader.default_environment", fail)
+
+    assert run("devices").exit_code == 1
+    assert "error[plugin]: plugins did not load" in run("devices").stderr
+
+
+def test_a_table_is_aligned_and_harmless() -> None:
+    assert table(("a", "bb"), [("long", "x"), ("\x1b", "y")]) == "a     bb\nlong  x\n\\x1b  y"
