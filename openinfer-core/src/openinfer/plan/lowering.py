@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from openinfer.ir.nodes import Assign, Barrier, Branch, Dep, Loop, Op, Return, Transfer, walk
+from openinfer.ir.graph import walk
+from openinfer.ir.nodes import Assign, Barrier, Branch, Dep, Loop, Op, Return, Transfer
 from openinfer.ir.resolved import Filled, Storage
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.ir.graph import Block
-    from openinfer.ir.nodes import Node
+    from openinfer.ir.graph import walk
+from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, ResolvedVar
     from openinfer.ir.values import AttrValue, Ref
     from openinfer.model import Model

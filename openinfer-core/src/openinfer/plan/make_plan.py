@@ -88,10 +88,8 @@ def _output_names(draft: Draft, resolved: ResolvedGraph) -> tuple[str, ...]:
                 draft.add_variable(resolved.variables[name])
         return tuple(draft.returned)
     written = written_values(draft.procedures)
-    volatile = {name for name, variable in resolved.variables.items() if variable.storage is Storage.VOLATILE}
-    found = tuple(
-        name for name in resolved.variables if name in volatile and written >> draft.numbers.get(name, -1) & 1
-    )
+    volatile = [name for name, variable in resolved.variables.items() if variable.storage is Storage.VOLATILE]
+    found = tuple(name for name in volatile if name in draft.numbers and written >> draft.numbers[name] & 1)
     if not found:
         hint = "end block entry with `return NAME;`, or write a volatile variable"
         raise about("no-outputs", "the program has no results: it returns nothing and writes no volatile", hint)
