@@ -39,9 +39,32 @@ class OpenInferError(Exception):
 
 
 class DslSyntaxError(OpenInferError):
-    """The text does not match the grammar (phase P)."""
+    """The text does not match the grammar (phase P).
+
+    ``line`` and ``column`` count from 1, ``offset`` characters from 0; they place the first finding. ``expected`` is
+    what would have been right there, in a person's words, and ``snippet`` the line of the text.
+    """
 
     default_code = "syntax"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        diagnostics: Sequence[Finding] = (),
+        line: int = 0,
+        column: int = 0,
+        offset: int = 0,
+        expected: tuple[str, ...] = (),
+        snippet: str = "",
+    ) -> None:
+        super().__init__(message, code=code, diagnostics=diagnostics)
+        self.line = line
+        self.column = column
+        self.offset = offset
+        self.expected = expected
+        self.snippet = snippet
 
 
 class GraphError(OpenInferError):
