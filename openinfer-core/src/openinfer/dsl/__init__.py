@@ -1,0 +1,69 @@
+"""The language: program text to graph. Importing this package is cheap; the parser is opened by the first call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openinfer.diagnostics import Source
+from openinfer.errors import DslSyntaxError
+
+if TYPE_CHECKING:
+    import os
+
+    from openinfer.dsl.syntax import Program
+    from openinfer.ir.graph import Graph
+
+__all__ = ["graph", "load_graph", "parse"]
+
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+def graph(text: str, *, check: bool = False, strict: bool = False, name: str = "<text>") -> Graph:
+    """Return the graph of a program text (phases P and B of the language specification).
+
+    Args:
+        text: the program.
+        check: check the structure too (phase S).
+        strict: turn every warning into an error.
+        name: how diagnostics call the text, such as a path.
+
+    Raises:
+        DslSyntaxError: the text does not match the grammar; all findings.
+        GraphError: the graph cannot be built; all findings.
+        ValidationError: with ``check``, the structure is wrong; all findings.
+    """
+    from openinfer.dsl.lower import lower
+
+    built = lower(parse(text, name=name), strict=strict)
+    if check:
+        built.check(strict=strict)
+    return built
+
+
+def parse(text: str, *, name: str = "<text>") -> Program:
+    """Return the syntax tree of a program text (phase P).
+
+    Raises:
+        DslSyntaxError: the text does not match the grammar; all findings.
+    """
+    from openinfer.dsl.parser import parse_program
+
+    return parse_program(Source(name, text.removeprefix(_BYTE_ORDER_MARK)))
+
+
+def load_graph(path: str | os.PathLike[str], *, check: bool = False, strict: bool = False) -> Graph:
+    """Return the graph of an ``.oi`` file (UTF-8); see `graph`.
+
+    Raises:
+        OSError: the file cannot be read.
+        DslSyntaxError: it is not UTF-8, or as `graph`.
+    """
+    data = Path(path).read_bytes()
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DslSyntaxError(
+            f"{path}: not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}"
+        ) from error
+    return graph(text, check=check, strict=strict, name=str(path))

@@ -1,0 +1,90 @@
+"""Phase B for declarations: attributes in any order, each at most once, with literals that fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from openinfer.diagnostics import did_you_mean
+from openinfer.dsl.syntax import Literal
+from openinfer.ir.graph import AttrArg, VarDecl
+from openinfer.scalars import check_fits, converted
+
+if TYPE_CHECKING:
+    from openinfer.dsl.lower import Lowering
+    from openinfer.dsl.syntax import Attribute, Declaration, Setting, Word
+    from openinfer.dtypes import DType
+    from openinfer.scalars import Scalar
+
+_KNOWN = ("init", "ref", "pattern", "table", "auto_dim", "fixed")
+
+
+def lower_declaration(lowering: Lowering, written: Declaration) -> VarDecl | None:
+    """Return the declaration, or None when its element type is unknown; report what is wrong with it."""
+    dtype = lowering.dtype(written.dtype)
+    known: dict[str, Attribute] = {}
+    others: dict[str, tuple[AttrArg, ...]] = {}
+    for attribute in written.attributes:
+        if attribute.name in (known if attribute.known else others):
+            lowering.error("duplicate-attr", f"duplicate @{attribute.name} attribute", attribute.place)
+        elif attribute.known:
+            known[attribute.name] = attribute
+        else:
+            others[attribute.name] = _arguments(lowering, attribute)
+    if dtype is None:
+        return None
+    return VarDecl(
+        name=written.name.text,
+        kind=written.kind,
+        dtype=dtype,
+        dims=written.dims,
+        init=_init(lowering, known.get("init"), dtype),
+        ref=_text(known.get("ref")),
+        pattern=_text(known.get("pattern")),
+        formals=_names(written.formals),
+        table="table" in known,
+        auto_dim=_names(_words(known.get("auto_dim"))),
+        fixed=_fixed(known.get("fixed")),
+        attrs=tuple(others.items()),
+        span=lowering.positions.of(written.place),
+    )
+
+
+def _init(lowering: Lowering, attribute: Attribute | None, dtype: DType) -> Scalar | None:
+    if attribute is None:
+        return None
+    literal = cast("Literal", attribute.content)
+    value = cast("Scalar", literal.value)
+    misfit = check_fits(dtype, value)
+    if misfit is None:
+        return converted(dtype, value)
+    lowering.error("init-mismatch", f"@init: {misfit}", literal.place)
+    return None
+
+
+def _text(attribute: Attribute | None) -> str | None:
+    return cast("str", attribute.content) if attribute is not None else None
+
+
+def _words(attribute: Attribute | None) -> tuple[Word, ...]:
+    return cast("tuple[Word, ...]", attribute.content) if attribute is not None else ()
+
+
+def _names(words: tuple[Word, ...]) -> tuple[str, ...]:
+    return tuple(word.text for word in words)
+
+
+def _fixed(attribute: Attribute | None) -> tuple[tuple[str, int], ...]:
+    bounds = cast("tuple[tuple[Word, int], ...]", attribute.content) if attribute is not None else ()
+    return tuple((name.text, count) for name, count in bounds)
+
+
+def _arguments(lowering: Lowering, attribute: Attribute) -> tuple[AttrArg, ...]:
+    """Return the arguments of an attribute that the language does not know, and warn about it."""
+    hint = did_you_mean(attribute.name, _KNOWN)
+    lowering.warn("unknown-attr", f"unknown attribute @{attribute.name}", attribute.place, hint)
+    arguments: list[AttrArg] = []
+    for setting in cast("tuple[Setting, ...]", attribute.content):
+        value = lowering.value(setting)
+        if value is not None:
+            arguments.append(AttrArg(value, setting.name.text if setting.name is not None else None))
+    return tuple(arguments)

@@ -1,0 +1,167 @@
+"""What a person is told when the text does not match the grammar."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.diagnostics import did_you_mean
+from openinfer.dsl.grammar import CACHE_VERBS, STATEMENTS, words
+from openinfer.dsl.syntax import Place
+
+if TYPE_CHECKING:
+    from openinfer.dsl.grammar import Mismatch
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An error of phase P before its position is looked up. ``expected`` is in a person's words."""
+
+    code: str
+    message: str
+    place: Place
+    hint: str | None = None
+    expected: tuple[str, ...] = ()
+
+
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|[A-Za-z0-9_]+|>>|\.\.=|\.+|.', re.DOTALL)
+_BLANK = re.compile(r"[ \t\r\n\f\v]*")
+_NEGATED_NAME = re.compile(r"-[ \t\r\n\f\v]*[A-Za-z_]")
+_SECTIONS = ("dynamic", "volatile", "constant", "persistent", "block")
+_EXPRESSION = frozenset({"name", "integer", "open_paren"})
+_CONTEXT = {"declaration": "dimension expression", "assign": "dimension expression", "loop": "loop range"}
+
+
+def explain(rule: str, text: str, start: int, mismatch: Mismatch) -> Finding:
+    """Return the finding for a rule that does not match the text at ``start``."""
+    place = _token_at(text, mismatch.offset)
+    found = _shown(text, place)
+    expected = _expected(rule, mismatch.expected)
+    special = _special(rule, text, start, place, found)
+    message = special if special is not None else f"expected {_joined(expected)}, found {found}"
+    return Finding("syntax", message, place, _hint(rule, text, start, place, found), expected)
+
+
+def _token_at(text: str, offset: int) -> Place:
+    token = _TOKEN.match(text, offset)
+    if token is None:
+        end = len(text.rstrip())
+        return Place(end, end)
+    return Place(offset, token.end())
+
+
+def _shown(text: str, place: Place) -> str:
+    return f"`{text[place.start : place.end]}`" if place.end > place.start else "the end"
+
+
+def _expected(rule: str, terminals: frozenset[str]) -> tuple[str, ...]:
+    context = _CONTEXT.get(rule)
+    if context is not None and terminals >= _EXPRESSION:
+        rest = terminals - _EXPRESSION
+        return (f"identifier or integer for {context}", *_named(rest))
+    return _named(terminals)
+
+
+def _named(terminals: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted({words(terminal) for terminal in terminals}))
+
+
+def _joined(expected: tuple[str, ...]) -> str:
+    if len(expected) < 2:
+        return expected[0] if expected else "something else"
+    return f"{', '.join(expected[:-1])} or {expected[-1]}"
+
+
+def _special(rule: str, text: str, start: int, place: Place, found: str) -> str | None:
+    """Return the message for mistakes that deserve a better one than what was expected."""
+    before = text[start : place.start].rstrip()
+    if _NEGATED_NAME.match(text, place.start):
+        return "unexpected '-' before identifier"
+    if rule == "branch" and found in ("`;`", "`=`"):
+        return "branch expects condition and two target blocks, or one block"
+    if rule == "declaration" and re.search(r"auto_dim\s*\($", before) and found == "`)`":
+        return "@auto_dim requires at least one index"
+    if rule == "declaration" and re.search(r"@\s*fixed\s*\($", before) and found == "`)`":
+        return "@fixed requires at least one bound"
+    return None
+
+
+def _hint(rule: str, text: str, start: int, place: Place, found: str) -> str | None:
+    before = text[start : place.start].rstrip()
+    if _NEGATED_NAME.match(text, place.start):
+        return "write `0-name`"
+    if rule == "branch" and found == "`=`":
+        return "the condition and the blocks have no names: write `branch ready then_block else_block;`"
+    if found in ("`...`", "`..=`"):
+        return "ranges are half-open and written `start..end`"
+    if found == "`.`" and re.match(r"\.[0-9]", text[place.start : place.start + 2]):
+        return f"write `0{text[place.start]}…`: a number starts with a digit"
+    if found == "`@`" and rule != "declaration":
+        return "attributes stand on declarations only: an operator takes `name=value`, a hint `with { name = value }`"
+    if rule == "op" and before.endswith(">>") is False and found == "`[`" and ">>" in before:
+        return "prefix table entries are read-only, and cache entries are written by cache.write"
+    return _upgrade(rule, text, start)
+
+
+_BUFFER = re.compile(r"[A-Za-z_]\w*\s*:\s*buffer\s*\(")
+_INDEXED_MODEL = re.compile(r"\bmodel\s*\[")
+
+
+def _upgrade(rule: str, text: str, start: int) -> str | None:
+    """Return what to write instead of the earlier syntax (language specification, section 14)."""
+    line_end = text.find(";", start)
+    statement = text[start : line_end if line_end >= 0 else len(text)]
+    if rule == "declaration" and _BUFFER.match(statement):
+        return "`buffer(f32, [B])` is earlier syntax: declare `name: f32[B];` under `persistent`"
+    if _INDEXED_MODEL.search(statement):
+        return "model data is linked by name: declare a variable, with @ref or @pattern where the names differ"
+    return None
+
+
+_OLD_SECTIONS = {
+    "inputs": "`inputs` is earlier syntax: this section is called `dynamic`",
+    "outputs": "`outputs` is earlier syntax: declare results under `volatile`; every volatile can be fetched",
+    "state": "`state` is earlier syntax: this section is called `persistent`",
+    "model": "`model: …` is earlier syntax: leave it out; variables are linked to the model by name",
+    "graph": "leave `graph! { … }` away: a program is its memory sections and blocks",
+}
+
+
+def unknown_section(text: str, offset: int, word: str) -> Finding:
+    """Return the finding for a word that starts neither a memory section nor a block."""
+    place = _token_at(text, offset)
+    message = f"expected memory section or block, found {_shown(text, place)}"
+    hint = _OLD_SECTIONS.get(word) or did_you_mean(word, _SECTIONS)
+    return Finding("syntax", message, place, hint, ("memory section", "block"))
+
+
+_ASSIGNED_OP = re.compile(r"[A-Za-z_]\w*\s*=\s*op\b")
+_EFFECT = re.compile(r"(?:[A-Za-z_]\w*\s*=\s*)?effect\b")
+
+
+def unknown_statement(text: str, offset: int, word: str | None) -> Finding:
+    """Return the finding for something that starts no statement."""
+    place = _token_at(text, offset)
+    message = f"expected a statement, found {_shown(text, place)}"
+    return Finding("syntax", message, place, _statement_hint(text, offset, word), ("a statement",))
+
+
+def _statement_hint(text: str, offset: int, word: str | None) -> str | None:
+    if _ASSIGNED_OP.match(text, offset):
+        return "`t = op …` is earlier syntax: write `assign t: dtype[dims];` once and `op name(inputs) >> t;`"
+    if _EFFECT.match(text, offset):
+        return "`effect` is earlier syntax: write `cache.write value >> c[i];` or `cache.read c[i] >> value;`"
+    if word == "block":
+        return "blocks do not nest: put the statements straight into the loop, or the block beside this one"
+    if word in ("dynamic", "volatile", "constant", "constants", "persistent"):
+        return "memory sections stand outside blocks: is a `}` missing?"
+    return did_you_mean(word, STATEMENTS) if word else None
+
+
+def unsupported_cache(verb: re.Match[str]) -> Finding:
+    """Return the finding for ``cache.`` with an unknown verb."""
+    hint = did_you_mean(verb[1], CACHE_VERBS)
+    known = ", ".join(f"cache.{name}" for name in CACHE_VERBS)
+    message = f"unsupported cache operation `{verb[1]}`: expected {known}"
+    return Finding("syntax", message, Place(verb.start(1), verb.end(1)), hint, CACHE_VERBS)

@@ -1,0 +1,105 @@
+"""First pass over a text: blank out comments, and find what no statement can be made of.
+
+The result has the length of the text, so offsets stay true.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from openinfer.ir.strings import EscapeError, unescape
+
+MAX_PARENTHESES = 64
+"""Deepest nesting of parentheses around an expression."""
+
+_PIECE = re.compile(
+    r'(?P<comment>//[^\n]*)|(?P<open>/\*)|(?P<string>"(?:[^"\\\n]|\\[^\n])*")|(?P<quote>"[^\n]*)'
+    r"|(?P<paren>[()])|(?P<end>[;{}])|(?P<bad>[^A-Za-z0-9_ \t\r\n\f\v;:,.=@(){}\[\]<>*+-]+)"
+)
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """Something wrong with the characters themselves."""
+
+    code: str
+    message: str
+    start: int
+    end: int
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The text without comments, and its flaws in order."""
+
+    text: str
+    flaws: tuple[Flaw, ...]
+
+
+def scan(text: str) -> Scan:
+    """Return the text with comments and illegal characters as spaces, with what was wrong."""
+    pieces: list[str] = []
+    flaws: list[Flaw] = []
+    position = copied = depth = 0
+    while (match := _PIECE.search(text, position)) is not None:
+        kind, start, position = match.lastgroup, match.start(), match.end()
+        if kind == "paren":
+            depth += 1 if match.group() == "(" else -1
+            if depth == MAX_PARENTHESES + 2:
+                flaws.append(Flaw("syntax", f"nesting too deep: over {MAX_PARENTHESES} parentheses", start, position))
+            continue
+        if kind == "end":
+            depth = 0
+            continue
+        if kind == "open":
+            position = _comment_end(text, position)
+            if position > len(text):
+                flaws.append(Flaw("syntax", "comment without an end: expected `*/`", start, start + 2))
+                position = len(text)
+        flaw = _flaw(kind, match.group(), start)
+        if flaw is not None:
+            flaws.append(flaw)
+        if kind == "string":
+            continue
+        pieces += [text[copied:start], _blank(text[start:position])]
+        copied = position
+    pieces.append(text[copied:])
+    return Scan("".join(pieces), tuple(flaws))
+
+
+def _comment_end(text: str, position: int) -> int:
+    """Return where the comment opened before ``position`` ends: the end of the text plus one if it never does."""
+    depth = 1
+    while depth:
+        edge = _COMMENT_EDGE.search(text, position)
+        if edge is None:
+            return len(text) + 1
+        depth += 1 if edge.group() == "/*" else -1
+        position = edge.end()
+    return position
+
+
+def _flaw(kind: str | None, found: str, start: int) -> Flaw | None:
+    if kind == "string":
+        return _string_flaw(found, start)
+    if kind == "quote":
+        return Flaw("bad-string", 'string without an end: expected `"` on the same line', start, start + len(found))
+    if kind == "bad":
+        comment = "comments start with `//`" if found.startswith("#") else None
+        return Flaw("syntax", f"unexpected character {found[0]!r}", start, start + 1, comment)
+    return None
+
+
+def _string_flaw(found: str, start: int) -> Flaw | None:
+    try:
+        unescape(found)
+    except EscapeError as error:
+        return Flaw("bad-string", str(error), start + error.offset, start + error.offset + error.length)
+    return None
+
+
+def _blank(piece: str) -> str:
+    return " " * len(piece) if "\n" not in piece else "".join(c if c == "\n" else " " for c in piece)

@@ -1,0 +1,190 @@
+"""From the matcher's trees to names, numbers, expressions and values of the syntax tree."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from openinfer.dsl.grammar import INTEGER, Tree
+from openinfer.dsl.syntax import Indexed, Items, Literal, Place, Setting, Sum, Word
+from openinfer.ir.strings import unescape
+from openinfer.ir.values import Ref
+from openinfer.symbolic import Const, IntExpr, Name, SymbolicSyntaxError, integer
+from openinfer.symbolic import parse as parse_integer_expression
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from openinfer.dsl.syntax import Value
+
+_WIDTH_SUFFIX = re.compile(r"[iu](?:8|16|32|64|128|size)$")
+_INTEGER = re.compile(rf"(?<![A-Za-z0-9_.]){INTEGER}")
+_LONGEST_INTEGER = 200
+I64_MAX, U64_MAX = 2**63 - 1, 2**64 - 1
+
+
+class NumberError(ValueError):
+    """A number or expression is out of bounds."""
+
+    def __init__(self, code: str, message: str, place: Place) -> None:
+        super().__init__(message)
+        self.code = code
+        self.place = place
+
+
+def place_of(tree: Tree) -> Place:
+    """Return the place of a tree without the white space behind it."""
+    return Place(tree.start, tree.start + len(tree.text.rstrip()))
+
+
+def text_of(tree: Tree) -> str:
+    return tree.text.rstrip()
+
+
+def word_of(tree: Tree) -> Word:
+    return Word(text_of(tree), place_of(tree))
+
+
+def optional(tree: Tree) -> Tree | None:
+    """Return what stands behind ``?`` if it was there."""
+    return tree.children[0] if tree.children else None
+
+
+def listed(first: Tree, rest: Tree) -> Iterator[Tree]:
+    """Yield the elements of ``first (comma next)*``."""
+    yield first
+    for pair in rest.children:
+        yield pair.children[1]
+
+
+def names_of(tree: Tree) -> tuple[Word, ...]:
+    return tuple(word_of(name) for name in listed(tree.children[0], tree.children[1]))
+
+
+def place_without_last(tree: Tree) -> Place:
+    """Return the place of a tree without its last token (``;`` or ``{``)."""
+    last = tree.children[-1]
+    return Place(tree.start, tree.start + len(tree.text[: last.start - tree.start].rstrip()))
+
+
+def target_of(tree: Tree) -> str:
+    """Return the text of a ``text`` rule: a string or a bare name."""
+    chosen = tree.children[0]
+    return unescape(text_of(chosen)) if chosen.expr_name == "string" else text_of(chosen)
+
+
+def integer_of(tree: Tree, *, sign: int = 1, largest: int = I64_MAX) -> int:
+    """Return an integer literal without its width suffix.
+
+    Raises:
+        NumberError: it does not fit 64 bits.
+    """
+    digits = _WIDTH_SUFFIX.sub("", text_of(tree).lstrip("+- \t\r\n\f\v"))
+    value = sign * integer(digits) if len(digits) <= _LONGEST_INTEGER else None
+    if value is None or not -(2**63) <= value <= largest:
+        shown = text_of(tree) if len(digits) <= 40 else f"{digits[:20]}…"
+        raise NumberError("bad-number", f"integer {shown} does not fit 64 bits", place_of(tree))
+    return value
+
+
+def signed_of(tree: Tree, largest: int = I64_MAX) -> int:
+    return integer_of(tree, sign=-1 if tree.text.startswith("-") else 1, largest=largest)
+
+
+def _float(tree: Tree) -> float:
+    digits = re.sub(r"[_\s]", "", text_of(tree))
+    value = float(digits)
+    if value in (float("inf"), float("-inf")) and "inf" not in digits:
+        raise NumberError(
+            "bad-number", f"number {digits} does not fit f64: write inf if infinity is meant", place_of(tree)
+        )
+    return value
+
+
+def expression_of(tree: Tree) -> IntExpr:
+    """Return the integer expression of a ``sum``."""
+    text = text_of(tree)
+    if text.isidentifier():
+        return Name(text)
+    for number in _INTEGER.finditer(text):
+        _check_integer(number.group(), tree.start + number.start())
+    try:
+        return parse_integer_expression(text)
+    except SymbolicSyntaxError as error:
+        offset = tree.start + error.offset
+        raise NumberError("syntax", str(error), Place(offset, offset + 1)) from error
+
+
+def _check_integer(digits: str, offset: int) -> None:
+    plain = _WIDTH_SUFFIX.sub("", digits)
+    if len(plain) > _LONGEST_INTEGER or integer(plain) > I64_MAX:
+        shown = plain if len(plain) <= 40 else f"{plain[:20]}…"
+        raise NumberError("bad-number", f"integer {shown} does not fit 64 bits", Place(offset, offset + len(digits)))
+
+
+def sums_of(tree: Tree) -> tuple[IntExpr, ...]:
+    return tuple(expression_of(item) for item in listed(tree.children[0], tree.children[1]))
+
+
+def dims_of(tree: Tree) -> tuple[IntExpr, ...]:
+    """Return the extents of an optional ``dims``."""
+    dims = optional(tree)
+    sums = optional(dims.children[1]) if dims is not None else None
+    return sums_of(sums) if sums is not None else ()
+
+
+def scalar_of(tree: Tree, largest: int = I64_MAX) -> Literal | None:
+    """Return a literal, or None if the tree is of another kind."""
+    name = tree.expr_name
+    if name == "string":
+        return Literal(unescape(text_of(tree)), place_of(tree))
+    if name == "float":
+        return Literal(_float(tree), place_of(tree))
+    if name == "boolean":
+        return Literal(text_of(tree) == "true", place_of(tree))
+    if name == "signed":
+        return Literal(signed_of(tree, largest), place_of(tree))
+    if name == "integer":
+        return Literal(integer_of(tree, largest=largest), place_of(tree))
+    return None
+
+
+def _scalar_or_sum(tree: Tree) -> Literal | Sum:
+    literal = scalar_of(tree)
+    if literal is not None:
+        return literal
+    expr = expression_of(tree)
+    return Literal(expr.value, place_of(tree)) if isinstance(expr, Const) else Sum(expr, place_of(tree))
+
+
+def value_of(tree: Tree) -> Value:
+    chosen = tree.children[0]
+    if chosen.expr_name == "list":
+        inner = optional(chosen.children[1])
+        items = listed(inner.children[0], inner.children[1]) if inner is not None else ()
+        return Items(tuple(_scalar_or_sum(item.children[0]) for item in items), place_of(chosen))
+    if chosen.expr_name == "indexed":
+        return Indexed(indexed_of(chosen), place_of(chosen))
+    return _scalar_or_sum(chosen)
+
+
+def indexed_of(tree: Tree) -> Ref:
+    name, _, sums, _ = tree.children
+    return Ref(text_of(name), sums_of(sums))
+
+
+def reference_of(tree: Tree) -> Ref:
+    chosen = tree.children[0]
+    return indexed_of(chosen) if chosen.expr_name == "indexed" else Ref(text_of(chosen))
+
+
+def setting_of(tree: Tree) -> Setting:
+    name, _, value = tree.children
+    return Setting(word_of(name), value_of(value))
+
+
+def hints_of(tree: Tree) -> tuple[Setting, ...]:
+    """Return the settings of an optional ``hints``."""
+    hints = optional(tree)
+    inner = optional(hints.children[2]) if hints is not None else None
+    return tuple(setting_of(s) for s in listed(inner.children[0], inner.children[1])) if inner is not None else ()
