@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.ir.graph import Block
-    from openinfer.ir.graph import walk
-from openinfer.ir.nodes import Node
+    from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, ResolvedVar
     from openinfer.ir.values import AttrValue, Ref
     from openinfer.model import Model

@@ -87,8 +87,8 @@ class Placement:
 class Epilogue:
     """What is done to each element of a kernel's or fold's result before it is stored.
 
-    ``Input(0)`` of ``expr`` is that element in the type of the kernel's result, ``Input(i)`` is ``inputs[i - 1]`` at the
-    same position (broadcast). A kernel stores each element once, right after reading these.
+    ``Input(0)`` of ``expr`` is that element in the type of the kernel's result, ``Input(i)`` is ``inputs[i - 1]`` at
+    the same position (broadcast). A kernel stores each element once, right after reading these.
     """
 
     expr: Expr
