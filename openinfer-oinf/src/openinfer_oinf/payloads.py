@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .arrays import as_bytes
 from .errors import Finding, Findings
 from .layout import HAS_QUANT, LONGEST_GAP, U32, U64, is_name, up8
 from .limits import Limits
@@ -14,7 +13,7 @@ from .quantpayload import HEADER as QUANT_HEADER
 from .quantpayload import header_problems, padding_of
 from .source import ByteSource
 from .tables import Index, MetadataEntry, TensorEntry
-from .valuecheck import value_problem
+from .valuecheck import reader_of, value_problem
 from .valuetypes import LAST_TAG, by_tag
 
 
@@ -94,7 +93,7 @@ def metadata_problems(entry: MetadataEntry, source: ByteSource, limits: Limits, 
     elif entry.nbytes != kind.stored_nbytes(1):
         yield "E_META_SIZE", f"{entry.nbytes} bytes where a {kind.name} takes {kind.stored_nbytes(1)}"
     else:
-        problem = value_problem(as_bytes(source.view(entry.offset, entry.nbytes)), kind, 1)
+        problem = value_problem(reader_of(source.view(entry.offset, entry.nbytes)), kind, 1)
         if problem:
             yield "E_VALUE", problem
 
@@ -159,7 +158,7 @@ def _array_problems(entry: MetadataEntry, source: ByteSource, limits: Limits, *,
         yield "E_META_SIZE", f"{entry.nbytes} bytes where {element.name}{list(shape)} takes {up8(start + nbytes)}"
     elif values:
         stored = source.view(entry.offset + start, entry.nbytes - start)
-        problem = value_problem(as_bytes(stored[:nbytes]), element, math.prod(shape))
+        problem = value_problem(reader_of(stored[:nbytes]), element, math.prod(shape))
         if problem:
             yield "E_VALUE", problem
         if any(stored[nbytes:]):

@@ -121,21 +121,25 @@ class StoredTensor:
     def finding(self, code: str, message: str, offset: int | None = None) -> Finding:
         return Finding(code=code, message=message, offset=offset, table="tensors", entry=self.name)
 
-    def _stored(self) -> memoryview:
+    def _require_data(self) -> None:
         if not self.has_data:
             message = f"tensor {self.name!r} is declared as {self.dtype}{list(self.shape)} without data"
             raise UninitializedError(self.finding("E_UNINITIALIZED", message, self._entry.position))
-        return self._source.view(self._entry.offset, self._entry.nbytes)
+
+    def _view(self, start: int, nbytes: int) -> memoryview:
+        """Some of the stored bytes, and only those."""
+        self._require_data()
+        return self._source.view(self._entry.offset + start, nbytes)
 
     def raw(self) -> NDArray[np.uint8]:
         """The stored bytes as a read-only view, never decoded nor checked."""
-        stored = as_bytes(self._stored())
+        stored = as_bytes(self._view(0, self.nbytes))
         stored.flags.writeable = False
         return stored
 
     def value_problem(self) -> str | None:
         """What is wrong with the stored values (bool bytes, packed tails, t2 patterns), or None."""
-        return value_problem(self.raw(), self.value_type, self.size) if self.has_data else None
+        return value_problem(self._view, self.value_type, self.size) if self.has_data else None
 
     def check_values(self) -> None:
         """Raise `OinfError` (E_VALUE) when stored bytes are not values of the type; done once, if strict."""
@@ -151,9 +155,9 @@ class StoredTensor:
 
         Raises `UninitializedError` for a tensor without data, `OinfError` (E_VALUE) for bytes that are no values.
         """
-        stored = self._stored()
+        self._require_data()
         self.check_values()
-        return decode(stored, self.value_type, self.shape, self.size)
+        return decode(self._view(0, self.nbytes), self.value_type, self.shape, self.size)
 
     def load(self) -> Array:
         """A private, writable copy of the values."""
@@ -181,8 +185,8 @@ class StoredTensor:
         return plain_numbers(self.raw(), self.value_type).reshape(self.shape)
 
     def __getitem__(self, key: Any) -> Array:
-        """`t[0:4]` and every other NumPy index; leading ranges of packed tensors unpack no more than needed."""
-        if self.is_packed and self.ndim and isinstance(key, slice):
+        """`t[0:4]` and every other NumPy index; a leading range reads (and unpacks) no more than its rows."""
+        if self.ndim and isinstance(key, slice):
             return self._leading_range(cast("slice[int | None, int | None, int | None]", key))
         return self.numpy()[key]
 
@@ -190,11 +194,16 @@ class StoredTensor:
         first, last, step = rows.indices(self.shape[0])
         if step != 1 or last <= first:
             return self.numpy()[rows]
+        self._require_data()
         self.check_values()
+        shape = (last - first, *self.shape[1:])
         per_row = self.size // self.shape[0]
-        array = self.numbers(first * per_row, last * per_row).reshape(last - first, *self.shape[1:])
-        array.flags.writeable = False
-        return array
+        if self.is_packed:
+            array = self.numbers(first * per_row, last * per_row).reshape(shape)
+            array.flags.writeable = False
+            return array
+        width = per_row * self.value_type.bits // 8
+        return decode(self._view(first * width, (last - first) * width), self.value_type, shape, shape[0] * per_row)
 
     def numbers(self, first: int, last: int) -> Array:
         """Elements `first` to `last` (not included) in C order, of a type NumPy calculates with.
@@ -202,14 +211,12 @@ class StoredTensor:
         Touches only the bytes that hold them; bf16 and f8 come as float32, packed types as int8 or uint8.
         """
         kind = self.value_type
-        stored = self._stored()
-        if not kind.is_packed:
-            width = kind.bits // 8
-            return plain_numbers(as_bytes(stored[first * width : last * width]), kind)
         start = first * kind.bits // 8
+        stored = as_bytes(self._view(start, kind.stored_nbytes(last) - start))
+        if not kind.is_packed:
+            return plain_numbers(stored, kind)
         skipped = start * 8 // kind.bits
-        chunk = as_bytes(stored[start : kind.stored_nbytes(last)])
-        return unpack(chunk, kind, first - skipped, last - skipped)
+        return unpack(stored, kind, first - skipped, last - skipped)
 
     def number_blocks(self, elements: int = _BLOCK) -> Iterator[Array]:
         """The values as `numbers`, at most `elements` at a time."""
@@ -218,4 +225,7 @@ class StoredTensor:
 
     def sha256(self) -> str:
         """SHA-256 of the stored bytes, in hexadecimal digits."""
-        return hashlib.sha256(self._stored()).hexdigest()
+        digest = hashlib.sha256()
+        for start in range(0, self.nbytes, _BLOCK):
+            digest.update(self._view(start, min(_BLOCK, self.nbytes - start)))
+        return digest.hexdigest()

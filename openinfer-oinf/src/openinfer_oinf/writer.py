@@ -19,7 +19,7 @@ from .limits import Limits
 from .metadata import MetadataPayload, encode_metadata
 from .plan import FilePlan, TensorDeclaration, plan_file
 from .quant import QuantParams, fitted
-from .valuecheck import value_problem
+from .valuecheck import reader_of, value_problem
 from .valuetypes import ValueType, element_type
 
 WriteTarget = str | os.PathLike[str] | BinaryIO
@@ -153,7 +153,7 @@ class OinfWriter:
         view = np.frombuffer(stored, np.uint8) if len(stored) else np.empty(0, np.uint8)
         if view.size != declared.nbytes:
             raise _rejected("E_DATA_SIZE", f"{view.size} bytes where {declared.nbytes} are due", "tensors", name)
-        problem = value_problem(view, declared.dtype, declared.count)
+        problem = value_problem(reader_of(view.data), declared.dtype, declared.count)
         if problem is not None:
             raise _rejected("E_VALUE", problem, "tensors", name)
         self._write_blocks(declared, iter([(declared.count, view)]))
