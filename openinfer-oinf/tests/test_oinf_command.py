@@ -1,0 +1,124 @@
+"""The `oinf` command: output, exit codes, and imports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from openinfer_oinf import TensorSpec, UninitializedTensor, write_oinf
+from openinfer_oinf.cli import main
+
+
+@pytest.fixture
+def path(tmp_path):
+    target = tmp_path / "m.oinf"
+    tensors = {"W.0": TensorSpec(np.ones((2, 3)), dtype="f32"), "cache": UninitializedTensor("f16", (4,))}
+    write_oinf({"sizevars": {"B": 4}, "mode": "fast", "tensors": tensors}, target)
+    return target
+
+
+@pytest.fixture
+def broken(path):
+    blob = path.read_bytes()
+    (path.parent / "broken.oinf").write_bytes(blob[:9] + b"\1" + blob[10:])
+    return path.parent / "broken.oinf"
+
+
+def test_verify_prints_the_text_form(path, capsys):
+    assert main(["verify", str(path), "--no-stats"]) == 0
+    assert capsys.readouterr().out.startswith('B := 4\n\nmode: str = "fast"\n\nW.0: f32[2, 3] = { \n')
+
+
+def test_verify_json(path, broken, capsys):
+    assert main(["verify", "--json", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["valid"] is True
+    assert main(["verify", "--json", str(broken)]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["valid"] is False
+    assert report["findings"][0]["code"] == "E_HEADER_FLAGS"
+    assert report["findings"][0]["offset"] == 9
+
+
+def test_verify_goes_on_after_an_invalid_file(path, broken, capsys):
+    assert main(["verify", str(broken), str(path)]) == 1
+    captured = capsys.readouterr()
+    assert "E_HEADER_FLAGS" in captured.err
+    assert "W.0" in captured.out
+
+
+def test_compat_accepts_with_a_warning(broken, capsys):
+    assert main(["verify", "--compat", str(broken)]) == 0
+    assert "W_HEADER_FLAGS" in capsys.readouterr().err
+
+
+def test_inspect_lists_the_index(path, capsys):
+    assert main(["inspect", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "oinf version 2: 1 sizevars, 1 metadata, 2 tensors" in text
+    assert "  W.0    f32  [2, 3]  24 B\n" in text
+    assert "  cache  f16  [4]     no data\n" in text
+
+
+def test_inspect_offsets_and_names(path, capsys):
+    assert main(["inspect", "--offsets", str(path), "W.0"]) == 0
+    text = capsys.readouterr().out
+    assert "header    0..72" in text
+    assert "cache" not in text
+    assert main(["inspect", str(path), "W.1"]) == 2
+    assert "did you mean 'W.0'" in capsys.readouterr().err
+
+
+def test_inspect_json(path, capsys):
+    assert main(["inspect", "--json", str(path)]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [tensor["name"] for tensor in data["tensors"]] == ["W.0", "cache"]
+    assert data["sections"]["sizevars"] == 72
+    assert data["metadata"]["mode"]["value"] == "fast"
+
+
+def test_inspect_of_an_invalid_file(broken, capsys):
+    assert main(["inspect", str(broken)]) == 1
+    assert "E_HEADER_FLAGS" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["verify", "inspect"])
+def test_files_that_cannot_be_read(command, tmp_path, capsys):
+    assert main([command, str(tmp_path / "absent")]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["verify"], ["verify", "--frob", "x"]])
+def test_usage_errors(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage: oinf" in capsys.readouterr().err
+
+
+def test_python_minus_m(path):
+    command = [sys.executable, "-m", "openinfer_oinf", "inspect", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "W.0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "statement", ["import openinfer_oinf", "import openinfer_oinf.errors", "import openinfer_oinf.cli"]
+)
+def test_importing_is_light(statement):
+    code = f"import sys; {statement}; print(sorted({{'numpy', 'openinfer', 'ml_dtypes'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_every_public_name_can_be_had():
+    import openinfer_oinf
+
+    for name in openinfer_oinf.__all__:
+        assert getattr(openinfer_oinf, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'absent'"):
+        _ = openinfer_oinf.absent
