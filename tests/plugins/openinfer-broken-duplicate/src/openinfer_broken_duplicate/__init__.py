@@ -1,0 +1,1 @@
+"""A plugin that offers an operator of core's name."""

@@ -1,0 +1,1 @@
+"""A plugin for a later version of the hooks."""

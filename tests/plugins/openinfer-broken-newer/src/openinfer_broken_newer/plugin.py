@@ -1,0 +1,3 @@
+"""Needs hooks that do not exist yet."""
+
+OPENINFER_API = 1_000

@@ -1,0 +1,1 @@
+"""A plugin whose hook yields rubbish half-way."""

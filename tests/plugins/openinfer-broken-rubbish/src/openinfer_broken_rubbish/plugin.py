@@ -1,0 +1,15 @@
+"""Yields rubbish after its first object."""
+
+from collections.abc import Iterator
+
+from openinfer.plugins.hookspecs import hookimpl
+from openinfer.plugins.types import AttributeSpec
+
+OPENINFER_API = 1
+
+
+@hookimpl
+def openinfer_attributes() -> Iterator[object]:
+    """Offer one attribute, then something else."""
+    yield AttributeSpec(name="half_rubbish", summary="stays out with the rest")
+    yield "an attribute"

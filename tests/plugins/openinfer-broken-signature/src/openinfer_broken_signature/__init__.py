@@ -1,0 +1,1 @@
+"""A plugin with an argument that its hook does not have."""

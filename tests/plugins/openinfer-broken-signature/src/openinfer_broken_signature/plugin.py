@@ -1,0 +1,14 @@
+"""Asks for an argument that the hook does not have."""
+
+from collections.abc import Iterable
+
+from openinfer.plugins.hookspecs import hookimpl
+from openinfer.plugins.types import KernelSpec
+
+OPENINFER_API = 1
+
+
+@hookimpl
+def openinfer_kernels(target: str, precision: int) -> Iterable[KernelSpec]:
+    """Offer nothing."""
+    return ()

@@ -1,0 +1,1 @@
+"""A device of its own: evaluates expressions with NumPy."""

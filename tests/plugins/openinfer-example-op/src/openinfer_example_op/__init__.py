@@ -1,0 +1,1 @@
+"""An operator of its own: defined by a scalar expression, it runs everywhere."""
