@@ -1,0 +1,66 @@
+"""What a synth target must be able to do. Plugins implement `SynthTarget`; the synthesizer drives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.synth.bundle import Bundle
+
+    Array: TypeAlias = npt.NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """Outputs of a synthesised program, and the time that a step took (microseconds, mean over all steps)."""
+
+    outputs: Mapping[str, Array]
+    micros: float
+
+
+class SynthTarget(Protocol):
+    """A target that plans are written out for."""
+
+    @property
+    def epilogues(self) -> bool:
+        """Whether its kernels and folds carry out elementwise steps on their results (`openinfer.plan.steps`)."""
+        ...
+
+    def emit(self, plan: ExecutionPlan) -> Bundle:
+        """Return the source files; equal plans give equal bytes.
+
+        Raises:
+            SynthesisError: the plan holds something that the target cannot write out; the message names it.
+        """
+        ...
+
+    def build_and_run(
+        self,
+        plan: ExecutionPlan,
+        bundle: Bundle,
+        inputs: Mapping[str, Array],
+        *,
+        steps: int | None = None,
+        repeat: int = 1,
+        timeout: float = 60.0,
+    ) -> RunResult:
+        """Compile the bundle in a private temporary directory, run it, and return what it yields.
+
+        Args:
+            inputs: arrays by input name, of the plan's types; one step each, or with ``steps`` that many stacked on a
+                new first axis (then also in the outputs).
+            repeat: how often each step is run, for timing.
+            timeout: seconds that compiling and running may take, each.
+
+        Raises:
+            EnvironmentLacksError: there is no compiler.
+            SynthesisError: compiling or running failed or took too long; the message has what the tools said.
+        """
+        ...
