@@ -206,8 +206,10 @@ def test_tensors_of_every_type_and_rank(name, shape, version):
         read = file["t"]
         assert read.shape == shape
         assert not read.flags.writeable
-        expected = values.astype(read.dtype)
-        assert read.tobytes() == expected.tobytes()
+        numbers = tensor.numbers(0, values.size)
+        assert numbers.tobytes() == values.astype(numbers.dtype).tobytes()
+        if name not in ("bf16", "f8"):  # arrays of bits where ml_dtypes is absent
+            assert read.tobytes() == numbers.tobytes()
 
 
 @pytest.mark.parametrize("name", PACKED)
