@@ -1,0 +1,88 @@
+"""GLSL to SPIR-V through the compiler found on the machine; results are kept in a private directory on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from openinfer.errors import EnvironmentLacksError, UnsupportedError
+from openinfer_backend_vulkan.spirv_cache import cached, keep
+
+NAMES = ("glslangValidator", "glslang")
+"""Names under which distributions install the compiler."""
+
+ADVICE = "install it (Debian: apt install glslang-tools)"
+FLAGS = ("-V", "--target-env", "vulkan1.1", "-S", "comp")
+_TIME_LIMIT_S = 60.0
+_MAGIC = (0x07230203).to_bytes(4, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class ShaderCompiler:
+    """A GLSL compiler: its path and what it says of its version."""
+
+    path: str
+    version: str
+
+
+def find_compiler() -> ShaderCompiler | None:
+    """Return the compiler on the search path, or None when there is none that runs."""
+    path = next((found for found in map(shutil.which, NAMES) if found), None)
+    return None if path is None else _described(path)
+
+
+@cache
+def _described(path: str) -> ShaderCompiler | None:
+    try:
+        finished = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    first = finished.stdout.partition("\n")[0].strip()
+    return ShaderCompiler(path, first.removeprefix("Glslang Version:").strip() or "unknown version")
+
+
+def compile_shader(source: str) -> bytes:
+    """Return the SPIR-V of a compute shader.
+
+    Raises:
+        EnvironmentLacksError: there is no compiler.
+        UnsupportedError: the compiler refuses the source; its message is included.
+    """
+    compiler = find_compiler()
+    if compiler is None:
+        message = f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}"
+        raise EnvironmentLacksError(message)
+    key = hashlib.sha256("\0".join([compiler.version, *FLAGS, source]).encode()).hexdigest()
+    known = cached(key)
+    if known is not None and is_spirv(known):
+        return known
+    code = _compiled(compiler, source)
+    keep(key, code)
+    return code
+
+
+def is_spirv(code: bytes) -> bool:
+    """Return whether the bytes have the form of a SPIR-V module: whole words, the magic number first."""
+    return len(code) > 20 and len(code) % 4 == 0 and code[:4] == _MAGIC
+
+
+def _compiled(compiler: ShaderCompiler, source: str) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="openinfer-glsl-") as directory:
+        given, made = Path(directory, "kernel.comp"), Path(directory, "kernel.spv")
+        given.write_text(source, encoding="utf-8")
+        command = [compiler.path, *FLAGS, "-o", str(made), str(given)]
+        try:
+            finished = subprocess.run(command, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise UnsupportedError(f"{compiler.path} did not finish within {_TIME_LIMIT_S:.0f} s") from error
+        if finished.returncode or not made.is_file():
+            said = "; ".join(line for line in finished.stdout.splitlines() if "ERROR" in line) or finished.stderr
+            raise UnsupportedError(f"{compiler.path} refuses a kernel: {said.strip() or 'no reason given'}")
+        return made.read_bytes()
