@@ -1,3 +1,37 @@
 """Entry point of the distribution: what it offers to OpenInfer."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.plugins.hookspecs import hookimpl
+from openinfer.plugins.types import DeviceSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from openinfer.plugins.types import KernelSpec
+
 OPENINFER_API = 1
+
+
+@hookimpl
+def openinfer_devices() -> Iterable[DeviceSpec]:
+    """The device vulkan: element types that every Vulkan device computes in."""
+    yield DeviceSpec(
+        name="vulkan",
+        summary="compute shaders through the Vulkan API",
+        probe="openinfer_backend_vulkan.probe:probe",
+        backend="openinfer_backend_vulkan.backend:VulkanBackend",
+        expression_dtypes=frozenset({"f32", "i32", "u32", "bool"}),
+    )
+
+
+@hookimpl
+def openinfer_kernels(target: str) -> Iterable[KernelSpec]:
+    """The hand-written kernels, which are imported here."""
+    if target != "vulkan":
+        return ()
+    from openinfer_backend_vulkan.registration import kernel_specs
+
+    return kernel_specs()

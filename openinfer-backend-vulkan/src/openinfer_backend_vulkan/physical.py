@@ -1,0 +1,122 @@
+"""The machine's Vulkan devices: what each is, and whether compute shaders can run on it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer_backend_vulkan.native import API_VERSION, Handle, Structs, created, enumerated, foreign, library, text
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+_KINDS = {0: "other", 1: "integrated GPU", 2: "discrete GPU", 3: "virtual GPU", 4: "software"}
+FEATURES = ("shaderInt64", "shaderFloat64")
+"""Optional features that are switched on where a device has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PhysicalDevice:
+    """A device that a driver offers.
+
+    Attributes:
+        api_version: major, minor and patch number.
+        queue_family: number of the queue family to compute on; None where there is none.
+        features: those of `FEATURES` that it has.
+        max_storage_bytes: greatest storage buffer, in bytes.
+        max_storage_buffers: greatest number of storage buffers bound to a shader.
+        max_groups: greatest number of workgroups in x and y.
+    """
+
+    handle: Handle
+    name: str
+    kind: str
+    api_version: tuple[int, int, int]
+    queue_family: int | None
+    features: frozenset[str]
+    max_storage_bytes: int
+    max_storage_buffers: int
+    max_groups: tuple[int, int]
+
+    @property
+    def unusable(self) -> str | None:
+        """Why compute shaders cannot run on it, or None when they can."""
+        if self.api_version[:2] < API_VERSION:
+            return "Vulkan {}.{}.{}, and 1.1 is needed: update its driver".format(*self.api_version)
+        if self.queue_family is None:
+            return "it has no queue for compute work"
+        return None
+
+
+def create_instance() -> Handle:
+    """Return a new Vulkan instance.
+
+    Raises:
+        LoaderMissingError: there is no loader library.
+        VulkanCallError: no driver can be loaded.
+    """
+    structs = Structs()
+    application = structs.new(
+        "VkApplicationInfo", pApplicationName="openinfer", pEngineName="openinfer", apiVersion=packed(*API_VERSION)
+    )
+    info = structs.new("VkInstanceCreateInfo", pApplicationInfo=application)
+    return created("vkCreateInstance", "VkInstance", info, foreign().NULL)
+
+
+def destroy_instance(instance: Handle) -> None:
+    """Destroy an instance."""
+    library().vkDestroyInstance(instance, foreign().NULL)
+
+
+@contextmanager
+def instance_scope() -> Generator[Handle]:
+    """Create an instance that lives as long as the context."""
+    instance = create_instance()
+    try:
+        yield instance
+    finally:
+        destroy_instance(instance)
+
+
+def physical_devices(instance: Handle) -> list[PhysicalDevice]:
+    """Return the devices of all drivers in the loader's order, which is that of ``vulkan:0``, ``vulkan:1``, ..."""
+    return [_described(h) for h in enumerated("vkEnumeratePhysicalDevices", "VkPhysicalDevice", instance)]
+
+
+def _described(handle: Handle) -> PhysicalDevice:
+    ffi, lib = foreign(), library()
+    properties = ffi.new("VkPhysicalDeviceProperties*")
+    lib.vkGetPhysicalDeviceProperties(handle, properties)
+    features = ffi.new("VkPhysicalDeviceFeatures*")
+    lib.vkGetPhysicalDeviceFeatures(handle, features)
+    limits = properties.limits
+    return PhysicalDevice(
+        handle=handle,
+        name=text(properties.deviceName),
+        kind=_KINDS.get(properties.deviceType, "other"),
+        api_version=unpacked(properties.apiVersion),
+        queue_family=_compute_family(handle),
+        features=frozenset(name for name in FEATURES if getattr(features, name)),
+        max_storage_bytes=limits.maxStorageBufferRange,
+        max_storage_buffers=limits.maxPerStageDescriptorStorageBuffers,
+        max_groups=(limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1]),
+    )
+
+
+def _compute_family(handle: Handle) -> int | None:
+    """Return the queue family with the fewest other duties among those that compute."""
+    lib = library()
+    families = enumerated("vkGetPhysicalDeviceQueueFamilyProperties", "VkQueueFamilyProperties", handle)
+    computing = [n for n, f in enumerate(families) if f.queueCount and f.queueFlags & lib.VK_QUEUE_COMPUTE_BIT]
+    return min(computing, key=lambda n: families[n].queueFlags.bit_count(), default=None)
+
+
+def packed(major: int, minor: int, patch: int = 0) -> int:
+    """Return a version number as the API packs it."""
+    return major << 22 | minor << 12 | patch
+
+
+def unpacked(version: int) -> tuple[int, int, int]:
+    """Return major, minor and patch of a packed version number."""
+    return version >> 22 & 0x7F, version >> 12 & 0x3FF, version & 0xFFF
