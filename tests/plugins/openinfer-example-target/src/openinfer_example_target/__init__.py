@@ -1,0 +1,1 @@
+"""A synth target of its own: writes a listing of the plan."""
