@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from openinfer.dsl import graph, load_graph
     from openinfer.errors import (
         CacheIndexError,
         CacheLimitError,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from openinfer.ir.graph import Graph
     from openinfer.model import Model, ModelLoader
     from openinfer.plugins.environment import Environment
+    from openinfer.synth import Synthesizer
+    from openinfer.validate import resolve
 
 __version__ = "0.2.0"
 
@@ -64,9 +67,13 @@ __all__ = [
     "ShapeError",
     "StepStateError",
     "SynthesisError",
+    "Synthesizer",
     "UnsupportedError",
     "ValidationError",
     "__version__",
+    "graph",
+    "load_graph",
+    "resolve",
 ]
 
 _MODULES = {
@@ -94,8 +101,12 @@ _MODULES = {
     "ShapeError": "openinfer.errors",
     "StepStateError": "openinfer.errors",
     "SynthesisError": "openinfer.errors",
+    "Synthesizer": "openinfer.synth",
     "UnsupportedError": "openinfer.errors",
     "ValidationError": "openinfer.errors",
+    "graph": "openinfer.dsl",
+    "load_graph": "openinfer.dsl",
+    "resolve": "openinfer.validate",
 }
 
 

@@ -1,0 +1,220 @@
+"""Third-party packages as they are installed: broken ones are reported and disturb nothing, good ones work."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer.errors import EnvironmentLacksError, SynthesisError
+from openinfer.plugins.coverage import coverage
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.probing import probe
+from openinfer.synth import Synthesizer
+
+try:
+    distribution("openinfer-example-op")
+except PackageNotFoundError:
+    told = "the packages under tests/plugins are not installed here: tox run -e dist,plugins"
+    pytest.skip(told, allow_module_level=True)
+
+BROKEN = {
+    "broken_import": ("failed", "No module named 'library_that_nobody_has'"),
+    "broken_signature": ("failed", "openinfer_kernels(target, precision) takes argument `precision`"),
+    "broken_misspelt": ("failed", "there is no hook openinfer_device: did you mean `openinfer_devices`"),
+    "broken_raises": ("failed", "hook openinfer_attributes raised RuntimeError: the second attribute is missing"),
+    "broken_rubbish": ("failed", "hook openinfer_attributes yielded 'an attribute' (str), expected AttributeSpec"),
+    "broken_duplicate": (
+        "duplicate",
+        "op 'relu' of distribution openinfer-broken-duplicate is already provided by plugin 'core' of distribution op",
+    ),
+    "broken_newer": ("incompatible", "needs plugin API 1000, this OpenInfer has 1"),
+}
+WORKING = {"core", "cpu", "c", "oinf", "vulkan", "example_op", "example_device", "example_target"}
+MODEL = oi.Model.from_arrays({})
+PROGRAM = """
+dynamic { x: f32[N]; }
+volatile { y: f32[N]; }
+block entry {
+  op leaky_square(x, slope=0.25) >> y;
+  return y;
+}
+"""
+X = np.array([0.0, -0.0, 1.5, -1.5, 3.0e38, -3.0e38, 1e-42, np.inf, -np.inf, np.nan], np.float32)
+
+
+def openinfer(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "openinfer", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+@pytest.fixture(scope="module")
+def listed() -> dict[str, Any]:
+    finished = openinfer("plugins", "--json")
+    assert finished.returncode == 0, finished.stderr
+    return {row["name"]: row for row in json.loads(finished.stdout)}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_plugin_is_reported_with_distribution_version_and_reason(listed: dict[str, Any], name: str) -> None:
+    status, reason = BROKEN[name]
+
+    assert listed[name]["distribution"] == f"openinfer-{name.replace('_', '-')}"
+    assert listed[name]["version"] == "1.0.0"
+    assert listed[name]["status"] == status
+    assert reason in listed[name]["reason"]
+
+
+def test_everything_else_is_ok(listed: dict[str, Any]) -> None:
+    assert {name for name, row in listed.items() if row["status"] == "ok"} == WORKING
+    assert set(listed) == WORKING | set(BROKEN)
+
+
+def test_nothing_of_a_broken_plugin_stays() -> None:
+    environment = Environment.default()
+
+    assert not {"half_way", "half_rubbish"} & set(environment.attributes)
+    assert environment.providers["op", "relu"] == "core"
+    assert not set(BROKEN) & set(environment.providers.values())
+
+
+def test_strict_loading_fails_and_names_every_broken_plugin() -> None:
+    finished = openinfer("--plugins-strict", "devices")
+
+    assert finished.returncode == 1
+    for name, (status, _) in BROKEN.items():
+        assert f"{name} of openinfer-{name.replace('_', '-')} is {status}: " in finished.stderr
+
+
+def test_blocked_plugins_are_not_imported_and_strict_loading_passes() -> None:
+    finished = openinfer("--plugins-strict", "plugins", "--json", OPENINFER_PLUGINS_BLOCK=",".join(BROKEN))
+
+    assert finished.returncode == 0, finished.stderr
+    assert {row["name"] for row in json.loads(finished.stdout) if row["status"] == "blocked"} == set(BROKEN)
+
+
+def test_an_allow_list_leaves_core_and_what_it_names() -> None:
+    rows = json.loads(openinfer("--plugins", "example_op", "plugins", "--json").stdout)
+
+    assert {row["name"] for row in rows if row["status"] == "ok"} == {"core", "example_op"}
+
+
+def leaky_squares(x: np.ndarray) -> np.ndarray:
+    """Each element in double precision, rounded once: products of two floats are exact in double."""
+    exact = [float(v) * float(v) if float(v) >= 0.0 else 0.25 * float(v) for v in x]
+    with np.errstate(over="ignore"):
+        return np.array(exact).astype(np.float32)
+
+
+def device_or_skip(name: str) -> str:
+    found = probe(Environment.default().device(name))
+    if not found.available:
+        pytest.skip(f"device {name}: {found.detail}")
+    return name
+
+
+def run_on(device: str, program: str, **inputs: np.ndarray) -> np.ndarray:
+    executor = oi.Simulator(MODEL, device=device, sizes={"N": len(X)}).make_executor(oi.graph(program))
+    executor.insert(inputs)
+    executor.step()
+    return executor.fetch("y")
+
+
+@pytest.mark.parametrize("device", ["cpu", "abacus"])
+def test_the_operator_runs_on_devices_of_the_host_bit_for_bit(device: str) -> None:
+    np.testing.assert_array_equal(run_on(device, PROGRAM, x=X), leaky_squares(X))
+
+
+def test_the_operator_runs_on_vulkan() -> None:
+    found = run_on(device_or_skip("vulkan"), PROGRAM, x=X)
+
+    # A device may flush subnormal numbers to zero.
+    normal = ~((np.abs(X) > 0) & (np.abs(X) < np.finfo(np.float32).tiny))
+    np.testing.assert_array_equal(found[normal], leaky_squares(X)[normal])
+    assert np.all(np.abs(found[~normal]) <= np.abs(X[~normal]))
+
+
+def test_the_operator_runs_in_generated_c_bit_for_bit() -> None:
+    synthesis = Synthesizer("c").synthesize(MODEL, oi.graph(PROGRAM), sizes={"N": len(X)})
+    try:
+        outputs = synthesis.run({"x": X}).outputs
+    except EnvironmentLacksError as error:
+        pytest.skip(str(error))
+
+    np.testing.assert_array_equal(outputs["y"], leaky_squares(X))
+
+
+def test_the_operator_is_covered_by_its_expression_wherever_f32_is() -> None:
+    rows = [row for row in coverage(Environment.default(), ["leaky_square"]) if row.dtype == "f32"]
+
+    assert {row.target for row in rows} >= {"cpu", "vulkan", "abacus", "c", "listing"}
+    assert {row.by for row in rows} == {"expression"}
+
+
+PERCEPTRON = """
+dynamic { x: f32[3, 4]; w: f32[4, 2]; b: f32[2]; }
+volatile { y: f32[3, 2]; }
+block entry {
+  assign h: f32[3, 2];
+  op matmul(x, w) >> h;
+  op add(h, b) >> h;
+  op relu(h) >> h;
+  op softmax(h, axis=1) >> y;
+  return y;
+}
+"""
+
+
+POOLING = """
+dynamic { x: f32[1, 1, 4, 4]; }
+volatile { y: f32[1, 1, 1, 1]; }
+block entry { op global_avg_pool(x) >> y; return y; }
+"""
+
+
+def test_the_device_runs_kernels_expressions_folds_and_decompositions() -> None:
+    random = np.random.default_rng(7)
+    x, w, b = (random.standard_normal(shape, np.float32) for shape in ((3, 4), (4, 2), (2,)))
+
+    found = run_on("abacus", PERCEPTRON, x=x, w=w, b=b)
+
+    hidden = np.maximum(x.astype(np.float64) @ w + b, 0)
+    expected = np.exp(hidden) / np.exp(hidden).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found, expected, rtol=2e-6)
+
+
+def test_a_device_that_cannot_run_an_operator_says_so_before_the_first_step() -> None:
+    simulator = oi.Simulator(MODEL, device="abacus")
+
+    with pytest.raises(oi.OpenInferError, match="abacus has no kernel for global_avg_pool"):
+        simulator.make_executor(oi.graph(POOLING))
+
+
+def test_the_target_lists_the_plan(tmp_path: Path) -> None:
+    (tmp_path / "p.oi").write_text(PROGRAM, encoding="utf-8")
+    synthesis = Synthesizer("listing").synthesize(MODEL, tmp_path / "p.oi", sizes={"N": 10})
+
+    synthesis.emit(tmp_path / "out")
+
+    text = (tmp_path / "out" / "listing.txt").read_text(encoding="utf-8")
+    assert "target   listing" in text
+    assert "elementwise x >> y" in text
+
+
+def test_the_listing_cannot_be_run() -> None:
+    synthesis = Synthesizer("listing").synthesize(MODEL, oi.graph(PROGRAM), sizes={"N": 10})
+
+    with pytest.raises(SynthesisError, match="cannot be run"):
+        synthesis.run({"x": X})
