@@ -1,0 +1,1 @@
+"""Hand-written kernels, found by scan: a module for each family."""
