@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import F32
+from openinfer.dtypes import F32, I64, U64
 from openinfer.errors import OpenInferError, PluginError
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
@@ -121,7 +121,7 @@ _SHAPES: tuple[tuple[int, ...], ...] = ((2, 2), (2, 2, 2, 2), (2, 2, 2), (2,), (
 _SETTINGS: Mapping[SettingType, tuple[SettingValue, ...]] = {
     SettingType.INT: (0, 1, 2),
     SettingType.FLOAT: (0.5,),
-    SettingType.SCALAR: (1, 1.0, True),
+    SettingType.SCALAR: (1, 0, 1.0, True),
     SettingType.BOOL: (False,),
     SettingType.STR: ("",),
     SettingType.DTYPE: (F32,),
@@ -136,17 +136,27 @@ _SETTINGS: Mapping[SettingType, tuple[SettingValue, ...]] = {
 def example_call(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> OpCall | None:
     """Return a small legal call with ``dtype`` for the inputs without types of their own, or None if none is found.
 
-    Optional inputs are left out; settings with defaults keep them.
+    Optional inputs are left out, and settings with defaults keep them, but for ``acc`` where an operator needs it.
     """
     types = [_input_type(spec, dtype, dtypes) for spec in schema.inputs]
-    required = [spec for spec in schema.settings if isinstance(spec.default, Required)]
-    for shape, values in product(_SHAPES, product(*(_values(spec) for spec in required))):
+    for shape, settings in product(_SHAPES, _settings(schema)):
         inputs = [None if element is None else TensorType(element, shape) for element in types]
-        try:
-            return call_of(schema, inputs, {s.name: v for s, v in zip(required, values, strict=True)})
-        except OpTypeError:
-            continue
+        # An operator whose output type is the caller's choice reads it from the declaration of the output.
+        for declared in ((), (TensorType(dtype, shape),)):
+            try:
+                return call_of(schema, inputs, settings, declared)
+            except OpTypeError:
+                continue
     return None
+
+
+def _settings(schema: OpSchema) -> list[dict[str, SettingValue]]:
+    """Return settings to try: values for those without default, with and without a wide accumulator."""
+    required = [spec for spec in schema.settings if isinstance(spec.default, Required)]
+    names = [spec.name for spec in required]
+    filled = [dict(zip(names, values, strict=True)) for values in product(*(_values(spec) for spec in required))]
+    accs = [spec.name for spec in schema.settings if spec.type is SettingType.ACC and spec not in required]
+    return [*filled, *({**one, name: wide} for name, wide, one in product(accs, (I64, U64), filled))]
 
 
 def _input_type(spec: InputSpec, dtype: DType, dtypes: Mapping[str, DType]) -> DType | None:
