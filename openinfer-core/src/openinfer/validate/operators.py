@@ -129,13 +129,13 @@ class _Resolution:
         settings: Mapping[str, SettingValue | UnresolvedSetting],
         outputs: Sequence[TensorType],
     ) -> ResolvedOp | None:
-        if not self._dtypes_fit(types):
+        if not self._dtypes_fit(types) or not self._aliasing_fits(inputs, settings):
             return None
         known = {n: v for n, v in settings.items() if not isinstance(v, RuntimeScalar | RuntimeInts)}
         later = {n: v for n, v in settings.items() if isinstance(v, RuntimeScalar | RuntimeInts)}
         varying = self._varies(inputs)
         filled = self._filled(types, known, later, outputs, varying=varying)
-        if filled is None or not self._aliasing_fits(inputs, types, outputs, filled):
+        if filled is None:
             return None
         return ResolvedOp(
             op=self.schema.name,
@@ -211,24 +211,18 @@ class _Resolution:
         return True
 
     def _aliasing_fits(
-        self,
-        inputs: Sequence[Ref | None],
-        types: Sequence[TensorType | None],
-        outputs: Sequence[TensorType],
-        settings: Mapping[str, SettingValue],
+        self, inputs: Sequence[Ref | None], settings: Mapping[str, SettingValue | UnresolvedSetting]
     ) -> bool:
-        aliased = [
-            (ref, given, found)
-            for ref, given in zip(inputs, types, strict=True)
-            for name, found in zip(self.op.outputs, outputs, strict=True)
-            if ref is not None and ref.name == name
-        ]
-        if aliased and settings.get("acc") is not None:
-            self.findings.error("inplace-denied", f"{self.schema.name} with acc cannot write to one of its inputs")
+        aliased = next((ref.name for ref in inputs if ref is not None and ref.name in self.op.outputs), None)
+        if aliased is None:
+            return True
+        if settings.get("acc") is not None:
+            self.findings.error(
+                "inplace-denied", f"{self.schema.name} with acc cannot write to its own input `{aliased}`"
+            )
             return False
-        if aliased and not self.schema.in_place:
-            name = aliased[0][0].name
-            self.findings.error("inplace-denied", f"{self.schema.name} cannot write to its own input `{name}`")
+        if not self.schema.in_place:
+            self.findings.error("inplace-denied", f"{self.schema.name} cannot write to its own input `{aliased}`")
             return False
         return True
 

@@ -1,0 +1,184 @@
+"""Resolving a graph against a model: every mistake is told with its code and place, all at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.errors import ValidationError
+from openinfer.ir.resolved import Filled, FromMetadata, FromTensor, Mode, RuntimeInts, RuntimeScalar, Storage
+from openinfer.model import Model
+from openinfer.validate import resolve
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model.from_arrays(
+        {
+            "a": np.zeros(4, np.float32),
+            "scale": np.float32(2.0),
+            "W.0": np.zeros((4, 4), np.float32),
+            "W.1": np.zeros((4, 4), np.float32),
+            "B.0": np.zeros((4, 3), np.float32),
+        },
+        sizevars={"D": 4, "L": 2},
+        metadata={"alpha": 0.5, "mode": "floor", "count": 3},
+    )
+
+
+def program(declarations: str, statements: str) -> str:
+    return f"{declarations}\nblock entry {{\n{statements}\n}}\n"
+
+
+X = "dynamic { x: f32[D]; }\nvolatile { a: f32[D]; y: f32[D]; }"
+
+
+def test_declarations_are_linked_and_sized(model: Model) -> None:
+    text = program(
+        "dynamic { x: f32[D]; k: i32 @init(7); }\n"
+        'volatile { a: f32[D]; y: f32[2*D]; W(l): f32[D, D] @pattern("W.{l}"); }\n'
+        "constant { alpha: f32; s: f32 @ref(scale); }\n"
+        "persistent { step: i64 @init(5); }",
+        "assign t: f32[D];\nop add(x, a) >> t;\nreturn;",
+    )
+    resolved = resolve(graph(text), model)
+    variables = resolved.variables
+    assert variables["x"].initial is None
+    assert variables["k"].initial == Filled(7)
+    assert variables["a"].initial == FromTensor("a")
+    assert variables["y"].initial == Filled(0.0)
+    assert variables["y"].type.shape == (8,)
+    assert variables["alpha"].initial == FromMetadata("alpha")
+    assert variables["s"].initial == FromTensor("scale")
+    assert variables["step"].initial == Filled(5)
+    assert variables["t"].storage is Storage.TEMPORARY
+    assert resolved.tables["W"].tensor_name((1,)) == "W.1"
+
+
+def test_operators_are_resolved_to_canonical_names_with_every_setting(model: Model) -> None:
+    text = program(
+        X + "\nconstant { alpha: f32; }\npersistent { n: i64; }",
+        "op relu(x, negative_slope=0.5) >> y;\nop clamp(y, min=alpha) >> y;\n"
+        "op reduce_sum(x, axes=[0], keepdims=true) >> a;",
+    ).replace("a: f32[D]", "a: f32[1] @init(0.0)")
+    without_a = Model.from_arrays({}, sizevars={"D": 4}, metadata={"alpha": 0.5})
+    ops = list(resolve(graph(text), without_a).ops.values())
+    relu, clamp, total = ops
+    assert relu.op == "relu"
+    assert relu.settings["alpha"] == 0.5
+    assert clamp.mode is Mode.IN_PLACE
+    assert clamp.runtime_settings == {"min": RuntimeScalar("alpha")}
+    assert total.op == "sum_axis"
+    assert total.settings["axes"] == (0,)
+    assert model.size_of("L") == 2
+
+
+def test_sizes_and_loop_indices_in_settings(model: Model) -> None:
+    text = program(
+        "dynamic { x: f32[D, D]; }\nvolatile { y: f32[D*D]; z: i64[1]; }",
+        "op reshape(x, shape=[D*D]) >> y;\nloop rows (i in 0..2) { op fill(z, value=i) >> z; }",
+    )
+    reshape, fill = resolve(graph(text), model).ops.values()
+    assert reshape.settings["shape"] == (16,)
+    assert fill.runtime_settings == {"value": RuntimeScalar("i")}
+    assert RuntimeInts not in {type(v) for v in reshape.runtime_settings.values()}
+
+
+MISTAKES = {
+    "unknown-op": (program(X, "op addd(x, a) >> y;"), (4, 1), "did you mean `add`"),
+    "arity": (program(X, "op add(x) >> y;"), (4, 1), "missing: b"),
+    "unknown-setting": (program(X, "op relu(x, slope=1.0) >> y;"), (4, 1), "no setting `slope`"),
+    "setting-type": (program(X, "op softmax(x, axis=true) >> y;"), (4, 1), "found a bool"),
+    "shape-mismatch": (
+        program(X.replace("y: f32[D]", "y: f32[2]"), "op add(x, a) >> y;"),
+        (4, 1),
+        "`y` is declared f32[2]",
+    ),
+    "output-dtype": (program(X.replace("y: f32[D]", "y: f64[D]"), "op add(x, a) >> y;"), (4, 1), "yields f32"),
+    "dtype-unsupported": (
+        program("dynamic { x: f32[D]; k: i32[D]; }\nvolatile { y: f32[D]; }", "op add(x, k) >> y;"),
+        (4, 1),
+        "one dtype, found f32 and i32",
+    ),
+    "unknown-sizevar": (program("dynamic { x: f32[Q]; }", "return;"), (1, 11), "unknown size variable `Q`"),
+    "bad-dim": (program("dynamic { x: f32[L-D]; }", "return;"), (1, 11), "is -2"),
+    "model-mismatch": (program("volatile { a: f32[2]; }", "return;"), (1, 12), "the model's `a` is f32[4]"),
+    "unbound": (program("constant { missing: f32; }", "return;"), (1, 12), "has no value"),
+    "write-constant": (
+        program(X + "\nconstant { c: f32[D] @init(1.0); }", "op add(x, a) >> c;"),
+        (5, 1),
+        "`c` is constant",
+    ),
+    "persistent-direct": (program(X + "\npersistent { p: f32[D]; }", "op add(x, p) >> y;"), (5, 1), "cache.read p"),
+    "cond-not-scalar": (
+        program(X, "branch x ok ok;") + "block ok { return; }",
+        (4, 1),
+        "`x` is f32[4], expected one bool",
+    ),
+    "bound-not-scalar": (program(X, "loop l (i in 0..x) { }"), (4, 1), "bound `x`"),
+    "inplace-denied": (
+        program("volatile { m: f32[D, D]; }", "op sum_axis(m, axes=[0]) >> m;"),
+        (3, 1),
+        "cannot write to its own input `m`",
+    ),
+}
+
+
+@pytest.mark.parametrize("code", MISTAKES)
+def test_a_mistake_is_told_with_code_place_and_message(code: str, model: Model) -> None:
+    text, place, message = MISTAKES[code]
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph(text), model)
+    errors = [d for d in caught.value.diagnostics if d.severity.value == "error"]
+    assert [d.code for d in errors] == [code]
+    assert (errors[0].span.line, errors[0].span.column) == place
+    assert message in f"{errors[0].message} {errors[0].hint}"
+
+
+def test_all_independent_mistakes_are_told_together(model: Model) -> None:
+    text = program(X, "op ad(x, a) >> y;\nop relu(x, slope=1.0) >> y;\nop add(x) >> y;\nreturn;")
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph(text), model)
+    assert [d.code for d in caught.value.diagnostics] == ["unknown-op", "unknown-setting", "arity"]
+    assert caught.value.code == "unknown-op"
+    assert "and 2 more" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("declaration", "index", "message"),
+    [
+        ('W(l): f32[D, D] @pattern("W.{l}");', "2", "no tensor of that name"),
+        ('B(l): f32[D, D] @pattern("B.{l}");', "0", "the model's `B.0` is f32[4,3]"),
+    ],
+)
+def test_prefix_entries_known_now_must_exist(declaration: str, index: str, message: str, model: Model) -> None:
+    name = declaration[0]
+    text = program(f"volatile {{ {declaration} y: f32[D, D]; }}", f"transfer {name}[{index}] >> y;")
+    with pytest.raises(ValidationError, match=r"model-mismatch|unbound") as caught:
+        resolve(graph(text), model)
+    assert message in caught.value.diagnostics[0].message
+
+
+def test_prefix_entries_of_a_loop_with_known_bounds_are_checked(model: Model) -> None:
+    declarations = 'volatile { W(l): f32[D, D] @pattern("W.{l}"); y: f32[D, D]; }'
+    assert resolve(graph(program(declarations, "loop a (l in 0..L) { transfer W[l] >> y; }")), model)
+    with pytest.raises(ValidationError, match=r"W\[2\]"):
+        resolve(graph(program(declarations, "loop a (l in 0..L+1) { transfer W[l] >> y; }")), model)
+
+
+def test_sizes_may_be_overridden_but_links_are_checked_with_them(model: Model) -> None:
+    free = graph(program("dynamic { x: f32[D]; }\nvolatile { y: f32[D]; }", "op relu(x) >> y;"))
+    assert resolve(free, model, sizes={"D": 7}).variables["y"].type.shape == (7,)
+    with pytest.raises(ValidationError, match=r"`a` is declared f32\[7\]"):
+        resolve(graph(program(X, "op add(x, a) >> y;")), model, sizes={"D": 7})
+    with pytest.raises(ValidationError, match="no size variable `Q`"):
+        resolve(free, model, sizes={"Q": 1})
+
+
+def test_warnings_are_errors_in_strict_mode(model: Model) -> None:
+    text = program(X, 'op add(x, a) >> y with { placement = "moon" };\nreturn;')
+    (warning,) = resolve(graph(text), model).warnings
+    assert warning.code == "unknown-placement"
+    with pytest.raises(ValidationError, match="unknown device `moon`"):
+        resolve(graph(text), model, strict=True)
