@@ -1,3 +1,31 @@
 """The plugin through which core offers its own operators: the hooks are those that third parties use."""
 
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BUILTIN
+from openinfer.ops import catalog
+from openinfer.ops.schema import OpSchema
+from openinfer.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from openinfer.dtypes import DType
+
 OPENINFER_API = 1
+
+
+@hookimpl
+def openinfer_dtypes() -> Iterable[DType]:
+    return BUILTIN
+
+
+@hookimpl
+def openinfer_ops() -> Iterable[OpSchema]:
+    for found in pkgutil.iter_modules(catalog.__path__, f"{catalog.__name__}."):
+        module = importlib.import_module(found.name)
+        yield from (value for value in vars(module).values() if isinstance(value, OpSchema))

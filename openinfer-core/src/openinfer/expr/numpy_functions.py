@@ -212,7 +212,11 @@ def _to_bool(source: DType) -> Routine:
 
         return Routine(run, (storage_type(F32),))
     zero = literal_array(0, source)
-    return _single(lambda x, out: np.not_equal(x, zero, out=out))
+
+    def compare(out: Array, _scratch: Sequence[Array], x: Array) -> None:
+        np.not_equal(x, zero, out=out)
+
+    return Routine(compare, atomic=True)
 
 
 def _to_float(source: DType, target: DType) -> Routine:

@@ -18,7 +18,8 @@ shl, shr                count is an integer of the same type; a count below 0 ac
 select(c, a, b)         a where c is true, else b; both are evaluated
 cast                    float to integer: toward zero, NaN is 0, out of range is the nearest limit; integer to integer:
                         modulo 2^width; integer to float and float to float: nearest, ties to even, overflow to
-                        infinity; bool to number: 0 or 1; number to bool: != 0 (NaN is true)
+                        infinity (to a low float: to f32 first); bool to number: 0 or 1; number to bool: != 0 (NaN is
+                        true); a bitset is the number u8
 exp, log, sqrt, sin,    IEEE; log 0 = -inf, log and sqrt of negatives are NaN. sqrt is correctly rounded, the others
 cos, tan, tanh, erf,    are as good as the library at hand
 expm1, log1p, power
@@ -259,8 +260,7 @@ def cast(x: Expr, dtype: DType) -> Expr:
     """Return ``x`` as ``dtype``; the same expression when it has that type already."""
     if x.dtype is dtype:
         return x
-    _need("cast", _is_number(x.dtype) or x.dtype is BOOL, x.dtype)
-    _need("cast", _is_number(dtype) or dtype is BOOL, dtype)
+    _need("cast", dtype.kind is not Kind.TERNARY, dtype)
     return Apply("cast", (x,), dtype)
 
 

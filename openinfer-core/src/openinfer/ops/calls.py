@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import F32, DType
 from openinfer.expr import tree
 from openinfer.ops.schema import Composite, Elementwise, Fold, OpTypeError, Reduction, Required
+from openinfer.ops.setting_kinds import check_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from openinfer.expr.tree import Expr
     from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
-    from openinfer.ops.schema import OpSchema
+    from openinfer.ops.schema import InputSpec, OpSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +62,9 @@ def call_of(
     """Return the call of an operator: defaults filled in, output types inferred.
 
     Raises:
-        OpTypeError: a setting is unknown or missing, or the operator cannot take these types.
+        OpTypeError: a setting is unknown, missing or of the wrong kind, or the operator cannot take these types.
     """
+    check_dtypes(schema, inputs)
     filled = filled_settings(schema, settings)
     return OpCall(
         op=schema.name,
@@ -72,11 +74,42 @@ def call_of(
     )
 
 
+def check_dtypes(schema: OpSchema, inputs: Sequence[TensorType | None]) -> None:
+    """Check that inputs are of legal element types, and of one type where the schema names none.
+
+    Raises:
+        OpTypeError: ``dtype-unsupported``; or ``arity``, too many inputs.
+    """
+    common: TensorType | None = None
+    for position, given in enumerate(inputs):
+        spec = _input_spec(schema, position)
+        if given is None:
+            continue
+        legal = schema.dtypes if spec.dtypes is None else spec.dtypes
+        if given.dtype.name not in legal:
+            message = f"{schema.name} takes no {given} as {spec.name}; legal: {', '.join(sorted(legal))}"
+            raise OpTypeError(message, code="dtype-unsupported")
+        if spec.dtypes is not None:
+            continue
+        if common is not None and common.dtype is not given.dtype:
+            message = f"inputs of {schema.name} have one dtype, found {common} and {given}: cast one of them"
+            raise OpTypeError(message, code="dtype-unsupported")
+        common = given
+
+
+def _input_spec(schema: OpSchema, position: int) -> InputSpec:
+    if position < len(schema.inputs):
+        return schema.inputs[position]
+    if schema.inputs and schema.inputs[-1].variadic:
+        return schema.inputs[-1]
+    raise OpTypeError(f"{schema.name} takes {len(schema.inputs)} inputs, found more", code="arity")
+
+
 def filled_settings(schema: OpSchema, given: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
     """Return every setting of the schema by its canonical name, defaults filled in.
 
     Raises:
-        OpTypeError: ``unknown-setting`` or a required one is missing.
+        OpTypeError: ``unknown-setting`` (also a required one that is missing) or ``setting-type``.
     """
     for name in given:
         if schema.setting(name) is None:
@@ -90,6 +123,8 @@ def filled_settings(schema: OpSchema, given: Mapping[str, SettingValue]) -> dict
             raise OpTypeError(
                 f"{schema.name} needs the setting {spec.name!r} ({spec.type.value})", code="unknown-setting"
             )
+        if value is not spec.default:
+            check_setting(schema.name, spec, value)
         filled[spec.name] = value
     return filled
 

@@ -1,0 +1,109 @@
+"""Bits of integers, and logic on bool."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BOOL, U2, U4, U8, U16, U32, U64, DType
+from openinfer.expr import tree
+from openinfer.ops.dtype_sets import BITSETS, BOOLS, INTEGERS, PACKED_SIGNED, PACKED_UNSIGNED
+from openinfer.ops.elementwise import elementwise
+from openinfer.ops.schema import Elementwise, SettingSpec, SettingType
+from openinfer.ops.shapes import integer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from openinfer.expr.tree import Expr
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.schema import BuildScalar, OpSchema
+
+    Settings = Mapping[str, SettingValue]
+
+CATEGORY = "bitwise"
+_BITWISE = INTEGERS | PACKED_SIGNED | PACKED_UNSIGNED | BITSETS | BOOLS
+_SHIFTED = INTEGERS | BITSETS | {"i2", "i4", "u2", "u4"}
+_BITS = SettingSpec(name="bits", type=SettingType.INT, doc="places to shift by; below 0 acts as 0")
+_UNSIGNED_OF = {2: U2, 4: U4, 8: U8, 16: U16, 32: U32, 64: U64}
+
+
+def _either(bits: Callable[..., Expr], logic: Callable[..., Expr]) -> BuildScalar:
+    def build(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
+        del settings, out
+        return (logic if inputs[0].dtype is BOOL else bits)(*inputs)
+
+    return build
+
+
+def _shift(function: Callable[[Expr, Expr], Expr]) -> BuildScalar:
+    def build(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
+        count = min(max(integer(settings.get("bits"), "bits"), 0), out.bits)
+        return function(inputs[0], tree.literal(count, inputs[0].dtype))
+
+    return build
+
+
+def _popcount(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
+    """Return the number of set bits: sums of neighbouring fields of doubled width, within the element's own width."""
+    del settings, out
+    element = inputs[0].dtype
+    unsigned = _UNSIGNED_OF[max(element.bits, 8)]
+    total = tree.cast(tree.cast(inputs[0], _UNSIGNED_OF[element.bits]), unsigned)
+    field = 1
+    while field < unsigned.bits:
+        mask = tree.literal(_field_mask(unsigned.bits, field), unsigned)
+        upper = tree.shr(total, tree.literal(field, unsigned))
+        total = tree.add(tree.bit_and(total, mask), tree.bit_and(upper, mask))
+        field *= 2
+    return tree.cast(total, U8)
+
+
+def _field_mask(bits: int, field: int) -> int:
+    """Return the number with the lower half of every ``2 * field`` bits set."""
+    return sum(((1 << field) - 1) << place for place in range(0, bits, 2 * field))
+
+
+def _logic(name: str, inputs: str, build: BuildScalar, summary: str, onnx: str) -> OpSchema:
+    return elementwise(name, inputs, _BITWISE, build, summary=summary, category=CATEGORY, onnx=onnx)
+
+
+AND = _logic("and", "a b", _either(tree.bit_and, tree.logical_and), "a & b; on bool a and b", "BitwiseAnd")
+OR = _logic("or", "a b", _either(tree.bit_or, tree.logical_or), "a | b; on bool a or b", "BitwiseOr")
+XOR = _logic("xor", "a b", _either(tree.bit_xor, tree.logical_xor), "a ^ b; on bool either but not both", "BitwiseXor")
+NOT = _logic("not", "x", _either(tree.bit_not, tree.logical_not), "~x; on bool not x", "BitwiseNot")
+
+SHL = elementwise(
+    "shl",
+    "x",
+    _SHIFTED,
+    _shift(tree.shl),
+    summary="x * 2^bits modulo 2^width; 0 from the width on",
+    category=CATEGORY,
+    settings=(_BITS,),
+    aliases=("shift_left",),
+    onnx="BitShift",
+)
+SHR = elementwise(
+    "shr",
+    "x",
+    _SHIFTED,
+    _shift(tree.shr),
+    summary="x shifted right, keeping the sign; from the width on 0, or -1 for negatives",
+    category=CATEGORY,
+    settings=(_BITS,),
+    aliases=("shift_right",),
+    onnx="BitShift",
+)
+POPCOUNT = replace(
+    elementwise(
+        "popcount",
+        "x",
+        _SHIFTED,
+        _popcount,
+        summary="number of set bits within the width",
+        category=CATEGORY,
+        result=U8,
+    ),
+    definition=Elementwise(_popcount),  # of the element itself: a widened negative would have more bits set
+)

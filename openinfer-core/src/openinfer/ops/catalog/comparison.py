@@ -1,0 +1,88 @@
+"""Comparisons, and choice between elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BOOL, DType, Kind
+from openinfer.expr import tree
+from openinfer.ops.dtype_sets import BITSETS, BOOLS, EVERY, FLOATS, INTEGERS, NUMBERS, PACKED_SIGNED, PACKED_UNSIGNED
+from openinfer.ops.elementwise import elementwise, of_elements
+from openinfer.ops.schema import InputSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from openinfer.expr.tree import Expr
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.schema import OpSchema
+
+    Settings = Mapping[str, SettingValue]
+
+CATEGORY = "comparison"
+_SELECTED = EVERY - {"t1", "t2"}
+
+
+def _comparison(
+    name: str, dtypes: frozenset[str], function: Callable[[Expr, Expr], Expr], summary: str, onnx: str | None
+) -> OpSchema:
+    return elementwise(
+        name, "a b", dtypes, of_elements(function), summary=summary, category=CATEGORY, result=BOOL, onnx=onnx
+    )
+
+
+def _is_negative(x: Expr) -> Expr:
+    if x.dtype.is_float:
+        return tree.sign_bit(x)
+    if x.dtype.kind is Kind.UNSIGNED:
+        return tree.literal(False, BOOL)
+    return tree.lt(x, tree.literal(0, x.dtype))
+
+
+def _filter(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
+    del settings, out
+    a, b, condition = inputs
+    return tree.select(tree.cast(condition, BOOL), a, b)
+
+
+def _where(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
+    del settings, out
+    return tree.select(*inputs)
+
+
+EQ = _comparison("eq", NUMBERS | BOOLS | BITSETS, tree.eq, "a = b; false for NaN", "Equal")
+NE = _comparison("ne", NUMBERS | BOOLS | BITSETS, tree.ne, "a != b; true for NaN", "Not")
+LT = _comparison("lt", NUMBERS, tree.lt, "a < b", "Less")
+LE = _comparison("le", NUMBERS, tree.le, "a <= b", "LessOrEqual")
+GT = _comparison("gt", NUMBERS, tree.gt, "a > b", "Greater")
+GE = _comparison("ge", NUMBERS, tree.ge, "a >= b", "GreaterOrEqual")
+
+IS_NEG = elementwise(
+    "is_neg",
+    "x",
+    FLOATS | INTEGERS | PACKED_SIGNED | PACKED_UNSIGNED,
+    of_elements(_is_negative),
+    summary="the sign bit of a float (also of -0 and NaN); x < 0 for integers",
+    category=CATEGORY,
+    result=BOOL,
+)
+FILTER = elementwise(
+    "filter",
+    "a b cond",
+    NUMBERS | BOOLS,
+    _filter,
+    summary="a where cond is not 0, else b; NaN counts as true",
+    category=CATEGORY,
+    specs=(InputSpec(name="cond", dtypes=NUMBERS | BOOLS, doc="bool, or of the type of a"),),
+    onnx="Where",
+)
+WHERE = elementwise(
+    "where",
+    "cond a b",
+    _SELECTED,
+    _where,
+    summary="a where cond is true, else b",
+    category=CATEGORY,
+    specs=(InputSpec(name="cond", dtypes=BOOLS),),
+    onnx="Where",
+)

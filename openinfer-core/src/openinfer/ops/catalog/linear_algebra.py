@@ -1,0 +1,114 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import F32, FLOAT, DType
+from openinfer.ir.types import TensorType
+from openinfer.ops.accumulate import ACC, accumulated
+from openinfer.ops.dtype_sets import BITSETS, BOOLS, FLOATS, NUMBERS
+from openinfer.ops.schema import Composite, InputSpec, OpSchema, OpTypeError, Primitive, SettingSpec, SettingType
+from openinfer.ops.shapes import broadcast, needed, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.schema import Decomposer
+
+    Settings = Mapping[str, SettingValue]
+
+CATEGORY = "linear algebra"
+
+
+def _flag(name: str, doc: str) -> SettingSpec:
+    return SettingSpec(name=name, type=SettingType.BOOL, default=False, doc=doc)
+
+
+def _swapped(shape: tuple[int, ...], swap: SettingValue) -> tuple[int, ...]:
+    return (*shape[:-2], shape[-1], shape[-2]) if swap and len(shape) > 1 else shape
+
+
+def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a product: rank 1 is a row on the left and a column on the right, and disappears.
+
+    Raises:
+        OpTypeError: a scalar, or inner dims that differ, or leading dims that do not broadcast.
+    """
+    if not a or not b:
+        raise OpTypeError(f"shapes {shown(a)} and {shown(b)} have no product: both need a dim")
+    rows, columns = a[-2:-1], b[-1:] if len(b) > 1 else ()
+    inner = b[max(len(b) - 2, 0)]
+    if a[-1] != inner:
+        raise OpTypeError(f"shapes {shown(a)} and {shown(b)} have no product: inner dims are {a[-1]} and {inner}")
+    return (*broadcast(a[:-2], b[:-2]), *rows, *columns)
+
+
+def _matmul_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    a, b = needed(inputs), needed(inputs, 1)
+    shape = matmul_shape(_swapped(a.shape, settings.get("trans_a")), _swapped(b.shape, settings.get("trans_b")))
+    return (TensorType(accumulated(a.dtype, settings), shape),)
+
+
+def _linear_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    x, w, bias = needed(inputs), needed(inputs, 1), inputs[2] if len(inputs) > 2 else None
+    if not x.shape or len(w.shape) != 2:
+        raise OpTypeError(f"linear takes x [..., K] and w [K, N], found {x} and {w}")
+    shape = matmul_shape(x.shape, _swapped(w.shape, settings.get("trans_w")))
+    if bias is not None and bias.shape != shape[-1:]:
+        raise OpTypeError(f"bias is {bias}, expected one element per column of the result: {shown(shape[-1:])}")
+    return (TensorType(x.dtype, shape),)
+
+
+def widest(dtypes: Sequence[DType]) -> DType:
+    """Return the type in which floats of several types are computed: the widest, at least f32."""
+    return max((F32, *dtypes), key=FLOAT.index)
+
+
+def _linear(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
+    given = [value for value in inputs if value is not None]
+    wide = widest([steps.type_of(value).dtype for value in given])
+    x, w, *bias = [v if steps.type_of(v).dtype is wide else steps.op("cast", v, to=wide) for v in given]
+    product = steps.op("matmul", x, w, trans_b=settings.get("trans_w"))
+    for value in bias:
+        product = steps.op("add", product, value)
+    out = steps.type_of(given[0]).dtype
+    return (product if out is wide else steps.op("cast", product, to=out),)
+
+
+MATMUL = OpSchema(
+    name="matmul",
+    summary="a b over the last two dims, leading dims broadcast; integers wrap, bool is OR of ANDs",
+    category=CATEGORY,
+    inputs=(InputSpec(name="a", doc="[..., M, K] or [K]"), InputSpec(name="b", doc="[..., K, N] or [K]")),
+    dtypes=NUMBERS | BOOLS | BITSETS,
+    settings=(ACC, _flag("trans_a", "a is [..., K, M]"), _flag("trans_b", "b is [..., N, K]")),
+    infer=_matmul_types,
+    definition=Primitive(),
+    broadcast=True,
+    in_place=True,
+    onnx="MatMul",
+)
+LINEAR = OpSchema(
+    name="linear",
+    summary="x w + bias; float inputs may differ in type, computed in the widest (at least f32)",
+    category=CATEGORY,
+    inputs=(
+        InputSpec(name="x", dtypes=FLOATS, doc="[..., K]"),
+        InputSpec(name="w", dtypes=FLOATS, doc="[K, N], or [N, K] with trans_w"),
+        InputSpec(name="bias", dtypes=FLOATS, optional=True, doc="[N]"),
+    ),
+    dtypes=FLOATS,
+    settings=(_flag("trans_w", "w is [N, K]"),),
+    infer=_linear_types,
+    definition=Composite(_linear),
+    in_place=True,
+    onnx="Gemm",
+)

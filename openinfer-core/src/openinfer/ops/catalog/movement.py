@@ -1,0 +1,151 @@
+"""Data movement: elements keep their codes and take other places."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from openinfer.ir.types import TensorType
+from openinfer.ops.dtype_sets import EVERY
+from openinfer.ops.schema import InputSpec, OpSchema, OpTypeError, Primitive, SettingSpec, SettingType
+from openinfer.ops.shapes import axis_of, integer, integers, needed, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.schema import InferTypes
+
+    Settings = Mapping[str, SettingValue]
+
+CATEGORY = "movement"
+
+
+def permutation(settings: Settings, rank: int) -> tuple[int, ...]:
+    """Return the ``perm`` of a transposition: input dim by output dim; the dims reversed by default.
+
+    Raises:
+        OpTypeError: it is no permutation of the dims.
+    """
+    given = settings.get("perm")
+    if given is None:
+        return tuple(reversed(range(rank)))
+    dims = integers(given, "perm")
+    found = tuple(axis_of(dim, rank, "dim") for dim in dims)
+    if sorted(found) != list(range(rank)):
+        raise OpTypeError(f"perm {shown(dims)} is no permutation of {rank} dims")
+    return found
+
+
+def _transpose_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    x = needed(inputs)
+    return (TensorType(x.dtype, tuple(x.shape[dim] for dim in permutation(settings, len(x.shape)))),)
+
+
+def _reshape_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    x, given = needed(inputs), settings.get("shape")
+    if given is None and not declared:
+        raise OpTypeError("reshape without the setting 'shape' takes the shape of its output, which is not known here")
+    shape = declared[0].shape if given is None else _inferred(x.shape, integers(given, "shape"))
+    if math.prod(shape) != x.count:
+        raise OpTypeError(f"{x} has {x.count} elements, shape {shown(shape)} has {math.prod(shape)}")
+    return (TensorType(x.dtype, shape),)
+
+
+def _inferred(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the wanted shape with 0 replaced by the input's dim, and one -1 by what is left."""
+    if min(wanted, default=0) < -1 or wanted.count(-1) > 1:
+        raise OpTypeError(f"shape {shown(wanted)} may have one -1, and no dim below", code="setting-type")
+    if any(dim == 0 and place >= len(shape) for place, dim in enumerate(wanted)):
+        raise OpTypeError(f"shape {shown(wanted)} copies a dim (0) that the input {shown(shape)} lacks")
+    copied = [shape[place] if dim == 0 else dim for place, dim in enumerate(wanted)]
+    known, total = math.prod(dim for dim in copied if dim != -1), math.prod(shape)
+    if -1 in copied and (known == 0 or total % known):
+        raise OpTypeError(f"{total} elements of shape {shown(shape)} do not fill shape {shown(wanted)}")
+    return tuple(total // known if dim == -1 else dim for dim in copied)
+
+
+def _flatten_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    x = needed(inputs)
+    axis = integer(settings.get("axis"), "axis")
+    place = len(x.shape) if axis == len(x.shape) else axis_of(axis, len(x.shape))
+    return (TensorType(x.dtype, (math.prod(x.shape[:place]), math.prod(x.shape[place:]))),)
+
+
+def _same_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del settings, declared
+    return (needed(inputs),)
+
+
+def _movement(
+    name: str,
+    infer: InferTypes,
+    *,
+    summary: str,
+    settings: tuple[SettingSpec, ...] = (),
+    aliases: tuple[str, ...] = (),
+    onnx: str,
+) -> OpSchema:
+    return OpSchema(
+        name=name,
+        summary=summary,
+        category=CATEGORY,
+        inputs=(InputSpec(name="x"),),
+        dtypes=EVERY,
+        settings=settings,
+        infer=infer,
+        definition=Primitive(),
+        in_place=True,
+        aliases=aliases,
+        onnx=onnx,
+    )
+
+
+TRANSPOSE = _movement(
+    "transpose",
+    _transpose_types,
+    summary="dim i of the result is dim perm[i] of x",
+    settings=(
+        SettingSpec(
+            name="perm",
+            type=SettingType.INT_LIST,
+            default=None,
+            aliases=("dims",),
+            doc="dims of x in the order of the result; default reversed",
+        ),
+    ),
+    aliases=("permute",),
+    onnx="Transpose",
+)
+RESHAPE = _movement(
+    "reshape",
+    _reshape_types,
+    summary="the elements in row-major order under another shape",
+    settings=(
+        SettingSpec(
+            name="shape",
+            type=SettingType.INT_LIST,
+            default=None,
+            doc="0 copies the dim of x, one -1 is what is left; default the declared shape of the output",
+        ),
+    ),
+    onnx="Reshape",
+)
+FLATTEN = _movement(
+    "flatten",
+    _flatten_types,
+    summary="a matrix: the dims before the axis, and the rest",
+    settings=(SettingSpec(name="axis", type=SettingType.INT, default=1, doc="first dim of the columns"),),
+    onnx="Flatten",
+)
+IDENTITY = _movement("identity", _same_types, summary="an independent copy", onnx="Identity")

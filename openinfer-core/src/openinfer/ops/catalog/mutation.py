@@ -1,0 +1,125 @@
+"""Filling, and conversion between element types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BOOL, F64, U64, DType, Kind
+from openinfer.expr import tree
+from openinfer.ir.types import TensorType
+from openinfer.ops.dtype_sets import BITSETS, BOOLS, NUMBERS
+from openinfer.ops.elementwise import elementwise, work_type
+from openinfer.ops.rounding import MODES, rounded
+from openinfer.ops.scalar_settings import scalar_setting, scalars_fit
+from openinfer.ops.schema import Elementwise, InputSpec, OpSchema, OpTypeError, SettingSpec, SettingType
+from openinfer.ops.shapes import needed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.expr.tree import Expr
+    from openinfer.ir.resolved import SettingValue
+
+    Settings = Mapping[str, SettingValue]
+
+CATEGORY = "mutation"
+_CAST = NUMBERS | BOOLS | BITSETS | {"t1", "t2"}
+
+
+def _fill(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
+    return tree.literal(scalar_setting(settings, "value", out), inputs[0].dtype)
+
+
+def _target(settings: Settings) -> DType:
+    """Return the type to convert to.
+
+    Raises:
+        OpTypeError: it is no type, or one that nothing is converted to.
+    """
+    target = settings.get("to")
+    if not isinstance(target, DType):
+        raise OpTypeError(f"setting 'to' takes a dtype, found {target!r}", code="setting-type")
+    if target.kind is Kind.TERNARY:
+        raise OpTypeError(f"cast to {target} is not supported: it has no arithmetic", code="dtype-unsupported")
+    return target
+
+
+def _cast_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    mode = settings.get("rounding_mode")
+    if mode not in MODES:
+        raise OpTypeError(f"unknown rounding mode {mode!r}; known: {', '.join(MODES)}", code="setting-type")
+    return (TensorType(_target(settings), needed(inputs).shape),)
+
+
+def _cast(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
+    x, target = tree.cast(inputs[0], work_type(inputs[0].dtype)), _target(settings)
+    if target is BOOL or x.dtype is BOOL:
+        return tree.cast(x, out)
+    if target.is_float:
+        # 64-bit integers pass through f64 to f32, as everywhere in this family of programs: they round twice.
+        wide = tree.cast(x, F64) if x.dtype.is_integer and x.dtype.bits == 64 else x
+        return tree.cast(wide, out)
+    saturates = bool(settings.get("saturate"))
+    if x.dtype.is_float:
+        whole = rounded(x, str(settings.get("rounding_mode")))
+        return tree.cast(whole, out) if saturates else tree.cast(_modulo(whole, out.bits), out)
+    return tree.cast(_clipped(x, target) if saturates else x, out)
+
+
+def _modulo(whole: Expr, bits: int) -> Expr:
+    """Return a whole float modulo 2^bits, as an integer; NaN and infinities yield 0."""
+    remainder = tree.rem(whole, tree.literal(2.0**bits, whole.dtype))
+    magnitude = tree.cast(tree.absolute(remainder), U64)
+    return tree.select(tree.sign_bit(remainder), tree.neg(magnitude), magnitude)
+
+
+def _clipped(x: Expr, target: DType) -> Expr:
+    """Return an integer held within the range of another integer type."""
+    low, high = max(target.minimum or 0, x.dtype.minimum or 0), min(target.maximum or 0, x.dtype.maximum or 0)
+    if low != x.dtype.minimum:
+        x = tree.maximum(x, tree.literal(low, x.dtype))
+    return x if high == x.dtype.maximum else tree.minimum(x, tree.literal(high, x.dtype))
+
+
+FILL = elementwise(
+    "fill",
+    "x",
+    NUMBERS | BOOLS | BITSETS,
+    _fill,
+    summary="the value everywhere; of x only the shape counts",
+    category=CATEGORY,
+    settings=(SettingSpec(name="value", type=SettingType.SCALAR, doc="what to fill with"),),
+    check=scalars_fit("value"),
+    aliases=("full_like",),
+    onnx="ConstantOfShape",
+)
+CAST = OpSchema(
+    name="cast",
+    summary="x as another type: floats round, integers clip (or wrap with saturate=false), to bool is x != 0",
+    category=CATEGORY,
+    inputs=(InputSpec(name="x"),),
+    dtypes=_CAST,
+    settings=(
+        SettingSpec(name="to", type=SettingType.DTYPE, doc="the type to convert to"),
+        SettingSpec(
+            name="rounding_mode",
+            type=SettingType.STR,
+            default="trunc",
+            choices=MODES,
+            doc="how floats become integers",
+        ),
+        SettingSpec(
+            name="saturate",
+            type=SettingType.BOOL,
+            default=True,
+            doc="whether integers that do not fit become the nearest limit, or wrap",
+        ),
+    ),
+    infer=_cast_types,
+    definition=Elementwise(_cast),
+    in_place=True,
+    onnx="Cast",
+)

@@ -1,0 +1,312 @@
+"""Reductions over axes, each a fold of one expression."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BOOL, I64, U64, DType, Kind
+from openinfer.expr import tree
+from openinfer.ir.types import TensorType
+from openinfer.ops.accumulate import ACC, accumulated, accumulator
+from openinfer.ops.dtype_sets import BOOLS, FLOATS, NUMBERS
+from openinfer.ops.elementwise import work_type
+from openinfer.ops.schema import (
+    Fold,
+    InputSpec,
+    OpSchema,
+    OpTypeError,
+    Primitive,
+    Reduction,
+    SettingSpec,
+    SettingType,
+)
+from openinfer.ops.shapes import axes_of, axis_of, integer, needed, reduced, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from openinfer.expr.tree import Expr
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.schema import BuildFold, InferTypes
+    from openinfer.scalars import Scalar
+
+    Settings = Mapping[str, SettingValue]
+
+CATEGORY = "reduction"
+_AXES = SettingSpec(
+    name="axes",
+    type=SettingType.INT_OR_LIST,
+    default=None,
+    aliases=("axis",),
+    doc="dims to fold, negative from the end; default all",
+)
+_KEEPDIMS = SettingSpec(
+    name="keepdims", type=SettingType.BOOL, default=False, doc="whether folded dims stay, with size 1"
+)
+_NAN = SettingSpec(
+    name="nan",
+    type=SettingType.STR,
+    default="first",
+    choices=("first", "propagate"),
+    doc="whether a NaN wins only as the first element, or always",
+)
+
+
+def _axes(rank: int, settings: Settings) -> tuple[int, ...]:
+    return axes_of(settings.get("axes"), rank)
+
+
+def _every_axis(rank: int, settings: Settings) -> tuple[int, ...]:
+    del settings
+    return tuple(range(rank))
+
+
+def _inference(result: DType | None, *, may_be_empty: bool) -> InferTypes:
+    def infer(
+        inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+    ) -> tuple[TensorType, ...]:
+        del declared
+        x = needed(inputs)
+        axes = _axes(len(x.shape), settings)
+        if not may_be_empty and not x.dtype.is_float:
+            _refuse_empty(x, axes)
+        shape = reduced(x.shape, axes, keepdims=bool(settings.get("keepdims")))
+        return (TensorType(result or accumulated(x.dtype, settings), shape),)
+
+    return infer
+
+
+def _extremum_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    x = needed(inputs)
+    _refuse_empty(x, _axes(len(x.shape), settings))
+    return _inference(x.dtype, may_be_empty=True)(inputs, settings, declared)
+
+
+def _refuse_empty(x: TensorType, axes: Sequence[int]) -> None:
+    if any(x.shape[axis] == 0 for axis in axes):
+        raise OpTypeError(f"the slices of shape {shown(x.shape)} along axes {shown(axes)} are empty")
+
+
+def _combined(
+    start: Scalar, combine: Callable[[Expr, Expr], Expr], mapped: Callable[[Expr], Expr] | None = None
+) -> BuildFold:
+    """Return the builder of a fold in the accumulator's type, from a neutral element."""
+
+    def build(element: DType, settings: Settings, out: DType) -> Fold:
+        wide = work_type(accumulator(element, settings))
+        value = tree.cast(tree.cast(tree.Input(0, element), work_type(element)), wide)
+        return Fold(
+            start=tree.literal(start, wide),
+            element=value if mapped is None else mapped(value),
+            combine=combine(tree.Input(0, wide), tree.Input(1, wide)),
+            finish=tree.cast(tree.Input(0, wide), out),
+        )
+
+    return build
+
+
+def _mean(element: DType, settings: Settings, out: DType) -> Fold:
+    """Integers: the sum wraps in 64 bits, and the quotient is truncated."""
+    own = work_type(accumulator(element, settings))
+    wide = own if own.is_float else U64 if own.kind is Kind.UNSIGNED else I64
+    total, count = tree.Input(0, wide), tree.Input(1, I64)
+    return Fold(
+        start=tree.literal(0, wide),
+        element=tree.cast(tree.cast(tree.Input(0, element), work_type(element)), wide),
+        combine=tree.add(total, tree.Input(1, wide)),
+        finish=tree.cast(tree.div(total, tree.cast(count, wide)), out),
+    )
+
+
+def _extremum(better: Callable[[Expr, Expr], Expr]) -> BuildFold:
+    """Return the builder of a fold that keeps the first element until a strictly better one comes."""
+
+    def build(element: DType, settings: Settings, out: DType) -> Fold:
+        wide = work_type(element)
+        best, candidate = tree.Input(0, wide), tree.Input(1, wide)
+        taken = better(candidate, best)
+        if settings.get("nan") == "propagate" and wide.is_float:
+            taken = tree.logical_or(taken, tree.is_nan(candidate))
+        return Fold(
+            start=None,
+            element=tree.cast(tree.Input(0, element), wide),
+            combine=tree.select(taken, candidate, best),
+            finish=tree.cast(best, out),
+        )
+
+    return build
+
+
+def _reduction(
+    name: str,
+    dtypes: frozenset[str],
+    build: BuildFold,
+    *,
+    summary: str,
+    infer: InferTypes,
+    settings: tuple[SettingSpec, ...] = (),
+    alias: str | None = None,
+    onnx: str | None = None,
+) -> OpSchema:
+    short = name.removesuffix("_axis")
+    return OpSchema(
+        name=name,
+        summary=summary,
+        category=CATEGORY,
+        inputs=(InputSpec(name="x"),),
+        dtypes=dtypes,
+        settings=(_AXES, _KEEPDIMS, *settings),
+        infer=infer,
+        definition=Reduction(_axes, build),
+        aliases=tuple(a for a in (alias, f"reduce_{short}") if a is not None),
+        onnx=onnx,
+    )
+
+
+def _finite(element: DType, settings: Settings, out: DType) -> Fold:
+    del settings, out
+    x = tree.Input(0, element)
+    both = tree.logical_and(tree.Input(0, BOOL), tree.Input(1, BOOL))
+    is_finite = tree.logical_not(tree.logical_or(tree.is_nan(x), tree.is_inf(x)))
+    return Fold(start=tree.literal(1, BOOL), element=is_finite, combine=both, finish=tree.Input(0, BOOL))
+
+
+def _bool_fold(start: bool, combine: Callable[[Expr, Expr], Expr]) -> BuildFold:
+    return _combined(start, combine)
+
+
+def _scalar_bool(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del settings, declared
+    needed(inputs)
+    return (TensorType(BOOL),)
+
+
+def _square(x: Expr) -> Expr:
+    return tree.mul(x, x)
+
+
+def _norm(element: DType, settings: Settings, out: DType) -> Fold:
+    squares = _combined(0, tree.add, _square)(element, settings, out)
+    return Fold(squares.start, squares.element, squares.combine, tree.sqrt(tree.Input(0, out)))
+
+
+def _index_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    x = needed(inputs)
+    axis = axis_of(integer(settings.get("axis"), "axis"), len(x.shape))
+    _refuse_empty(x, (axis,))
+    return (TensorType(I64, reduced(x.shape, (axis,), keepdims=bool(settings.get("keepdims")))),)
+
+
+def _index(name: str, summary: str, alias: str, onnx: str) -> OpSchema:
+    return OpSchema(
+        name=name,
+        summary=summary,
+        category=CATEGORY,
+        inputs=(InputSpec(name="x"),),
+        dtypes=NUMBERS,
+        settings=(
+            SettingSpec(name="axis", type=SettingType.INT, aliases=("axes",), doc="the dim, negative from the end"),
+            _KEEPDIMS,
+            SettingSpec(
+                name="select_first",
+                type=SettingType.BOOL,
+                default=True,
+                doc="whether the lowest or the highest of equal positions is taken",
+            ),
+            _NAN,
+        ),
+        infer=_index_types,
+        definition=Primitive(),
+        aliases=(alias,),
+        onnx=onnx,
+    )
+
+
+SUM_AXIS = _reduction(
+    "sum_axis",
+    NUMBERS,
+    _combined(0, tree.add),
+    summary="sum in row-major order; integers wrap; 0 for an empty slice",
+    infer=_inference(None, may_be_empty=True),
+    settings=(ACC,),
+    alias="sum",
+    onnx="ReduceSum",
+)
+MEAN_AXIS = _reduction(
+    "mean_axis",
+    NUMBERS,
+    _mean,
+    summary="sum over count; integers truncate toward zero; NaN for an empty slice of floats",
+    infer=_inference(None, may_be_empty=False),
+    settings=(ACC,),
+    alias="mean",
+    onnx="ReduceMean",
+)
+PROD_AXIS = _reduction(
+    "prod_axis",
+    NUMBERS,
+    _combined(1, tree.mul),
+    summary="product in row-major order; integers wrap; 1 for an empty slice",
+    infer=_inference(None, may_be_empty=True),
+    settings=(ACC,),
+    alias="prod",
+    onnx="ReduceProd",
+)
+MAX_AXIS = _reduction(
+    "max_axis",
+    NUMBERS,
+    _extremum(tree.gt),
+    summary="greatest element; a NaN counts only as the first element",
+    infer=_extremum_types,
+    settings=(_NAN,),
+    onnx="ReduceMax",
+)
+MIN_AXIS = _reduction(
+    "min_axis",
+    NUMBERS,
+    _extremum(tree.lt),
+    summary="least element; a NaN counts only as the first element",
+    infer=_extremum_types,
+    settings=(_NAN,),
+    onnx="ReduceMin",
+)
+L2_AXIS = _reduction(
+    "l2_axis",
+    FLOATS,
+    _norm,
+    summary="square root of the sum of squares",
+    infer=_inference(None, may_be_empty=True),
+    onnx="ReduceL2",
+)
+ANY_AXIS = _reduction(
+    "any_axis",
+    BOOLS,
+    _bool_fold(False, tree.logical_or),
+    summary="whether any element is true; false for an empty slice",
+    infer=_inference(None, may_be_empty=True),
+)
+ALL_AXIS = _reduction(
+    "all_axis",
+    BOOLS,
+    _bool_fold(True, tree.logical_and),
+    summary="whether all elements are true; true for an empty slice",
+    infer=_inference(None, may_be_empty=True),
+)
+IS_FINITE = OpSchema(
+    name="is_finite",
+    summary="one bool: whether every element is neither NaN nor an infinity; true when there is none",
+    category=CATEGORY,
+    inputs=(InputSpec(name="x"),),
+    dtypes=FLOATS,
+    infer=_scalar_bool,
+    definition=Reduction(_every_axis, _finite),
+)
+ARGMAX_AXIS = _index("argmax_axis", "position of the greatest element along an axis", "argmax", "ArgMax")
+ARGMIN_AXIS = _index("argmin_axis", "position of the least element along an axis", "argmin", "ArgMin")

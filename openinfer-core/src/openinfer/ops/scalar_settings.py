@@ -1,0 +1,80 @@
+"""Scalar settings as elements of the type that an operator works on (specification ``dtypes.md``, section 7)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import DType, Kind
+from openinfer.ops.schema import OpTypeError
+from openinfer.scalars import round_to
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.scalars import Scalar
+
+
+def scalar_setting(settings: Mapping[str, SettingValue], name: str, dtype: DType) -> Scalar:
+    """Return a setting as an element of ``dtype``: floats take any number (rounded), integers what fits them.
+
+    Raises:
+        OpTypeError: ``setting-type``, the type cannot hold the value.
+    """
+    value = settings.get(name)
+    if not isinstance(value, int | float):
+        raise _misfit(name, value, dtype, "a number")
+    if dtype.is_float:
+        return round_to(dtype, float(value))
+    if isinstance(value, float):
+        raise _misfit(name, value, dtype, "an integer")
+    if dtype.kind is Kind.BOOL:
+        return bool(value)
+    low, high = dtype.minimum or 0, dtype.maximum or 0
+    if not low <= value <= high:
+        raise _misfit(name, value, dtype, f"{low}..{high}")
+    return int(value)
+
+
+def bound_setting(settings: Mapping[str, SettingValue], name: str, dtype: DType) -> Scalar | None:
+    """Return a bound as an element of ``dtype``, or None where it bounds nothing.
+
+    An integer past the range of an integer type is the end of that range.
+
+    Raises:
+        OpTypeError: ``setting-type``.
+    """
+    value = settings.get(name)
+    if value is None:
+        return None
+    if not dtype.is_float and isinstance(value, int):
+        return min(max(value, dtype.minimum or 0), dtype.maximum or 0)
+    if not dtype.is_float and isinstance(value, float) and math.isinf(value):
+        return dtype.maximum if value > 0 else dtype.minimum
+    return scalar_setting(settings, name, dtype)
+
+
+def scalars_fit(*names: str) -> Callable[[DType, Mapping[str, SettingValue]], None]:
+    """Return the check that these settings are elements of the type that an operator is used on."""
+
+    def check(dtype: DType, settings: Mapping[str, SettingValue]) -> None:
+        for name in names:
+            scalar_setting(settings, name, dtype)
+
+    return check
+
+
+def bounds_fit(*names: str) -> Callable[[DType, Mapping[str, SettingValue]], None]:
+    """Return the check that these settings are bounds of the type that an operator is used on."""
+
+    def check(dtype: DType, settings: Mapping[str, SettingValue]) -> None:
+        for name in names:
+            bound_setting(settings, name, dtype)
+
+    return check
+
+
+def _misfit(name: str, value: SettingValue, dtype: DType, legal: str) -> OpTypeError:
+    found = str(value).lower() if isinstance(value, bool) else repr(value)
+    return OpTypeError(f"setting {name!r} is {found}; for {dtype} it takes {legal}", code="setting-type")

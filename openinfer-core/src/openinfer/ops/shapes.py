@@ -1,0 +1,106 @@
+"""Rules for shapes that operators share: broadcasting, axes, reduction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.ops.schema import OpTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
+
+    Shape = tuple[int, ...]
+
+
+def shown(shape: Sequence[int]) -> str:
+    """Return a shape as programs write it."""
+    return f"[{','.join(map(str, shape))}]"
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """Return the common shape: right-aligned, missing dims count as 1, a dim of 1 stretches (also to 0).
+
+    Raises:
+        OpTypeError: ``shape-mismatch``, two dims differ and neither is 1.
+    """
+    rank = max(map(len, shapes), default=0)
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    result: list[int] = []
+    for axis, dims in enumerate(zip(*padded, strict=True)):
+        wide = {dim for dim in dims if dim != 1}
+        if len(wide) > 1:
+            listed = " and ".join(map(shown, shapes))
+            raise OpTypeError(
+                f"shapes {listed} do not broadcast: dim {axis - rank} is {' against '.join(map(str, sorted(wide)))}"
+            )
+        result.append(wide.pop() if wide else 1)
+    return tuple(result)
+
+
+def axis_of(axis: int, rank: int, what: str = "axis") -> int:
+    """Return an axis counted from the front; negative ones count from the end.
+
+    Raises:
+        OpTypeError: ``shape-mismatch``, it is out of range.
+    """
+    if not -rank <= axis < rank:
+        legal = f"{-rank}..{rank - 1}" if rank else "none: the input is a scalar"
+        raise OpTypeError(f"{what} {axis} is out of range for rank {rank} (legal: {legal})")
+    return axis % rank
+
+
+def axes_of(axes: SettingValue, rank: int) -> Shape:
+    """Return the axes of a reduction, ascending; None or an empty list means all of them.
+
+    Raises:
+        OpTypeError: one is out of range or named twice.
+    """
+    given = (axes,) if isinstance(axes, int) else axes
+    if not isinstance(given, tuple) or not given:
+        return tuple(range(rank))
+    found = [axis_of(integer(axis, "axes"), rank) for axis in given]
+    if len(set(found)) < len(found):
+        raise OpTypeError(f"axes {shown([integer(a, 'axes') for a in given])} name one dim twice (rank {rank})")
+    return tuple(sorted(found))
+
+
+def reduced(shape: Shape, axes: Shape, *, keepdims: bool) -> Shape:
+    """Return the shape after a reduction: the axes removed, or kept as 1."""
+    if keepdims:
+        return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+
+
+def integer(value: object, name: str) -> int:
+    """Return a setting that must be an integer.
+
+    Raises:
+        OpTypeError: ``setting-type``.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise OpTypeError(f"setting {name!r} takes an integer, found {value!r}", code="setting-type")
+    return value
+
+
+def integers(value: SettingValue, name: str) -> Shape:
+    """Return a setting that must be a list of integers; a single one is a list of one.
+
+    Raises:
+        OpTypeError: ``setting-type``.
+    """
+    return tuple(integer(item, name) for item in (value if isinstance(value, tuple) else (value,)))
+
+
+def needed(inputs: Sequence[TensorType | None], position: int = 0) -> TensorType:
+    """Return the type of an input that must be there.
+
+    Raises:
+        OpTypeError: ``arity``, it was left out.
+    """
+    found = inputs[position] if position < len(inputs) else None
+    if found is None:
+        raise OpTypeError(f"input number {position + 1} is missing", code="arity")
+    return found
