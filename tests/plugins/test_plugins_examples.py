@@ -37,7 +37,6 @@ BROKEN = {
     "broken_newer": ("incompatible", "needs plugin API 1000, this OpenInfer has 1"),
 }
 WORKING = {"core", "cpu", "c", "oinf", "vulkan", "example_op", "example_device", "example_target"}
-MODEL = oi.Model.from_arrays({})
 PROGRAM = """
 dynamic { x: f32[N]; }
 volatile { y: f32[N]; }
@@ -47,6 +46,7 @@ block entry {
 }
 """
 X = np.array([0.0, -0.0, 1.5, -1.5, 3.0e38, -3.0e38, 1e-42, np.inf, -np.inf, np.nan], np.float32)
+MODEL = oi.Model.from_arrays({}, sizevars={"N": len(X)})
 
 
 def openinfer(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -126,7 +126,7 @@ def device_or_skip(name: str) -> str:
 
 
 def run_on(device: str, program: str, **inputs: np.ndarray) -> np.ndarray:
-    executor = oi.Simulator(MODEL, device=device, sizes={"N": len(X)}).make_executor(oi.graph(program))
+    executor = oi.Simulator(MODEL, device=device).make_executor(oi.graph(program))
     executor.insert(inputs)
     executor.step()
     return executor.fetch("y")
@@ -147,7 +147,7 @@ def test_the_operator_runs_on_vulkan() -> None:
 
 
 def test_the_operator_runs_in_generated_c_bit_for_bit() -> None:
-    synthesis = Synthesizer("c").synthesize(MODEL, oi.graph(PROGRAM), sizes={"N": len(X)})
+    synthesis = Synthesizer("c").synthesize(MODEL, oi.graph(PROGRAM))
     try:
         outputs = synthesis.run({"x": X}).outputs
     except EnvironmentLacksError as error:
@@ -177,10 +177,10 @@ block entry {
 """
 
 
-POOLING = """
-dynamic { x: f32[1, 1, 4, 4]; }
+CONVOLUTION = """
+dynamic { x: f32[1, 1, 2, 2]; w: f32[1, 1, 2, 2]; }
 volatile { y: f32[1, 1, 1, 1]; }
-block entry { op global_avg_pool(x) >> y; return y; }
+block entry { op conv2d(x, w) >> y; return y; }
 """
 
 
@@ -198,13 +198,13 @@ def test_the_device_runs_kernels_expressions_folds_and_decompositions() -> None:
 def test_a_device_that_cannot_run_an_operator_says_so_before_the_first_step() -> None:
     simulator = oi.Simulator(MODEL, device="abacus")
 
-    with pytest.raises(oi.OpenInferError, match="abacus has no kernel for global_avg_pool"):
-        simulator.make_executor(oi.graph(POOLING))
+    with pytest.raises(oi.OpenInferError, match="abacus has no kernel for conv2d"):
+        simulator.make_executor(oi.graph(CONVOLUTION))
 
 
 def test_the_target_lists_the_plan(tmp_path: Path) -> None:
     (tmp_path / "p.oi").write_text(PROGRAM, encoding="utf-8")
-    synthesis = Synthesizer("listing").synthesize(MODEL, tmp_path / "p.oi", sizes={"N": 10})
+    synthesis = Synthesizer("listing").synthesize(MODEL, tmp_path / "p.oi")
 
     synthesis.emit(tmp_path / "out")
 
@@ -214,7 +214,7 @@ def test_the_target_lists_the_plan(tmp_path: Path) -> None:
 
 
 def test_the_listing_cannot_be_run() -> None:
-    synthesis = Synthesizer("listing").synthesize(MODEL, oi.graph(PROGRAM), sizes={"N": 10})
+    synthesis = Synthesizer("listing").synthesize(MODEL, oi.graph(PROGRAM))
 
     with pytest.raises(SynthesisError, match="cannot be run"):
         synthesis.run({"x": X})
