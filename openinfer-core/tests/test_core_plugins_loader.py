@@ -267,6 +267,22 @@ def test_one_plugin_cannot_offer_a_name_twice_either() -> None:
     assert info(environment, "twice").status is Status.DUPLICATE
 
 
+def commands(*specs: CommandSpec) -> Any:
+    @hookimpl
+    def openinfer_commands() -> tuple[CommandSpec, ...]:
+        return specs
+
+    return openinfer_commands
+
+
+def test_a_built_in_command_is_core_s() -> None:
+    environment = load(("thief", plugin(commands(CommandSpec(name="plugins", summary="theirs", command="a:b")))))
+
+    assert info(environment, "thief").status is Status.DUPLICATE
+    assert "already provided by plugin 'core' of distribution openinfer-core" in info(environment, "thief").reason
+    assert load_object(environment.commands["plugins"].command).name == "plugins"
+
+
 def test_aliases_of_operators_collide_with_names_and_aliases() -> None:
     first = plugin(ops(operator("first_op", aliases=("first_alias",))))
     by_name = plugin(ops(operator("first_alias")))

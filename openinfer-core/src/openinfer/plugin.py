@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BUILTIN
 from openinfer.ops import catalog
 from openinfer.ops.schema import OpSchema
 from openinfer.plugins.hookspecs import hookimpl
+from openinfer.plugins.types import CommandSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,3 +31,12 @@ def openinfer_ops() -> Iterable[OpSchema]:
     for found in pkgutil.iter_modules(catalog.__path__, f"{catalog.__name__}."):
         module = importlib.import_module(found.name)
         yield from (value for value in vars(module).values() if isinstance(value, OpSchema))
+
+
+@hookimpl
+def openinfer_commands() -> Iterable[CommandSpec]:
+    # The folder is listed, not imported: programs that use the library have no need of the command line.
+    folder = Path(__file__).with_name("cli") / "commands"
+    for found in pkgutil.iter_modules([str(folder)]):
+        path = f"openinfer.cli.commands.{found.name}:command"
+        yield CommandSpec(name=found.name.replace("_", "-"), summary="built into openinfer", command=path)
