@@ -5,96 +5,63 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
+
+    from openinfer.ops.windows import Window
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Windows:
-    """Where windows lie; one entry per spatial dimension in every tuple.
+    """The windows of a call, one entry per spatial dimension."""
 
-    Attributes:
-        size, output: extents of the input and of the output.
-        kernel: extent of a window, in taps.
-        stride, dilation: steps between windows and between taps.
-        before, after: padding that was asked for, in elements.
-    """
+    dims: tuple[Window, ...]
 
-    size: tuple[int, ...]
-    output: tuple[int, ...]
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    dilation: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        """Extent of a window, in taps."""
+        return tuple(dim.kernel for dim in self.dims)
+
+    @property
+    def output(self) -> tuple[int, ...]:
+        """Number of positions."""
+        return tuple(dim.positions for dim in self.dims)
 
     @property
     def padded(self) -> tuple[int, ...]:
         """Extents that hold the padded input and every tap of every window."""
-        spans = zip(self.output, self.stride, self.dilation, self.kernel, strict=True)
-        reach = [(out - 1) * step + gap * (taps - 1) + 1 for out, step, gap, taps in spans]
-        sides = zip(self.size, self.before, self.after, reach, strict=True)
-        return tuple(max(size + before + after, needed) for size, before, after, needed in sides)
+        return tuple(max(dim.size + dim.before + dim.after, _reach(dim)) for dim in self.dims)
 
     @property
     def pads(self) -> bool:
-        """Whether some tap may lie outside the input."""
-        return self.padded != self.size
+        """Whether there is anything around the input."""
+        return self.padded != tuple(dim.size for dim in self.dims)
 
     def interior(self) -> tuple[slice, ...]:
         """Return the place of the input in the padded extents."""
-        return tuple(slice(before, before + size) for before, size in zip(self.before, self.size, strict=True))
+        return tuple(slice(dim.before, dim.before + dim.size) for dim in self.dims)
 
     def taps(self) -> Iterator[tuple[slice, ...]]:
         """Yield, for each tap in row-major order, the slices of the padded extents that it sees."""
-        for tap in product(*(range(extent) for extent in self.kernel)):
-            places = zip(tap, self.dilation, self.stride, self.output, strict=True)
-            yield tuple(slice(t * gap, t * gap + (out - 1) * step + 1, step) for t, gap, step, out in places)
+        for tap in product(*(range(dim.kernel) for dim in self.dims)):
+            yield tuple(_seen(dim, t * dim.dilation) for dim, t in zip(self.dims, tap, strict=True))
 
 
-def windows(
-    settings: Mapping[str, Any], size: tuple[int, ...], kernel: tuple[int, ...] | None, output: tuple[int, ...]
-) -> Windows:
-    """Return the windows of a call; ``kernel`` None reads the setting of that name."""
-    rank = len(size)
-    extents = kernel if kernel is not None else _per_dimension(settings["kernel"], rank)
-    stride = _per_dimension(settings.get("stride", 1), rank)
-    dilation = _per_dimension(settings.get("dilation", 1), rank)
-    spans = zip(output, stride, dilation, extents, size, strict=True)
-    missing = tuple(max((out - 1) * step + gap * (taps - 1) + 1 - own, 0) for out, step, gap, taps, own in spans)
-    before, after = _padding(settings.get("padding", 0), missing)
-    return Windows(
-        size=size, output=output, kernel=extents, stride=stride, dilation=dilation, before=before, after=after
-    )
+def _reach(dim: Window) -> int:
+    return (dim.positions - 1) * dim.stride + dim.dilation * (dim.kernel - 1) + 1
 
 
-def _per_dimension(value: Any, rank: int) -> tuple[int, ...]:
-    return (int(value),) * rank if isinstance(value, int) else tuple(cast("tuple[int, ...]", value))
-
-
-def _padding(value: Any, missing: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    rank = len(missing)
-    none = (0,) * rank
-    if value is None or value == "valid":
-        return none, none
-    small, large = tuple(m // 2 for m in missing), tuple(m - m // 2 for m in missing)
-    if value == "same_upper":
-        return small, large
-    if value == "same_lower":
-        return large, small
-    if isinstance(value, int) or len(value) <= rank:
-        both = _per_dimension(value, rank)
-        return both, both
-    return tuple(value[:rank]), tuple(value[rank:])
+def _seen(dim: Window, first: int) -> slice:
+    return slice(first, first + (dim.positions - 1) * dim.stride + 1, dim.stride)
 
 
 def padded_input(x: Array, where: Windows, dtype: np.dtype[Any], border: Any) -> tuple[Array, list[BoundCall]]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from openinfer.ops.windows import windows
 from openinfer_backend_cpu.accumulate import accumulator_dtype, accumulator_type, converts_once
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging, sequence, widest_float
-from openinfer_backend_cpu.windows import Windows, padded_input, windows
+from openinfer_backend_cpu.windows import Windows, padded_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,14 +36,14 @@ def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> B
     dtype = _compute_dtype(call, inputs)
     staging = Staging()
     target = staging.store(outputs[0], dtype)
-    where = windows(call.settings, x.shape[2:], w.shape[2:], target.shape[2:])
+    where = Windows(windows(x.shape[2:], w.shape[2:], call.settings))
     groups = cast("int", call.settings.get("groups", 1))
     weights = staging.load(w, dtype).reshape(groups, w.shape[0] // groups, -1)
     source, fill = padded_input(x, where, dtype, 0)
     products = _products(_grouped_taps(source, groups, where), weights, target)
     if bias is None:
         return staging.around(sequence([*fill, *products]))
-    offset = staging.load(bias, dtype).reshape(-1, *(1 for _ in where.size))
+    offset = staging.load(bias, dtype).reshape(-1, *(1 for _ in where.dims))
     return staging.around(sequence([*fill, *products, partial(np.add, target, offset, out=target)]))
 
 
@@ -62,8 +63,8 @@ def _grouped_taps(source: Array, groups: int, where: Windows) -> Array:
         (images, groups, channels // groups, *where.kernel, *where.output),
         (
             *(n, c * (channels // groups), c),
-            *(step * gap for step, gap in zip(spatial, where.dilation, strict=True)),
-            *(step * stride for step, stride in zip(spatial, where.stride, strict=True)),
+            *(step * dim.dilation for step, dim in zip(spatial, where.dims, strict=True)),
+            *(step * dim.stride for step, dim in zip(spatial, where.dims, strict=True)),
         ),
         writeable=False,
     )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.dtypes import FLOAT, SINT, UINT
+from openinfer.ops.windows import per_dim, windows
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging, compute_dtype
-from openinfer_backend_cpu.windows import Windows, padded_input, windows
+from openinfer_backend_cpu.windows import Windows, padded_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +33,7 @@ def max_pool2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) 
     """Maximum over the valid positions of each window; a NaN is skipped unless a window holds nothing else."""
     x = inputs[0]
     dtype = compute_dtype(x.dtype)
-    where = windows(call.settings, x.shape[2:], None, outputs[0].shape[2:])
+    where = _windows(call, x)
     floating = dtype.kind == "f"
     border = np.nan if floating else np.iinfo(dtype).min
     source, fill = padded_input(x, where, dtype, border)
@@ -46,13 +47,18 @@ def avg_pool2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) 
     """Mean over the valid positions of each window, or with ``count_include_pad`` over the padded extent too."""
     x = inputs[0]
     dtype = compute_dtype(x.dtype)
-    where = windows(call.settings, x.shape[2:], None, outputs[0].shape[2:])
+    where = _windows(call, x)
     source, fill = padded_input(x, where, dtype, 0)
     staging = Staging()
     target = staging.store(outputs[0], dtype)
     counts = _counts(where, include_padding=bool(call.settings.get("count_include_pad"))).astype(dtype)
     divide = partial(np.divide, target, counts, out=target)
     return staging.around(*fill, *_accumulate(source, where, target, np.add), divide)
+
+
+def _windows(call: OpCall, x: Array) -> Windows:
+    size = x.shape[2:]
+    return Windows(windows(size, per_dim(call.settings, "kernel", len(size)), call.settings))
 
 
 def _accumulate(source: Array, where: Windows, target: Array, combine: np.ufunc) -> list[BoundCall]:
@@ -65,11 +71,11 @@ def _accumulate(source: Array, where: Windows, target: Array, combine: np.ufunc)
 
 def _counts(where: Windows, *, include_padding: bool) -> Array:
     """Return the number of positions that count for each window."""
-    extents = zip(where.size, where.before, where.after, where.padded, strict=True)
     sides: list[Array] = []
-    for size, before, after, padded in extents:
+    for dim, padded in zip(where.dims, where.padded, strict=True):
         counted = np.zeros(padded)
-        counted[0 if include_padding else before : before + size + (after if include_padding else 0)] = 1
+        first, last = (0, padded) if include_padding else (dim.before, dim.before + dim.size)
+        counted[first : min(last, dim.before + dim.size + dim.after)] = 1
         sides.append(counted)
     counted = math.prod(np.ix_(*sides), start=np.ones(()))
     return sum((counted[tap] for tap in where.taps()), start=np.zeros(where.output))

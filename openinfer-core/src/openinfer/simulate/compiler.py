@@ -1,0 +1,191 @@
+"""From a resolved graph to a program: every statement bound to the buffers of a memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from openinfer.ir.nodes import (
+    Assign,
+    Barrier,
+    Branch,
+    CacheDecrement,
+    CacheIncrement,
+    CacheRead,
+    CacheReset,
+    CacheWrite,
+    Dep,
+    Loop,
+    Op,
+    Return,
+    Transfer,
+)
+from openinfer.ir.resolved import ResolvedVar
+from openinfer.simulate.counting import bind_count
+from openinfer.simulate.describe import describer
+from openinfer.simulate.failures import Place, unsupported
+from openinfer.simulate.integers import LoopIndex
+from openinfer.simulate.names import Names
+from openinfer.simulate.operators import OperatorCompiler
+from openinfer.simulate.program import Action, Call, Code, Leave, Repeat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from openinfer.ir.nodes import Node
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.ir.values import Ref
+    from openinfer.simulate.backend import BoundCall, DeviceBackend
+    from openinfer.simulate.binding import Binder
+    from openinfer.simulate.memory import Memory
+    from openinfer.simulate.program import Item
+
+
+def compile_graph(resolved: ResolvedGraph, memory: Memory, backend: DeviceBackend, binder: Binder) -> Code:
+    """Return the block ``entry`` of a graph, from which all others are reached.
+
+    Raises:
+        UnsupportedError: the graph has a construct that cannot be run yet.
+        ExecutionError: an operator cannot be bound on the device.
+    """
+    return _Compiler(resolved, memory, backend, binder).run()
+
+
+class _Compiler:
+    def __init__(self, resolved: ResolvedGraph, memory: Memory, backend: DeviceBackend, binder: Binder) -> None:
+        self._resolved = resolved
+        self._memory = memory
+        self._backend = backend
+        self._operators = OperatorCompiler(memory, backend, binder)
+        self._codes = {name: Code(name) for name in resolved.graph.blocks}
+        self._pending: list[tuple[Code, Sequence[Node], Names]] = []
+
+    def run(self) -> Code:
+        """Compile every block, and loop bodies as they are met, without recursion."""
+        names = Names(memory=self._memory, backend=self._backend, sizes=self._resolved.sizes)
+        for name, code in self._codes.items():
+            self._pending.append((code, self._resolved.graph.blocks[name].nodes, names))
+        while self._pending:
+            code, nodes, inner = self._pending.pop()
+            code.items += [self._item(node, code.block, inner) for node in nodes]
+            code.merge()
+        return self._codes["entry"]
+
+    def _item(self, node: Node, block: str, names: Names) -> Item:
+        place = Place(node, block)
+        with place:
+            kind = node.kind
+            if isinstance(kind, Loop):
+                return self._loop(kind, place, names)
+            if isinstance(kind, Branch):
+                return self._branch(kind, place, names)
+            if isinstance(kind, Return):
+                return Leave(place=place, names=kind.names)
+            if isinstance(kind, Op):
+                return self._op(place, names)
+            return self._simple(place, names)
+        raise AssertionError
+
+    def _loop(self, loop: Loop, place: Place, names: Names) -> Repeat:
+        index = LoopIndex(loop.index)
+        body = Code(place.block)
+        self._pending.append((body, loop.body, names.inside(index)))
+        return Repeat(
+            place=place,
+            index=index,
+            start=names.integer(loop.start),
+            end=names.integer(loop.end),
+            reads=self._absent(names.scalars_in(loop.start, loop.end)),
+            body=body,
+        )
+
+    def _branch(self, branch: Branch, place: Place, names: Names) -> Call:
+        then = self._codes[branch.then_block]
+        otherwise = self._codes[branch.else_block or branch.then_block]
+        if branch.cond is None:
+            return Call(place=place, condition=None, reads=frozenset(), then=then, otherwise=otherwise)
+        index = names.index(branch.cond)
+        reads = frozenset[str]() if index is not None else self._absent([branch.cond])
+        read = names.scalar(branch.cond)
+        return Call(
+            place=place,
+            condition=lambda: bool(read()),
+            reads=reads,
+            then=then,
+            otherwise=otherwise,
+            condition_name=branch.cond,
+        )
+
+    def _op(self, place: Place, names: Names) -> Action:
+        op = self._resolved.ops[place.node.index]
+        bound = self._operators.compile(op, names)
+        read = [ref for ref in op.inputs if ref is not None]
+        late = self._absent(self._operators.names_read(op, names))
+        return Action(
+            place=place,
+            call=bound,
+            describe=describer(place.node, read, names.integer),
+            reads=self._read(read, names) | late | self._temporaries(op.outputs),
+            writes=self._absent(op.outputs),
+            op=op.op,
+        )
+
+    def _simple(self, place: Place, names: Names) -> Action:
+        node = place.node
+        call, read, written = self._work(place, names)
+        needed = frozenset[str]() if isinstance(node.kind, Assign) else self._temporaries(written)
+        return Action(
+            place=place,
+            call=call,
+            describe=describer(node, (), names.integer),
+            reads=self._read(read, names) | needed,
+            writes=self._absent(written),
+        )
+
+    def _work(self, place: Place, names: Names) -> tuple[BoundCall, list[Ref], list[str]]:
+        """Return the call of a statement, the values it reads, and the variables it writes."""
+        kind = place.node.kind
+        match kind:
+            case Assign(name):
+                return self._backend.bind_fill(self._memory.buffer(name), 0), [], [name]
+            case Transfer(src, dst):
+                return self._operators.copy(src, self._memory.buffer(dst), names), [src], [dst]
+            case CacheRead(src, dst):
+                self._plain(src.base, "cache.read of a table", place)
+                return self._backend.bind_copy(self._memory.buffer(src.base), self._memory.buffer(dst)), [], [dst]
+            case CacheWrite(src, dst):
+                self._plain(dst.base, "cache.write to a table", place)
+                return self._operators.copy(src, self._memory.buffer(dst.base), names), [src], []
+            case CacheIncrement(target, amount):
+                return bind_count(self._backend, self._memory.buffer(target), amount), [], []
+            case CacheDecrement(target, amount):
+                return bind_count(self._backend, self._memory.buffer(target), -amount), [], []
+            case CacheReset(target):
+                self._plain(target.base, "cache.reset of a table", place)
+                return self._memory.restore(target.base), [], []
+            case Barrier() | Dep():
+                return partial(int), [], []
+            case _:
+                raise unsupported(f"`{type(kind).__name__.lower()}`", place)
+
+    def _plain(self, name: str, what: str, place: Place) -> ResolvedVar:
+        variable = self._memory.variables[name]
+        if variable.decl is not None and variable.decl.formals:
+            form = "@auto_dim" if variable.decl.auto_dim else "@table"
+            raise unsupported(f"{what} (`{name}` is declared {form})", place)
+        return variable
+
+    def _absent(self, names: Iterable[str]) -> frozenset[str]:
+        return self._memory.conditional.intersection(names)
+
+    def _temporaries(self, names: Iterable[str]) -> frozenset[str]:
+        return frozenset(name for name in names if self._memory.variables[name].decl is None)
+
+    def _read(self, refs: Iterable[Ref], names: Names) -> frozenset[str]:
+        """Return the variables that may be absent among those read, index expressions included."""
+        read: set[str] = set()
+        for ref in refs:
+            if names.index(ref.name) is None or ref.indices:
+                read.add(ref.name)
+            read.update(names.scalars_in(*ref.indices))
+        return self._absent(read)

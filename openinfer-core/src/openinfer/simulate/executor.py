@@ -1,0 +1,236 @@
+"""An executor: one program with its own memory, stepped by the host (runtime specification, section 9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from openinfer.errors import StepStateError, UnsupportedError
+from openinfer.simulate.compiler import compile_graph
+from openinfer.simulate.host import Host
+from openinfer.simulate.memory import Memory
+from openinfer.simulate.program import Machine
+from openinfer.simulate.recording import Recorder
+from openinfer.simulate.values import Tensor, host_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from openinfer.dtypes import DType
+    from openinfer.events import TraceEvent
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.model import Model
+    from openinfer.simulate.backend import DeviceBackend
+    from openinfer.simulate.binding import Binder
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRun:
+    """A node that has just run, and the values at that moment."""
+
+    event: TraceEvent
+    executor: Executor
+
+    def fetch(self, *names: str, dtype: DType | str | None = None) -> Any:
+        """Return values as `Executor.fetch` does; temporaries too."""
+        return self.executor.fetch(*names, dtype=dtype)
+
+
+class Executor:
+    """Runs a program step by step. Used by one thread at a time; made by `Simulator.make_executor`."""
+
+    def __init__(
+        self,
+        resolved: ResolvedGraph,
+        model: Model,
+        backend: DeviceBackend,
+        binder: Binder,
+        *,
+        trace: bool = False,
+        timer: bool = False,
+    ) -> None:
+        self._backend = backend
+        self._memory = Memory(resolved, model, backend)
+        with np.errstate(all="ignore"):
+            self._entry = compile_graph(resolved, self._memory, backend, binder)
+        self._host = Host(self._memory, backend)
+        self._recorder = Recorder(backend, timer)
+        self._tracing = trace
+        self._machine: Machine | None = None
+        self._results: dict[str, Tensor | None] = {}
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a step has begun and not ended: between the first and the last item of an iteration."""
+        return self._machine is not None and bool(self._machine.frames)
+
+    def insert(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+        """Give dynamic variables their values for the next step: all of them, or none when one is refused.
+
+        Numbers, bools and lists are converted to the declared element type if they fit; arrays must have it.
+
+        Raises:
+            ExecutionError: ``unknown-variable`` or ``not-dynamic``.
+            DTypeError, ShapeError: ``insert-mismatch``.
+            StepStateError: a step is running.
+        """
+        self._need_idle("insert values")
+        given = {**(values or {}), **named}
+        self._keep_results(given)
+        self._host.insert(given)
+
+    def insert_dynamic(self, name: str, value: Any) -> None:
+        """Give one dynamic variable its value for the next step, as `insert` does."""
+        self.insert({name: value})
+
+    def step(self, **inputs: Any) -> TraceEvent | None:
+        """Insert values, run one whole step, and return its last event; None when no node ran.
+
+        With tracing on, one line is printed for each event.
+
+        Raises:
+            ExecutionError: the step failed; what it wrote to persistent memory stays.
+            StepStateError: a step is running already.
+        """
+        self.insert(inputs)
+        if not self._tracing:
+            return self._run_merged()
+        last: TraceEvent | None = None
+        for run in self.iterate():
+            last = run.event
+            print(last)
+        return last
+
+    run_step = step
+
+    def iterate(self, *, by: Literal["node", "block"] = "node") -> Iterator[NodeRun]:
+        """Run one step and stop after every node, or with ``by="block"`` after the last node of every run of a block.
+
+        Exhausting the iterator equals one `step`; closing or dropping it earlier aborts the step.
+
+        Raises:
+            ValueError: ``by`` is something else.
+            ExecutionError: the step failed.
+            StepStateError: a step is running already.
+        """
+        if by not in ("node", "block"):
+            raise ValueError(f"by is 'node' or 'block', found {by!r}")
+        return self._runs(by_block=by == "block")
+
+    def trace(self) -> list[TraceEvent]:
+        """Return the recorded events of all steps; none when tracing is off."""
+        return list(self._recorder.events)
+
+    def clear_trace(self) -> None:
+        """Forget the recorded events."""
+        self._recorder.events.clear()
+
+    def fetch(self, *names: str, dtype: DType | str | None = None) -> Any:
+        """Return a value, or a tuple of several: copies; a Python scalar for rank 0.
+
+        Args:
+            names: variables, or entries of prefix tables such as ``"W[3]"``.
+            dtype: element type that the values must have.
+
+        Raises:
+            ExecutionError: ``unknown-variable``, or the variable holds no value.
+            DTypeError: a value has another element type.
+        """
+        if not names:
+            raise TypeError("fetch needs the name of a variable")
+        values = tuple(host_value(self._host.fetch(name, dtype)) for name in names)
+        return values[0] if len(values) == 1 else values
+
+    def fetch_raw(self, name: str) -> Tensor:
+        """Return a value with its element type and shape, packed types as stored."""
+        return self._host.fetch(name)
+
+    def outputs(self) -> dict[str, Any]:
+        """Return the values that the executed ``return a, b;`` of ``entry`` named in the last step."""
+        self._need_idle("ask for outputs")
+        return {name: host_value(kept or self._host.result(name)) for name, kept in self._results.items()}
+
+    def reset(self) -> None:
+        """Give persistent variables their initial values, as they were before the first step.
+
+        Raises:
+            StepStateError: a step is running.
+        """
+        self._need_idle("reset memory")
+        self._keep_results(self._results)
+        for name in self._memory.persistent():
+            self._memory.restore(name)()
+
+    def snapshot(self) -> Any:
+        """Raise `UnsupportedError`: saving persistent memory is not supported by this version."""
+        raise UnsupportedError("Executor.snapshot is not supported by the simulator of this version")
+
+    def restore(self, state: Any) -> None:
+        """Raise `UnsupportedError`: loading persistent memory is not supported by this version."""
+        message = f"Executor.restore ({type(state).__name__}) is not supported by the simulator of this version"
+        raise UnsupportedError(message)
+
+    def close(self) -> None:
+        """Release the device; the executor must not be used afterwards."""
+        self._machine = None
+        self._backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _need_idle(self, what: str) -> None:
+        if self.is_running:
+            raise StepStateError(f"cannot {what} while a step is running: exhaust or close its iterator first")
+        if self._machine is not None:
+            self._end(self._machine)
+
+    def _keep_results(self, names: Mapping[str, Any]) -> None:
+        """Copy results of the last step that are about to be overwritten."""
+        for name in names:
+            if name in self._results and self._results[name] is None:
+                self._results[name] = self._host.result(name)
+
+    def _begin(self, *, merged: bool) -> Machine:
+        self._need_idle("begin a step")
+        self._results = {}
+        self._memory.begin_step()
+        self._machine = Machine(self._memory, self._entry, merged=merged)
+        return self._machine
+
+    def _end(self, machine: Machine) -> None:
+        if self._machine is not machine:
+            return
+        self._machine = None
+        self._memory.end_step()
+        self._results = dict.fromkeys(() if machine.frames else machine.returned)
+
+    def _run_merged(self) -> TraceEvent | None:
+        machine = self._begin(merged=True)
+        try:
+            with np.errstate(all="ignore"):
+                machine.run()
+                self._backend.synchronize()
+        finally:
+            self._end(machine)
+        return self._recorder.latest(machine)
+
+    def _runs(self, *, by_block: bool) -> Iterator[NodeRun]:
+        machine = self._begin(merged=False)
+        try:
+            while machine.frames:
+                event = self._recorder.advance(machine)
+                if self._tracing:
+                    self._recorder.events.append(event)
+                if not by_block:
+                    yield NodeRun(event, self)
+                    continue
+                for ended in list(machine.ended):
+                    if ended.last is not None:
+                        yield NodeRun(ended.last, self)
+        finally:
+            self._end(machine)

@@ -1,0 +1,82 @@
+"""Errors of a running program: each names the node that was running."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.diagnostics import Diagnostic
+from openinfer.errors import DynamicUnsetError, ExecutionError, OpenInferError, ShapeError, UnsupportedError
+from openinfer.ir.resolved import Storage
+from openinfer.ir.text import node_desc
+from openinfer.ops.schema import OpTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from openinfer.ir.nodes import Node
+    from openinfer.simulate.memory import Memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """A node in its block, and as a context manager: an error inside it becomes one that names the node."""
+
+    node: Node
+    block: str
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, ExecutionError):
+            if error.block is None:
+                _name(error, self)
+        elif isinstance(error, Exception):
+            raise self._wrapped(error) from error
+
+    def _wrapped(self, error: Exception) -> ExecutionError:
+        own = isinstance(error, OpenInferError)
+        message = str(error) if own else f"{type(error).__name__}: {error}"
+        code = error.code if own else None
+        family = ShapeError if isinstance(error, OpTypeError) and code == "shape-mismatch" else ExecutionError
+        found = family(f"{node_desc(self.node)}: {message}", code=code)
+        _name(found, self)
+        return found
+
+
+def unset(memory: Memory, names: Iterable[str]) -> ExecutionError:
+    """Return the error for reading variables that hold no value."""
+    name = min(names)
+    if memory.variables[name].storage is Storage.TEMPORARY:
+        message = f"temporary `{name}` is used before its `assign` has run in this step"
+        return ExecutionError(message, code="temporary-unset")
+    return DynamicUnsetError(f"dynamic `{name}` holds no value in this step: insert one before it, or declare @init")
+
+
+def unsupported(construct: str, place: Place) -> UnsupportedError:
+    """Return the error for a construct that cannot be run yet."""
+    node = place.node
+    line = f" (line {node.span.line})" if node.span is not None else ""
+    error = UnsupportedError(f"{construct} is not supported by the simulator of this version: {node_desc(node)}{line}")
+    _name(error, place)
+    return error
+
+
+def _name(error: ExecutionError, place: Place) -> None:
+    node = place.node
+    error.block, error.node_index, error.node_desc = place.block, node.index, node_desc(node)
+    if not error.diagnostics:
+        error.diagnostics = (
+            Diagnostic(
+                code=error.code,
+                message=str(error),
+                span=node.span,
+                block=place.block,
+                node_index=node.index,
+                node_desc=error.node_desc,
+            ),
+        )

@@ -1,0 +1,116 @@
+"""What the host says by name: values that it inserts and fetches (runtime specification, section 9)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from openinfer.diagnostics import did_you_mean
+from openinfer.dtypes import BY_NAME, DType
+from openinfer.errors import DTypeError, ExecutionError, UnsupportedError
+from openinfer.ir.resolved import Storage
+from openinfer.simulate.failures import unset
+from openinfer.simulate.values import Tensor, storage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from openinfer.ir.types import TensorType
+    from openinfer.simulate.backend import Buffer, DeviceBackend
+    from openinfer.simulate.memory import Memory
+
+_ACCESS = re.compile(r"\s*([^\s\[\]]+)\s*(?:\[([^\[\]]*)\]\s*)?")
+
+
+class Host:
+    """Access to a memory by name."""
+
+    def __init__(self, memory: Memory, backend: DeviceBackend) -> None:
+        self._memory = memory
+        self._backend = backend
+
+    def insert(self, values: Mapping[str, Any]) -> None:
+        """Give dynamic variables their values for the next step: all of them, or none."""
+        checked = {name: storage_of(value, self._dynamic(name), name) for name, value in values.items()}
+        for name, array in checked.items():
+            self._memory.insert(name, array)
+
+    def fetch(self, access: str, dtype: DType | str | None = None) -> Tensor:
+        """Return a copy of a variable or of an entry of a prefix table."""
+        found = self._buffer(access)
+        if dtype is not None and found.type.dtype is not _dtype(dtype):
+            raise DTypeError(f"`{access}` is {found.type.dtype}, asked for as {dtype}")
+        return self._copied(found)
+
+    def result(self, name: str) -> Tensor:
+        """Return a copy of what a variable holds, temporaries of the last step included."""
+        if name in self._memory.conditional - self._memory.available and not self._is_temporary(name):
+            raise unset(self._memory, [name])
+        return self._copied(self._memory.buffer(name))
+
+    def _copied(self, buffer: Buffer) -> Tensor:
+        return Tensor(buffer.type.dtype, buffer.type.shape, self._backend.read(buffer))
+
+    def _is_temporary(self, name: str) -> bool:
+        return self._memory.variables[name].storage is Storage.TEMPORARY
+
+    def _dynamic(self, name: str) -> TensorType:
+        variable = self._memory.variables.get(name)
+        dynamic = [v.name for v in self._memory.variables.values() if v.storage is Storage.DYNAMIC]
+        if variable is not None and variable.storage is Storage.DYNAMIC:
+            return variable.type
+        if variable is None and name not in self._memory.tables:
+            raise ExecutionError(_unknown(name, dynamic, "dynamic variables"), code="unknown-variable")
+        kind = "constant or volatile" if variable is None else variable.storage.value
+        listed = ", ".join(dynamic) or "none"
+        message = f"`{name}` is {kind}: only dynamic variables take values from the host ({listed})"
+        raise ExecutionError(message, code="not-dynamic")
+
+    def _buffer(self, access: str) -> Buffer:
+        match = _ACCESS.fullmatch(access)
+        name = match.group(1) if match else access
+        indices = None if match is None else match.group(2)
+        if name in self._memory.tables:
+            return self._memory.entry(name, self._indices(name, indices))
+        variable = self._memory.variables.get(name)
+        if variable is None:
+            known = [*self._memory.variables, *self._memory.tables]
+            raise ExecutionError(_unknown(name, known, "variables"), code="unknown-variable")
+        if variable.decl is not None and variable.decl.formals:
+            raise UnsupportedError(f"fetching the table `{name}` is not supported by the simulator of this version")
+        if indices is not None:
+            raise ExecutionError(f"`{name}` is a plain variable: it takes no indices", code="not-indexable")
+        if name in self._memory.conditional - self._memory.available:
+            raise self._absent(name)
+        return self._memory.buffer(name)
+
+    def _indices(self, name: str, text: str | None) -> tuple[int, ...]:
+        formals = self._memory.tables[name].formals
+        example = f"{name}[{', '.join('0' for _ in formals)}]"
+        if text is None:
+            raise ExecutionError(f"`{name}` is a prefix table: fetch an entry such as `{example}`", code="needs-index")
+        parts = [part.strip() for part in text.split(",")]
+        if len(parts) != len(formals) or not all(re.fullmatch(r"-?[0-9]+", part, re.ASCII) for part in parts):
+            message = f"`{name}[{text}]`: expected {len(formals)} integers, such as `{example}`"
+            raise ExecutionError(message, code="index-count")
+        return tuple(map(int, parts))
+
+    def _absent(self, name: str) -> ExecutionError:
+        if self._is_temporary(name):
+            message = f"`{name}` is a temporary: it is there only while a step runs, once its `assign` has run"
+            return ExecutionError(message, code="temporary-unset")
+        return unset(self._memory, [name])
+
+
+def _unknown(name: str, known: Iterable[str], what: str) -> str:
+    names = list(known)
+    hint = did_you_mean(name, names)
+    return f"unknown variable `{name}`" + (f": {hint}" if hint else f"; {what}: {', '.join(names) or 'none'}")
+
+
+def _dtype(dtype: DType | str) -> DType:
+    if isinstance(dtype, DType):
+        return dtype
+    if dtype not in BY_NAME:
+        raise DTypeError(f"unknown dtype {dtype!r}; known: {', '.join(BY_NAME)}", code="unknown-dtype")
+    return BY_NAME[dtype]

@@ -1,0 +1,169 @@
+"""Variables of an executor: their buffers, initial values and life cycle (runtime specification, section 4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from openinfer.errors import DTypeError, ExecutionError, ShapeError
+from openinfer.ir.nodes import CacheRead, Op, Transfer
+from openinfer.ir.resolved import Filled, FromMetadata, FromTensor, PrefixTable, ResolvedVar, Storage
+from openinfer.ir.types import TensorType
+from openinfer.model import storage_dtype
+from openinfer.simulate.packing import pack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy.typing as npt
+
+    from openinfer.ir.resolved import Initial, ResolvedGraph
+    from openinfer.model import Model
+    from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+
+class Memory:
+    """Buffers by variable, made when first asked for.
+
+    Attributes:
+        conditional: temporaries, and dynamic variables without ``@init``: they may be absent.
+        available: those of them that hold a value.
+    """
+
+    def __init__(self, resolved: ResolvedGraph, model: Model, backend: DeviceBackend) -> None:
+        self._resolved = resolved
+        self._model = model
+        self._backend = backend
+        self._buffers: dict[str, Buffer] = {}
+        self._entries: dict[tuple[str, tuple[int, ...]], Buffer] = {}
+        self._restore: dict[str, BoundCall] = {}
+        self._inserted: set[str] = set()
+        self._written = frozenset(_written(resolved))
+        variables = resolved.variables.values()
+        self._temporaries = frozenset(v.name for v in variables if v.storage is Storage.TEMPORARY)
+        self._dynamic = frozenset(v.name for v in variables if v.storage is Storage.DYNAMIC)
+        unset = (v.name for v in variables if v.storage is Storage.DYNAMIC and v.initial is None)
+        self.conditional = self._temporaries.union(unset)
+        self.available: set[str] = set()
+
+    @property
+    def variables(self) -> Mapping[str, ResolvedVar]:
+        return self._resolved.variables
+
+    @property
+    def tables(self) -> Mapping[str, PrefixTable]:
+        return self._resolved.tables
+
+    def buffer(self, name: str) -> Buffer:
+        """Return the buffer of a plain variable or temporary."""
+        if name not in self._buffers:
+            self._buffers[name] = self._made(self._resolved.variables[name])
+        return self._buffers[name]
+
+    def entry(self, name: str, indices: tuple[int, ...]) -> Buffer:
+        """Return an entry of a prefix table.
+
+        Raises:
+            ExecutionError: an index is negative, or the model has no tensor of that name.
+            DTypeError, ShapeError: the model's tensor has another type than the declaration.
+        """
+        key = (name, indices)
+        if key not in self._entries:
+            self._entries[key] = self._loaded_entry(self._resolved.tables[name], indices)
+        return self._entries[key]
+
+    def restore(self, name: str) -> BoundCall:
+        """Return the call that gives a persistent variable its initial value."""
+        self.buffer(name)
+        return self._restore[name]
+
+    def insert(self, name: str, array: Array) -> None:
+        """Give a dynamic variable its value for the next step."""
+        self._backend.write(self.buffer(name), array)
+        self._inserted.add(name)
+        self.available.add(name)
+
+    def begin_step(self) -> None:
+        """Bring every variable to its state at the start of a step."""
+        self.available.difference_update(self._temporaries)
+        for name in self._dynamic - self._inserted:
+            self.available.discard(name)
+            if name in self._restore:
+                self._restore[name]()
+        self._inserted.clear()
+        for name in self._written:
+            if self._resolved.variables[name].storage is Storage.VOLATILE and name in self._restore:
+                self._restore[name]()
+
+    def end_step(self) -> None:
+        """Drop the temporaries."""
+        self.available.difference_update(self._temporaries)
+
+    def persistent(self) -> Iterator[str]:
+        """Yield the names of plain persistent variables, in the order declared."""
+        for variable in self._resolved.variables.values():
+            if variable.storage is Storage.PERSISTENT and not (variable.decl and variable.decl.formals):
+                yield variable.name
+
+    def _made(self, variable: ResolvedVar) -> Buffer:
+        kind, initial = variable.type, variable.initial
+        if variable.storage is Storage.TEMPORARY:
+            return self._backend.allocate(kind)
+        keeps = variable.storage is Storage.CONSTANT or (
+            variable.storage is Storage.VOLATILE and variable.name not in self._written
+        )
+        if keeps and initial is not None and not isinstance(initial, Filled):
+            return self._backend.upload(kind, self._initial_array(initial, kind))
+        buffer = self._backend.allocate(kind)
+        if initial is not None:
+            call = self._initialiser(initial, kind, buffer)
+            call()
+            self._restore[variable.name] = call
+        return buffer
+
+    def _initialiser(self, initial: Initial, kind: TensorType, buffer: Buffer) -> BoundCall:
+        if isinstance(initial, Filled):
+            return self._backend.bind_fill(buffer, initial.value)
+        pristine = self._backend.upload(kind, self._initial_array(initial, kind))
+        return self._backend.bind_copy(pristine, buffer)
+
+    def _initial_array(self, initial: FromTensor | FromMetadata, kind: TensorType) -> Array:
+        if isinstance(initial, FromTensor):
+            return self._model.load_raw(initial.name)
+        array = self._model.load_metadata_tensor(initial.name)
+        if array is None:
+            raise ExecutionError(f"the model has no metadata `{initial.name}`", code="model-data")
+        values = np.ascontiguousarray(array).astype(storage_dtype(kind.dtype))
+        return pack(values, kind.dtype) if kind.dtype.is_packed else values
+
+    def _loaded_entry(self, table: PrefixTable, indices: tuple[int, ...]) -> Buffer:
+        access = f"{table.name}[{','.join(map(str, indices))}]"
+        if any(index < 0 for index in indices):
+            raise ExecutionError(f"`{access}` has a negative index", code="out-of-range")
+        name = table.tensor_name(indices)
+        info = self._model.var_info(name)
+        if info is None:
+            message = f"`{access}` needs the model tensor `{name}`, which {self._model.name} does not have"
+            raise ExecutionError(message, code="model-data")
+        found = TensorType(info.dtype, info.shape)
+        if found.dtype is not table.type.dtype:
+            raise DTypeError(f"`{access}` is declared {table.type}, the model's `{name}` is {found}")
+        if found.shape != table.type.shape:
+            raise ShapeError(f"`{access}` is declared {table.type}, the model's `{name}` is {found}")
+        if info.has_data:
+            return self._backend.upload(found, self._model.load_raw(name))
+        buffer = self._backend.allocate(found)
+        self._backend.bind_fill(buffer, table.initial.value)()
+        return buffer
+
+
+def _written(resolved: ResolvedGraph) -> Iterator[str]:
+    """Yield the variables that some statement writes (persistent ones apart)."""
+    for _, node in resolved.graph.nodes():
+        if isinstance(node.kind, Op):
+            yield from node.kind.outputs
+        elif isinstance(node.kind, Transfer | CacheRead):
+            yield node.kind.dst

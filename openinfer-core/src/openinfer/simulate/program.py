@@ -1,0 +1,281 @@
+"""A compiled program: blocks as flat lists of items, run with an explicit stack of frames.
+
+An item is one node, or a `Segment`: a run of nodes that each come down to one bound call. Programs are run either node
+by node, so that every one can be seen, or with segments; the values are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Protocol
+
+from openinfer.errors import DepthError
+from openinfer.simulate.failures import Place, unset
+from openinfer.simulate.integers import value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from openinfer.simulate.backend import BoundCall
+    from openinfer.simulate.describe import Describe
+    from openinfer.simulate.integers import IntReader, LoopIndex
+    from openinfer.simulate.memory import Memory
+
+MOST_FRAMES = 100_000
+"""Deepest nesting of block calls and loops (runtime specification, section 6)."""
+
+
+class Item(Protocol):
+    """Something that a frame runs."""
+
+    def execute(self, machine: Machine) -> None: ...
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Action:
+    """A node whose work is one call.
+
+    Attributes:
+        reads: variables that may be absent and that the node needs.
+        writes: variables that may be absent before the node and are there after it.
+        op: canonical name of the operator; ``""`` for other nodes.
+    """
+
+    place: Place
+    call: BoundCall
+    describe: Describe
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    op: str = ""
+
+    def execute(self, machine: Machine) -> None:
+        available = machine.memory.available
+        with self.place:
+            if not self.reads <= available:
+                raise unset(machine.memory, self.reads - available)
+            self.call()
+        available.update(self.writes)
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """Actions that run one after the other, whatever happens."""
+
+    actions: tuple[Action, ...]
+    calls: tuple[BoundCall, ...] = field(init=False)
+    reads: frozenset[str] = field(init=False)
+    writes: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.calls = tuple(action.call for action in self.actions)
+        reads: set[str] = set()
+        writes: set[str] = set()
+        for action in self.actions:
+            reads |= action.reads - writes
+            writes |= action.writes
+        self.reads, self.writes = frozenset(reads), frozenset(writes)
+
+    def execute(self, machine: Machine) -> None:
+        if not self.reads <= machine.memory.available:
+            for action in self.actions:
+                action.execute(machine)
+            return
+        self.run()
+        machine.memory.available.update(self.writes)
+
+    def run(self) -> None:
+        """Make the calls; what the actions need must be there."""
+        call = None
+        try:
+            for call in self.calls:
+                call()
+        except Exception:
+            with next(action.place for action in self.actions if action.call is call):
+                raise
+
+
+@dataclass(slots=True, eq=False)
+class Code:
+    """The items of a block or loop body, node by node and merged into segments."""
+
+    block: str
+    items: list[Item] = field(default_factory=list[Item])
+    merged: list[Item] = field(default_factory=list[Item])
+
+    def merge(self) -> None:
+        """Fill `merged` from `items`."""
+        for is_action, group in groupby(self.items, lambda item: isinstance(item, Action)):
+            items = list(group)
+            if is_action:
+                self.merged.append(Segment(tuple(item for item in items if isinstance(item, Action))))
+            else:
+                self.merged += items
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Call:
+    """A branch: calls one of two blocks, or the only one when there is no condition. ``taken`` is the last choice."""
+
+    place: Place
+    condition: Callable[[], bool] | None
+    reads: frozenset[str]
+    then: Code
+    otherwise: Code
+    condition_name: str = ""
+    taken: str = ""
+
+    def execute(self, machine: Machine) -> None:
+        available = machine.memory.available
+        with self.place:
+            if not self.reads <= available:
+                raise unset(machine.memory, self.reads - available)
+            chosen = self.then if self.condition is None or self.condition() else self.otherwise
+            self.taken = chosen.block
+            machine.push(Frame(machine.items(chosen)))
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Repeat:
+    """A loop: bounds are read once; the index counts from start up to, not including, end.
+
+    Attributes:
+        bounds: what they were the last time.
+        inline: whether the body ran within the loop's own item the last time.
+    """
+
+    place: Place
+    index: LoopIndex
+    start: int | IntReader
+    end: int | IntReader
+    reads: frozenset[str]
+    body: Code
+    bounds: tuple[int, int] = (0, 0)
+    inline: bool = False
+
+    def execute(self, machine: Machine) -> None:
+        available = machine.memory.available
+        with self.place:
+            if not self.reads <= available:
+                raise unset(machine.memory, self.reads - available)
+            start, end = self.bounds = value_of(self.start), value_of(self.end)
+            self.inline = False
+            if start < end:
+                self._enter(machine, start, end)
+
+    def _enter(self, machine: Machine, start: int, end: int) -> None:
+        self.index.value = start
+        items = machine.items(self.body)
+        only = items[0] if len(items) == 1 else None
+        self.inline = isinstance(only, Segment)
+        if not isinstance(only, Segment):
+            machine.push(Frame(items, self, start, end))
+            return
+        only.execute(machine)
+        for value in range(start + 1, end):
+            self.index.value = value
+            only.run()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Leave:
+    """A return: leaves the block, also from inside its loops."""
+
+    place: Place
+    names: tuple[str, ...]
+
+    def execute(self, machine: Machine) -> None:
+        machine.leave()
+        if not machine.frames:
+            machine.returned = self.names
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """A run of a block, or of a loop of one. ``last`` is for whoever watches: what the block did last."""
+
+    items: list[Item]
+    loop: Repeat | None = None
+    index: int = 0
+    end: int = 0
+    position: int = 0
+    last: Any = None
+
+
+class Machine:
+    """Runs one step.
+
+    Attributes:
+        frames: runs of blocks and loops that have not ended, outermost first; empty when the step is over.
+        ended: runs of blocks that ended with the latest item.
+        latest: the item that ran last.
+        returned: names in the return that ended the step.
+    """
+
+    def __init__(self, memory: Memory, entry: Code, *, merged: bool) -> None:
+        self.memory = memory
+        self.merged = merged
+        self.returned: tuple[str, ...] = ()
+        self.latest: Item | None = None
+        self.ended: list[Frame] = []
+        self.frames: list[Frame] = [Frame(self.items(entry))]
+        self._settle()
+
+    def items(self, code: Code) -> list[Item]:
+        """Return the items to run for a block or loop body."""
+        return code.merged if self.merged else code.items
+
+    def run(self) -> None:
+        """Run to the end of the step."""
+        while self.frames:
+            self.advance()
+
+    def advance(self) -> Item:
+        """Run one item and return it, then go on to the next one that there is to run."""
+        self.ended.clear()
+        frame = self.frames[-1]
+        item = self.latest = frame.items[frame.position]
+        frame.position += 1
+        item.execute(self)
+        self._settle()
+        return item
+
+    def push(self, frame: Frame) -> None:
+        """Enter a block or loop.
+
+        Raises:
+            DepthError: too many are open.
+        """
+        if len(self.frames) >= MOST_FRAMES:
+            raise DepthError(f"blocks and loops are nested more than {MOST_FRAMES} deep: does a block call itself?")
+        self.frames.append(frame)
+
+    def leave(self) -> None:
+        """Leave the innermost block; the loop indices of the one that called it come back."""
+        frame = self.frames.pop()
+        while frame.loop is not None:
+            frame = self.frames.pop()
+        self.ended.append(frame)
+        for outer in reversed(self.frames):
+            if outer.loop is None:
+                break
+            outer.loop.index.value = outer.index
+
+    def block_frame(self) -> Frame:
+        """Return the run of the innermost block."""
+        return next(frame for frame in reversed(self.frames) if frame.loop is None)
+
+    def _settle(self) -> None:
+        """Leave what has come to its end, and begin the next turns of loops."""
+        while self.frames:
+            frame = self.frames[-1]
+            if frame.position < len(frame.items):
+                return
+            if frame.loop is None:
+                self.leave()
+            elif frame.index + 1 < frame.end:
+                frame.index += 1
+                frame.position = 0
+                frame.loop.index.value = frame.index
+            else:
+                self.frames.pop()

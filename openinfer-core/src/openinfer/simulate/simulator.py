@@ -1,0 +1,123 @@
+"""The simulator: a model and a device, on which graphs are validated and run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from openinfer.errors import ValidationError
+from openinfer.ir.graph import Graph
+from openinfer.plugins.environment import Environment
+from openinfer.simulate.device import Device, choose_device, open_device
+from openinfer.simulate.executor import Executor
+from openinfer.simulate.logs import trace_by_default
+from openinfer.validate import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from openinfer.diagnostics import Diagnostic
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.model import Model
+
+
+class Simulator:
+    """Runs graphs on a device, exactly as they are written.
+
+    Args:
+        model: sizes, metadata and tensors.
+        graph_or_device: a graph, validated at once, or the name of a device, in either order; both may be left out.
+        device: name of the device (``"cpu"``, ``"vulkan:1"``, ...) or a `Device`; cpu by default.
+        strict: whether warnings are errors.
+        trace, timer: whether executors record events, and time operators; by default as ``OPENINFER_TRACE`` says.
+        sizes: named sizes that take the place of the model's.
+        environment: what the plugins offer; the installed ones by default.
+
+    Raises:
+        DeviceError: the device is unknown, or cannot be used here.
+        ValidationError: the graph does not fit, with every finding.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *graph_or_device: Graph | str,
+        device: Device | str | None = None,
+        strict: bool = False,
+        trace: bool | None = None,
+        timer: bool | None = None,
+        sizes: Mapping[str, int] | None = None,
+        environment: Environment | None = None,
+    ) -> None:
+        graph, name = _told_apart(graph_or_device, device)
+        self._model = model
+        self._strict = strict
+        self._trace, self._timer = trace_by_default(trace, timer)
+        self._sizes = dict(sizes or {})
+        self._environment = environment or Environment.default()
+        self._device = choose_device(name, self._environment)
+        self._graph = graph
+        self._resolved = None if graph is None else self._resolve(graph)
+
+    @property
+    def device(self) -> str:
+        """Name of the device, with its ordinal where it is not 0."""
+        return self._device.name
+
+    def validate(self, graph: Graph) -> tuple[Diagnostic, ...]:
+        """Check a graph against the model and the device; return the warnings.
+
+        Raises:
+            ValidationError: every independent error at once, in ``diagnostics``.
+        """
+        return self._resolve(graph).warnings
+
+    def with_trace(self) -> Self:
+        """Record events in executors made from here on."""
+        self._trace = True
+        return self
+
+    def with_timer(self) -> Self:
+        """Time operators in executors made from here on."""
+        self._timer = True
+        return self
+
+    def with_inplace(self) -> Self:
+        """Do nothing: operators may always write to their inputs."""
+        return self
+
+    def make_executor(self, graph: Graph | None = None) -> Executor:
+        """Validate a graph (by default the simulator's), bind it to memory of its own, and return what runs it.
+
+        Raises:
+            ValidationError: the graph does not fit, or there is none.
+            UnsupportedError: the graph has a construct that this version cannot run.
+        """
+        resolved = self._resolved if graph is None else self._resolve(graph)
+        if resolved is None:
+            raise ValidationError("there is no graph to run: give one to Simulator or to make_executor")
+        backend, binder = open_device(self._device, self._environment)
+        return Executor(resolved, self._model, backend, binder, trace=self._trace, timer=self._timer)
+
+    def _resolve(self, graph: Graph) -> ResolvedGraph:
+        return resolve(
+            graph,
+            self._model,
+            sizes=self._sizes,
+            environment=self._environment,
+            device=self._device.spec.name,
+            strict=self._strict,
+        )
+
+
+def _told_apart(given: tuple[Graph | str, ...], device: Device | str | None) -> tuple[Graph | None, str]:
+    """Return the graph and the device among positional arguments, told apart by their types."""
+    graphs = [value for value in given if isinstance(value, Graph)]
+    names = [value for value in given if isinstance(value, str)]
+    if len(graphs) + len(names) != len(given):
+        found = ", ".join(type(value).__name__ for value in given)
+        raise TypeError(f"expected a Graph and the name of a device, found {found}")
+    if device is not None:
+        names.append(device)
+    if len(graphs) > 1 or len(names) > 1:
+        raise TypeError(f"expected one graph and one device, found {len(graphs)} and {len(names)}")
+    return next(iter(graphs), None), next(iter(names), Device.CPU)
