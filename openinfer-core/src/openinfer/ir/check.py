@@ -1,0 +1,40 @@
+"""Phase S: the structure of a graph, without any model (language specification, sections 6 to 9 and 11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.diagnostics import Severity, summary
+from openinfer.errors import ValidationError
+from openinfer.ir.checks.blocks import check_blocks
+from openinfer.ir.checks.declarations import check_declarations
+from openinfer.ir.checks.findings import Findings
+from openinfer.ir.checks.form import check_form
+from openinfer.ir.checks.yields import check_yields
+
+if TYPE_CHECKING:
+    from openinfer.diagnostics import Diagnostic
+    from openinfer.ir.graph import Graph
+
+
+def check_graph(graph: Graph, *, strict: bool = False) -> tuple[Diagnostic, ...]:
+    """Check names, indices, attribute combinations and block rules; return the warnings.
+
+    Raises:
+        ValidationError: with every finding in a fixed order; in strict mode warnings are errors too.
+    """
+    diagnostics = structure_findings(graph)
+    fatal = [d for d in diagnostics if strict or d.severity is Severity.ERROR]
+    if fatal:
+        raise ValidationError(summary(fatal), diagnostics=fatal)
+    return diagnostics
+
+
+def structure_findings(graph: Graph) -> tuple[Diagnostic, ...]:
+    """Return every finding of phase S: declarations first, then ``entry``, then the other blocks by name."""
+    findings = Findings()
+    check_form(graph, findings)
+    check_declarations(graph, findings)
+    check_blocks(graph, findings)
+    check_yields(graph, findings)
+    return findings.sorted()

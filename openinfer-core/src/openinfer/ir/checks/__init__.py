@@ -1,0 +1,1 @@
+"""The rules of phase S, one module for each subject."""

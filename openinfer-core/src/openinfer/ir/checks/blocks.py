@@ -1,0 +1,242 @@
+"""Rules for blocks and their statements (section 9), but for yield and await."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from openinfer.diagnostics import Related, Severity, did_you_mean
+from openinfer.ir.checks.access import access_problems, ref_problem
+from openinfer.ir.checks.findings import declared_at, word_span
+from openinfer.ir.checks.flow import check_flow
+from openinfer.ir.checks.names import Names, collect_names, ordered_blocks
+from openinfer.ir.dep import resolve_dep
+from openinfer.ir.graph import MemoryKind
+from openinfer.ir.nodes import (
+    Assign,
+    Await,
+    Branch,
+    CacheDecrement,
+    CacheIncrement,
+    CacheRead,
+    CacheReset,
+    CacheWrite,
+    Dep,
+    Loop,
+    Op,
+    Return,
+    Transfer,
+    Yield,
+)
+
+if TYPE_CHECKING:
+    from openinfer.ir.checks.findings import Findings
+    from openinfer.ir.graph import Block, Graph
+    from openinfer.ir.nodes import CacheAccess, Node
+    from openinfer.ir.values import Ref
+
+
+@dataclass(slots=True)
+class _Context:
+    """What a statement's checks need to know of its surroundings."""
+
+    graph: Graph
+    names: Names
+    findings: Findings
+    block: Block
+    indices: list[str] = field(default_factory=list[str])
+
+    def error(
+        self, node: Node, code: str, message: str, word: str = "", after: str = "", hint: str | None = None
+    ) -> None:
+        span = word_span(node.span, word, after) if word else node.span
+        self.findings.of_node(self.block, node, code, message, span=span, hint=hint)
+
+
+def check_blocks(graph: Graph, findings: Findings) -> None:
+    """Check every statement of every block."""
+    blocks = ordered_blocks(graph)
+    findings.order_blocks(blocks)
+    names = collect_names(graph, blocks)
+    for block in blocks:
+        context = _Context(graph, names, findings, block)
+        _check_nodes(context, block.nodes)
+    check_flow(blocks, names.consumers, findings)
+
+
+def _check_nodes(context: _Context, nodes: tuple[Node, ...]) -> None:
+    for position, node in enumerate(nodes):
+        if isinstance(node.kind, Dep):
+            _check_dep(context, nodes, position, node, node.kind)
+        elif isinstance(node.kind, Loop):
+            _check_loop(context, node, node.kind)
+        else:
+            _check_node(context, node)
+
+
+def _check_node(context: _Context, node: Node) -> None:  # noqa: C901 - one case for each kind
+    match node.kind:
+        case Assign(name):
+            _check_assign(context, node, name)
+        case Op(_, inputs, outputs):
+            for ref in inputs:
+                _check_read(context, node, ref, after="(")
+            for position, name in enumerate(outputs):
+                _check_write(context, node, name)
+                if name in outputs[:position]:
+                    context.error(node, "duplicate-name", f"output `{name}` is named twice", name, after=">>")
+        case Transfer(src, dst):
+            _check_read(context, node, src, after="transfer")
+            _check_write(context, node, dst)
+        case CacheRead(src, dst):
+            _check_access(context, node, src)
+            _check_write(context, node, dst)
+        case CacheWrite(src, dst):
+            _check_read(context, node, src, after="write")
+            _check_access(context, node, dst)
+        case CacheReset(target):
+            _check_access(context, node, target)
+        case CacheIncrement(target) | CacheDecrement(target):
+            _check_base(context, node, target)
+        case Branch() as branch:
+            _check_branch(context, node, branch)
+        case Yield(names) | Await(names):
+            for name in names:
+                _check_known(context, node, name)
+        case Return(names):
+            _check_return(context, node, names)
+        case _:
+            pass
+
+
+def _check_assign(context: _Context, node: Node, name: str) -> None:
+    if context.block.name != "entry":
+        message = f"`assign {name}` in block `{context.block.name}`: only entry declares temporaries"
+        context.error(node, "assign-outside-entry", message, hint="every block sees the temporaries of entry")
+    decl = context.names.variables.get(name)
+    first = context.names.temporaries[name]
+    if decl is not None:
+        message, related = f"`{name}` is already the name of a {decl.kind.value} variable", declared_at(decl)
+    elif first is not node:
+        related = (Related("the first `assign` of this name", first.span),) if first.span is not None else ()
+        message = f"temporary `{name}` is assigned twice"
+    else:
+        return
+    span = word_span(node.span, name, after="assign")
+    context.findings.of_node(context.block, node, "duplicate-name", message, span=span, related=related)
+
+
+def _check_known(context: _Context, node: Node, name: str, after: str = "") -> bool:
+    """Report a name that is no variable, temporary or loop index."""
+    names = context.names
+    if name in names.variables or name in names.temporaries or name in context.indices:
+        return True
+    hint = did_you_mean(name, names.known(context.indices))
+    context.error(node, "unknown-variable", f"unknown variable `{name}`", name, after, hint)
+    return False
+
+
+def _check_read(context: _Context, node: Node, ref: Ref, after: str) -> None:
+    if not _check_known(context, node, ref.name, after):
+        return
+    decl = None if ref.name in context.indices else context.names.variables.get(ref.name)
+    if decl is not None and decl.kind is MemoryKind.PERSISTENT:
+        return
+    if decl is None:
+        what = "a loop index" if ref.name in context.indices else "a temporary"
+        if ref.indices:
+            context.error(node, "not-indexable", f"`{ref.name}` is {what}: it takes no indices", ref.name, after)
+        return
+    problem = ref_problem(ref, decl)
+    if problem is not None:
+        span = word_span(node.span, ref.name, after)
+        context.findings.of_node(context.block, node, *problem, span=span, related=declared_at(decl))
+
+
+def _check_write(context: _Context, node: Node, name: str) -> None:
+    if name in context.indices:
+        context.error(node, "write-readonly", f"loop index `{name}` is read-only", name, after=">>")
+        return
+    if not _check_known(context, node, name, after=">>"):
+        return
+    decl = context.names.variables.get(name)
+    if decl is not None and decl.pattern is not None:
+        message = f"`{name}` is a prefix table: prefix table entries are read-only"
+        context.error(node, "write-readonly", message, name, after=">>")
+
+
+def _check_base(context: _Context, node: Node, name: str) -> bool:
+    """Report a base of ``cache.…`` that is no persistent variable."""
+    decl = context.names.variables.get(name)
+    if decl is not None and decl.kind is MemoryKind.PERSISTENT:
+        return True
+    persistent = [other.name for other in context.graph.vars.values() if other.kind is MemoryKind.PERSISTENT]
+    what = decl.kind.value if decl is not None else "a temporary" if name in context.names.temporaries else "unknown"
+    message = f"`{name}` is {what}: cache statements take a persistent variable"
+    context.error(node, "unknown-variable", message, name, ".", did_you_mean(name, persistent))
+    return False
+
+
+def _check_access(context: _Context, node: Node, access: CacheAccess) -> None:
+    if not _check_base(context, node, access.base):
+        return
+    decl = context.names.variables[access.base]
+    for code, message in access_problems(node.kind, access, decl):
+        span = word_span(node.span, access.base, ".")
+        context.findings.of_node(context.block, node, code, message, span=span, related=declared_at(decl))
+
+
+def _check_branch(context: _Context, node: Node, branch: Branch) -> None:
+    if branch.cond is not None and _check_known(context, node, branch.cond, after="branch"):
+        decl = context.names.variables.get(branch.cond)
+        if decl is not None and decl.pattern is not None and branch.cond not in context.indices:
+            context.error(node, "needs-index", f"condition `{branch.cond}` is a prefix table", branch.cond, "branch")
+    for target in filter(None, (branch.then_block, branch.else_block)):
+        if target not in context.graph.blocks:
+            hint = did_you_mean(target, context.graph.blocks)
+            context.error(node, "unknown-block", f"unknown block `{target}`", target, "branch", hint)
+        elif target == "entry":
+            message = "`entry` cannot be a branch target: a step starts there"
+            context.error(node, "unknown-block", message, target, "branch")
+        elif target in context.names.consumers:
+            message = f"`{target}` waits with `await`: it starts when its variables are yielded, not by branch"
+            context.error(node, "yield-rules", message, target, "branch")
+
+
+def _check_return(context: _Context, node: Node, names: tuple[str, ...]) -> None:
+    if names and context.block.name != "entry":
+        message = f"`return` with values in block `{context.block.name}`: only entry names the results of a step"
+        context.error(node, "return-values", message, hint="variables are global: write `return;`")
+        return
+    for name in names:
+        _check_known(context, node, name, after="return")
+
+
+def _check_loop(context: _Context, node: Node, loop: Loop) -> None:
+    index = loop.index
+    decl = context.names.variables.get(index)
+    if decl is not None or index in context.names.temporaries:
+        message = f"loop index `{index}` is already the name of a {'variable' if decl is not None else 'temporary'}"
+        related = declared_at(decl) if decl is not None else ()
+        span = word_span(node.span, index, after="(")
+        context.findings.of_node(context.block, node, "duplicate-name", message, span=span, related=related)
+    elif index in context.indices:
+        message = f"loop index `{index}` hides the index of an outer loop"
+        span = word_span(node.span, index, after="(")
+        context.findings.of_node(context.block, node, "shadowed-index", message, severity=Severity.WARNING, span=span)
+    context.indices.append(index)
+    _check_nodes(context, loop.body)
+    context.indices.pop()
+
+
+def _check_dep(context: _Context, nodes: tuple[Node, ...], position: int, node: Node, dep: Dep) -> None:
+    for side, target, found in zip(
+        ("after", "before"), (dep.after, dep.before), resolve_dep(nodes, position), strict=True
+    ):
+        if found is None:
+            where = "before" if side == "after" else "behind"
+            message = f"dep {side}({target}) matches no statement {where} it in this list"
+            span = word_span(node.span, target, after=side)
+            context.findings.of_node(
+                context.block, node, "dep-unmatched", message, severity=Severity.WARNING, span=span
+            )

@@ -1,0 +1,50 @@
+"""Names of a graph: variables, temporaries and the loop indices around a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.ir.nodes import Assign, Await
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from openinfer.ir.graph import Block, Graph, VarDecl
+    from openinfer.ir.nodes import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Every name that statements may use, but for loop indices.
+
+    Attributes:
+        temporaries: node of the first ``assign`` of each name.
+        consumers: names of the blocks that wait for a yield.
+    """
+
+    variables: Mapping[str, VarDecl]
+    temporaries: Mapping[str, Node]
+    consumers: frozenset[str]
+
+    def known(self, indices: Iterable[str] = ()) -> list[str]:
+        """Return all names, for suggestions."""
+        return [*self.variables, *self.temporaries, *indices]
+
+
+def collect_names(graph: Graph, blocks: list[Block]) -> Names:
+    """Return the names of a graph; ``blocks`` gives the order in which a name counts as first."""
+    temporaries: dict[str, Node] = {}
+    consumers: set[str] = set()
+    for block in blocks:
+        for node in block.walk():
+            if isinstance(node.kind, Assign):
+                temporaries.setdefault(node.kind.name, node)
+            elif isinstance(node.kind, Await) and block.name != "entry":
+                consumers.add(block.name)
+    return Names(graph.vars, temporaries, frozenset(consumers))
+
+
+def ordered_blocks(graph: Graph) -> list[Block]:
+    """Return the blocks, ``entry`` first, then by name."""
+    return sorted(graph.blocks.values(), key=lambda block: (block.name != "entry", block.name))

@@ -1,0 +1,110 @@
+"""Which names a statement reads and writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.ir.nodes import (
+    Assign,
+    Branch,
+    CacheDecrement,
+    CacheIncrement,
+    CacheRead,
+    CacheReset,
+    CacheWrite,
+    Loop,
+    Op,
+    Return,
+    Single,
+    Transfer,
+)
+from openinfer.ir.values import ExprListValue, ExprValue, VarValue
+from openinfer.symbolic import names as names_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from openinfer.ir.nodes import CacheAccess, Node
+    from openinfer.ir.values import AttrValue, Ref
+    from openinfer.symbolic import IntExpr
+
+
+def reads(node: Node) -> frozenset[str]:
+    """Return every name that a statement itself reads (not what a loop body or a called block reads).
+
+    Names inside indices, bounds and settings count; some of them may be sizes or loop indices.
+    """
+    return frozenset(_reads(node))
+
+
+def _reads(node: Node) -> Iterator[str]:
+    match node.kind:
+        case Op(_, inputs, _, settings):
+            for ref in inputs:
+                yield from _ref(ref)
+            for value in settings.values():
+                yield from _value(value)
+        case Transfer(src):
+            yield from _ref(src)
+        case CacheRead(access) | CacheReset(access):
+            yield from _access(access)
+        case CacheWrite(src, access):
+            yield from _ref(src)
+            yield from _slots(access)
+        case CacheIncrement(target) | CacheDecrement(target):
+            yield target
+        case Branch(_, cond) if cond is not None:
+            yield cond
+        case Loop(_, _, start, end):
+            yield from names_in(start)
+            yield from names_in(end)
+        case Return(names):
+            yield from names
+        case _:
+            pass
+
+
+def _ref(ref: Ref) -> Iterator[str]:
+    yield ref.name
+    for index in ref.indices:
+        yield from names_in(index)
+
+
+def _value(value: AttrValue) -> Iterator[str]:
+    if isinstance(value, VarValue):
+        yield from _ref(value.ref)
+    elif isinstance(value, ExprValue):
+        yield from names_in(value.expr)
+    elif isinstance(value, ExprListValue):
+        for expr in value.exprs:
+            yield from names_in(expr)
+
+
+def _access(access: CacheAccess) -> Iterator[str]:
+    yield access.base
+    yield from _slots(access)
+
+
+def _slots(access: CacheAccess) -> Iterator[str]:
+    for slot in access.slots:
+        bounds: tuple[IntExpr | None, ...] = (slot.index,) if isinstance(slot, Single) else (slot.start, slot.end)
+        for bound in bounds:
+            if bound is not None:
+                yield from names_in(bound)
+
+
+def writes(node: Node) -> frozenset[str]:
+    """Return every variable that a statement itself writes."""
+    match node.kind:
+        case Assign(name):
+            return frozenset({name})
+        case Op(_, _, outputs):
+            return frozenset(outputs)
+        case Transfer(_, dst) | CacheRead(_, dst):
+            return frozenset({dst})
+        case CacheWrite(_, access) | CacheReset(access):
+            return frozenset({access.base})
+        case CacheIncrement(target) | CacheDecrement(target):
+            return frozenset({target})
+        case _:
+            return frozenset()
