@@ -35,7 +35,7 @@ def graph(text: str, *, check: bool = False, strict: bool = False, name: str = "
     """
     from openinfer.dsl.lower import lower
 
-    built = lower(parse(text, name=name), strict=strict)
+    built = lower(_parsed(text, name, strict=strict), strict=strict)
     if check:
         built.check(strict=strict)
     return built
@@ -47,9 +47,13 @@ def parse(text: str, *, name: str = "<text>") -> Program:
     Raises:
         DslSyntaxError: the text does not match the grammar; all findings.
     """
+    return _parsed(text, name, strict=False)
+
+
+def _parsed(text: str, name: str, *, strict: bool) -> Program:
     from openinfer.dsl.parser import parse_program
 
-    return parse_program(Source(name, text.removeprefix(_BYTE_ORDER_MARK)))
+    return parse_program(Source(name, text.removeprefix(_BYTE_ORDER_MARK)), strict=strict)
 
 
 def load_graph(path: str | os.PathLike[str], *, check: bool = False, strict: bool = False) -> Graph:

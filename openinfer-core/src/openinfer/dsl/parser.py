@@ -14,7 +14,7 @@ from openinfer.dsl.scanner import scan
 from openinfer.dsl.syntax import BlockSyntax, LoopStatement, Place, Program, ScopeStatement, Statement
 from openinfer.dsl.tree_declarations import declaration_of, old_spellings
 from openinfer.dsl.tree_statements import block_header, statement_of
-from openinfer.dsl.tree_values import NumberError
+from openinfer.dsl.tree_values import LiteralError
 from openinfer.errors import DslSyntaxError
 from openinfer.ir.graph import MemoryKind
 
@@ -50,16 +50,18 @@ class _StopParsing(Exception):  # noqa: N818 - control flow, no error of its own
     """There is no point in going on."""
 
 
-def parse_program(source: Source) -> Program:
+def parse_program(source: Source, *, strict: bool = False) -> Program:
     """Parse a program.
 
     Raises:
-        DslSyntaxError: with every syntax error found.
+        DslSyntaxError: with every syntax error found; in strict mode warnings are errors.
     """
     parser = _Parser(source)
     program = parser.run()
     if parser.findings:
         raise _error(source, parser.findings)
+    if strict and program.warnings:
+        raise _error(source, [(warning, ()) for warning in program.warnings])
     return program
 
 
@@ -138,7 +140,7 @@ class _Parser:
     def _keep_declaration(self, tree: Tree, kind: MemoryKind) -> None:
         try:
             declaration = declaration_of(tree, kind)
-        except NumberError as error:
+        except LiteralError as error:
             self._report(Finding(error.code, str(error), error.place))
             return
         self._declarations.append(declaration)
@@ -166,7 +168,7 @@ class _Parser:
             return None
         try:
             return block_header(tree)
-        except NumberError as error:
+        except LiteralError as error:
             self._report(Finding(error.code, str(error), error.place))
             return None
 
@@ -192,7 +194,7 @@ class _Parser:
             return
         try:
             statement = statement_of(tree)
-        except NumberError as error:
+        except LiteralError as error:
             self._report(Finding(error.code, str(error), error.place))
             statement = None
         if rule in ("loop", "scope"):

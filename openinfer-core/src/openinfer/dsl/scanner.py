@@ -8,13 +8,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from openinfer.ir.strings import EscapeError, unescape
-
 MAX_PARENTHESES = 64
 """Deepest nesting of parentheses around an expression."""
 
 _PIECE = re.compile(
-    r'(?P<comment>//[^\n]*)|(?P<open>/\*)|(?P<string>"(?:[^"\\\n]|\\[^\n])*")|(?P<quote>"[^\n]*)'
+    r'(?P<comment>//[^\n]*)|(?P<hash>#[^\n]*)|(?P<open>/\*)|(?P<string>"(?:[^"\\\n]|\\[^\n])*")|(?P<quote>"[^\n]*)'
     r"|(?P<paren>[()])|(?P<end>[;{}])|(?P<bad>[^A-Za-z0-9_ \t\r\n\f\v;:,.=@(){}\[\]<>*+-]+)"
 )
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
@@ -83,21 +81,12 @@ def _comment_end(text: str, position: int) -> int:
 
 
 def _flaw(kind: str | None, found: str, start: int) -> Flaw | None:
-    if kind == "string":
-        return _string_flaw(found, start)
     if kind == "quote":
         return Flaw("bad-string", 'string without an end: expected `"` on the same line', start, start + len(found))
+    if kind == "hash":
+        return Flaw("syntax", "unexpected character '#'", start, start + 1, "comments start with `//`")
     if kind == "bad":
-        comment = "comments start with `//`" if found.startswith("#") else None
-        return Flaw("syntax", f"unexpected character {found[0]!r}", start, start + 1, comment)
-    return None
-
-
-def _string_flaw(found: str, start: int) -> Flaw | None:
-    try:
-        unescape(found)
-    except EscapeError as error:
-        return Flaw("bad-string", str(error), start + error.offset, start + error.offset + error.length)
+        return Flaw("syntax", f"unexpected character {found[0]!r}", start, start + 1)
     return None
 
 

@@ -16,12 +16,12 @@ from openinfer.dsl.tree_values import (
     place_of,
     place_without_last,
     scalar_of,
+    string_of,
     target_of,
     text_of,
     value_of,
     word_of,
 )
-from openinfer.ir.strings import unescape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -96,7 +96,7 @@ def _nothing(*_: object) -> tuple[Word, ...]:
 _CONTENT: dict[str, Callable[[Tree, int], Literal | str | tuple[Word, ...] | tuple[tuple[Word, int], ...]]] = {
     "init": _init,
     "ref": lambda tree, _: target_of(tree.children[2]),
-    "pattern": lambda tree, _: unescape(text_of(tree.children[2])),
+    "pattern": lambda tree, _: string_of(tree.children[2]),
     "table": _nothing,
     "auto_dim": lambda tree, _: names_of(tree.children[2]),
     "fixed": lambda tree, _: _bounds(tree),

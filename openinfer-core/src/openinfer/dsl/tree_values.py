@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dsl.grammar import INTEGER, Tree
 from openinfer.dsl.syntax import Indexed, Items, Literal, Place, Setting, Sum, Word
-from openinfer.ir.strings import unescape
+from openinfer.ir.strings import EscapeError, unescape
 from openinfer.ir.values import Ref
 from openinfer.symbolic import Const, IntExpr, Name, SymbolicSyntaxError, integer
 from openinfer.symbolic import parse as parse_integer_expression
@@ -23,8 +23,8 @@ _LONGEST_INTEGER = 200
 I64_MAX, U64_MAX = 2**63 - 1, 2**64 - 1
 
 
-class NumberError(ValueError):
-    """A number or expression is out of bounds."""
+class LiteralError(ValueError):
+    """A number, string or expression has the right form and no legal value."""
 
     def __init__(self, code: str, message: str, place: Place) -> None:
         super().__init__(message)
@@ -67,23 +67,36 @@ def place_without_last(tree: Tree) -> Place:
     return Place(tree.start, tree.start + len(tree.text[: last.start - tree.start].rstrip()))
 
 
+def string_of(tree: Tree) -> str:
+    """Return the text of a string literal.
+
+    Raises:
+        LiteralError: an escape is none of the language's.
+    """
+    try:
+        return unescape(text_of(tree))
+    except EscapeError as error:
+        start = tree.start + error.offset
+        raise LiteralError("bad-string", str(error), Place(start, start + error.length)) from error
+
+
 def target_of(tree: Tree) -> str:
     """Return the text of a ``text`` rule: a string or a bare name."""
     chosen = tree.children[0]
-    return unescape(text_of(chosen)) if chosen.expr_name == "string" else text_of(chosen)
+    return string_of(chosen) if chosen.expr_name == "string" else text_of(chosen)
 
 
 def integer_of(tree: Tree, *, sign: int = 1, largest: int = I64_MAX) -> int:
     """Return an integer literal without its width suffix.
 
     Raises:
-        NumberError: it does not fit 64 bits.
+        LiteralError: it does not fit 64 bits.
     """
     digits = _WIDTH_SUFFIX.sub("", text_of(tree).lstrip("+- \t\r\n\f\v"))
     value = sign * integer(digits) if len(digits) <= _LONGEST_INTEGER else None
     if value is None or not -(2**63) <= value <= largest:
         shown = text_of(tree) if len(digits) <= 40 else f"{digits[:20]}…"
-        raise NumberError("bad-number", f"integer {shown} does not fit 64 bits", place_of(tree))
+        raise LiteralError("bad-number", f"integer {shown} does not fit 64 bits", place_of(tree))
     return value
 
 
@@ -95,7 +108,7 @@ def _float(tree: Tree) -> float:
     digits = re.sub(r"[_\s]", "", text_of(tree))
     value = float(digits)
     if value in (float("inf"), float("-inf")) and "inf" not in digits:
-        raise NumberError(
+        raise LiteralError(
             "bad-number", f"number {digits} does not fit f64: write inf if infinity is meant", place_of(tree)
         )
     return value
@@ -112,14 +125,14 @@ def expression_of(tree: Tree) -> IntExpr:
         return parse_integer_expression(text)
     except SymbolicSyntaxError as error:
         offset = tree.start + error.offset
-        raise NumberError("syntax", str(error), Place(offset, offset + 1)) from error
+        raise LiteralError("syntax", str(error), Place(offset, offset + 1)) from error
 
 
 def _check_integer(digits: str, offset: int) -> None:
     plain = _WIDTH_SUFFIX.sub("", digits)
     if len(plain) > _LONGEST_INTEGER or integer(plain) > I64_MAX:
         shown = plain if len(plain) <= 40 else f"{plain[:20]}…"
-        raise NumberError("bad-number", f"integer {shown} does not fit 64 bits", Place(offset, offset + len(digits)))
+        raise LiteralError("bad-number", f"integer {shown} does not fit 64 bits", Place(offset, offset + len(digits)))
 
 
 def sums_of(tree: Tree) -> tuple[IntExpr, ...]:
@@ -137,7 +150,7 @@ def scalar_of(tree: Tree, largest: int = I64_MAX) -> Literal | None:
     """Return a literal, or None if the tree is of another kind."""
     name = tree.expr_name
     if name == "string":
-        return Literal(unescape(text_of(tree)), place_of(tree))
+        return Literal(string_of(tree), place_of(tree))
     if name == "float":
         return Literal(_float(tree), place_of(tree))
     if name == "boolean":
