@@ -398,3 +398,11 @@ def test_findings_are_bounded(raw):
     with pytest.raises(OinfError) as caught:
         open_oinf(blob)
     assert len(caught.value.findings) == Limits().findings
+
+
+def test_warnings_are_bounded(raw):
+    names = [f"n{each}".encode() for each in range(2000)]
+    file = raw.File(sizevars=[(name, 1) for name in names], tensors=[raw.Tensor(name, F32, (), ONE) for name in names])
+    with open_oinf(file.build()) as opened:
+        assert len(opened.warnings) == Limits().findings + 1
+        assert opened.warnings[-1].code == "W_MORE"

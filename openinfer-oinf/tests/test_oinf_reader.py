@@ -204,6 +204,12 @@ def test_paths_that_are_no_files(tmp_path):
             open_oinf(tmp_path / "pipe")
 
 
+@pytest.mark.parametrize("source", [None, 5, object()])
+def test_things_that_cannot_be_opened(source):
+    with pytest.raises(TypeError, match="expected a path"):
+        open_oinf(source)
+
+
 @pytest.mark.parametrize("mmap", [True, False, "auto"])
 def test_an_empty_file_is_truncated(tmp_path, mmap):
     (tmp_path / "empty").write_bytes(b"")

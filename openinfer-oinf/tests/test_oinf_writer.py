@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openinfer_oinf import (
+    Bitset,
     OinfError,
     OinfWriter,
     QuantParams,
@@ -293,6 +294,13 @@ def test_contradicting_quantisation_cannot_be_made():
         QuantParams("odd", QuantScale.per_tensor(1))
     with pytest.raises(OinfError, match="whole"):
         QuantZeroPoint.per_tensor(0.5)
+    with pytest.raises(OinfError, match="whole"):
+        QuantZeroPoint.per_tensor(float("nan"))
+    with pytest.raises(OinfError, match="32 bits"):
+        QuantZeroPoint.per_channel(0, [1 << 31])
+    with pytest.raises(OinfError, match="one dimension"):
+        QuantScale.per_channel(0, np.ones((2, 2)))
+    assert QuantScale.per_tensor(np.array(0.5)) == QuantScale.per_tensor(0.5)
 
 
 def test_version_1_has_no_room_for_quantisation():
@@ -311,3 +319,19 @@ def test_save_file_takes_arrays_by_name(tmp_path):
     save_file({"W.0": np.ones(2)}, tmp_path / "m", sizevars={"B": 2}, metadata={"mode": "fast"})
     with open_oinf(tmp_path / "m") as file:
         assert (list(file), dict(file.sizevars), dict(file.metadata)) == (["W.0"], {"B": 2}, {"mode": "fast"})
+
+
+def test_a_shorter_file_leaves_nothing_of_a_longer_one():
+    target = io.BytesIO()
+    write_oinf({"a": np.ones(100)}, target)
+    write_oinf({"b": 1}, target)
+    assert target.getvalue() == dataclass_to_oinf({"b": 1})
+
+
+@pytest.mark.parametrize(
+    ("value", "warned"), [([1], True), (np.arange(8, dtype="i1"), False), (Bitset([1] * 9), True), (Bitset([1]), False)]
+)
+def test_metadata_that_the_reference_cannot_load_is_warned_of(value, warned):
+    writer = OinfWriter(io.BytesIO())
+    writer.metadata("m", value)
+    assert [finding.code for finding in writer.warnings] == (["W_LOADER"] if warned else [])

@@ -102,6 +102,7 @@ class Findings:
         self._check = check
         self._limit = limit
         self._errors = 0
+        self._unheard = 0
         self._items: list[Finding] = []
 
     @property
@@ -112,7 +113,10 @@ class Findings:
         return len(self._items)
 
     def add(self, finding: Finding) -> None:
-        """Record a finding; raise `OinfError` when there are more of them than anybody would read."""
+        """Record a finding; raise `OinfError` when there are more errors than anybody would read.
+
+        Warnings beyond that number are only counted, so that a file cannot make its reader collect without end.
+        """
         if self._check == "compat" and finding.code in _RELAXED:
             finding = Finding(
                 code="W" + finding.code[1:],
@@ -123,8 +127,11 @@ class Findings:
                 found=finding.found,
                 expected=finding.expected,
             )
-        self._items.append(finding)
         self._errors += finding.is_error
+        if len(self._items) < self._limit or finding.is_error:
+            self._items.append(finding)
+        else:
+            self._unheard += 1
         if len(self._items) >= self._limit and self.has_errors:
             raise OinfError(*self._items)
 
@@ -133,7 +140,10 @@ class Findings:
             self.add(finding)
 
     def warnings(self) -> tuple[Finding, ...]:
-        return tuple(item for item in self._items if not item.is_error)
+        warnings = tuple(item for item in self._items if not item.is_error)
+        if not self._unheard:
+            return warnings
+        return (*warnings, Finding(code="W_MORE", message=f"and {self._unheard} more warnings"))
 
     def raise_errors(self) -> None:
         """Raise `OinfError` with everything found so far, if any of it is an error."""

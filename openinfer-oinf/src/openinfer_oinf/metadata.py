@@ -69,6 +69,7 @@ class MetadataPayload:
 
     tag: int
     data: bytes
+    troubles_reference: bool = False
 
 
 def _rejected(code: str, message: str) -> OinfError:
@@ -99,7 +100,7 @@ def _encode_bitset(value: Bitset, dtype: ValueType | None) -> MetadataPayload:
         raise _rejected("E_META_TYPE", f"a Bitset cannot be stored as {dtype.name}")
     stored = value.stored()
     payload = U32.pack(len(value)) + U32.pack(len(stored)) + stored
-    return MetadataPayload(13, payload.ljust(up8(len(payload)), b"\0"))
+    return MetadataPayload(13, payload.ljust(up8(len(payload)), b"\0"), troubles_reference=len(value) > 8)
 
 
 def _encode_text(key: str, value: str, dtype: ValueType | None) -> MetadataPayload:
@@ -145,7 +146,8 @@ def _encode_array(array: Array, dtype: ValueType | None) -> MetadataPayload:
         raise _rejected("E_META_TYPE", f"an array cannot be stored as {element.name}")
     head = U32.pack(element.tag) + U32.pack(array.ndim) + b"".join(U64.pack(dim) for dim in array.shape)
     payload = head + encode(array, element).tobytes()
-    return MetadataPayload(15, payload.ljust(up8(len(payload)), b"\0"))
+    padded = payload.ljust(up8(len(payload)), b"\0")
+    return MetadataPayload(15, padded, troubles_reference=padded != payload)
 
 
 def _encode_scalar(value: object, dtype: ValueType | None) -> MetadataPayload:

@@ -21,14 +21,17 @@ def _rejected(message: str, code: str = "E_QUANT") -> OinfError:
 
 
 def _frozen_vector(values: object, dtype: type, what: str) -> Array:
-    given = cast("Iterable[object]", values) if isinstance(values, Iterable) else [values]
-    array: Array = np.asarray(list(given))
-    if array.ndim != 1 or array.dtype.kind not in "iuf":
+    """Numbers as a read-only vector of `dtype`, float32 or int32; whole ones are checked to fit."""
+    if isinstance(values, Iterable) and not isinstance(values, np.ndarray):
+        values = list(cast("Iterable[object]", values))
+    array: Array = np.atleast_1d(np.asarray(values))
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iuf"):
         raise _rejected(f"the {what} values are numbers in one dimension, not {array.dtype} of {array.shape}")
-    if dtype is np.int32 and not (array == array.astype(np.int64)).all():
-        raise _rejected(f"the {what} values are whole numbers")
-    if dtype is np.int32 and array.size and (int(array.min()) < -(1 << 31) or int(array.max()) >= 1 << 31):
-        raise _rejected(f"the {what} values do not fit 32 bits", "E_QUANT_VALUE")
+    if dtype is np.int32 and array.size:
+        if not (np.isfinite(array) & (array == np.floor(array))).all():
+            raise _rejected(f"the {what} values are whole numbers")
+        if array.min() < -(1 << 31) or array.max() >= 1 << 31:
+            raise _rejected(f"the {what} values do not fit 32 bits", "E_QUANT_VALUE")
     with np.errstate(over="ignore"):
         frozen = array.astype(dtype)
     frozen.flags.writeable = False

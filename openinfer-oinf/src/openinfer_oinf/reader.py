@@ -84,7 +84,10 @@ class OinfFile(Mapping[str, Array]):
     ) -> None:
         self._index = index
         self._source = source
-        self._tensors = {entry.name: StoredTensor(entry, source, check, verify) for entry in index.tensors}
+        self._check: CheckLevel = check
+        self._verify: VerifyMode = verify
+        self._entries = {entry.name: entry for entry in index.tensors}
+        self._tensors: dict[str, StoredTensor] = {}
         self.version = index.header.version
         self.file_size = index.header.file_size
         self.sizevars: Mapping[str, int] = MappingProxyType({each.name: each.value for each in index.sizevars})
@@ -106,13 +109,17 @@ class OinfFile(Mapping[str, Array]):
     def tensor(self, name: str) -> StoredTensor:
         """The description of a tensor. Raises `KeyError` when the file has none of that name."""
         found = self._tensors.get(name)
-        if found is None:
-            raise KeyError(_missing("tensor", name, self._tensors))
-        return found
+        if found is not None:
+            return found
+        entry = self._entries.get(name)
+        if entry is None:
+            raise KeyError(_missing("tensor", name, self._entries))
+        # Threads that ask at once get the same object.
+        return self._tensors.setdefault(name, StoredTensor(entry, self._source, self._check, self._verify))
 
     def tensors(self) -> Iterator[StoredTensor]:
         """Every tensor, in file order."""
-        return iter(self._tensors.values())
+        return (self.tensor(name) for name in self._entries)
 
     def __getitem__(self, name: str) -> Array:
         return self.tensor(name).numpy()
@@ -123,8 +130,10 @@ class OinfFile(Mapping[str, Array]):
     def get(self, key: str, /, default: Array | _T) -> Array | _T: ...
     def get(self, key: str, /, default: object = None) -> object:
         """The values of a tensor, or `default` when it is absent or has no data."""
-        found = self._tensors.get(key)
-        return default if found is None or not found.has_data else found.numpy()
+        if key not in self._entries:
+            return default
+        found = self.tensor(key)
+        return found.numpy() if found.has_data else default
 
     def raw(self, name: str) -> NDArray[np.uint8]:
         """The stored bytes of a tensor as a read-only view."""
@@ -136,16 +145,16 @@ class OinfFile(Mapping[str, Array]):
 
     def with_prefix(self, prefix: str) -> Mapping[str, Array]:
         """The tensors whose names begin with `prefix`, as a mapping that reads them when asked."""
-        return _Family(self, [name for name in self._tensors if name.startswith(prefix)])
+        return _Family(self, [name for name in self._entries if name.startswith(prefix)])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._tensors)
+        return len(self._entries)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._tensors
+        return name in self._entries
 
     def __repr__(self) -> str:
         return (

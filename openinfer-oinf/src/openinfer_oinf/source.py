@@ -134,6 +134,8 @@ def open_source(source: Openable, map_file: MapMode) -> ByteSource:
         return MemorySource(source)
     if isinstance(source, str | os.PathLike):
         return _open_path(Path(source), map_file)
+    if not (hasattr(source, "seek") and hasattr(source, "read")):
+        raise TypeError(f"expected a path, bytes or a binary file object, not {type(source).__name__}")
     return FileObjectSource(source)
 
 

@@ -65,6 +65,7 @@ class OinfWriter:
         self._atomic: AtomicFile | None = None
         self._file: BinaryIO | None = None
         self._unwritten: set[str] = set()
+        self._warnings: list[Finding] = []
         self._is_done = False
 
     def sizevar(self, name: str, value: int) -> None:
@@ -83,6 +84,14 @@ class OinfWriter:
             raise _about(error, "metadata", name) from error
         self._claim("metadata", name)
         self._metadata[name] = payload
+        if payload.troubles_reference:
+            message = "the compiled loader of the reference implementation cannot load this value"
+            self._warnings.append(Finding(code="W_LOADER", message=message, table="metadata", entry=name))
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What is allowed, and odd, in what has been declared."""
+        return tuple(self._warnings)
 
     def declare(
         self,
@@ -194,6 +203,8 @@ class OinfWriter:
             file = self._atomic.file
         else:
             file = self._target
+            file.seek(0)
+            file.truncate()
         self._plan, self._file = plan, file
         self._unwritten = set(plan.tensors)
         # Writing the last byte sets the size: what lies between payloads reads as zeros.
