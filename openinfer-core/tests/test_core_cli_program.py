@@ -239,6 +239,15 @@ def test_plugins_as_json_have_five_fields(monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
+def test_a_switch_that_names_no_plugin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, plugins=PLUGINS)
+
+    result = run("--plugins-block", "cor,bad-dist", "plugins", "--json")
+
+    assert result.stderr == "a switch names the plugin 'cor', which is not installed: did you mean `core`?\n"
+    assert len(json.loads(result.stdout)) == 2
+
+
 def probe_present() -> Availability:
     return Availability(available=True, detail="a fine device")
 

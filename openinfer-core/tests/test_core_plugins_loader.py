@@ -208,6 +208,27 @@ BROKEN_MODULES = {
 }
 
 
+def test_what_an_entry_point_names_need_not_be_a_module() -> None:
+    class Moody:
+        @property
+        def OPENINFER_API(self) -> int:  # noqa: N802
+            raise OSError("not today")
+
+    environment = load(("number", 3), ("unhashable", {}), ("moody", Moody()), ("good", GOOD))
+
+    assert info(environment, "number").reason == "int does not set OPENINFER_API = 1"
+    assert "raised TypeError: unhashable type: 'dict'" in info(environment, "unhashable").reason
+    assert "reading OPENINFER_API raised OSError: not today" in info(environment, "moody").reason
+    assert info(environment, "good").status is Status.OK
+
+
+def test_one_module_under_two_names_is_a_duplicate() -> None:
+    second = info(load(("good", GOOD), ("again", GOOD)), "again")
+
+    assert second.status is Status.DUPLICATE
+    assert second.reason == "example_plugin is loaded already, as plugin 'good'"
+
+
 @pytest.mark.parametrize(("module", "reason"), BROKEN_MODULES.values(), ids=list(BROKEN_MODULES))
 def test_a_broken_module_is_failed(module: ModuleType, reason: str) -> None:
     environment = load(("broken", module), ("good", GOOD))

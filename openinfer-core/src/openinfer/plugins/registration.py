@@ -68,6 +68,7 @@ def register(manager: pluggy.PluginManager, candidate: Candidate) -> object:
     """
     with guarded(candidate, f"import of {candidate.value}"):
         plugin = candidate.load()
+    _check_identity(manager, candidate, plugin)
     _check_api(candidate, plugin)
     _check_hooks(manager, candidate, plugin)
     try:
@@ -81,8 +82,18 @@ def register(manager: pluggy.PluginManager, candidate: Candidate) -> object:
     return plugin
 
 
+def _check_identity(manager: pluggy.PluginManager, candidate: Candidate, plugin: object) -> None:
+    with guarded(candidate, f"hashing {candidate.value}, which pluggy needs,"):
+        hash(plugin)
+    for name, other in manager.list_name_plugin():
+        if other is plugin:
+            message = f"{candidate.value} is loaded already, as plugin {name!r}"
+            raise failure(candidate, message, status=Status.DUPLICATE)
+
+
 def _check_api(candidate: Candidate, plugin: object) -> None:
-    api: object = getattr(plugin, "OPENINFER_API", None)
+    with guarded(candidate, "reading OPENINFER_API"):
+        api: object = getattr(plugin, "OPENINFER_API", None)
     if api is None:
         raise failure(candidate, f"{candidate.value} does not set OPENINFER_API = {API_VERSION}")
     if not isinstance(api, int) or isinstance(api, bool) or api < 1:

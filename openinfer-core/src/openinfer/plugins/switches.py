@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from openinfer.errors import PluginError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from openinfer.plugins.discovery import Candidate
+    from openinfer.plugins.environment import PluginInfo
 
 BLOCK = "OPENINFER_PLUGINS_BLOCK"
 ALLOW = "OPENINFER_PLUGINS"
@@ -55,6 +56,12 @@ def from_variables(variables: Mapping[str, str]) -> Switches:
 def names(text: str) -> frozenset[str]:
     """Return the names of a comma-separated list."""
     return frozenset(name.strip() for name in text.split(",") if name.strip())
+
+
+def unmatched(switches: Switches, plugins: Iterable[PluginInfo]) -> tuple[str, ...]:
+    """Return the names that the switches speak of and no plugin or distribution has."""
+    present = {name for plugin in plugins for name in (plugin.name, plugin.distribution)}
+    return tuple(sorted((switches.block | (switches.allow or frozenset())) - present))
 
 
 def _flag(variables: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 
 import click
 
 from openinfer.cli.terminal import table
+from openinfer.diagnostics import did_you_mean, printable
+from openinfer.plugins import switches
 from openinfer.plugins.environment import Environment, PluginInfo, Status
 
 
@@ -15,6 +18,7 @@ from openinfer.plugins.environment import Environment, PluginInfo, Status
 def command(*, as_json: bool) -> None:
     """List the installed plugins with their state, and why one does not work."""
     plugins = Environment.default().plugins
+    _warn_of_unmatched(plugins)
     rows = [_fields(plugin) for plugin in plugins]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
@@ -33,3 +37,9 @@ def _fields(plugin: PluginInfo) -> dict[str, str]:
         "status": plugin.status.value,
         "reason": plugin.reason,
     }
+
+
+def _warn_of_unmatched(plugins: tuple[PluginInfo, ...]) -> None:
+    for name in switches.unmatched(switches.from_variables(os.environ), plugins):
+        hint = did_you_mean(name, [plugin.name for plugin in plugins]) or "it has no effect"
+        click.echo(printable(f"a switch names the plugin {name!r}, which is not installed: {hint}"), err=True)
