@@ -8,6 +8,8 @@ PROJECTS = sorted(Path(__file__).resolve().parent.glob("*/pyproject.toml"))
 
 
 def test_every_project_is_installed_with_its_entry_points() -> None:
+    assert PROJECTS
+
     for path in PROJECTS:
         project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
         declared = project["entry-points"]["openinfer"]
