@@ -1,31 +1,29 @@
-"""The setting ``acc``: in which type a contraction or sum accumulates (``dtypes.md``, section 5)."""
+"""In which type a contraction or sum accumulates (``dtypes.md``, section 5)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from openinfer.dtypes import DType
 from openinfer.model import storage_dtype
+from openinfer.ops.accumulate import accumulator
 from openinfer_backend_cpu.staging import compute_dtype
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from openinfer.dtypes import DType
     from openinfer.ops.calls import OpCall
 
 
-def accumulator_type(call: OpCall) -> DType | None:
-    """Return the first type of the setting ``acc``, or None when it was not given."""
-    acc = call.settings.get("acc")
-    if isinstance(acc, tuple):
-        acc = next(iter(acc), None)
-    return acc if isinstance(acc, DType) else None
+def accumulator_type(call: OpCall) -> DType:
+    """Return the first type of the setting ``acc``, else that of the first input."""
+    first = next(given for given in call.inputs if given is not None)
+    return accumulator(first.dtype, call.settings)
 
 
-def accumulator_dtype(call: OpCall, otherwise: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the NumPy type to accumulate in: that of ``acc``, else the compute type of ``otherwise``."""
-    acc = accumulator_type(call)
-    return compute_dtype(otherwise if acc is None else storage_dtype(acc))
+def accumulator_dtype(call: OpCall) -> np.dtype[Any]:
+    """Return the NumPy type to accumulate in: low floats in float32."""
+    return compute_dtype(storage_dtype(accumulator_type(call)))
 
 
 def converts_once(call: OpCall) -> bool:
@@ -34,4 +32,4 @@ def converts_once(call: OpCall) -> bool:
     That is float to float, or integer to integer; an integer accumulator with a float output is not.
     """
     acc, out = accumulator_type(call), call.outputs[0].dtype
-    return acc is None or acc is out or (acc.is_float and out.is_float) or (acc.is_integer and out.is_integer)
+    return acc is out or (acc.is_float and out.is_float) or (acc.is_integer and out.is_integer)

@@ -28,7 +28,7 @@ def matmul(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> B
 
     On bool it is OR over k of AND.
     """
-    dtype = accumulator_dtype(call, inputs[0].dtype)
+    dtype = accumulator_dtype(call)
     staging = Staging()
     left = _swapped(staging.load(inputs[0], dtype), call.settings.get("trans_a"))
     right = _swapped(staging.load(inputs[1], dtype), call.settings.get("trans_b"))

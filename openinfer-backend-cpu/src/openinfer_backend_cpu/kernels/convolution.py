@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from openinfer.ops.windows import windows
-from openinfer_backend_cpu.accumulate import accumulator_dtype, accumulator_type, converts_once
+from openinfer_backend_cpu.accumulate import accumulator_dtype, converts_once
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging, sequence, widest_float
 from openinfer_backend_cpu.windows import Windows, padded_input
@@ -48,10 +48,11 @@ def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> B
 
 
 def _compute_dtype(call: OpCall, inputs: Sequence[Array | None]) -> np.dtype[Any]:
-    x = inputs[0]
-    if x is None or x.dtype.kind in "iu" or accumulator_type(call) is not None:
-        return accumulator_dtype(call, np.dtype(np.int64) if x is None else x.dtype)
-    return widest_float(inputs)
+    """Return the accumulator's type, or the widest of floats that are mixed."""
+    accumulator = accumulator_dtype(call)
+    if accumulator.kind != "f":
+        return accumulator
+    return np.promote_types(accumulator, widest_float(inputs))
 
 
 def _grouped_taps(source: Array, groups: int, where: Windows) -> Array:

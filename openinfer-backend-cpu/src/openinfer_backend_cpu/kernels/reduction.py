@@ -33,7 +33,7 @@ def sum_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) ->
     """Sum over axes: floats in their compute type (pairwise), integers wrapping."""
     x = inputs[0]
     axes = reduced_axes(call.settings.get("axes"), x.ndim)
-    dtype = accumulator_dtype(call, x.dtype)
+    dtype = accumulator_dtype(call)
     staging = Staging()
     source = staging.load(x, dtype)
     target = _kept(staging.store(outputs[0], dtype), x.shape, axes)
