@@ -18,6 +18,9 @@ CORE = "openinfer-core"
 GIVEN = "(given in the program)"
 """Shown as the distribution of a plugin that was handed to the loader as a module."""
 
+UNNAMED = "(unnamed)"
+"""Shown for a distribution whose metadata are damaged."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -60,10 +63,7 @@ def given(pairs: Iterable[tuple[str, object]]) -> list[Candidate]:
 
 
 def _candidate(entry: EntryPoint) -> Candidate:
-    distribution = entry.dist
-    # Metadata of a damaged installation may lack either field.
-    name = str(distribution.metadata["Name"] or "(unnamed)") if distribution is not None else "(unknown)"
-    version = str(distribution.metadata["Version"] or "") if distribution is not None else ""
+    name, version = _published(entry)
     return Candidate(
         name=entry.name,
         distribution=name,
@@ -72,6 +72,19 @@ def _candidate(entry: EntryPoint) -> Candidate:
         load=entry.load,
         always=name == CORE,
     )
+
+
+def _published(entry: EntryPoint) -> tuple[str, str]:
+    """Return name and version of the distribution; a damaged installation may lack either, or both."""
+    if entry.dist is None:
+        return UNNAMED, ""
+    try:
+        metadata = entry.dist.metadata
+    except Exception:  # noqa: BLE001 - interpreters differ in how they say that the file is missing
+        return UNNAMED, ""
+    # Asking for a field that is missing warns in some interpreters, and not all have `get`.
+    name, version = (metadata[field] if field in metadata else "" for field in ("Name", "Version"))  # noqa: SIM401
+    return name or UNNAMED, version
 
 
 def _name_of(module: object) -> str:
