@@ -1,0 +1,62 @@
+"""Convolution and pooling: one thread for each output element, which walks its window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from openinfer.ops.accumulate import accumulator
+from openinfer.ops.shapes import needed
+from openinfer.ops.windows import Window, per_dim, windows
+from openinfer_backend_vulkan.buffers import glsl_word
+from openinfer_backend_vulkan.registration import kernel
+from openinfer_backend_vulkan.shaders import Shader, rendered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.ops.calls import OpCall
+
+_F32 = frozenset({"f32"})
+
+
+def _sums_in_f32(call: OpCall) -> bool:
+    output = call.outputs[0].dtype
+    return output.name == "f32" and accumulator(output, call.settings) is output
+
+
+@kernel("conv2d", dtypes=_F32, supports=_sums_in_f32)
+def conv2d(call: OpCall) -> Shader:
+    """Cross-correlation of x [N, C, H, W] with w [O, C/groups, h, w] plus bias [O] where it is given."""
+    x, w = needed(call.inputs).shape, needed(call.inputs, 1).shape
+    over = windows(x[2:], w[2:], call.settings)
+    kernels_in_group = w[0] // cast("int", call.settings.get("groups", 1))
+    bias = len(call.inputs) > 2 and call.inputs[2] is not None
+    return _shader(call, rendered("conv2d.comp.j2", bias=bias), over, (w[1], max(1, kernels_in_group)))
+
+
+@kernel("max_pool2d", dtypes=frozenset({"f32", "i32", "u32"}))
+def max_pool2d(call: OpCall) -> Shader:
+    """Greatest element of each window; a NaN is passed over unless a window holds nothing else."""
+    source = rendered("max_pool2d.comp.j2", word=glsl_word(call.outputs[0].dtype))
+    return _shader(call, source, _pooled(call), ())
+
+
+@kernel("avg_pool2d", dtypes=_F32)
+def avg_pool2d(call: OpCall) -> Shader:
+    """Mean over the image's elements in each window, or over padding too with ``count_include_pad``."""
+    over, counted = _pooled(call), bool(call.settings.get("count_include_pad"))
+    sides = (*(w.before for w in over), *(w.after for w in over)) if counted else (0, 0, 0, 0)
+    return _shader(call, rendered("avg_pool2d.comp.j2"), over, sides)
+
+
+def _pooled(call: OpCall) -> tuple[Window, ...]:
+    return windows(needed(call.inputs).shape[2:], per_dim(call.settings, "kernel", 2), call.settings)
+
+
+def _shader(call: OpCall, source: str, over: Sequence[Window], own: tuple[int, ...]) -> Shader:
+    """Return the shader with the parameters that ``window.glsl`` reads, followed by its own from number 15 on."""
+    output = call.outputs[0]
+    shape = (needed(call.inputs).shape[1], output.shape[1], *(w.positions for w in over))
+    fields = ("size", "kernel", "stride", "dilation", "before")
+    sliding = (getattr(w, field) for field in fields for w in over)
+    return Shader(source, (output.count, *shape, *sliding, *own), output.count)
