@@ -1,4 +1,7 @@
-"""The `oinf` command. Exit codes: 0 valid or done, 1 the file is invalid, 2 usage or input/output errors."""
+"""The `oinf` command. Exit codes: 0 valid or done, 1 the file is invalid, 2 usage or input/output errors.
+
+A command may set `invalid_status` where 1 means something else to it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = parsed.run(parsed)
         sys.stdout.flush()
     except OinfError as error:
-        return _fail(INVALID, str(error))
+        return _fail(getattr(parsed, "invalid_status", INVALID), str(error))
     except BrokenPipeError:
         # The reader of our output has gone; standard output is pointed elsewhere so that exit stays quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

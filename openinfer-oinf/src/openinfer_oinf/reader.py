@@ -50,6 +50,11 @@ class MetadataView(Mapping[str, MetadataValue]):
             findings.add(Finding(code=code, message=message, offset=entry.offset, table="metadata", entry=entry.name))
         findings.raise_errors()
 
+    def payload(self, name: str) -> bytes:
+        """The stored bytes of a value."""
+        entry = self._entries[name]
+        return bytes(self._source.view(entry.offset, entry.nbytes))
+
     def entry(self, name: str) -> MetadataEntry:
         """The row of the metadata table."""
         return self._entries[name]

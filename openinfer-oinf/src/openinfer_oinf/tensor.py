@@ -109,8 +109,12 @@ class StoredTensor:
                 raise OinfError(*errors)
         return quant
 
+    def quant_payload(self) -> bytes:
+        """The stored bytes of the quantisation parameters, empty without any."""
+        return bytes(self._source.view(self._entry.quant_offset, self._entry.quant_nbytes)) if self.has_quant else b""
+
     def _quant(self) -> QuantParams:
-        return decode_quant(self._source.view(self._entry.quant_offset, self._entry.quant_nbytes))
+        return decode_quant(memoryview(self.quant_payload()))
 
     def quant_findings(self) -> Iterator[Finding]:
         """What the values of the quantisation parameters have wrong or odd."""
@@ -223,9 +227,15 @@ class StoredTensor:
         for first in range(0, self.size, elements):
             yield self.numbers(first, min(first + elements, self.size))
 
+    def byte_blocks(self) -> Iterator[memoryview]:
+        """The stored bytes, a block at a time; nothing for a tensor without data."""
+        for start in range(0, self.nbytes, _BLOCK):
+            yield self._view(start, min(_BLOCK, self.nbytes - start))
+
     def sha256(self) -> str:
         """SHA-256 of the stored bytes, in hexadecimal digits."""
+        self._require_data()
         digest = hashlib.sha256()
-        for start in range(0, self.nbytes, _BLOCK):
-            digest.update(self._view(start, min(_BLOCK, self.nbytes - start)))
+        for block in self.byte_blocks():
+            digest.update(block)
         return digest.hexdigest()

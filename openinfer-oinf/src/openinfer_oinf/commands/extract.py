@@ -1,0 +1,29 @@
+"""`oinf extract`: one tensor as a `.npy` file."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..cli import Subparsers
+
+
+def add_to(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("extract", help="write one tensor as a .npy file")
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("name", metavar="NAME")
+    # The name of the output is the user's: names in a file may be "..".
+    parser.add_argument("-o", "--output", required=True, metavar="X.npy")
+    parser.add_argument("--dequantize", action="store_true", help="write real values as float32")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0, or raises `OinfError`, `KeyError` or `OSError`."""
+    from ..extraction import extract_npy
+    from ..reader import open_oinf
+
+    with open_oinf(arguments.file) as file:
+        extract_npy(file, arguments.name, arguments.output, dequantized=arguments.dequantize)
+    return 0

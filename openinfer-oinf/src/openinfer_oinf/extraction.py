@@ -1,0 +1,41 @@
+"""One tensor of a container as a `.npy` file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from .arrays import Array
+from .atomicfile import AtomicFile
+from .reader import OinfFile
+
+
+def extract_npy(file: OinfFile, name: str, path: str | os.PathLike[str], *, dequantized: bool = False) -> None:
+    """Write a tensor in NumPy's format, a block at a time, replacing `path` in one step.
+
+    bf16 and f8 become float32, which holds them exactly; packed types int8 or uint8; `dequantized` writes real values
+    as float32 (these are computed at once, in memory). Raises `KeyError`, `OinfError` (E_UNINITIALIZED, E_VALUE) and
+    `OSError`.
+    """
+    tensor = file.tensor(name)
+    tensor.check_values()
+    first = tensor.numbers(0, min(1, tensor.size))
+    dtype: np.dtype[Any] = np.dtype(np.float32) if dequantized else first.dtype
+    target = AtomicFile(path)
+    try:
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": tensor.shape}
+        np.lib.format.write_array_header_2_0(target.file, header)
+        for block in [tensor.dequantize()] if dequantized else tensor.number_blocks():
+            _write_whole(target, np.ascontiguousarray(block).astype(dtype, copy=False))
+    except BaseException:
+        target.discard()
+        raise
+    target.commit()
+
+
+def _write_whole(target: AtomicFile, block: Array) -> None:
+    view = memoryview(block.reshape(-1).view(np.uint8).data)
+    while len(view):
+        view = view[target.file.write(view) :]
