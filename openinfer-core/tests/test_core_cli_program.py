@@ -213,6 +213,17 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
     assert error == ""
 
 
+@pytest.mark.skipif(os.name != "posix", reason="closes file descriptors through a POSIX shell")
+@pytest.mark.parametrize(("arguments", "code"), [("plugins >&-", 0), ("ops nothing 2>&-", 1)])
+def test_a_closed_stream_is_no_error(arguments: str, code: int) -> None:
+    line = f'exec "$0" -m openinfer {arguments}'
+
+    finished = subprocess.run(["sh", "-c", line, sys.executable], capture_output=True, text=True, check=False)
+
+    assert finished.returncode == code
+    assert finished.stderr == ""
+
+
 PLUGINS = (
     PluginInfo(name="core", distribution="openinfer-core", version="0.2.0", status=Status.OK),
     PluginInfo(name="bad", distribution="bad-dist", version="1.0", status=Status.FAILED, reason="raised \x1b[2J"),

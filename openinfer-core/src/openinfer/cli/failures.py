@@ -42,7 +42,8 @@ def report(error: BaseException, *, debug: bool) -> None:
         return
     if debug:
         traceback.print_exception(error)
-    sys.stderr.write(f"{told(error, colour=wants_colour(sys.stderr))}\n")
+    if sys.stderr:
+        sys.stderr.write(f"{told(error, colour=wants_colour(sys.stderr))}\n")
 
 
 def told(error: BaseException, *, colour: bool = False) -> str:

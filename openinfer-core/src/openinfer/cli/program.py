@@ -66,8 +66,9 @@ class Program(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with _failures_told(debug=bool(ctx.params.get("debug"))):
             result = super().invoke(ctx)
-            # A reader that went away shows when the rest of the output is written.
-            sys.stdout.flush()
+            # A reader that went away shows when the rest of the output is written; without output there is no stream.
+            if sys.stdout:
+                sys.stdout.flush()
             return result
 
 
