@@ -1,0 +1,348 @@
+"""Functions of expressions in GLSL 4.50, with the total meaning of `openinfer.expr.tree`.
+
+What GLSL leaves undefined (NaN in min and max, division by zero, negative remainders, shifts past the width, floats out
+of an integer's range) is spelled out, and NaN is tested by its bits, since a compiler may assume that there is none.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind
+from openinfer.expr.fragment import Call, Helper
+from openinfer.expr.glsl_math import FUNCTIONS
+from openinfer.expr.glsl_types import glsl_type, literal_text
+from openinfer.expr.tree import ExprError
+
+Writer: TypeAlias = Callable[[DType, Sequence[str]], Call]
+
+FLOATS = (F32, F64)
+INTEGERS = (*SINT, *UINT)
+
+
+def call_text(function: str, operands: Sequence[DType], result: DType, texts: Sequence[str]) -> Call:
+    """Return the expression of a function applied to operands, which are names or parenthesised.
+
+    Raises:
+        ExprError: a type is not one that generated GLSL computes, or the function is not there on it.
+    """
+    for dtype in (*operands, result):
+        glsl_type(dtype)
+    if function == "cast":
+        return _cast(operands[0], result, texts[0])
+    operand = operands[-1]
+    table = _FLOAT if operand.is_float else _BOOL if operand is BOOL else _INTEGER
+    writer = table.get(function)
+    if writer is None or (operand is F64 and function in _F32_ONLY):
+        raise ExprError(f"the GLSL renderer has no function {function!r} on {operand}")
+    return writer(operand, texts)
+
+
+def _wrapped(dtype: DType, text: str) -> str:
+    """Return a result in 32 bits or more as an element of a narrow type, modulo its width."""
+    if dtype.bits >= 32:
+        return text
+    if dtype.kind is Kind.SIGNED:
+        return f"bitfieldExtract({text}, 0, {dtype.bits})"
+    return f"({text}) & {hex(dtype.maximum or 0)}u"
+
+
+def _infix(operator: str) -> Writer:
+    return lambda _dtype, x: Call(f"{x[0]} {operator} {x[1]}")
+
+
+def _modular(operator: str) -> Writer:
+    return lambda dtype, x: Call(_wrapped(dtype, f"{x[0]} {operator} {x[1]}"))
+
+
+def _helper(name: str) -> Writer:
+    def write(dtype: DType, x: Sequence[str]) -> Call:
+        function = f"oi_{name}_{dtype}"
+        return Call(f"{function}({', '.join(x)})", (function,))
+
+    return write
+
+
+def _not_equal(dtype: DType, x: Sequence[str]) -> Call:
+    # As a negation, because compilers differ in whether != is true for NaN.
+    return Call(f"!({x[0]} == {x[1]})" if dtype.is_float else f"{x[0]} != {x[1]}")
+
+
+def _signed_rounding(name: str) -> Writer:
+    """Return the writer of a rounding function that keeps the sign of zero."""
+
+    def write(dtype: DType, x: Sequence[str]) -> Call:
+        function = f"oi_with_sign_{dtype}"
+        return Call(f"{function}({name}({x[0]}), {x[0]})", (function,))
+
+    return write
+
+
+def _negated(dtype: DType, x: Sequence[str]) -> Call:
+    return Call(_wrapped(dtype, f"-{x[0]}" if dtype.kind is Kind.SIGNED else f"{_zero(dtype)} - {x[0]}"))
+
+
+def _absolute(dtype: DType, x: Sequence[str]) -> Call:
+    if dtype.kind is Kind.UNSIGNED:
+        return Call(x[0])
+    return Call(_wrapped(dtype, f"({x[0]} < {_zero(dtype)} ? -{x[0]} : {x[0]})"))
+
+
+def _zero(dtype: DType) -> str:
+    return literal_text(dtype, 0)
+
+
+def _extremum(operator: str) -> Writer:
+    return lambda _dtype, x: Call(f"{x[1]} {operator} {x[0]} ? {x[1]} : {x[0]}")
+
+
+def _select(_dtype: DType, x: Sequence[str]) -> Call:
+    return Call(f"{x[0]} ? {x[1]} : {x[2]}")
+
+
+_COMPARISONS: dict[str, Writer] = {
+    "eq": _infix("=="),
+    "ne": _not_equal,
+    "lt": _infix("<"),
+    "le": _infix("<="),
+    "gt": _infix(">"),
+    "ge": _infix(">="),
+    "select": _select,
+}
+
+_BOOL: dict[str, Writer] = {
+    **_COMPARISONS,
+    "logical_and": _infix("&&"),
+    "logical_or": _infix("||"),
+    "logical_xor": _infix("!="),
+    "logical_not": lambda _dtype, x: Call(f"!{x[0]}"),
+}
+
+_F32_ONLY = frozenset({"rem", "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh", "erf", "power"})
+
+_FLOAT: dict[str, Writer] = {
+    **_COMPARISONS,
+    "add": _infix("+"),
+    "sub": _infix("-"),
+    "mul": _infix("*"),
+    **{
+        name: _helper(name)
+        for name in ("div", "neg", "absolute", "minimum", "maximum", "sqrt", "is_nan", "is_inf", "sign_bit", *_F32_ONLY)
+    },
+    **{name: _signed_rounding(name) for name in ("floor", "ceil", "trunc")},
+    "round_even": _signed_rounding("roundEven"),
+}
+
+_INTEGER: dict[str, Writer] = {
+    **_COMPARISONS,
+    "add": _modular("+"),
+    "sub": _modular("-"),
+    "mul": _modular("*"),
+    "div": _helper("div"),
+    "rem": _helper("rem"),
+    "neg": _negated,
+    "absolute": _absolute,
+    "minimum": _extremum("<"),
+    "maximum": _extremum(">"),
+    "bit_and": _infix("&"),
+    "bit_or": _infix("|"),
+    "bit_xor": _infix("^"),
+    "bit_not": lambda dtype, x: Call(_wrapped(dtype, f"~{x[0]}")),
+    "shl": _helper("shl"),
+    "shr": _helper("shr"),
+}
+
+
+def _cast(source: DType, target: DType, text: str) -> Call:
+    if target is BOOL:
+        return _not_equal(source, (text, _zero(source)))
+    if source.is_float and not target.is_float:
+        function = f"oi_{target}_from_{source}"
+        return Call(f"{function}({text})", (function,))
+    if target.is_float or source is BOOL:
+        return Call(f"{glsl_type(target)}({text})")
+    if source.kind is Kind.SIGNED and target is UINT[-1]:
+        return Call(f"uint64_t(int64_t({text}))")
+    return Call(_wrapped(target, f"{glsl_type(target)}({text})"))
+
+
+@functools.cache
+def helpers() -> dict[str, Helper]:
+    """Return every helper function by name."""
+    found = {**FUNCTIONS, **_bit_functions_f32(), **_functions_f64()}
+    for dtype in FLOATS:
+        found |= {f"oi_{name}_{dtype}": _float_extremum(dtype, name, op) for name, op in _EXTREMA.items()}
+        found |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in INTEGERS}
+    for dtype in SINT:
+        found |= _signed_functions(dtype)
+    for dtype in UINT:
+        found |= _unsigned_functions(dtype)
+    return found
+
+
+_EXTREMA = {"minimum": "<", "maximum": ">"}
+
+
+def _function(result: str, name: str, parameters: str, *lines: str, needs: tuple[str, ...] = ()) -> Helper:
+    body = "".join(f"    {line}\n" for line in lines)
+    return Helper(f"{result} {name}({parameters})\n{{\n{body}}}\n", needs)
+
+
+def _float_extremum(dtype: DType, name: str, operator: str) -> Helper:
+    test, kind = f"oi_is_nan_{dtype}", glsl_type(dtype)
+    line = f"return {test}(a) || b {operator} a ? b : a;"
+    return _function(kind, f"oi_{name}_{dtype}", f"{kind} a, {kind} b", line, needs=(test,))
+
+
+def _bit_functions_f32() -> dict[str, Helper]:
+    magnitude = "(floatBitsToUint(x) & 0x7fffffffu)"
+    texts = {
+        "neg": ("float", "uintBitsToFloat(floatBitsToUint(x) ^ 0x80000000u)"),
+        "absolute": ("float", f"uintBitsToFloat{magnitude}"),
+        "is_inf": ("bool", f"{magnitude} == 0x7f800000u"),
+        "sign_bit": ("bool", "(floatBitsToUint(x) >> 31) != 0u"),
+    }
+    return {
+        f"oi_{name}_f32": _function(result, f"oi_{name}_f32", "float x", f"return {text};")
+        for name, (result, text) in texts.items()
+    }
+
+
+def _functions_f64() -> dict[str, Helper]:
+    bits = "uvec2 bits = unpackDouble2x32(x);"
+    high = "(bits.y & 0x7fffffffu)"
+    nan, infinity = (literal_text(F64, float(name)) for name in ("nan", "inf"))
+    lines = {
+        "neg": ("double", "return packDouble2x32(uvec2(bits.x, bits.y ^ 0x80000000u));"),
+        "absolute": ("double", f"return packDouble2x32(uvec2(bits.x, {high}));"),
+        "is_nan": ("bool", f"return {high} > 0x7ff00000u || ({high} == 0x7ff00000u && bits.x != 0u);"),
+        "is_inf": ("bool", f"return {high} == 0x7ff00000u && bits.x == 0u;"),
+        "sign_bit": ("bool", "return (bits.y >> 31) != 0u;"),
+    }
+    found = {
+        f"oi_{name}_f64": _function(result, f"oi_{name}_f64", "double x", bits, line)
+        for name, (result, line) in lines.items()
+    }
+    found["oi_with_sign_f64"] = _function(
+        "double",
+        "oi_with_sign_f64",
+        "double magnitude, double sign_of",
+        "uvec2 bits = unpackDouble2x32(magnitude);",
+        "uint sign = unpackDouble2x32(sign_of).y & 0x80000000u;",
+        f"return packDouble2x32(uvec2(bits.x, {high} | sign));",
+    )
+    found["oi_div_f64"] = _function(
+        "double",
+        "oi_div_f64",
+        "double a, double b",
+        "if (b == 0.0lf) {",
+        f"    if (oi_is_nan_f64(a) || a == 0.0lf) {{ return {nan}; }}",
+        f"    return oi_sign_bit_f64(a) == oi_sign_bit_f64(b) ? {infinity} : -{infinity};",
+        "}",
+        "precise double quotient = a / b;",
+        "return quotient;",
+        needs=("oi_is_nan_f64", "oi_sign_bit_f64"),
+    )
+    found["oi_sqrt_f64"] = _function(
+        "double",
+        "oi_sqrt_f64",
+        "double x",
+        f"if (x == 0.0lf || x == {infinity}) {{ return x; }}",
+        f"if (!(x > 0.0lf)) {{ return {nan}; }}",
+        "precise double root = sqrt(x);",
+        "return root;",
+    )
+    return found
+
+
+def _float_to_integer(source: DType, target: DType) -> Helper:
+    low, high = target.minimum or 0, target.maximum or 0
+    test, kind = f"oi_is_nan_{source}", glsl_type(target)
+    # The bounds are exact in either float type: zero or powers of two.
+    return _function(
+        kind,
+        f"oi_{target}_from_{source}",
+        f"{glsl_type(source)} x",
+        f"if ({test}(x)) {{ return {_zero(target)}; }}",
+        f"if (x >= {literal_text(source, float(high + 1))}) {{ return {literal_text(target, high)}; }}",
+        f"if (x <= {literal_text(source, float(low))}) {{ return {literal_text(target, low)}; }}",
+        f"return {kind}(x);",
+        needs=(test,),
+    )
+
+
+def _signed_functions(dtype: DType) -> dict[str, Helper]:
+    """Division is done on magnitudes, because GLSL does not say what it does to negatives."""
+    kind, unsigned = glsl_type(dtype), "uint64_t" if dtype.bits == 64 else "uint"
+    last, zero, nought = dtype.bits - 1, _zero(dtype), f"{unsigned}(0)"
+    pair = f"{kind} a, {kind} b"
+    magnitudes = tuple(
+        f"{unsigned} {name}_size = {name} < {zero} ? {nought} - {unsigned}({name}) : {unsigned}({name});"
+        for name in "ab"
+    )
+    guard = f"if (b == {zero}) {{ return {zero}; }}"
+    nonzero = f"b_size = b_size == {nought} ? {unsigned}(1) : b_size;"
+    quotient = _wrapped(dtype, f"{kind}((a < {zero}) != (b < {zero}) ? {nought} - size : size)")
+    return {
+        f"oi_div_{dtype}": _function(
+            kind,
+            f"oi_div_{dtype}",
+            pair,
+            guard,
+            *magnitudes,
+            nonzero,
+            f"{unsigned} size = a_size / b_size;",
+            f"return {quotient};",
+        ),
+        f"oi_rem_{dtype}": _function(
+            kind,
+            f"oi_rem_{dtype}",
+            pair,
+            guard,
+            *magnitudes,
+            nonzero,
+            f"{unsigned} size = a_size % b_size;",
+            f"return {kind}(a < {zero} ? {nought} - size : size);",
+        ),
+        f"oi_shl_{dtype}": _function(
+            kind,
+            f"oi_shl_{dtype}",
+            f"{kind} x, {kind} count",
+            f"int places = count < {zero} ? 0 : count > {literal_text(dtype, last)} ? {last} : int(count);",
+            f"return count > {literal_text(dtype, last)} ? {zero} : {_wrapped(dtype, 'x << places')};",
+        ),
+        f"oi_shr_{dtype}": _function(
+            kind,
+            f"oi_shr_{dtype}",
+            f"{kind} x, {kind} count",
+            f"int places = count < {zero} ? 0 : count > {literal_text(dtype, last)} ? {last} : int(count);",
+            "return x >> places;",
+        ),
+    }
+
+
+def _unsigned_functions(dtype: DType) -> dict[str, Helper]:
+    kind, zero, one = glsl_type(dtype), _zero(dtype), literal_text(dtype, 1)
+    last = literal_text(dtype, dtype.bits - 1)
+    places = f"int places = count > {last} ? {dtype.bits - 1} : int(count);"
+    found: dict[str, Helper] = {}
+    for name, operator in (("div", "/"), ("rem", "%")):
+        found[f"oi_{name}_{dtype}"] = _function(
+            kind,
+            f"oi_{name}_{dtype}",
+            f"{kind} a, {kind} b",
+            f"{kind} result = a {operator} (b == {zero} ? {one} : b);",
+            f"return b == {zero} ? {zero} : result;",
+        )
+    for name, operator in (("shl", "<<"), ("shr", ">>")):
+        shifted = f"(x {operator} places)"
+        found[f"oi_{name}_{dtype}"] = _function(
+            kind,
+            f"oi_{name}_{dtype}",
+            f"{kind} x, {kind} count",
+            places,
+            f"return count > {last} ? {zero} : {_wrapped(dtype, shifted) if name == 'shl' else shifted};",
+        )
+    return found

@@ -1,0 +1,300 @@
+"""Functions on f32 that GLSL lacks, leaves undefined or computes too coarsely, spelled out in GLSL 4.50.
+
+Errors are those of the arithmetic given exact ``exp`` and ``log`` for arguments where these are called; what a device
+adds is in the precision table of the Vulkan specification. A unit is one in the last place.
+
+* ``expm1``: 2 units; a polynomial (Taylor, degree 9) below 1/2, else ``exp(x) - 1``.
+* ``log1p``: 3 units; ``2 artanh(x / (2 + x))`` as a series below 1/4, else ``log(1 + x)``.
+* ``tanh``: 4 units, by ``expm1``.
+* ``erf``: 4 units; the Maclaurin series below 1, else ``1 - e^(-x^2) p(1 / (1 + x/2))`` with ``p`` fitted to 2e-8.
+* ``sin``, ``cos``, ``tan``: 2 units (``tan``: 4) or 2e-7 absolute near zeros for arguments below 1e5, by reduction
+  modulo pi/2 in three parts and Taylor polynomials; beyond, what the device has.
+* ``power``: 2 units a multiplication for whole exponents up to 64, else ``exp2(b log2 a)``, whose relative error grows
+  with ``b log2 a``.
+* ``rem`` is exact.
+"""
+
+from __future__ import annotations
+
+from openinfer.expr.fragment import Helper
+
+_NAN = "uintBitsToFloat(0x7fc00000u)"
+_INFINITY = "uintBitsToFloat(0x7f800000u)"
+
+_IS_NAN = """bool oi_is_nan_f32(float x)
+{
+    return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
+}
+"""
+
+_WITH_SIGN = """float oi_with_sign_f32(float magnitude, float sign_of)
+{
+    return uintBitsToFloat((floatBitsToUint(magnitude) & 0x7fffffffu) | (floatBitsToUint(sign_of) & 0x80000000u));
+}
+"""
+
+_DIV = f"""float oi_div_f32(float a, float b)
+{{
+    if ((floatBitsToUint(b) & 0x7fffffffu) == 0u) {{
+        if (oi_is_nan_f32(a) || a == 0.0) {{ return {_NAN}; }}
+        return uintBitsToFloat(((floatBitsToUint(a) ^ floatBitsToUint(b)) & 0x80000000u) | 0x7f800000u);
+    }}
+    precise float quotient = a / b;
+    return quotient;
+}}
+"""
+
+_REM = f"""float oi_rem_f32(float a, float b)
+{{
+    uint x = floatBitsToUint(a) & 0x7fffffffu;
+    uint y = floatBitsToUint(b) & 0x7fffffffu;
+    uint sign = floatBitsToUint(a) & 0x80000000u;
+    if (x >= 0x7f800000u || y > 0x7f800000u || y == 0u) {{ return {_NAN}; }}
+    if (x < y) {{ return a; }}
+    int x_exponent = int(max(x >> 23, 1u));
+    int y_exponent = int(max(y >> 23, 1u));
+    x = x < 0x800000u ? x : (x & 0x7fffffu) | 0x800000u;
+    y = y < 0x800000u ? y : (y & 0x7fffffu) | 0x800000u;
+    while (x < 0x800000u) {{ x <<= 1; x_exponent--; }}
+    while (y < 0x800000u) {{ y <<= 1; y_exponent--; }}
+    for (int place = x_exponent - y_exponent; place > 0; place--) {{ x = (x >= y ? x - y : x) << 1; }}
+    x = x >= y ? x - y : x;
+    if (x == 0u) {{ return uintBitsToFloat(sign); }}
+    while (x < 0x800000u) {{ x <<= 1; y_exponent--; }}
+    uint bits = y_exponent > 0 ? (uint(y_exponent) << 23) | (x & 0x7fffffu) : x >> (1 - y_exponent);
+    return uintBitsToFloat(sign | bits);
+}}
+"""
+
+_SQRT = f"""float oi_sqrt_f32(float x)
+{{
+    if (x == 0.0 || x == {_INFINITY}) {{ return x; }}
+    if (!(x > 0.0)) {{ return {_NAN}; }}
+    precise float root = sqrt(x);
+    return root;
+}}
+"""
+
+_EXP = f"""float oi_exp_f32(float x)
+{{
+    if (oi_is_nan_f32(x)) {{ return x; }}
+    if (x > 88.73) {{ return {_INFINITY}; }}
+    if (x < -104.0) {{ return 0.0; }}
+    precise float power = exp(x);
+    return power;
+}}
+"""
+
+_LOG = f"""float oi_log_f32(float x)
+{{
+    if (x == 0.0) {{ return -{_INFINITY}; }}
+    if (!(x > 0.0)) {{ return {_NAN}; }}
+    if (x == {_INFINITY}) {{ return x; }}
+    precise float logarithm = log(x);
+    return logarithm;
+}}
+"""
+
+_EXPM1 = """float oi_expm1_f32(float x)
+{
+    if (abs(x) >= 0.5 || oi_is_nan_f32(x)) {
+        precise float less_one = oi_exp_f32(x) - 1.0;
+        return less_one;
+    }
+    precise float sum = 1.0 / 362880.0;
+    sum = sum * x + 1.0 / 40320.0;
+    sum = sum * x + 1.0 / 5040.0;
+    sum = sum * x + 1.0 / 720.0;
+    sum = sum * x + 1.0 / 120.0;
+    sum = sum * x + 1.0 / 24.0;
+    sum = sum * x + 1.0 / 6.0;
+    sum = sum * x + 0.5;
+    precise float square = x * x;
+    sum = sum * square;
+    precise float result = x + sum;
+    return oi_with_sign_f32(result, x);
+}
+"""
+
+_LOG1P = """float oi_log1p_f32(float x)
+{
+    if (!(abs(x) < 0.25)) {
+        precise float above = 1.0 + x;
+        return oi_log_f32(above);
+    }
+    precise float z = x / (2.0 + x);
+    precise float square = z * z;
+    precise float sum = 1.0 / 11.0;
+    sum = sum * square + 1.0 / 9.0;
+    sum = sum * square + 1.0 / 7.0;
+    sum = sum * square + 0.2;
+    sum = sum * square + 1.0 / 3.0;
+    sum = sum * square;
+    precise float result = 2.0 * z + 2.0 * z * sum;
+    return oi_with_sign_f32(result, x);
+}
+"""
+
+_TANH = """float oi_tanh_f32(float x)
+{
+    if (oi_is_nan_f32(x)) { return x; }
+    precise float magnitude = abs(x);
+    if (magnitude > 9.1) { return oi_with_sign_f32(1.0, x); }
+    precise float power = oi_expm1_f32(2.0 * magnitude);
+    precise float ratio = power / (power + 2.0);
+    return oi_with_sign_f32(magnitude < 1e-4 ? magnitude : ratio, x);
+}
+"""
+
+_ERF = """float oi_erf_f32(float x)
+{
+    if (oi_is_nan_f32(x)) { return x; }
+    precise float magnitude = abs(x);
+    precise float square = magnitude * magnitude;
+    if (magnitude >= 4.0) { return oi_with_sign_f32(1.0, x); }
+    if (magnitude < 1.0) {
+        precise float sum = 1.0 / 76204800.0;
+        sum = sum * -square + 1.0 / 6894720.0;
+        sum = sum * -square + 1.0 / 685440.0;
+        sum = sum * -square + 1.0 / 75600.0;
+        sum = sum * -square + 1.0 / 9360.0;
+        sum = sum * -square + 1.0 / 1320.0;
+        sum = sum * -square + 1.0 / 216.0;
+        sum = sum * -square + 1.0 / 42.0;
+        sum = sum * -square + 0.1;
+        sum = sum * -square + 1.0 / 3.0;
+        sum = sum * -square;
+        precise float scaled = magnitude * 1.1283791670955126;
+        precise float result = scaled + scaled * sum;
+        return oi_with_sign_f32(result, x);
+    }
+    precise float t = 1.0 / (1.0 + 0.5 * magnitude);
+    precise float fit = 0.11931578814983368;
+    fit = fit * t - 0.47123783826828003;
+    fit = fit * t + 0.5635411739349365;
+    fit = fit * t - 0.10400000214576721;
+    fit = fit * t + 0.34806564450263977;
+    fit = fit * t + 0.25959235429763794;
+    fit = fit * t + 0.28493040800094604;
+    fit = fit * t - 0.0001555510243633762;
+    precise float rest = exp(-square) * fit;
+    precise float result = 1.0 - rest;
+    return oi_with_sign_f32(result, x);
+}
+"""
+
+_QUADRANT = """float oi_reduced_f32(float x, out int quadrant)
+{
+    precise float turns = roundEven(x * 0.6366197723675814);
+    quadrant = int(turns) & 3;
+    precise float rest = x - turns * 1.5703125;
+    rest = rest - turns * 0.0004837512969970703;
+    rest = rest - turns * 7.549789948768648e-08;
+    return rest;
+}
+"""
+
+_SERIES = """float oi_sine_series_f32(float x)
+{
+    precise float square = x * x;
+    precise float sum = 1.0 / 362880.0;
+    sum = sum * square - 1.0 / 5040.0;
+    sum = sum * square + 1.0 / 120.0;
+    sum = sum * square - 1.0 / 6.0;
+    sum = sum * square;
+    precise float result = x + x * sum;
+    return result;
+}
+
+float oi_cosine_series_f32(float x)
+{
+    precise float square = x * x;
+    precise float sum = -1.0 / 3628800.0;
+    sum = sum * square + 1.0 / 40320.0;
+    sum = sum * square - 1.0 / 720.0;
+    sum = sum * square + 1.0 / 24.0;
+    sum = sum * square - 0.5;
+    precise float result = 1.0 + square * sum;
+    return result;
+}
+"""
+
+
+def _circular(name: str, shift: int) -> str:
+    """Return sine, or cosine as sine a quarter turn on (``shift`` 1)."""
+    at_zero = "if (x == 0.0) { return x; }" if shift == 0 else "if (x == 0.0) { return 1.0; }"
+    return f"""float oi_{name}_f32(float x)
+{{
+    {at_zero}
+    if (!(abs(x) < {_INFINITY})) {{ return {_NAN}; }}
+    if (abs(x) > 1e5) {{ return {name}(x); }}
+    int quadrant;
+    float rest = oi_reduced_f32(x, quadrant);
+    quadrant = (quadrant + {shift}) & 3;
+    float value = (quadrant & 1) == 0 ? oi_sine_series_f32(rest) : oi_cosine_series_f32(rest);
+    return quadrant > 1 ? -value : value;
+}}
+"""
+
+
+_TAN = """float oi_tan_f32(float x)
+{
+    if (x == 0.0) { return x; }
+    return oi_div_f32(oi_sin_f32(x), oi_cos_f32(x));
+}
+"""
+
+_POWER = f"""float oi_power_f32(float a, float b)
+{{
+    if (b == 0.0 || a == 1.0) {{ return 1.0; }}
+    if (oi_is_nan_f32(a) || oi_is_nan_f32(b)) {{ return {_NAN}; }}
+    bool whole = floor(b) == b;
+    bool odd = whole && abs(b) < 16777216.0 && (int(abs(b)) & 1) == 1;
+    float magnitude = abs(a);
+    float sign_of = odd ? a : 1.0;
+    if (magnitude == 0.0 || magnitude == {_INFINITY}) {{
+        return oi_with_sign_f32((magnitude == 0.0) == (b > 0.0) ? 0.0 : {_INFINITY}, sign_of);
+    }}
+    if (abs(b) == {_INFINITY}) {{
+        return magnitude == 1.0 ? 1.0 : (magnitude > 1.0) == (b > 0.0) ? {_INFINITY} : 0.0;
+    }}
+    if (a < 0.0 && !whole) {{ return {_NAN}; }}
+    if (whole && abs(b) <= 64.0) {{
+        precise float product = 1.0;
+        precise float square = magnitude;
+        for (int left = int(abs(b)); left > 0; left >>= 1) {{
+            if ((left & 1) == 1) {{ product = product * square; }}
+            square = square * square;
+        }}
+        return oi_with_sign_f32(b < 0.0 ? oi_div_f32(1.0, product) : product, sign_of);
+    }}
+    precise float exponent = b * log2(magnitude);
+    if (exponent >= 128.0) {{ return oi_with_sign_f32({_INFINITY}, sign_of); }}
+    if (exponent < -150.0) {{ return oi_with_sign_f32(0.0, sign_of); }}
+    return oi_with_sign_f32(exp2(exponent), sign_of);
+}}
+"""
+
+_NAN_TEST, _SIGNED = "oi_is_nan_f32", "oi_with_sign_f32"
+_CIRCLE = ("oi_reduced_f32", "oi_sine_series_f32")
+
+FUNCTIONS: dict[str, Helper] = {
+    "oi_is_nan_f32": Helper(_IS_NAN),
+    "oi_with_sign_f32": Helper(_WITH_SIGN),
+    "oi_div_f32": Helper(_DIV, (_NAN_TEST,)),
+    "oi_rem_f32": Helper(_REM),
+    "oi_sqrt_f32": Helper(_SQRT),
+    "oi_exp_f32": Helper(_EXP, (_NAN_TEST,)),
+    "oi_log_f32": Helper(_LOG),
+    "oi_expm1_f32": Helper(_EXPM1, (_NAN_TEST, "oi_exp_f32", _SIGNED)),
+    "oi_log1p_f32": Helper(_LOG1P, ("oi_log_f32", _SIGNED)),
+    "oi_tanh_f32": Helper(_TANH, (_NAN_TEST, "oi_expm1_f32", _SIGNED)),
+    "oi_erf_f32": Helper(_ERF, (_NAN_TEST, _SIGNED)),
+    "oi_reduced_f32": Helper(_QUADRANT),
+    "oi_sine_series_f32": Helper(_SERIES),
+    "oi_sin_f32": Helper(_circular("sin", 0), _CIRCLE),
+    "oi_cos_f32": Helper(_circular("cos", 1), _CIRCLE),
+    "oi_tan_f32": Helper(_TAN, ("oi_div_f32", "oi_sin_f32", "oi_cos_f32")),
+    "oi_power_f32": Helper(_POWER, (_NAN_TEST, _SIGNED, "oi_div_f32")),
+}
+"""Functions on f32 by name, with those that they call."""

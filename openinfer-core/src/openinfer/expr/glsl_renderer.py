@@ -1,0 +1,67 @@
+"""Expressions as GLSL 4.50 statements. Every float temporary is ``precise``: no contraction, no reassociation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.expr.fragment import Fragment, in_dependency_order
+from openinfer.expr.glsl_functions import call_text, helpers
+from openinfer.expr.glsl_types import glsl_type, literal_text, required_extensions
+from openinfer.expr.tree import ExprError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from openinfer.dtypes import DType
+    from openinfer.expr.linear import Program
+
+__all__ = ["Fragment", "glsl_type", "helper_source", "literal_text", "render"]
+
+
+def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fragment:
+    """Return GLSL statements that compute a program.
+
+    ``inputs`` has, by input number, an expression of the input's element, of its `glsl_type` (an i8 as an ``int``, a
+    bool as a ``bool``); each is written once. Temporaries are called ``prefix`` and a number. A program with f64 needs
+    the device feature ``shaderFloat64``.
+
+    Raises:
+        ExprError: generated GLSL does not compute a type of the program, or lacks a function on it (of the functions of
+            f64 beyond arithmetic, ``sqrt`` and rounding there are none), or an input has no expression.
+    """
+    texts: list[str] = []
+    statements: list[str] = []
+    needed: dict[str, None] = {}
+    extensions: dict[str, None] = {}
+    for number, step in enumerate(program.instructions):
+        extensions.update(dict.fromkeys(required_extensions(step.dtype)))
+        if step.value is not None:
+            literal = literal_text(step.dtype, step.value)
+            texts.append(f"({literal})" if literal.startswith("-") else literal)
+            continue
+        if step.function == "input":
+            value = _input_text(inputs, step.index)
+        else:
+            operands = [program.instructions[place].dtype for place in step.operands]
+            call = call_text(step.function, operands, step.dtype, [texts[place] for place in step.operands])
+            needed.update(dict.fromkeys(call.helpers))
+            value = call.text
+        texts.append(f"{prefix}{number}")
+        statements.append(f"{_declared(step.dtype)} {texts[-1]} = {value};")
+    return Fragment(tuple(statements), texts[-1], tuple(needed), tuple(extensions))
+
+
+def helper_source(names: Iterable[str]) -> str:
+    """Return the functions of these names and those that they call, callees first; empty for no names."""
+    known = helpers()
+    return "\n".join(known[name].source for name in in_dependency_order(tuple(names), known))
+
+
+def _declared(dtype: DType) -> str:
+    return f"precise {glsl_type(dtype)}" if dtype.is_float else glsl_type(dtype)
+
+
+def _input_text(inputs: Mapping[int, str], index: int) -> str:
+    if index not in inputs:
+        raise ExprError(f"the expression reads input {index}, for which no text was given")
+    return inputs[index]

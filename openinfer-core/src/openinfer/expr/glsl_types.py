@@ -1,0 +1,79 @@
+"""Element types and constants in GLSL 4.50.
+
+Integers of 8 and 16 bits are held in ``int`` and ``uint`` within their range; 64-bit integers need an extension
+(`INT64`), and ``double`` needs the device feature ``shaderFloat64``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind
+from openinfer.expr.tree import ExprError
+from openinfer.scalars import encode_bits, round_to
+
+if TYPE_CHECKING:
+    from openinfer.scalars import Scalar
+
+INT64 = "GL_EXT_shader_explicit_arithmetic_types_int64"
+"""Extension with 64-bit integers; the device needs the feature ``shaderInt64``."""
+
+_GLSL_TYPES = {
+    F32.name: "float",
+    F64.name: "double",
+    BOOL.name: "bool",
+    **{d.name: "int64_t" if d.bits == 64 else "int" for d in SINT},
+    **{d.name: "uint64_t" if d.bits == 64 else "uint" for d in UINT},
+}
+_LEAST_NORMAL = {F32.name: math.ldexp(1.0, -126), F64.name: math.ldexp(1.0, -1022)}
+
+
+def glsl_type(dtype: DType) -> str:
+    """Return the GLSL type in which an element is computed.
+
+    Raises:
+        ExprError: generated GLSL does not compute this element type.
+    """
+    found = _GLSL_TYPES.get(dtype.name)
+    if found is None:
+        raise ExprError(f"generated GLSL has no element type {dtype}; it has {', '.join(_GLSL_TYPES)}")
+    return found
+
+
+def required_extensions(dtype: DType) -> tuple[str, ...]:
+    """Return the extensions that a shader enables to use the type."""
+    return (INT64,) if dtype.is_integer and dtype.bits == 64 else ()
+
+
+def literal_text(dtype: DType, value: Scalar) -> str:
+    """Return a constant, exact in its type; the text may begin with a minus sign.
+
+    Infinities, NaN, subnormals and the negative zero, which compilers may mistreat, are written as their bits.
+
+    Raises:
+        ExprError: generated GLSL does not compute this element type.
+    """
+    glsl_type(dtype)
+    if dtype.is_float:
+        return _float_text(dtype, round_to(dtype, float(value)))
+    if dtype.kind is Kind.BOOL:
+        return "true" if value else "false"
+    return _integer_text(dtype, int(value))
+
+
+def _float_text(dtype: DType, value: float) -> str:
+    plain = math.isfinite(value) and abs(value) >= _LEAST_NORMAL[dtype.name]
+    if plain or (value == 0.0 and math.copysign(1.0, value) > 0):
+        return repr(value) + ("lf" if dtype is F64 else "")
+    bits = encode_bits(dtype, value)
+    if dtype is F32:
+        return f"uintBitsToFloat(0x{bits:08x}u)"
+    return f"packDouble2x32(uvec2(0x{bits & 0xFFFFFFFF:08x}u, 0x{bits >> 32:08x}u))"
+
+
+def _integer_text(dtype: DType, value: int) -> str:
+    suffix = ("U" if dtype.kind is Kind.UNSIGNED else "") + ("L" if dtype.bits == 64 else "")
+    if value == dtype.minimum and dtype.bits >= 32 and value:
+        return f"({value + 1}{suffix} - 1{suffix})"
+    return f"{value}{suffix}"
