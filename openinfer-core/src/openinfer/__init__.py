@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from openinfer.ir.graph import Graph
     from openinfer.model import Model, ModelLoader
     from openinfer.plugins.environment import Environment
+    from openinfer.serialize import GraphDeserialize, GraphSerialize
     from openinfer.simulate import Device, Executor, Random, Simulator, format_truncated
     from openinfer.synth import Synthesizer
     from openinfer.validate import resolve
@@ -58,7 +59,9 @@ __all__ = [
     "ExecutionError",
     "Executor",
     "Graph",
+    "GraphDeserialize",
     "GraphError",
+    "GraphSerialize",
     "KernelMissingError",
     "Model",
     "ModelError",
@@ -97,7 +100,9 @@ _MODULES = {
     "ExecutionError": "openinfer.errors",
     "Executor": "openinfer.simulate",
     "Graph": "openinfer.ir.graph",
+    "GraphDeserialize": "openinfer.serialize",
     "GraphError": "openinfer.errors",
+    "GraphSerialize": "openinfer.serialize",
     "KernelMissingError": "openinfer.errors",
     "Model": "openinfer.model",
     "ModelError": "openinfer.errors",

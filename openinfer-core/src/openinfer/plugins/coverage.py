@@ -80,7 +80,7 @@ def _table(environment: Environment, place: _Place) -> KernelTable | str:
     try:
         return kernel_table(environment, place.name, place.expression_dtypes)
     except PluginError as error:
-        return f"plugin {error.plugin}: {error}"
+        return str(error)
 
 
 def _covered(environment: Environment, table: KernelTable | str, call: OpCall | None) -> tuple[str, str]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+from openinfer.errors import PluginError
 from openinfer.plugins.offers import misfit, results
 from openinfer.plugins.registration import failure, guarded
+from openinfer.plugins.switches import BLOCK
 from openinfer.plugins.types import KernelSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     import pluggy
 
@@ -32,12 +35,31 @@ def kernel_source(
     @cache
     def kernels(target: str) -> tuple[KernelSpec, ...]:
         return tuple(
-            _checked(candidate, kernel)
-            for candidate, plugin in loaded
-            for kernel in results(manager, candidate, plugin, _KERNELS, {"target": target})
+            kernel for candidate, plugin in loaded for kernel in _kernels_of(manager, candidate, plugin, target)
         )
 
     return kernels
+
+
+def _kernels_of(manager: pluggy.PluginManager, candidate: Candidate, plugin: object, target: str) -> list[KernelSpec]:
+    with _blamed():
+        found = results(manager, candidate, plugin, _KERNELS, {"target": target})
+        return [_checked(candidate, kernel) for kernel in found]
+
+
+@contextmanager
+def _blamed() -> Generator[None]:
+    """Say in the message whose failure it is: here it ends what the user wanted, and is no row of a table."""
+    try:
+        yield
+    except PluginError as error:
+        message = (
+            f"plugin {error.plugin!r} of distribution {error.distribution}: {error}; "
+            f"to keep it out: openinfer --plugins-block {error.plugin} ..., or {BLOCK}={error.plugin}"
+        )
+        raise PluginError(
+            message, plugin=error.plugin, distribution=error.distribution, hook=error.hook, status=error.status
+        ) from error
 
 
 def _checked(candidate: Candidate, kernel: object) -> KernelSpec:
@@ -61,7 +83,8 @@ def kernel_choice(
     def choose(call: OpCall, candidates: Sequence[KernelSpec], device: str) -> KernelSpec:
         implementations = reversed(manager.hook.openinfer_select_kernel.get_hookimpls())
         for name in dict.fromkeys(i.plugin_name for i in implementations):
-            chosen = _chosen(manager, *by_name[name], call, candidates, device)
+            with _blamed():
+                chosen = _chosen(manager, *by_name[name], call, candidates, device)
             if chosen is not None:
                 return chosen
         return min(candidates, key=lambda kernel: kernel.cost)
