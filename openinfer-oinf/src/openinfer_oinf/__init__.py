@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from .metadata import Bitset, ScalarValue, TypedValue
     from .plan import FilePlan
     from .quant import QuantParams, QuantScale, QuantZeroPoint
+    from .quantization import QuantizationError, QuantizedArray, quantization_error, quantize, quantize_array
     from .reader import OinfFile, load_file, open_oinf
+    from .rewrite import QuantizeOptions, quantize_oinf, rewrite_oinf
     from .save import dataclass_to_oinf, save_file, write_oinf
     from .tensor import StoredTensor
     from .verify import Report, verify_oinf
@@ -30,6 +32,8 @@ _MODULES = {
     "metadata": ("Bitset", "ScalarValue", "TypedValue"),
     "plan": ("FilePlan",),
     "quant": ("QuantParams", "QuantScale", "QuantZeroPoint"),
+    "quantization": ("QuantizationError", "QuantizedArray", "quantization_error", "quantize", "quantize_array"),
+    "rewrite": ("QuantizeOptions", "quantize_oinf", "rewrite_oinf"),
     "reader": ("OinfFile", "load_file", "open_oinf"),
     "save": ("dataclass_to_oinf", "save_file", "write_oinf"),
     "tensor": ("StoredTensor",),
@@ -50,6 +54,9 @@ __all__ = [
     "QuantParams",
     "QuantScale",
     "QuantZeroPoint",
+    "QuantizationError",
+    "QuantizeOptions",
+    "QuantizedArray",
     "Report",
     "ScalarValue",
     "SizeVar",
@@ -61,6 +68,11 @@ __all__ = [
     "dataclass_to_oinf",
     "load_file",
     "open_oinf",
+    "quantization_error",
+    "quantize",
+    "quantize_array",
+    "quantize_oinf",
+    "rewrite_oinf",
     "save_file",
     "verify_oinf",
     "write_oinf",

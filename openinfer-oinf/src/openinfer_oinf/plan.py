@@ -61,8 +61,9 @@ class FilePlan:
 
     version: int
     index: bytes
-    known: tuple[Placement, ...]
+    metadata: Mapping[str, Placement]
     tensors: Mapping[str, Placement]
+    quants: Mapping[str, Placement]
     file_size: int
 
 
@@ -117,12 +118,12 @@ def plan_file(
     metadata_table = b"".join(_metadata_row(key, metadata[key].tag, values[key]) for key in keys)
     tensor_table = b"".join(_tensor_row(each, version, *where) for each, where in zip(declared, places, strict=True))
     index = header.pack() + sizevar_table + metadata_table + tensor_table
-    quants = [quant for _, quant in places if quant.nbytes]
     return FilePlan(
         version=version,
         index=index.ljust(offset_data, b"\0"),
-        known=(*values.values(), *quants),
+        metadata=values,
         tensors={each.name: data for each, (data, _) in zip(declared, places, strict=True) if each.has_data},
+        quants={each.name: quant for each, (_, quant) in zip(declared, places, strict=True) if quant.nbytes},
         file_size=layout.end,
     )
 

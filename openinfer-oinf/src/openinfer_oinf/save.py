@@ -19,6 +19,7 @@ class WriteOptions(TypedDict, total=False):
 
     version: int
     align: int
+    checksums: bool
     allow_case_collisions: bool
     allow_any_scale: bool
 

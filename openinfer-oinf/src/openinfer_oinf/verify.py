@@ -12,6 +12,7 @@ from typing import Literal, TextIO, cast
 
 import numpy as np
 
+from .checksums import checksum_findings
 from .errors import CheckLevel, Finding, Findings, OinfError
 from .limits import Limits
 from .metadata import Bitset, TypedValue
@@ -74,6 +75,7 @@ def verify_oinf(
     style: Style = "current",
     values: bool = True,
     exact: bool = False,
+    deep: bool = False,
     check: CheckLevel = "strict",
     limits: Limits | None = None,
 ) -> Report:
@@ -81,13 +83,14 @@ def verify_oinf(
 
     Prints to `file` (standard output if None, nothing if False): size variables, metadata, and each tensor with a
     preview (unless `values=False`) and statistics (unless `stats=False`; `exact` computes the median of any size).
+    `deep` compares tensors with the checksums of the file, if it has them.
     `style="reference"` prints what the reference verifier does. Raises `OinfError` with all findings.
     """
     if style not in ("current", "reference"):
         raise ValueError(f"style={style!r}: expected 'current' or 'reference'")
     label = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
     with open_oinf(path, check=check, limits=limits, verify="off") as opened:
-        warnings = _check_values(opened, check, label)
+        warnings = _check_values(opened, check, label, deep=deep)
         report, blocks = _summarise(opened, label, warnings, stats=stats, style=style, values=values, exact=exact)
     if file is not False:
         out = sys.stdout if file is None else file
@@ -95,10 +98,12 @@ def verify_oinf(
     return report
 
 
-def _check_values(opened: OinfFile, check: CheckLevel, label: str) -> tuple[Finding, ...]:
+def _check_values(opened: OinfFile, check: CheckLevel, label: str, *, deep: bool) -> tuple[Finding, ...]:
     findings = Findings(check)
     try:
         check_all_values(opened, findings)
+        if deep:
+            findings.extend(checksum_findings(opened))
         findings.raise_errors()
     except OinfError as error:
         raise OinfError(*opened.warnings, *error.findings, source=label) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from types import TracebackType
@@ -11,16 +12,20 @@ import numpy as np
 
 from .arrays import Array
 from .atomicfile import AtomicFile
+from .checksums import CHECKSUM_KEY, RESERVED_PREFIX, checksum_payload
 from .contents import SizeVar
 from .encoding import as_array, encoded_blocks, joined_blocks
 from .errors import Finding, OinfError
 from .layout import WRITE_NDIM, check_name
 from .limits import Limits
 from .metadata import MetadataPayload, encode_metadata
+from .payloads import metadata_problems
 from .plan import FilePlan, TensorDeclaration, plan_file
 from .quant import QuantParams, fitted
+from .source import MemorySource
+from .tables import MetadataEntry
 from .valuecheck import reader_of, value_problem
-from .valuetypes import ValueType, element_type
+from .valuetypes import ValueType, element_type, value_type
 
 WriteTarget = str | os.PathLike[str] | BinaryIO
 
@@ -38,7 +43,8 @@ def _about(error: OinfError, table: str, entry: str) -> OinfError:
 class OinfWriter:
     """Writes one container to a path (replaced in one step at the end) or to a seekable binary file object.
 
-    `version` 2 or 1; `align` bytes for tensor data (8 to 4096); `allow_case_collisions` lets names of one table be
+    `version` 2 or 1; `align` bytes for tensor data (8 to 4096); `checksums` adds a SHA-256 of every tensor, which
+    `oinf verify --deep` checks; `allow_case_collisions` lets names of one table be
     equal ignoring case; `allow_any_scale` lets quantisation scales be zero or negative. As a context manager it
     completes the file, or, after an exception, leaves what was there before. Memory: one block at a time.
     """
@@ -49,12 +55,14 @@ class OinfWriter:
         *,
         version: int = 2,
         align: int = 8,
+        checksums: bool = False,
         allow_case_collisions: bool = False,
         allow_any_scale: bool = False,
     ) -> None:
         self._target = target
         self._version = version
         self._align = align
+        self._digests: dict[str, bytes] | None = {} if checksums else None
         self._allow_case_collisions = allow_case_collisions
         self._allow_any_scale = allow_any_scale
         self._sizevars: dict[str, int] = {}
@@ -77,11 +85,32 @@ class OinfWriter:
             raise _about(error, "sizevars", name) from error
 
     def metadata(self, name: str, value: object) -> None:
-        """Add a metadata value: bool, int, float, str, `Bitset`, `ScalarValue`, a list or an array."""
+        """Add a metadata value: bool, int, float, str, `Bitset`, `ScalarValue`, a list or an array.
+
+        Raises `OinfError`: E_NAME (also for keys that begin with `oinf.`, which are the tools'), E_DUPLICATE, E_CASE,
+        E_META_TYPE, E_VALUE.
+        """
+        if name.startswith(RESERVED_PREFIX):
+            message = f"keys that begin with {RESERVED_PREFIX!r} are reserved for tools"
+            raise _rejected("E_NAME", message, "metadata", name)
         try:
             payload = encode_metadata(name, value)
         except OinfError as error:
             raise _about(error, "metadata", name) from error
+        self._add_metadata(name, payload)
+
+    def metadata_raw(self, name: str, dtype: str | int | ValueType, stored: bytes) -> None:
+        """Add a metadata value by its stored bytes, as `payload` of a reader's metadata gives them.
+
+        Raises `OinfError` with the code that a reader would give for such bytes.
+        """
+        kind = value_type(dtype)
+        entry = MetadataEntry(name, 0, kind.tag, 0, len(stored), 0)
+        for code, message in metadata_problems(entry, MemorySource(stored), Limits(), values=True):
+            raise _rejected(code, message, "metadata", name)
+        self._add_metadata(name, MetadataPayload(kind.tag, stored))
+
+    def _add_metadata(self, name: str, payload: MetadataPayload) -> None:
         self._claim("metadata", name)
         self._metadata[name] = payload
         if payload.troubles_reference:
@@ -132,9 +161,12 @@ class OinfWriter:
 
     def plan(self) -> FilePlan:
         """The layout of all that has been declared; its `file_size` is the exact size of the file."""
-        return self._plan or plan_file(
-            self._sizevars, self._metadata, self._tensors.values(), version=self._version, align=self._align
-        )
+        if self._plan is not None:
+            return self._plan
+        metadata = self._metadata
+        if self._digests is not None:
+            metadata = metadata | {CHECKSUM_KEY: checksum_payload([b""] * len(self._tensors))}
+        return plan_file(self._sizevars, metadata, self._tensors.values(), version=self._version, align=self._align)
 
     def write(self, name: str, data: object) -> None:
         """Write the values of a declared tensor: an array (or nested lists) of its shape, or an iterator of blocks.
@@ -180,16 +212,32 @@ class OinfWriter:
         self._unwritten.add(declared.name)
         position = plan.tensors[declared.name].offset
         end = position + declared.nbytes
+        digest = hashlib.sha256()
         for elements, block in blocks:
             counted += elements
             if position + block.nbytes > end or counted > declared.count:
                 raise _rejected("E_DATA_SIZE", f"more values than {declared.count}", "tensors", declared.name)
             _write_at(file, position, block)
             position += block.nbytes
+            if self._digests is not None:
+                digest.update(block.data)
         if counted != declared.count:
             message = f"{counted} values where {declared.count} are due"
             raise _rejected("E_DATA_SIZE", message, "tensors", declared.name)
         self._unwritten.discard(declared.name)
+        if self._digests is not None:
+            digest.update(plan.quants[declared.name].data if declared.name in plan.quants else b"")
+            self._digests[declared.name] = digest.digest()
+
+    def _write_checksums(self, plan: FilePlan, file: BinaryIO, digests: dict[str, bytes]) -> None:
+        """Fill in what the layout left room for, in the order of the tensor table."""
+        for name, place in plan.quants.items():
+            digests.setdefault(name, hashlib.sha256(place.data).digest())
+        for name, place in plan.tensors.items():
+            if not place.nbytes:
+                digests.setdefault(name, hashlib.sha256().digest())
+        rows = [digests.get(name, b"") for name in sorted(self._tensors)]
+        _write_at(file, plan.metadata[CHECKSUM_KEY].offset, checksum_payload(rows).data)
 
     def _begin(self) -> tuple[FilePlan, BinaryIO]:
         """Fix the layout and write everything that is known without tensor values."""
@@ -210,7 +258,7 @@ class OinfWriter:
         # Writing the last byte sets the size: what lies between payloads reads as zeros.
         _write_at(file, plan.file_size - 1, b"\0")
         _write_at(file, 0, plan.index)
-        for place in plan.known:
+        for place in (*plan.metadata.values(), *plan.quants.values()):
             _write_at(file, place.offset, place.data)
         return plan, file
 
@@ -219,11 +267,13 @@ class OinfWriter:
         if self._is_done:
             return
         try:
-            plan, _ = self._begin()
+            plan, file = self._begin()
             missing = sorted(name for name in self._unwritten if plan.tensors[name].nbytes)
             if missing:
                 message = f"declared but never written: {', '.join(missing[:5])}" + (" ..." if missing[5:] else "")
                 raise _rejected("E_UNWRITTEN", message, "tensors", missing[0])
+            if self._digests is not None:
+                self._write_checksums(plan, file, self._digests)
         except BaseException:
             self.discard()
             raise

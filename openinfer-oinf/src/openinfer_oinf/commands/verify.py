@@ -19,6 +19,7 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE")
     parser.add_argument("--no-stats", action="store_true", help="leave statistics and histograms out")
     parser.add_argument("--no-values", action="store_true", help="leave previews of tensor values out")
+    parser.add_argument("--deep", action="store_true", help="compare tensors with the file's checksums")
     parser.add_argument("--exact", action="store_true", help="compute the median of tensors of any size")
     parser.add_argument("--compat", action="store_true", help="accept what does not endanger memory safety")
     parser.add_argument("--style", choices=("current", "reference"), default="current")
@@ -63,5 +64,6 @@ def _report(path: str, arguments: argparse.Namespace) -> Report:
         values=not arguments.no_values,
         style=arguments.style,
         exact=arguments.exact,
+        deep=arguments.deep,
         check="compat" if arguments.compat else "strict",
     )

@@ -1,0 +1,47 @@
+"""`oinf quantize`: float tensors of a file as integers with scales."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..cli import Subparsers
+
+
+def add_to(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("quantize", help="write a file with its float tensors quantised")
+    parser.add_argument("source", metavar="SRC")
+    parser.add_argument("target", metavar="DST")
+    parser.add_argument("--dtype", default="i8", metavar="TYPE", help="i2 to i32, u1 to u32 (default: i8)")
+    parser.add_argument("--scheme", choices=("symmetric", "asymmetric"), default="symmetric")
+    parser.add_argument("--axis", type=int, metavar="N", help="one scale per index of this axis, not per tensor")
+    parser.add_argument("--clip", type=float, metavar="X", help="bound magnitudes first")
+    parser.add_argument("--include", action="append", metavar="PATTERN", help="only tensors of matching names")
+    parser.add_argument(
+        "--exclude", action="append", default=[], metavar="PATTERN", help="no tensors of matching names"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0, or raises `OinfError` or `OSError`; prints the error of each quantised tensor."""
+    from ..inspection import aligned
+    from ..rewrite import QuantizeOptions, quantize_oinf
+
+    options = QuantizeOptions(
+        dtype=arguments.dtype,
+        scheme=arguments.scheme,
+        axis=arguments.axis,
+        clip=arguments.clip,
+        include=arguments.include or ("*",),
+        exclude=arguments.exclude,
+    )
+    errors = quantize_oinf(arguments.source, arguments.target, options)
+    rows = [
+        [name, f"max {error.largest:.6g}", f"mean {error.mean:.6g}", f"snr {error.snr_db:.1f} dB"]
+        for name, error in errors.items()
+    ]
+    sys.stdout.writelines(f"{line}\n" for line in (aligned(rows) if rows else ["no tensor matches"]))
+    return 0

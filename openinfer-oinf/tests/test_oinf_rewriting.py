@@ -1,0 +1,188 @@
+"""Quantising arrays and files, and writing files again in other versions and layouts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from openinfer_oinf import (
+    OinfError,
+    TensorSpec,
+    dataclass_to_oinf,
+    open_oinf,
+    quantization_error,
+    quantize,
+    quantize_array,
+    rewrite_oinf,
+    write_oinf,
+)
+from openinfer_oinf.cli import main
+
+REALS = hnp.arrays(
+    np.float32, hnp.array_shapes(min_dims=1, max_dims=3, max_side=5), elements=st.floats(-100, 100, width=32)
+)
+RANGES = {
+    "i2": (-2, 1),
+    "i4": (-8, 7),
+    "i8": (-128, 127),
+    "i16": (-32768, 32767),
+    "u1": (0, 1),
+    "u4": (0, 15),
+    "u8": (0, 255),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(REALS, st.sampled_from(["i2", "i4", "i8", "i16"]), st.booleans())
+def test_symmetric_values_are_within_half_a_step(array, dtype, per_channel):
+    axis = -1 if per_channel else None
+    quantized = quantize_array(array, dtype, axis=axis)
+    high = RANGES[dtype][1]
+    assert np.abs(quantized.values).max() <= high
+    extent = np.abs(array.astype(float))
+    extent = extent.reshape(-1, array.shape[-1]).max(axis=0) if per_channel else extent.max()
+    step = np.where(extent > 0, extent / high, 1)
+    apart = np.abs(quantized.real_values() - array.astype(float))
+    assert (apart <= step / 2 * (1 + 1e-4) + 1e-30).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(REALS, st.sampled_from(["i4", "i8", "u1", "u4", "u8"]))
+def test_asymmetric_values_are_within_a_step_and_zero_is_exact(array, dtype):
+    quantized = quantize_array(array, dtype, scheme="asymmetric")
+    low, high = RANGES[dtype]
+    assert low <= quantized.values.min() <= quantized.values.max() <= high
+    wide = array.astype(float)
+    step = (max(wide.max(), 0) - min(wide.min(), 0)) / (high - low)
+    apart = np.abs(quantized.real_values() - wide)
+    assert (apart <= step * (1 + 1e-4) + 1e-30).all()
+    assert not quantized.real_values()[array == 0].any()
+
+
+def test_known_values():
+    symmetric = quantize_array([-127.0, 0.5, 1.5, 64.0])
+    assert symmetric.quant.scale.values.tolist() == [1.0]
+    assert symmetric.values.tolist() == [-127, 0, 2, 64]
+    asymmetric = quantize_array([-1.0, 0.0, 2.0], "u2", scheme="asymmetric")
+    assert asymmetric.quant.scale.values.tolist() == [1.0]
+    assert asymmetric.quant.zero_point.values.tolist() == [1]
+    assert asymmetric.values.tolist() == [0, 1, 3]
+
+
+def test_clipping_bounds_the_range():
+    clipped = quantize_array([1000.0, 1.0], clip=127)
+    assert clipped.values.tolist() == [127, 1]
+
+
+def test_channels_of_zeros_have_scale_one():
+    quantized = quantize_array(np.array([[0.0, 0.0], [1.0, 127.0]]), axis=0)
+    assert quantized.quant.scale.values.tolist() == [1.0, 1.0]
+    assert quantized.values.tolist() == [[0, 0], [1, 127]]
+
+
+@pytest.mark.parametrize(
+    ("array", "options", "code"),
+    [
+        ([math.nan], {}, "E_VALUE"),
+        ([math.inf], {}, "E_VALUE"),
+        ([1.0], {"dtype": "f16"}, "E_DTYPE"),
+        ([1.0], {"dtype": "i1"}, "E_DTYPE"),
+        ([1.0], {"dtype": "i64"}, "E_DTYPE"),
+        ([1.0], {"dtype": "u8"}, "E_QUANT"),
+        ([1.0], {"scheme": "odd"}, "E_QUANT"),
+        ([1.0], {"axis": 1}, "E_QUANT"),
+        ([1.0], {"clip": -1}, "E_QUANT"),
+        ([1e300], {}, "E_QUANT_VALUE"),
+    ],
+)
+def test_what_cannot_be_quantised(array, options, code):
+    with pytest.raises(OinfError) as caught:
+        quantize_array(array, **options)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("scheme", ["symmetric", "asymmetric"])
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_quantised_tensors_survive_the_file(scheme, axis):
+    array = np.random.default_rng(1).normal(size=(3, 4))
+    expected = quantize_array(array, "i4", scheme=scheme, axis=axis).real_values()
+    with open_oinf(dataclass_to_oinf({"w": quantize(array, "i4", scheme, axis)})) as file:
+        np.testing.assert_array_equal(file.tensor("w").dequantize(), expected)
+
+
+def test_the_error_report():
+    array = np.array([127.0, 0.25])
+    error = quantization_error(array, quantize_array(array))
+    assert (error.largest, error.mean) == (0.25, 0.125)
+    assert error.snr_db == pytest.approx(10 * math.log10((127**2 + 0.25**2) / 0.25**2))
+    assert quantization_error([1.0], quantize_array([1.0], "i2")).snr_db == math.inf
+
+
+MODEL = {
+    "sizevars": {"B": 4},
+    "metadata": {"mode": "fast", "table": [1, 2, 300]},
+    "tensors": {
+        "a.w": np.array([[127.0, 1.0], [2.0, -3.0]], "f4"),
+        "b.w": np.array([1.0, 2.0], "f4"),
+        "n": TensorSpec(np.array([-8, 7, 1]), dtype="i4"),
+    },
+}
+
+
+class TestFiles:
+    @pytest.fixture
+    def path(self, tmp_path):
+        write_oinf(MODEL, tmp_path / "m.oinf")
+        return tmp_path / "m.oinf"
+
+    def test_versions_convert_both_ways(self, path, tmp_path):
+        old, new = tmp_path / "old.oinf", tmp_path / "new.oinf"
+        assert main(["downgrade", str(path), str(old)]) == 0
+        assert old.read_bytes() == dataclass_to_oinf(MODEL, version=1)
+        assert main(["upgrade", str(old), str(new)]) == 0
+        assert new.read_bytes() == path.read_bytes()
+
+    def test_quantised_files_cannot_go_back_to_version_1(self, path, tmp_path, capsys):
+        write_oinf({"w": quantize([1.0])}, path)
+        assert main(["downgrade", str(path), str(tmp_path / "old.oinf")]) == 1
+        assert "E_QUANT" in capsys.readouterr().err
+        assert not (tmp_path / "old.oinf").exists()
+
+    def test_odd_files_become_proper_ones(self, raw, tmp_path):
+        odd = raw.File(
+            tensors=[raw.Tensor(b"b", 5, (1,), b"\1"), raw.Tensor(b"a", 5, (1,), b"\2")],
+            header={"flags": 1},
+            after_data=bytes(64),
+        )
+        source, target = tmp_path / "odd.oinf", tmp_path / "proper.oinf"
+        source.write_bytes(odd.build())
+        assert main(["canonicalize", str(source), str(target)]) == 0
+        assert target.read_bytes() == dataclass_to_oinf({"a": np.array([2], "u1"), "b": np.array([1], "u1")})
+
+    def test_alignment(self, path, tmp_path):
+        assert main(["canonicalize", "--align", "64", str(path), str(tmp_path / "x")]) == 0
+        assert (tmp_path / "x").read_bytes() == dataclass_to_oinf(MODEL, align=64)
+
+    def test_a_file_can_be_rewritten_in_place(self, path):
+        rewrite_oinf(path, path, version=1)
+        with open_oinf(path) as file:
+            assert (file.version, file["b.w"].tolist()) == (1, [1.0, 2.0])
+
+    def test_quantizing_matching_tensors(self, path, tmp_path, capsys):
+        target = tmp_path / "q.oinf"
+        command = ["quantize", str(path), str(target), "--axis", "0", "--include", "*.w", "--exclude", "b.*"]
+        assert main(command) == 0
+        out = capsys.readouterr().out
+        assert "a.w" in out
+        assert "b.w" not in out
+        with open_oinf(target, verify="eager") as file:
+            assert [file.tensor(name).dtype for name in file] == ["i8", "f32", "i4"]
+            assert file.tensor("a.w").quant.scale.axis == 0
+            assert file.tensor("a.w").dequantize()[0].tolist() == [127.0, 1.0]
+            assert dict(file.sizevars) == {"B": 4}
+            assert file.metadata["table"].tolist() == [1, 2, 300]
