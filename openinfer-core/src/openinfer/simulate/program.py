@@ -219,7 +219,7 @@ class Machine:
         self.latest: Item | None = None
         self.ended: list[Frame] = []
         self.frames: list[Frame] = [Frame(self.items(entry))]
-        self._settle()
+        self.settle()
 
     def items(self, code: Code) -> list[Item]:
         """Return the items to run for a block or loop body."""
@@ -229,15 +229,15 @@ class Machine:
         """Run to the end of the step."""
         while self.frames:
             self.advance()
+            self.settle()
 
     def advance(self) -> Item:
-        """Run one item and return it, then go on to the next one that there is to run."""
+        """Run one item and return it; `settle` has to follow."""
         self.ended.clear()
         frame = self.frames[-1]
         item = self.latest = frame.items[frame.position]
         frame.position += 1
         item.execute(self)
-        self._settle()
         return item
 
     def push(self, frame: Frame) -> None:
@@ -265,8 +265,8 @@ class Machine:
         """Return the run of the innermost block."""
         return next(frame for frame in reversed(self.frames) if frame.loop is None)
 
-    def _settle(self) -> None:
-        """Leave what has come to its end, and begin the next turns of loops."""
+    def settle(self) -> None:
+        """Go on to the next item that there is to run: leave what has come to its end, and begin the next turns of loops."""
         while self.frames:
             frame = self.frames[-1]
             if frame.position < len(frame.items):

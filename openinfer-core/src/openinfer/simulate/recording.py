@@ -34,7 +34,7 @@ class Recorder:
     events: list[TraceEvent] = field(default_factory=list[TraceEvent])
 
     def advance(self, machine: Machine) -> TraceEvent:
-        """Run one node and return its event."""
+        """Run one node, go on to the next, and return the event of the first."""
         frame = machine.block_frame()
         start = perf_counter_ns()
         with np.errstate(all="ignore"):
@@ -43,8 +43,9 @@ class Recorder:
         if self.timer and isinstance(item, Action) and item.op:
             self.backend.synchronize()
             duration = perf_counter_ns() - start
-        frame.last = self._event(_node(item), start, duration)
-        return frame.last
+        event = frame.last = self._event(_node(item), start, duration)
+        machine.settle()
+        return event
 
     def latest(self, machine: Machine) -> TraceEvent | None:
         """Return an event, without a duration, for the node that ran last; None when no node has run."""

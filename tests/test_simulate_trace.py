@@ -1,0 +1,197 @@
+"""Events, timing, and stepping node by node (runtime specification, sections 9 and 10)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer.dsl import graph
+from openinfer.simulate import Executor, Simulator, logs
+
+PROGRAM = """
+dynamic { x: f32[2]; c: bool; }
+volatile { W(l): f32[2] @pattern("w{l}"); y: f32[2]; }
+persistent { n: i32; k: f32[2]; }
+block entry {
+  assign t: f32[2];
+  transfer x >> t;
+  loop rows (l in 0..2) { op add(t, W[l]) >> t; transfer W[l] >> y; }
+  op mul(t, W[0]) >> y;
+  cache.increment n;
+  cache.decrement 5 n;
+  cache.write y >> k;
+  cache.read k >> t;
+  cache.reset k;
+  branch c yes no;
+  branch no;
+  barrier;
+  dep after(mul) before(branch);
+  return y;
+}
+block yes { return; }
+block no { cache.increment 5 n; }
+"""
+MODEL = oi.Model.from_arrays({"w0": np.array([1, 2], np.float32), "w1": np.array([3, 4], np.float32)})
+
+
+@pytest.fixture
+def traced() -> Executor:
+    return Simulator(MODEL, graph(PROGRAM), trace=True).make_executor()
+
+
+EXPECTED = [
+    ("Assign", "entry", "assign t", (), ("t",)),
+    ("Transfer", "entry", "transfer x >> t", ("x",), ("t",)),
+    ("Loop", "entry", "loop rows (l in 0..2)", ("l=0..2",), ()),
+    ("OpExecute", "entry", "op add(t,W[l=0]) >> t", ("t", "W[l=0]"), ("t",)),
+    ("Transfer", "entry", "transfer W[l=0] >> y", ("W[l=0]",), ("y",)),
+    ("OpExecute", "entry", "op add(t,W[l=1]) >> t", ("t", "W[l=1]"), ("t",)),
+    ("Transfer", "entry", "transfer W[l=1] >> y", ("W[l=1]",), ("y",)),
+    ("OpExecute", "entry", "op mul(t,W[0]) >> y", ("t", "W[0]"), ("y",)),
+    ("CacheIncrement", "entry", "cache.increment n", ("n",), ()),
+    ("CacheDecrement", "entry", "cache.decrement 5 n", ("n",), ()),
+    ("CacheWrite", "entry", "cache.write y >> k", ("y",), ("k",)),
+    ("CacheRead", "entry", "cache.read k >> t", ("k",), ("t",)),
+    ("CacheReset", "entry", "cache.reset k", ("k",), ()),
+    ("Branch", "entry", "branch c yes no", ("c",), ("yes",)),
+    ("Return", "yes", "return", (), ()),
+    ("Branch", "entry", "branch no", (), ("no",)),
+    ("CacheIncrement", "no", "cache.increment 5 n", ("n",), ()),
+    ("Barrier", "entry", "barrier", (), ()),
+    ("Dep", "entry", "dep after(mul) before(branch)", ("mul",), ("branch",)),
+    ("Return", "entry", "return y", (), ("y",)),
+]
+
+
+def test_every_node_that_runs_is_an_event(traced: Executor, capsys: pytest.CaptureFixture[str]) -> None:
+    last = traced.step(x=[1.0, 1.0], c=True)
+    events = traced.trace()
+    assert [(e.kind, e.block_name, e.node_desc, e.params, e.output) for e in events] == EXPECTED
+    assert last == events[-1]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"0 {events[0].node_uuid} [entry] -- assign t -- (0ms 0us 0ns)"
+    assert len(lines) == len(events)
+
+
+def test_events_name_their_nodes_in_the_graph(traced: Executor) -> None:
+    traced.insert(x=[1.0, 1.0], c=True)
+    nodes = {str(node.uuid): node.index for _, node in graph(PROGRAM).nodes()}
+    assert all(nodes[run.event.node_uuid] == run.event.node_index for run in traced.iterate())
+
+
+def test_the_trace_spans_steps_until_it_is_cleared(traced: Executor) -> None:
+    for _ in range(2):
+        traced.insert(x=[1.0, 1.0], c=True)
+        list(traced.iterate())
+    starts = [event.start_ns for event in traced.trace()]
+    assert len(starts) == 2 * len(EXPECTED)
+    assert starts == sorted(starts)
+    traced.clear_trace()
+    assert traced.trace() == []
+
+
+def test_iterating_prints_nothing_and_records_nothing_without_tracing(capsys: pytest.CaptureFixture[str]) -> None:
+    ex = Simulator(MODEL, graph(PROGRAM)).make_executor()
+    ex.insert(x=[1.0, 1.0], c=True)
+    assert len(list(ex.iterate())) == len(EXPECTED)
+    assert ex.trace() == []
+    assert capsys.readouterr().out == ""
+
+
+def test_stepping_and_iterating_give_the_same_values() -> None:
+    first, second = (Simulator(MODEL, graph(PROGRAM)).make_executor() for _ in range(2))
+    last = first.step(x=[1.0, 5.0], c=False)
+    second.insert(x=[1.0, 5.0], c=False)
+    events = [run.event for run in second.iterate()]
+    assert first.fetch("y").tolist() == second.fetch("y").tolist() == [5.0, 22.0]
+    assert first.fetch("n") == second.fetch("n")
+    assert last is not None
+    assert (last.kind, last.node_index) == (events[-1].kind, events[-1].node_index)
+
+
+def test_only_operators_are_timed() -> None:
+    ex = Simulator(MODEL, graph(PROGRAM)).with_timer().make_executor()
+    ex.insert(x=[1.0, 1.0], c=True)
+    events = [run.event for run in ex.iterate()]
+    assert all((event.duration_ns > 0) == (event.kind == "OpExecute") for event in events)
+
+
+def test_a_value_can_be_fetched_between_nodes() -> None:
+    ex = Simulator(MODEL, graph(PROGRAM)).make_executor()
+    ex.insert(x=[1.0, 1.0], c=True)
+    seen = [run.fetch("t").tolist() for run in ex.iterate() if run.event.op_name == "add"]
+    assert seen == [[2.0, 3.0], [5.0, 7.0]]
+
+
+def test_iterating_by_block_stops_after_each_run_of_a_block() -> None:
+    ex = Simulator(MODEL, graph(PROGRAM)).make_executor()
+    ex.insert(x=[1.0, 1.0], c=True)
+    stops = [(run.event.block_name, run.event.node_desc) for run in ex.iterate(by="block")]
+    assert stops == [("yes", "return"), ("no", "cache.increment 5 n"), ("entry", "return y")]
+
+
+def test_an_executor_is_running_between_the_first_and_the_last_item() -> None:
+    ex = Simulator(MODEL, graph(PROGRAM)).make_executor()
+    ex.insert(x=[1.0, 1.0], c=True)
+    assert not ex.is_running
+    states = [ex.is_running for _ in ex.iterate()]
+    assert states == [True] * (len(EXPECTED) - 1) + [False]
+    assert not ex.is_running
+
+
+@pytest.mark.parametrize("call", ["step", "insert", "iterate", "outputs", "reset"])
+def test_one_step_at_a_time(call: str) -> None:
+    ex = Simulator(MODEL, graph(PROGRAM)).make_executor()
+    ex.insert(x=[1.0, 1.0], c=True)
+    running = ex.iterate()
+    next(running)
+    with pytest.raises(oi.StepStateError, match="while a step is running") as caught:
+        next(ex.iterate()) if call == "iterate" else getattr(ex, call)()
+    assert caught.value.code == "step-state"
+    running.close()
+
+
+def test_a_dropped_iterator_aborts_its_step() -> None:
+    ex = Simulator(MODEL, graph(PROGRAM)).make_executor()
+    ex.insert(x=[1.0, 1.0], c=True)
+    running = ex.iterate()
+    for _ in range(9):
+        next(running)
+    running.close()
+    assert not ex.is_running
+    assert ex.outputs() == {}
+    assert ex.fetch("n") == 1
+    with pytest.raises(oi.DynamicUnsetError):
+        ex.step()
+
+
+def test_results_are_named_by_the_return_of_entry() -> None:
+    ex = Simulator(oi.Model.from_arrays(), graph(
+        "dynamic { x: f32; } block entry { assign t: f32; op add(x, x) >> t; return t, x; }"
+    )).make_executor()  # fmt: skip
+    assert ex.outputs() == {}
+    ex.step(x=2.0)
+    assert ex.outputs() == {"t": 4.0, "x": 2.0}
+    ex.insert(x=9.0)
+    assert ex.outputs() == {"t": 4.0, "x": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("value", "traced", "timed"), [("1", True, False), (" Full ", True, True), ("0", False, False), ("", False, False)]
+)
+def test_the_environment_turns_tracing_on(
+    monkeypatch: pytest.MonkeyPatch, value: str, traced: bool, timed: bool
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("OPENINFER_TRACE", value)
+        logs.read_environment()
+        sim = Simulator(oi.Model.from_arrays(), graph("volatile { y: f32; } block entry { op exp(y) >> y; return; }"))
+        ex, quiet = sim.make_executor(), Simulator(oi.Model.from_arrays(), trace=False)
+    logs.read_environment()
+    list(ex.iterate())
+    assert bool(ex.trace()) is traced
+    assert any(event.duration_ns for event in ex.trace()) is timed
+    quiet_executor = quiet.make_executor(graph("block entry { return; }"))
+    quiet_executor.step()
+    assert quiet_executor.trace() == []
