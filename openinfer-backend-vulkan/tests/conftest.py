@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import pytest
 
+from openinfer.dtypes import BY_NAME
+from openinfer.ir.types import TensorType
+from openinfer.ops.calls import OpCall, call_of
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.selection import DerivedExpression, DerivedFold, HandWritten, kernel_table, select
 from openinfer_backend_vulkan.probe import probe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    import numpy.typing as npt
+
+    from openinfer.simulate.backend import Buffer
     from openinfer_backend_vulkan.backend import VulkanBackend
+
+    Array = npt.NDArray[Any]
+
+_DTYPES = {np.dtype(d.storage).name: d for d in BY_NAME.values() if not d.is_packed and hasattr(np, d.storage)}
+_DTYPES["bool"] = BY_NAME["bool"]
+
+
+class CarryOut(Protocol):
+    """Runs one operator on the device, on new buffers, and returns its output."""
+
+    def __call__(self, op: str, *inputs: Array | None, **settings: Any) -> Array: ...
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +55,33 @@ def device(shader_cache: Path) -> Iterator[VulkanBackend]:
     backend = VulkanBackend()
     yield backend
     backend.close()
+
+
+@pytest.fixture
+def carry_out(device: VulkanBackend) -> CarryOut:
+    """Runs an operator as the simulator would, with what the environment selects for it."""
+    environment = Environment.default()
+    spec = environment.device("vulkan")
+    table = kernel_table(environment, spec.name, spec.expression_dtypes)
+
+    def run(op: str, *inputs: Array | None, **settings: Any) -> Array:
+        types = [None if a is None else TensorType(_DTYPES[a.dtype.name], a.shape) for a in inputs]
+        call = call_of(environment.op(op), types, settings)
+        buffers = [None if a is None or t is None else device.upload(t, a) for a, t in zip(inputs, types, strict=True)]
+        output = device.allocate(call.outputs[0])
+        _bound(device, call, select(environment, table, call), buffers, output)()
+        return device.read(output)
+
+    return run
+
+
+def _bound(
+    device: VulkanBackend, call: OpCall, chosen: object, inputs: Sequence[Buffer | None], output: Buffer
+) -> Callable[[], None]:
+    if isinstance(chosen, HandWritten):
+        return device.bind_kernel(chosen.kernel, call, inputs, [output])
+    if isinstance(chosen, DerivedExpression):
+        return device.bind_expression(chosen.expr, inputs, output)
+    assert isinstance(chosen, DerivedFold), chosen
+    assert inputs[0] is not None
+    return device.bind_fold(chosen.axes, chosen.fold, inputs[0], output)

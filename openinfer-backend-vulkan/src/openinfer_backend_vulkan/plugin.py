@@ -17,13 +17,13 @@ OPENINFER_API = 1
 
 @hookimpl
 def openinfer_devices() -> Iterable[DeviceSpec]:
-    """The device vulkan: element types that every Vulkan device computes in."""
+    """The device vulkan: element types that every Vulkan device can compute in."""
     yield DeviceSpec(
         name="vulkan",
         summary="compute shaders through the Vulkan API",
         probe="openinfer_backend_vulkan.probe:probe",
         backend="openinfer_backend_vulkan.backend:VulkanBackend",
-        expression_dtypes=frozenset({"f32", "i32", "u32", "bool"}),
+        expression_dtypes=frozenset({"f32", "i8", "i16", "i32", "u8", "u16", "u32", "bool"}),
     )
 
 

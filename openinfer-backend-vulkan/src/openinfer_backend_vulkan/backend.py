@@ -1,0 +1,208 @@
+"""The device vulkan: what the simulator asks of a device, done by compute shaders."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from openinfer.errors import DeviceError, ExecutionError, KernelMissingError
+from openinfer.expr.linear import linearise
+from openinfer.expr.tree import ExprError
+from openinfer.ir.types import TensorType
+from openinfer.model import storage_dtype
+from openinfer.plugins.types import load_object
+from openinfer.scalars import converted
+from openinfer.simulate.packing import pack
+from openinfer_backend_vulkan import buffers, derived
+from openinfer_backend_vulkan.buffers import VulkanBuffer, own
+from openinfer_backend_vulkan.commands import Command, CommandQueue, Dispatch, Fill
+from openinfer_backend_vulkan.device import Device
+from openinfer_backend_vulkan.kernels.movement import copy_shader
+from openinfer_backend_vulkan.memory import Memory, StorageBuffer
+from openinfer_backend_vulkan.pipelines import Pipelines
+from openinfer_backend_vulkan.shaders import Shader, workgroups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.expr.tree import Expr
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import Fold
+    from openinfer.plugins.types import KernelSpec
+    from openinfer.scalars import Scalar
+    from openinfer.simulate.backend import Buffer
+
+    Array: TypeAlias = npt.NDArray[Any]
+    BoundCall: TypeAlias = Callable[[], None]
+
+
+class VulkanBackend:
+    """Queues calls; they run when a buffer is read or written that they use, or at `synchronize`."""
+
+    def __init__(self, ordinal: int = 0) -> None:
+        """Open the device of that number.
+
+        Raises:
+            DeviceError: there is no such device, it cannot compute, or its driver refuses.
+        """
+        self._ordinal = ordinal
+        self._device = Device(ordinal)
+        self._memory = Memory(self._device)
+        self._pipelines = Pipelines(self._device)
+        self._queue = CommandQueue(self._device)
+
+    @property
+    def name(self) -> str:
+        return f"vulkan:{self._ordinal}" if self._ordinal else "vulkan"
+
+    def allocate(self, type: TensorType) -> VulkanBuffer:  # noqa: A002
+        """Return a new buffer filled with zeros.
+
+        Raises:
+            DeviceError: memory is used up, or the tensor is larger than a buffer may be.
+        """
+        self._need_open()
+        buffer = VulkanBuffer(type, self._memory.buffer(buffers.device_nbytes(type)))
+        buffers.clear(buffer)
+        return buffer
+
+    def upload(self, type: TensorType, array: Array) -> VulkanBuffer:  # noqa: A002
+        """Return a buffer that holds a copy of the array."""
+        buffer = self.allocate(type)
+        buffers.store(buffer, array)
+        return buffer
+
+    def write(self, buffer: Buffer, array: Array) -> None:
+        """Replace the content of a buffer, after the work that uses it."""
+        self._need_open()
+        target = own(buffer)
+        if self._queue.is_using(target.storage):
+            self._queue.synchronize()
+        buffers.store(target, array)
+
+    def read(self, buffer: Buffer) -> Array:
+        """Return the content of a buffer, after all work, as a private array."""
+        self.synchronize()
+        return buffers.load(own(buffer))
+
+    def bind_copy(self, source: Buffer, target: Buffer) -> BoundCall:
+        """Return a call that copies a buffer to another of the same type."""
+        nbytes = buffers.device_nbytes(own(target).type)
+        return self._bound(copy_shader(nbytes), [own(source)], [own(target)])
+
+    def bind_fill(self, target: Buffer, value: Scalar) -> BoundCall:
+        """Return a call that fills a buffer with one value."""
+        buffer = own(target)
+        dtype = buffer.type.dtype
+        element = np.array(converted(dtype, value)).astype(storage_dtype(dtype))
+        word = buffers.WORDS.get(dtype.name)
+        if word is not None:
+            pattern = int(element.astype(word).view(np.uint32))
+            return self._enqueuing(Fill(target=buffer.storage, word=pattern))
+        filled = np.full(buffer.type.shape, element)
+        return self.bind_copy(self.upload(buffer.type, pack(filled, dtype) if dtype.is_packed else filled), buffer)
+
+    def bind_kernel(
+        self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
+    ) -> BoundCall:
+        """Return a call of a kernel that was registered with `openinfer_backend_vulkan.registration.kernel`."""
+        write = load_object(kernel.kernel) if isinstance(kernel.kernel, str) else kernel.kernel
+        return self._bound(write(call), [own(b) for b in inputs if b is not None], [own(b) for b in outputs])
+
+    def bind_expression(self, expr: Expr, inputs: Sequence[Buffer | None], output: Buffer) -> BoundCall:
+        """Return a call that evaluates an elementwise expression.
+
+        Raises:
+            KernelMissingError: shaders cannot compute in a type of the expression.
+        """
+        read = {number: _given(inputs, number) for number in linearise(expr).inputs}
+        types = {number: buffer.type for number, buffer in read.items()}
+        target = own(output)
+        try:
+            shader = derived.expression_shader(expr, types, target.type)
+        except ExprError as error:
+            raise _missing("expression", error) from error
+        return self._bound(shader, list(read.values()), [target])
+
+    def bind_fold(self, axes: tuple[int, ...], fold: Fold, source: Buffer, output: Buffer) -> BoundCall:
+        """Return a call that reduces ``source`` over ``axes`` into ``output``.
+
+        Raises:
+            KernelMissingError: shaders cannot compute in a type of the fold.
+            ShapeError: there is nothing to fold and the fold has no start.
+        """
+        try:
+            shader = derived.fold_shader(axes, fold, own(source).type, own(output).type)
+        except ExprError as error:
+            raise _missing("reduction", error) from error
+        return self._bound(shader, [own(source)], [own(output)])
+
+    def synchronize(self) -> None:
+        """Wait until all work is done.
+
+        Raises:
+            DeviceError: the device is lost, or closed.
+        """
+        self._need_open()
+        self._queue.synchronize()
+
+    def close(self) -> None:
+        """Release the device; buffers and bound calls must not be used afterwards. Closing twice does nothing."""
+        if self._device.closed:
+            return
+        self._queue.forget()
+        self._device.close()
+
+    def _need_open(self) -> None:
+        if self._device.closed:
+            raise DeviceError(f"the device {self.name} was closed")
+
+    def _bound(self, shader: Shader, inputs: Sequence[VulkanBuffer], outputs: Sequence[VulkanBuffer]) -> BoundCall:
+        self._need_open()
+        lacking = shader.features - self._device.physical.features
+        if lacking:
+            needed = ", ".join(sorted(lacking))
+            raise KernelMissingError(f"{self._device.physical.name} lacks what a kernel needs: {needed}")
+        if shader.threads == 0:
+            return _do_nothing
+        return self._enqueuing(self._dispatch(shader, inputs, outputs))
+
+    def _dispatch(self, shader: Shader, inputs: Sequence[VulkanBuffer], outputs: Sequence[VulkanBuffer]) -> Dispatch:
+        reads, writes = [b.storage for b in inputs], [b.storage for b in outputs]
+        parameters = self._parameters(shader)
+        pipeline = self._pipelines.pipeline(shader.source, len(reads) + len(writes) + 1)
+        return Dispatch(
+            pipeline=pipeline,
+            bound=self._pipelines.bind(pipeline, [*reads, *writes, parameters]),
+            groups=workgroups(shader.threads, self._device.physical),
+            reads=(*reads, parameters),
+            writes=tuple(writes),
+        )
+
+    def _parameters(self, shader: Shader) -> StorageBuffer:
+        words = np.array(shader.parameters, np.uint32)
+        buffer = self._memory.buffer(words.nbytes)
+        np.copyto(np.frombuffer(buffer.bytes, np.uint32), words)
+        return buffer
+
+    def _enqueuing(self, command: Command) -> BoundCall:
+        return partial(self._queue.enqueue, command)
+
+
+def _given(inputs: Sequence[Buffer | None], number: int) -> VulkanBuffer:
+    found = inputs[number] if number < len(inputs) else None
+    if found is None:
+        raise ExecutionError(f"an expression reads input {number}, which was left out")
+    return own(found)
+
+
+def _missing(what: str, error: ExprError) -> KernelMissingError:
+    return KernelMissingError(f"the device vulkan cannot compute this {what}: {error}")
+
+
+def _do_nothing() -> None:
+    """The call of an operator without output elements."""

@@ -1,0 +1,124 @@
+"""Kernels made from an operator's definition: elementwise expressions and sequential folds."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from openinfer.expr.glsl_renderer import glsl_type, helper_source, render
+
+from openinfer.dtypes import U32
+from openinfer.errors import ShapeError
+from openinfer.expr.linear import Instruction, Program, linearise
+from openinfer_backend_vulkan.buffers import glsl_word
+from openinfer_backend_vulkan.shaders import Shader, rendered
+from openinfer_backend_vulkan.strides import broadcast_walk, contiguous, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from openinfer.expr.tree import Expr
+    from openinfer.ir.types import TensorType
+    from openinfer.ops.schema import Fold
+
+
+_FEATURES = {"i64": "shaderInt64", "u64": "shaderInt64", "f64": "shaderFloat64"}
+
+
+def expression_shader(expr: Expr, inputs: Mapping[int, TensorType], output: TensorType) -> Shader:
+    """Return the kernel of an elementwise expression; ``inputs`` has the types of what it reads, by number ascending.
+
+    Raises:
+        ExprError: GLSL cannot hold a type of the expression.
+        ValueError: an input does not broadcast to the output.
+    """
+    numbers = list(inputs)
+    program = linearise(expr)
+    fragment = render(program, {n: f"a{n}" for n in numbers})
+    walk = broadcast_walk(output.shape, [inputs[n].shape for n in numbers])
+    types = [glsl_type(inputs[n].dtype) for n in numbers]
+    source = rendered(
+        "expression.comp.j2",
+        extensions=fragment.requires,
+        helpers=helper_source(fragment.helpers),
+        words=[glsl_word(inputs[n].dtype) for n in numbers],
+        target_word=glsl_word(output.dtype),
+        type=glsl_type(expr.dtype),
+        arguments=[f"{kind} a{n}" for n, kind in zip(numbers, types, strict=True)],
+        operands=[f"{kind}(source{at}[offset{at}])" for at, kind in enumerate(types)],
+        offsets=[f"offset{at}" for at in range(len(numbers))],
+        fragment=fragment,
+        rank=walk.rank,
+    )
+    parameters = (output.count, *walk.extents, *(step for strides in walk.strides for step in strides))
+    return Shader(source, parameters, output.count, needed_features(program))
+
+
+def fold_shader(axes: tuple[int, ...], fold: Fold, source: TensorType, output: TensorType) -> Shader:
+    """Return the kernel of a reduction of ``source`` over ``axes``: a thread for each kept position.
+
+    Raises:
+        ExprError: GLSL cannot hold a type of the fold.
+        ShapeError: there is nothing to fold and the fold has no start.
+    """
+    steps = contiguous(source.shape)
+    kept = [axis for axis in range(len(source.shape)) if axis not in axes]
+    outer = merged([source.shape[a] for a in kept], [[steps[a] for a in kept]])
+    inner = merged([source.shape[a] for a in axes], [[steps[a] for a in axes]])
+    count = math.prod(source.shape[a] for a in axes)
+    if count == 0 and fold.start is None and output.count:
+        raise ShapeError(f"a slice over axes {list(axes)} of shape {list(source.shape)} is empty")
+    finish = counting_in_32_bits(linearise(fold.finish))
+    glsl = _fold_source(fold, finish, source, output, (outer.rank, inner.rank))
+    parameters = (output.count, count, *outer.extents, *outer.strides[0], *inner.extents, *inner.strides[0])
+    needs = needed_features(linearise(fold.element), linearise(fold.combine), finish)
+    return Shader(glsl, parameters, output.count, needs)
+
+
+def _fold_source(fold: Fold, finish: Program, source: TensorType, output: TensorType, ranks: tuple[int, int]) -> str:
+    parts = {"element": linearise(fold.element), "combine": linearise(fold.combine), "finish": finish}
+    if fold.start is not None:
+        parts["start"] = linearise(fold.start)
+    fragments = {name: render(program, _arguments(program)) for name, program in parts.items()}
+    return rendered(
+        "fold.comp.j2",
+        extensions=_united(f.requires for f in fragments.values()),
+        helpers=helper_source(_united(f.helpers for f in fragments.values())),
+        source_word=glsl_word(source.dtype),
+        target_word=glsl_word(output.dtype),
+        source_type=glsl_type(source.dtype),
+        mapped_type=glsl_type(fold.element.dtype),
+        accumulator_type=glsl_type(fold.combine.dtype),
+        result_type=glsl_type(output.dtype),
+        kept_rank=ranks[0],
+        folded_rank=ranks[1],
+        **{"start": None, **fragments},
+    )
+
+
+def _arguments(program: Program) -> dict[int, str]:
+    """Return the names of a function's arguments; one of 64 bits is converted from the 32 that are handed over."""
+    return {step.index: f"{glsl_type(step.dtype)}(a{step.index})" for step in program.instructions if step.index >= 0}
+
+
+def _united(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for several in names for name in several))
+
+
+def counting_in_32_bits(finish: Program) -> Program:
+    """Return a fold's last expression with the number of elements as u32, if it is only ever cast.
+
+    Devices without 64-bit integers can then compute it; the number is below 2^32 here.
+    """
+    steps = finish.instructions
+    number = next((n for n, step in enumerate(steps) if step.function == "input" and step.index == 1), None)
+    if number is None or any(number in step.operands and step.function != "cast" for step in steps):
+        return finish
+    counted = Instruction("input", U32, index=1)
+    return Program((*steps[:number], counted, *steps[number + 1 :]))
+
+
+def needed_features(*programs: Program) -> frozenset[str]:
+    """Return the optional device features that the element types of programs need."""
+    names = {step.dtype.name for program in programs for step in program.instructions}
+    return frozenset(feature for name, feature in _FEATURES.items() if name in names)
