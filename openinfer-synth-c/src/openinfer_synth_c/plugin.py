@@ -1,3 +1,37 @@
 """Entry point of the distribution: what it offers to OpenInfer."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BOOL, F32, F64, SINT, UINT
+from openinfer.plugins.hookspecs import hookimpl
+from openinfer.plugins.types import SynthTargetSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from openinfer.plugins.types import KernelSpec
+
 OPENINFER_API = 1
+
+
+@hookimpl
+def openinfer_synth_targets() -> Iterable[SynthTargetSpec]:
+    """The target c; element types that C99 holds without packing or conversion."""
+    yield SynthTargetSpec(
+        name="c",
+        summary="plain C99 source: no heap, static arena, weights embedded",
+        target="openinfer_synth_c.target:CTarget",
+        expression_dtypes=frozenset(dtype.name for dtype in (F32, F64, *SINT, *UINT, BOOL)),
+    )
+
+
+@hookimpl
+def openinfer_kernels(target: str) -> Iterable[KernelSpec]:
+    """The kernels' emitters, which are imported here."""
+    if target != "c":
+        return ()
+    from openinfer_synth_c.registration import kernel_specs
+
+    return kernel_specs()

@@ -1,0 +1,277 @@
+/* Reading and writing of .npy files whose element type and shape are known beforehand.
+
+   The header is parsed within fixed bounds and has to say exactly what is expected; anything else is an error. Functions
+   return NULL, or a text that says what is wrong. */
+
+#ifndef OPENINFER_NPY_H
+#define OPENINFER_NPY_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NPY_LARGEST_HEADER 4096
+
+/* Element type as NumPy spells it, bytes of an element, and the shape of one step. */
+struct npy_type {
+    const char *descr;
+    size_t width;
+    size_t count;
+    size_t rank;
+    const size_t *shape;
+};
+
+struct npy_cursor {
+    const char *at;
+    const char *end;
+};
+
+static inline void npy_skip(struct npy_cursor *cursor) {
+    while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\t')) {
+        ++cursor->at;
+    }
+}
+
+static inline int npy_take(struct npy_cursor *cursor, char wanted) {
+    npy_skip(cursor);
+    if (cursor->at >= cursor->end || *cursor->at != wanted) {
+        return 0;
+    }
+    ++cursor->at;
+    return 1;
+}
+
+/* Takes a quoted string of less than `size` characters. */
+static inline int npy_string(struct npy_cursor *cursor, char *text, size_t size) {
+    size_t length = 0;
+    char quote;
+    npy_skip(cursor);
+    if (cursor->at >= cursor->end || (*cursor->at != '\'' && *cursor->at != '"')) {
+        return 0;
+    }
+    quote = *cursor->at++;
+    while (cursor->at < cursor->end && *cursor->at != quote) {
+        if (length + 1 >= size || *cursor->at == '\\') {
+            return 0;
+        }
+        text[length++] = *cursor->at++;
+    }
+    text[length] = '\0';
+    return npy_take(cursor, quote);
+}
+
+static inline int npy_word(struct npy_cursor *cursor, const char *word) {
+    const size_t length = strlen(word);
+    npy_skip(cursor);
+    if ((size_t)(cursor->end - cursor->at) < length || memcmp(cursor->at, word, length) != 0) {
+        return 0;
+    }
+    cursor->at += length;
+    return 1;
+}
+
+static inline int npy_number(struct npy_cursor *cursor, size_t *number) {
+    npy_skip(cursor);
+    if (cursor->at >= cursor->end || *cursor->at < '0' || *cursor->at > '9') {
+        return 0;
+    }
+    *number = 0;
+    while (cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9') {
+        const size_t digit = (size_t)(*cursor->at++ - '0');
+        if (*number > (SIZE_MAX - digit) / 10) {
+            return 0;
+        }
+        *number = *number * 10 + digit;
+    }
+    return 1;
+}
+
+/* Takes a shape, which must be that of `type`, with `steps` in front unless that is 0. */
+static inline int npy_shape(struct npy_cursor *cursor, const struct npy_type *type, size_t steps) {
+    const size_t leading = steps > 0 ? 1 : 0;
+    size_t axis;
+    if (!npy_take(cursor, '(')) {
+        return 0;
+    }
+    for (axis = 0; axis < type->rank + leading; ++axis) {
+        const size_t wanted = axis < leading ? steps : type->shape[axis - leading];
+        size_t extent;
+        if (!npy_number(cursor, &extent) || extent != wanted) {
+            return 0;
+        }
+        if (!npy_take(cursor, ',')) {
+            ++axis;
+            break;
+        }
+    }
+    return axis == type->rank + leading && npy_take(cursor, ')');
+}
+
+static inline const char *npy_value(
+    struct npy_cursor *cursor, const char *key, const struct npy_type *type, size_t steps, unsigned *seen) {
+    char descr[16];
+    if (strcmp(key, "descr") == 0) {
+        *seen |= 1u;
+        return npy_string(cursor, descr, sizeof descr) && strcmp(descr, type->descr) == 0
+            ? NULL : "its element type is not the one expected";
+    }
+    if (strcmp(key, "fortran_order") == 0) {
+        *seen |= 2u;
+        return npy_word(cursor, "False") ? NULL : "it is not in C order (save a contiguous array)";
+    }
+    if (strcmp(key, "shape") == 0) {
+        *seen |= 4u;
+        return npy_shape(cursor, type, steps) ? NULL : "its shape is not the one expected";
+    }
+    return "its header has an unknown key";
+}
+
+static inline const char *npy_check_dictionary(
+    struct npy_cursor *cursor, const struct npy_type *type, size_t steps) {
+    unsigned seen = 0;
+    if (!npy_take(cursor, '{')) {
+        return "its header is no dictionary";
+    }
+    while (!npy_take(cursor, '}')) {
+        char key[32];
+        const unsigned before = seen;
+        const char *wrong;
+        if (!npy_string(cursor, key, sizeof key) || !npy_take(cursor, ':')) {
+            return "its header is damaged";
+        }
+        wrong = npy_value(cursor, key, type, steps, &seen);
+        if (wrong != NULL) {
+            return wrong;
+        }
+        if (seen == before) {
+            return "its header has a key twice";
+        }
+        if (!npy_take(cursor, ',')) {
+            if (!npy_take(cursor, '}')) {
+                return "its header is damaged";
+            }
+            break;
+        }
+    }
+    return seen == 7u ? NULL : "its header lacks a key";
+}
+
+/* Reads the header of a file; the data come next. */
+static inline const char *npy_read_header(FILE *file, const struct npy_type *type, size_t steps) {
+    static char text[NPY_LARGEST_HEADER];
+    unsigned char head[12];
+    struct npy_cursor cursor;
+    const char *wrong;
+    size_t length;
+    if (fread(head, 1, 10, file) != 10 || memcmp(head, "\x93NUMPY", 6) != 0) {
+        return "it is no .npy file";
+    }
+    length = (size_t)head[8] | (size_t)head[9] << 8;
+    if (head[6] == 2 || head[6] == 3) {
+        if (fread(head + 10, 1, 2, file) != 2) {
+            return "it ends inside its header";
+        }
+        length |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
+    } else if (head[6] != 1) {
+        return "it has an unknown version of the format";
+    }
+    if (length > sizeof text) {
+        return "its header is too long";
+    }
+    if (fread(text, 1, length, file) != length) {
+        return "it ends inside its header";
+    }
+    cursor.at = text;
+    cursor.end = text + length;
+    wrong = npy_check_dictionary(&cursor, type, steps);
+    if (wrong != NULL) {
+        return wrong;
+    }
+    while (cursor.at < cursor.end && (*cursor.at == ' ' || *cursor.at == '\n')) {
+        ++cursor.at;
+    }
+    return cursor.at == cursor.end ? NULL : "its header is followed by something else";
+}
+
+/* Files are little-endian: turns the bytes of each element round on other machines. */
+static inline void npy_to_host(void *data, size_t count, size_t width) {
+    const uint16_t probe = 1;
+    unsigned char *bytes = data;
+    size_t element, place;
+    if (*(const unsigned char *)&probe == 1) {
+        return;
+    }
+    for (element = 0; element < count; ++element) {
+        for (place = 0; place < width / 2; ++place) {
+            unsigned char *const low = bytes + element * width + place;
+            unsigned char *const high = bytes + (element + 1) * width - 1 - place;
+            const unsigned char held = *low;
+            *low = *high;
+            *high = held;
+        }
+    }
+}
+
+/* Reads the elements of one step. */
+static inline const char *npy_read(FILE *file, const struct npy_type *type, void *data) {
+    const unsigned char *const bytes = data;
+    size_t place;
+    if (fread(data, type->width, type->count, file) != type->count) {
+        return "it ends inside its data";
+    }
+    if (strcmp(type->descr, "|b1") == 0) {
+        for (place = 0; place < type->count; ++place) {
+            if (bytes[place] > 1) {
+                return "it holds a bool that is neither 0 nor 1";
+            }
+        }
+    }
+    npy_to_host(data, type->count, type->width);
+    return NULL;
+}
+
+/* Checks that nothing follows the data. */
+static inline const char *npy_read_end(FILE *file) {
+    return fgetc(file) == EOF ? NULL : "its data are followed by something else";
+}
+
+static inline const char *npy_write_header(FILE *file, const struct npy_type *type, size_t steps) {
+    static char text[NPY_LARGEST_HEADER];
+    unsigned char head[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, 0, 0};
+    const size_t leading = steps > 0 ? 1 : 0;
+    size_t length, padded, axis;
+    int written = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (", type->descr);
+    length = (size_t)written;
+    for (axis = 0; axis < type->rank + leading; ++axis) {
+        const size_t extent = axis < leading ? steps : type->shape[axis - leading];
+        if (length + 32 > sizeof text) {
+            return "it has too many axes";
+        }
+        written = snprintf(text + length, sizeof text - length, "%lu,", (unsigned long)extent);
+        length += (size_t)written;
+    }
+    padded = (sizeof head + length + 4 + 63) / 64 * 64 - sizeof head;
+    if (padded > sizeof text) {
+        return "it has too many axes";
+    }
+    memcpy(text + length, "), }", 4);
+    memset(text + length + 4, ' ', padded - length - 4);
+    text[padded - 1] = '\n';
+    head[8] = (unsigned char)(padded & 255);
+    head[9] = (unsigned char)(padded >> 8);
+    if (fwrite(head, 1, sizeof head, file) != sizeof head || fwrite(text, 1, padded, file) != padded) {
+        return "it cannot be written";
+    }
+    return NULL;
+}
+
+/* Writes the elements of one step. */
+static inline const char *npy_write(FILE *file, const struct npy_type *type, void *data) {
+    size_t written;
+    npy_to_host(data, type->count, type->width);
+    written = fwrite(data, type->width, type->count, file);
+    npy_to_host(data, type->count, type->width);
+    return written == type->count ? NULL : "it cannot be written";
+}
+
+#endif

@@ -1,0 +1,56 @@
+"""Lines of C code with their indentation, and the helper functions that they call."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from openinfer.expr.c_renderer import render
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from openinfer.expr.linear import Program
+
+_INDENT = "    "
+
+
+class Code:
+    """Collects lines. ``helpers`` are names of the renderer's functions that the lines call."""
+
+    def __init__(self, depth: int = 0) -> None:
+        self.lines: list[str] = []
+        self.helpers: dict[str, None] = {}
+        self._depth = depth
+
+    def line(self, *texts: str) -> None:
+        """Append lines at the present depth."""
+        self.lines += [f"{_INDENT * self._depth}{text}" for text in texts]
+
+    @contextmanager
+    def braces(self, head: str = "") -> Iterator[None]:
+        """Put what is appended meanwhile in braces after ``head``."""
+        self.line(f"{head} {{" if head else "{")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line("}")
+
+    @contextmanager
+    def loops(self, heads: Iterable[str]) -> Iterator[None]:
+        """Nest what is appended meanwhile in the given loops, outermost first."""
+        depth = self._depth
+        for head in heads:
+            self.line(f"{head} {{")
+            self._depth += 1
+        yield
+        while self._depth > depth:
+            self._depth -= 1
+            self.line("}")
+
+    def compute(self, program: Program, inputs: Mapping[int, str], prefix: str) -> str:
+        """Append the statements of an expression; return the text of its result."""
+        fragment = render(program, inputs, prefix)
+        self.line(*fragment.statements)
+        self.helpers.update(dict.fromkeys(fragment.helpers))
+        return fragment.result

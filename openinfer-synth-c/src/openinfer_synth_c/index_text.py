@@ -1,0 +1,72 @@
+"""Positions in tensors as C expressions: strides, collapsed loop nests, flat indices."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of a row-major tensor, in elements."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def broadcast_strides(shape: Sequence[int], out: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides with which a tensor is read at the positions of ``out``: 0 along stretched axes."""
+    missing = len(out) - len(shape)
+    own = strides_of(shape)
+    return tuple(0 if axis < missing or shape[axis - missing] == 1 else own[axis - missing] for axis in range(len(out)))
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A loop nest: extents from the outermost loop in, and for each operand its stride in each loop."""
+
+    extents: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    def heads(self, prefix: str) -> tuple[str, ...]:
+        """Return the heads of the ``for`` loops, with counters ``prefix`` and a number."""
+        return tuple(for_head(f"{prefix}{n}", extent) for n, extent in enumerate(self.extents))
+
+    def index(self, operand: int, prefix: str) -> str:
+        """Return the flat index of an operand inside the loops."""
+        counters = [f"{prefix}{number}" for number in range(len(self.extents))]
+        return flat(counters, self.strides[operand])
+
+
+def for_head(counter: str, extent: int | str, start: int | str = 0) -> str:
+    """Return the head of a loop that counts from ``start`` to below ``extent``."""
+    return f"for (size_t {counter} = {start}; {counter} < {extent}; ++{counter})"
+
+
+def nest(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
+    """Return the loops over ``shape``: axes of extent 1 left out, axes merged where every operand steps evenly on."""
+    extents: list[int] = []
+    columns: list[list[int]] = []
+    for axis, extent in enumerate(shape):
+        if extent == 1:
+            continue
+        column = [operand[axis] for operand in strides]
+        if extents and all(outer == inner * extent for outer, inner in zip(columns[-1], column, strict=True)):
+            extents[-1] *= extent
+            columns[-1] = column
+        else:
+            extents.append(extent)
+            columns.append(column)
+    by_operand = tuple(tuple(column[number] for column in columns) for number in range(len(strides)))
+    return Nest(tuple(extents), by_operand)
+
+
+def flat(counters: Sequence[str], strides: Sequence[int]) -> str:
+    """Return the sum of counters times strides, without terms that are zero."""
+    terms = [
+        counter if stride == 1 else f"{counter} * {stride}"
+        for counter, stride in zip(counters, strides, strict=True)
+        if stride and counter != "0"
+    ]
+    return " + ".join(terms) or "0"

@@ -1,0 +1,181 @@
+"""Convolution of images, row by row.
+
+A row of the input with its padding is copied to a short buffer, from which every kernel of a block is summed: no inner
+loop tests a border, and the innermost one has a known length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import F32, FLOAT
+from openinfer.expr.c_renderer import c_type, literal_text
+from openinfer.ops.accumulate import accumulator
+from openinfer.ops.windows import windows
+from openinfer_synth_c.arithmetic import added, converted, multiply_add
+from openinfer_synth_c.index_text import for_head
+from openinfer_synth_c.registration import FLOATS, INTEGERS, kernel
+
+if TYPE_CHECKING:
+    from openinfer.dtypes import DType
+    from openinfer.ops.windows import Window
+    from openinfer_synth_c.site import KernelSite
+
+KERNELS = 16
+"""Most kernels (output channels) that are summed from one buffered row."""
+
+WIDTH = 32
+"""Most positions along a row that are summed at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Extents of a convolution; ``block`` kernels and ``width`` positions are summed at once."""
+
+    images: int
+    groups: int
+    channels: int
+    kernels: int
+    rows: Window
+    columns: Window
+    block: int
+    width: int
+
+    @property
+    def buffered(self) -> int:
+        """Elements of an input row that ``width`` positions read."""
+        return (self.width - 1) * self.columns.stride + (self.columns.kernel - 1) * self.columns.dilation + 1
+
+
+@kernel("conv2d", dtypes=(*FLOATS, *INTEGERS))
+def conv2d(site: KernelSite) -> None:
+    """``y[n, o, p, q]`` is ``bias[o]`` plus the sum over c, i, j of ``w[o, c, i, j] * x[n, c, row, column]``, where the
+    row is ``p * stride + i * dilation - before``, the column alike, and x is zero in the padding."""
+    shape = _shape_of(site)
+    total = _accumulator(site)
+    code = site.code
+    outer = (
+        for_head("n", shape.images),
+        for_head("g", shape.groups),
+        f"for (size_t o0 = 0; o0 < {shape.kernels}; o0 += {shape.block})",
+        for_head("p", shape.rows.positions),
+        f"for (size_t q0 = 0; q0 < {shape.columns.positions}; q0 += {shape.width})",
+    )
+    with code.loops(outer):
+        kernels = _count(code_limit=shape.kernels, start="o0", step=shape.block)
+        code.line(f"const size_t kernels = {kernels};")
+        code.line(f"{c_type(total)} total[{shape.block}][{shape.width}] = {{{{{literal_text(total, 0)}}}}};")
+        with code.loops((for_head("c", shape.channels), for_head("i", shape.rows.kernel))):
+            _row(site, shape, total)
+        _store(site, shape, total)
+
+
+def _shape_of(site: KernelSite) -> _Shape:
+    x, w = site.input(0).type.shape, site.input(1).type.shape
+    rows, columns = windows(x[2:], w[2:], site.call.settings)
+    groups = w_groups(x[1], w[1])
+    kernels = w[0] // groups
+    pieces = -(-columns.positions // WIDTH)
+    width = -(-columns.positions // pieces)
+    return _Shape(
+        images=x[0],
+        groups=groups,
+        channels=w[1],
+        kernels=kernels,
+        rows=rows,
+        columns=columns,
+        block=min(KERNELS, kernels),
+        width=-(-width // 4) * 4,
+    )
+
+
+def w_groups(channels: int, per_group: int) -> int:
+    """Return the number of groups; one of no channels counts as one group."""
+    return channels // per_group if per_group else 1
+
+
+def _accumulator(site: KernelSite) -> DType:
+    given = [bound.type.dtype for bound in site.inputs if bound is not None]
+    if not given[0].is_float or site.call.settings.get("acc") is not None:
+        return accumulator(given[0], site.call.settings)
+    return max((F32, *given), key=FLOAT.index)
+
+
+def _count(*, code_limit: int, start: str, step: int) -> str:
+    """Return how many items a piece that begins at ``start`` has."""
+    if code_limit % step == 0:
+        return str(step)
+    return f"{code_limit} - {start} < {step} ? {code_limit} - {start} : {step}"
+
+
+def _row(site: KernelSite, shape: _Shape, total: DType) -> None:
+    """Append the sums from one row of one channel: buffer it, then multiply it with the taps of each kernel."""
+    code, x, w = site.code, site.input(0), site.input(1)
+    code.line(f"const size_t row = {_place('p', 'i', shape.rows)};")
+    outside = _outside("row", shape.rows, shape.rows.positions)
+    if outside:
+        code.line(f"if ({outside}) {{ continue; }}")
+    code.line(
+        f"const {x.c_type} *const line = {x.name} + ((n * {shape.groups * shape.channels} + g * {shape.channels} + c)"
+        f" * {shape.rows.size} + row{_minus(shape.rows.before)}) * {shape.columns.size};",
+        f"{x.c_type} buffer[{shape.buffered}];",
+    )
+    with code.loops((for_head("j", shape.buffered),)):
+        _buffer(site, shape)
+    with code.loops((for_head("o", "kernels"),)):
+        taps = f"(((g * {shape.kernels} + o0 + o) * {shape.channels} + c) * {shape.rows.kernel} + i)"
+        code.line(f"const {w.c_type} *const taps = {w.name} + {taps} * {shape.columns.kernel};")
+        with code.loops((for_head("j", shape.columns.kernel),)):
+            code.line(f"const {w.c_type} tap = taps[j];")
+            with code.loops((for_head("q", shape.width),)):
+                read = f"buffer[{_times('q', shape.columns.stride)} + {_times('j', shape.columns.dilation)}]"
+                multiply_add(code, "total[o][q]", total, ("tap", w.type.dtype), (read, x.type.dtype))
+
+
+def _buffer(site: KernelSite, shape: _Shape) -> None:
+    """Append the copy of one element of a row, zero where it lies in the padding."""
+    code, x = site.code, site.input(0)
+    code.line(f"const size_t column = {_times('q0', shape.columns.stride)} + j;")
+    reach = -(-shape.columns.positions // shape.width) * shape.width
+    outside = _outside("column", shape.columns, reach)
+    read = f"line[column{_minus(shape.columns.before)}]"
+    code.line(f"buffer[j] = {f'{outside} ? {literal_text(x.type.dtype, 0)} : {read}' if outside else read};")
+
+
+def _store(site: KernelSite, shape: _Shape, total: DType) -> None:
+    code, bias = site.code, site.optional(2)
+    out = site.call.outputs[0].dtype
+    positions = _count(code_limit=shape.columns.positions, start="q0", step=shape.width)
+    code.line(f"const size_t positions = {positions};")
+    with code.loops((for_head("o", "kernels"), for_head("q", "positions"))):
+        code.line(f"const size_t channel = g * {shape.kernels} + o0 + o;")
+        value = "total[o][q]"
+        if bias is not None:
+            value = added(code, value, total, (bias.at("channel"), bias.type.dtype))
+        value = converted(code, value, total, out)
+        site.store.write(code, ("n", "channel", "p", "(q0 + q)"), value)
+
+
+def _place(position: str, tap: str, window: Window) -> str:
+    """Return the place that a tap reads, counted from the start of the padding."""
+    return f"{_times(position, window.stride)} + {_times(tap, window.dilation)}"
+
+
+def _outside(place: str, window: Window, positions: int) -> str:
+    """Return the test whether a place lies in the padding, empty if none does (C warns of what cannot be true)."""
+    last = (positions - 1) * window.stride + (window.kernel - 1) * window.dilation - window.before
+    tests: list[str] = []
+    if window.before:
+        tests.append(f"{place} < {window.before}")
+    if last >= window.size:
+        tests.append(f"{place} >= {window.size + window.before}")
+    return " || ".join(tests)
+
+
+def _times(text: str, factor: int) -> str:
+    return text if factor == 1 else f"{text} * {factor}"
+
+
+def _minus(amount: int) -> str:
+    return f" - {amount}" if amount else ""

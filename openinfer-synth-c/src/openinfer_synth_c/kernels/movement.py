@@ -1,0 +1,39 @@
+"""Data movement: elements keep their values and take other places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.ops.catalog.movement import permutation
+from openinfer_synth_c.index_text import flat, for_head, strides_of
+from openinfer_synth_c.registration import kernel
+
+if TYPE_CHECKING:
+    from openinfer_synth_c.site import KernelSite
+
+
+@kernel("reshape")
+@kernel("flatten")
+@kernel("identity")
+def same_order(site: KernelSite) -> None:
+    """The elements in their order, under another shape."""
+    code, x = site.code, site.input(0)
+    shape = site.call.outputs[0].shape
+    if site.store.epilogue is None and x.pointer:
+        code.line(f"memcpy({site.outputs[0].name}, {x.name}, {x.type.count} * sizeof *{x.name});")
+        return
+    counters = [f"i{axis}" for axis in range(len(shape))]
+    with code.loops(for_head(counter, extent) for counter, extent in zip(counters, shape, strict=True)):
+        site.store.write(code, counters, x.at(flat(counters, strides_of(shape))))
+
+
+@kernel("transpose")
+def transpose(site: KernelSite) -> None:
+    """Axis ``i`` of the result is axis ``perm[i]`` of the input."""
+    code, x = site.code, site.input(0)
+    shape = site.call.outputs[0].shape
+    own = strides_of(x.type.shape)
+    strides = [own[axis] for axis in permutation(site.call.settings, len(shape))]
+    counters = [f"i{axis}" for axis in range(len(shape))]
+    with code.loops(for_head(counter, extent) for counter, extent in zip(counters, shape, strict=True)):
+        site.store.write(code, counters, x.at(flat(counters, strides)))

@@ -1,0 +1,75 @@
+"""Names and types in the generated source, made from the names in a program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import I64
+from openinfer.errors import SynthesisError
+from openinfer.ir.types import TensorType
+from openinfer.plan.accesses import walk
+from openinfer.plan.steps import LoopIndex, LoopStep, TableRef
+from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, WeightMemory
+from openinfer.synth.identifiers import Identifiers
+
+if TYPE_CHECKING:
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.steps import Operand
+
+
+class Names:
+    """Identifiers of a plan's values, weights, tables, blocks and loops; equal plans get equal names."""
+
+    def __init__(self, plan: ExecutionPlan) -> None:
+        self._plan = plan
+        fields, arena, weights, tables = Identifiers(), Identifiers(), Identifiers(), Identifiers()
+        blocks, loops = Identifiers(), Identifiers()
+        self.inputs = tuple(fields.name("v_", item.name) for item in plan.inputs)
+        self.outputs = tuple(fields.name("v_", item.name) for item in plan.outputs)
+        self.weights = tuple(weights.name("w_", weight.source) for weight in plan.weights)
+        self.tables = {table.number: tables.name("t_", table.name) for table in plan.tables}
+        self.arena = {
+            value.number: arena.name("a_", value.name) for value in plan.values if isinstance(value.memory, ArenaMemory)
+        }
+        self.blocks = {procedure.name: blocks.name("block_", procedure.name) for procedure in plan.procedures}
+        steps = [step for procedure in plan.procedures for step in walk(procedure.steps)]
+        self.used_weights: set[int] = set()
+        self.used_tables: set[int] = set()
+        self.loops = {step.loop: loops.name("i_", step.index) for step in steps if isinstance(step, LoopStep)}
+
+    def value(self, number: int) -> str:
+        """Return the expression of the address of a value's first element."""
+        match self._plan.values[number].memory:
+            case InputMemory(number=at):
+                return f"inputs->{self.inputs[at]}"
+            case OutputMemory(number=at):
+                return f"outputs->{self.outputs[at]}"
+            case WeightMemory(number=at):
+                return self.weight(at)
+            case ArenaMemory():
+                return self.arena[number]
+            case _:
+                raise SynthesisError(f"value {self._plan.values[number].name!r} has no memory in the plan")
+
+    def weight(self, number: int) -> str:
+        """Return the name of a weight and note that it is used: C compilers warn of data that nothing reads."""
+        self.used_weights.add(number)
+        return self.weights[number]
+
+    def table(self, number: int) -> str:
+        """Return the name of a table and note that it is used, with all of its weights."""
+        self.used_tables.add(number)
+        self.used_weights.update(entry for entry in self._plan.table(number).entries if entry is not None)
+        return self.tables[number]
+
+    def type_of_value(self, number: int) -> TensorType:
+        """Return the type of a value."""
+        return self._plan.values[number].type
+
+    def type_of(self, operand: Operand) -> TensorType:
+        """Return the type of an operand."""
+        if isinstance(operand, LoopIndex):
+            return TensorType(I64)
+        if isinstance(operand, TableRef):
+            return self._plan.table(operand.table).type
+        return self._plan.values[operand.value].type

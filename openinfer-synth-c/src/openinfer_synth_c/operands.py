@@ -1,0 +1,115 @@
+"""Operands of a step as local pointers of the generated source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.expr.c_renderer import c_type
+from openinfer.plan.indices import constant
+from openinfer.plan.steps import LoopIndex, TableRef, ValueRef
+from openinfer_synth_c.index_text import broadcast_strides, flat
+from openinfer_synth_c.integers import integer_text, number_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.ir.types import TensorType
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.steps import Operand
+    from openinfer.plan.values import WeightTable
+    from openinfer_synth_c.code import Code
+    from openinfer_synth_c.names import Names
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An operand in scope: the name of a pointer to its elements, or (``pointer`` false) of the element itself."""
+
+    name: str
+    type: TensorType
+    pointer: bool = True
+
+    @property
+    def c_type(self) -> str:
+        return c_type(self.type.dtype)
+
+    def at(self, index: str) -> str:
+        """Return the element at a flat index."""
+        return f"{self.name}[{index}]" if self.pointer else self.name
+
+    def broadcast_at(self, coordinates: Sequence[str], out: Sequence[int]) -> str:
+        """Return the element that belongs to a position of a tensor of shape ``out``."""
+        return self.at(flat(coordinates, broadcast_strides(self.type.shape, out)))
+
+
+class Binder:
+    """Declares the pointers of one step at the start of its braces."""
+
+    def __init__(self, code: Code, names: Names, plan: ExecutionPlan) -> None:
+        self._code = code
+        self._names = names
+        self._plan = plan
+        self._known: dict[Operand, Bound] = {}
+
+    def output(self, value: int, name: str) -> Bound:
+        """Declare the pointer to a result. An input that is the same value is read through it."""
+        bound = Bound(name, self._names.type_of(ValueRef(value)))
+        self._code.line(f"{bound.c_type} *const {name} = {self._names.value(value)};")
+        self._known[ValueRef(value)] = bound
+        return bound
+
+    def input(self, operand: Operand, name: str) -> Bound:
+        """Declare the pointer to an operand, once."""
+        if operand not in self._known:
+            self._known[operand] = self._declared(operand, name)
+        return self._known[operand]
+
+    def _declared(self, operand: Operand, name: str) -> Bound:
+        type_ = self._names.type_of(operand)
+        if isinstance(operand, LoopIndex):
+            return Bound(self._names.loops[operand.loop], type_, pointer=False)
+        bound = Bound(name, type_)
+        address = self._entry(operand, name) if isinstance(operand, TableRef) else self._names.value(operand.value)
+        self._code.line(f"const {bound.c_type} *const {name} = {address};")
+        if isinstance(operand, TableRef) and operand.checked:
+            self._code.line(f"if ({name} == NULL) {{ return MODEL_INDEX; }}")
+        return bound
+
+    def _entry(self, ref: TableRef, name: str) -> str:
+        """Return the address of a table's entry, after tests of the indices that need them."""
+        table = self._plan.table(ref.table)
+        fixed = [constant(index) for index in ref.indices]
+        known = [value for value in fixed if value is not None]
+        if len(known) == len(fixed) and not ref.checked:
+            return self._names.weight(_fixed_entry(table, known))
+        texts: list[str] = []
+        for axis, index in enumerate(ref.indices):
+            text = integer_text(index, self._names)
+            if ref.checked:
+                self._code.line(f"const int64_t {name}_{axis} = {text};", _range_test(f"{name}_{axis}", table, axis))
+                text = f"{name}_{axis}"
+            texts.append(text if not table.starts[axis] else f"({text} - {number_text(table.starts[axis])})")
+        strides = [_stride(table, axis) for axis in range(len(texts))]
+        return f"{self._names.table(table.number)}[{flat(texts, strides)}]"
+
+
+def _stride(table: WeightTable, axis: int) -> int:
+    stride = 1
+    for extent in table.extents[axis + 1 :]:
+        stride *= extent
+    return stride
+
+
+def _fixed_entry(table: WeightTable, indices: Sequence[int]) -> int:
+    place = sum((i - s) * _stride(table, axis) for axis, (i, s) in enumerate(zip(indices, table.starts, strict=True)))
+    weight = table.entries[place]
+    if weight is None:
+        raise ValueError(f"entry {indices} of table {table.name!r} is no weight, yet the plan says it is")
+    return weight
+
+
+def _range_test(name: str, table: WeightTable, axis: int) -> str:
+    low, high = table.starts[axis], table.starts[axis] + table.extents[axis] - 1
+    test = f"{name} < {number_text(low)} || {name} > {number_text(high)}"
+    return f"if ({test}) {{ return MODEL_INDEX; }}"

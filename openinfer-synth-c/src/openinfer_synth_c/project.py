@@ -1,0 +1,199 @@
+"""The files of a bundle: contexts of the templates, made from a plan."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import jinja2
+
+from openinfer.errors import SynthesisError
+from openinfer.expr.c_renderer import c_type, helper_source
+from openinfer.expr.tree import ExprError
+from openinfer.plan.arena import ALIGNMENT
+from openinfer.plan.document import plan_json
+from openinfer.plan.values import ArenaMemory, NoMemory
+from openinfer.synth.bundle import Bundle
+from openinfer.synth.c_text import comment, string_literal
+from openinfer.synth.npy_harness import HEADER_NAME, harness_header, npy_descr
+from openinfer_synth_c.code import Code
+from openinfer_synth_c.data import initialiser_lines
+from openinfer_synth_c.integer_functions import integer_functions
+from openinfer_synth_c.names import Names
+from openinfer_synth_c.statements import StatementWriter
+
+if TYPE_CHECKING:
+    from openinfer.ir.types import TensorType
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.values import PlanInput, PlanOutput
+
+FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O2", "-ffp-contract=off")
+"""Flags of the compiler; contraction to fused multiply-add would change results."""
+
+PROGRAM = "model"
+"""Name of the program that building makes."""
+
+LARGEST_EMBEDDED = 1 << 20
+"""Bytes of weights that are written out as text; compilers take minutes for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """The blocks as code, and what they use."""
+
+    blocks: tuple[dict[str, object], ...]
+    names: Names
+    helpers: tuple[str, ...]
+    integer_functions: tuple[str, ...]
+
+
+def bundle_of(plan: ExecutionPlan) -> Bundle:
+    """Return the files of a plan.
+
+    Raises:
+        SynthesisError: an element type that C does not hold, or more weights than can be embedded.
+    """
+    _check(plan)
+    body = _body(plan)
+    ports = {"inputs": [_input(p, body.names, n) for n, p in enumerate(plan.inputs)]}
+    ports["outputs"] = [_output(p, body.names, n) for n, p in enumerate(plan.outputs)]
+    sizes = {"arena_nbytes": plan.arena_nbytes, "weights_nbytes": plan.weights_nbytes}
+    document = json.dumps(plan_json(plan), indent=1, sort_keys=True, allow_nan=False)
+    texts = {
+        "model.h": _render("model.h.j2", ports),
+        "model.c": _render("model.c.j2", _source(plan, body)),
+        "main.c": _render("main.c.j2", ports),
+        HEADER_NAME: harness_header(),
+        "Makefile": _render("Makefile.j2", {"flags": " ".join(FLAGS)}),
+        "README.md": _render("README.md.j2", sizes),
+        "plan.json": f"{document}\n",
+    }
+    return Bundle({name: text.encode("ascii") for name, text in texts.items()}, products=(PROGRAM,))
+
+
+def _check(plan: ExecutionPlan) -> None:
+    for value in plan.values:
+        if isinstance(value.memory, NoMemory):
+            continue
+        try:
+            c_type(value.type.dtype)
+        except ExprError as error:
+            raise SynthesisError(f"{value.name} is {value.type}: {error}", code="dtype-unsupported") from error
+    if plan.weights_nbytes > LARGEST_EMBEDDED:
+        limit = f"this version of target c embeds at most {LARGEST_EMBEDDED}"
+        message = f"the weights are {plan.weights_nbytes} bytes, and {limit}"
+        raise SynthesisError(message, code="weights-too-large")
+
+
+def _body(plan: ExecutionPlan) -> _Body:
+    names = Names(plan)
+    blocks: list[dict[str, object]] = []
+    helpers: dict[str, None] = {}
+    lines: list[str] = []
+    for procedure in plan.procedures:
+        code = Code(depth=1)
+        StatementWriter(code, names, plan).block(procedure.steps)
+        helpers.update(code.helpers)
+        lines += code.lines
+        block = {"name": names.blocks[procedure.name], "lines": code.lines}
+        blocks.append({**block, "comment": comment(f"block {procedure.name}")})
+    return _Body(tuple(blocks), names, tuple(helpers), integer_functions(lines))
+
+
+def _source(plan: ExecutionPlan, body: _Body) -> dict[str, object]:
+    names = body.names
+    return {
+        "arena_nbytes": plan.arena_nbytes,
+        "alignment": ALIGNMENT,
+        "arena": [
+            {
+                "name": names.arena[value.number],
+                "c_type": c_type(value.type.dtype),
+                "offset": value.memory.offset,
+                "comment": comment(f"{value.name}: {value.type}"),
+            }
+            for value in plan.values
+            if isinstance(value.memory, ArenaMemory)
+        ],
+        "weights": [
+            {
+                "name": names.weights[weight.number],
+                "c_type": c_type(weight.type.dtype),
+                "count": max(weight.type.count, 1),
+                "lines": initialiser_lines(weight),
+                "comment": comment(f"{weight.source}: {weight.type}"),
+            }
+            for weight in plan.weights
+            if weight.number in names.used_weights
+        ],
+        "tables": [
+            {
+                "name": names.tables[table.number],
+                "c_type": c_type(table.type.dtype),
+                "entries": ["NULL" if entry is None else names.weights[entry] for entry in table.entries],
+                "comment": comment(f"{table.name}: {table.type}, from index {', '.join(map(str, table.starts))}"),
+            }
+            for table in plan.tables
+            if table.number in names.used_tables
+        ],
+        "integer_functions": body.integer_functions,
+        "helpers": helper_source(body.helpers),
+        "blocks": body.blocks,
+        "ports": [
+            *(f"inputs->{names.inputs[number]}" for number, port in enumerate(plan.inputs) if _is_needed(port)),
+            *(f"outputs->{field}" for field in names.outputs),
+        ],
+        "entry": names.blocks[plan.procedures[-1].name],
+    }
+
+
+def _is_needed(port: PlanInput) -> bool:
+    """Whether the caller has to give an input: the program reads it, and it has no default."""
+    return port.needed and port.default is None
+
+
+def _port(name: str, type: TensorType, field: str) -> dict[str, object]:  # noqa: A002
+    try:
+        spelled = c_type(type.dtype)
+        literal = string_literal(name)
+    except (ExprError, ValueError) as error:
+        raise SynthesisError(f"{name!r} is {type}: {error}", code="dtype-unsupported") from error
+    return {
+        "field": field,
+        "literal": literal,
+        "c_type": spelled,
+        "comment": comment(f"{name}: {type}"),
+        "descr": npy_descr(type.dtype),
+        "width": type.dtype.bits // 8,
+        "count": type.count,
+        "room": max(type.count, 1),
+        "rank": len(type.shape),
+        "shape": ", ".join(map(str, type.shape)) or "1",
+    }
+
+
+def _input(port: PlanInput, names: Names, number: int) -> dict[str, object]:
+    return {**_port(port.name, port.type, names.inputs[number]), "needed": int(_is_needed(port))}
+
+
+def _output(port: PlanOutput, names: Names, number: int) -> dict[str, object]:
+    return _port(port.name, port.type, names.outputs[number])
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    # The templates are C and Markdown: nothing in them is HTML, and every name passes the filters of openinfer.synth.
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("openinfer_synth_c"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _render(name: str, context: dict[str, object]) -> str:
+    return _templates().get_template(name).render(context)

@@ -1,0 +1,209 @@
+"""Steps of a plan as C statements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.errors import SynthesisError
+from openinfer.expr.c_renderer import literal_text
+from openinfer.expr.tree import ExprError
+from openinfer.plan.steps import (
+    BarrierStep,
+    CallStep,
+    CopyStep,
+    ElementwiseStep,
+    FillStep,
+    FoldStep,
+    InputStep,
+    KernelStep,
+    LoopStep,
+    ReturnStep,
+)
+from openinfer.plugins.types import load_object
+from openinfer.synth.c_text import comment
+from openinfer_synth_c.folds import fold
+from openinfer_synth_c.index_text import broadcast_strides, nest
+from openinfer_synth_c.integers import integer_text
+from openinfer_synth_c.operands import Binder
+from openinfer_synth_c.site import KernelSite, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.steps import Epilogue, Step
+    from openinfer_synth_c.code import Code
+    from openinfer_synth_c.names import Names
+    from openinfer_synth_c.operands import Bound
+
+
+class StatementWriter:
+    """Appends the statements of steps to ``code``."""
+
+    def __init__(self, code: Code, names: Names, plan: ExecutionPlan) -> None:
+        self._code = code
+        self._names = names
+        self._plan = plan
+
+    def steps(self, steps: Sequence[Step]) -> None:
+        """Append steps in order; each keeps the lines of the program that it comes from as a comment."""
+        for step in steps:
+            self._comments(step)
+            try:
+                self._step(step)
+            except ExprError as error:
+                raise SynthesisError(f"{_place(step)}: {error}", code="dtype-unsupported") from error
+
+    def block(self, steps: Sequence[Step]) -> None:
+        """Append the steps of a block; the return at its end is that of the function."""
+        ends = bool(steps) and isinstance(steps[-1], ReturnStep)
+        self.steps(steps[:-1] if ends else steps)
+
+    def _comments(self, step: Step) -> None:
+        for statement in step.origin.statements:
+            where = f"line {statement.line}: " if statement.line is not None else ""
+            self._code.line(comment(f"{where}{statement.text}"))
+        if not step.origin.statements:
+            self._code.line(comment("initial value"))
+
+    def _step(self, step: Step) -> None:
+        match step:
+            case ElementwiseStep():
+                self._elementwise(step)
+            case FoldStep():
+                self._fold(step)
+            case KernelStep():
+                self._kernel(step)
+            case CopyStep():
+                self._copy(step)
+            case FillStep():
+                self._fill(step)
+            case InputStep():
+                self._input(step)
+            case LoopStep():
+                self._loop(step)
+            case CallStep():
+                self._call(step)
+            case ReturnStep():
+                self._code.line("return MODEL_OK;")
+            case BarrierStep():
+                pass
+
+    def _elementwise(self, step: ElementwiseStep) -> None:
+        if not self._names.type_of_value(step.output).count:
+            return
+        code = self._code
+        with code.braces():
+            binder = Binder(code, self._names, self._plan)
+            output = binder.output(step.output, "y")
+            inputs = [binder.input(operand, f"x{number}") for number, operand in enumerate(step.inputs)]
+            shape = output.type.shape
+            loops = nest(shape, [broadcast_strides(bound.type.shape, shape) for bound in (output, *inputs)])
+            with code.loops(loops.heads("i")):
+                elements = {n: bound.at(loops.index(n + 1, "i")) for n, bound in enumerate(inputs)}
+                result = code.compute(step.program, elements, "t")
+                code.line(f"{output.at(loops.index(0, 'i'))} = {result};")
+
+    def _fold(self, step: FoldStep) -> None:
+        if not self._names.type_of_value(step.output).count:
+            return
+        with self._code.braces():
+            binder = Binder(self._code, self._names, self._plan)
+            store = self._store(binder, step.output, step.epilogue)
+            source = binder.input(step.source, "x0")
+            fold(self._code, step, source, store)
+
+    def _store(self, binder: Binder, output: int, epilogue: Epilogue | None, name: str = "y") -> Store:
+        bound = binder.output(output, name)
+        operands = epilogue.inputs if epilogue is not None else ()
+        inputs = tuple(binder.input(operand, f"e{number}") for number, operand in enumerate(operands))
+        return Store(output=bound, epilogue=epilogue, epilogue_inputs=inputs)
+
+    def _kernel(self, step: KernelStep) -> None:
+        if not any(type_.count for type_ in step.call.outputs):
+            return
+        emitter = step.kernel.kernel
+        write = load_object(emitter) if isinstance(emitter, str) else emitter
+        with self._code.braces():
+            binder = Binder(self._code, self._names, self._plan)
+            store = self._store(binder, step.outputs[0], step.epilogue)
+            more = [binder.output(value, f"y{number}") for number, value in enumerate(step.outputs[1:], 1)]
+            inputs = tuple(
+                None if operand is None else binder.input(operand, f"x{number}")
+                for number, operand in enumerate(step.inputs)
+            )
+            outputs = (store.output, *more)
+            write(KernelSite(code=self._code, call=step.call, inputs=inputs, store=store, outputs=outputs))
+
+    def _copy(self, step: CopyStep) -> None:
+        count = self._names.type_of_value(step.output).count
+        if not count:
+            return
+        with self._code.braces():
+            binder = Binder(self._code, self._names, self._plan)
+            output = binder.output(step.output, "y")
+            source = binder.input(step.source, "x0")
+            self._copy_elements(output, source, count)
+
+    def _copy_elements(self, output: Bound, source: Bound, count: int) -> None:
+        if source.pointer:
+            self._code.line(f"memcpy({output.name}, {source.name}, {count} * sizeof *{output.name});")
+        else:
+            self._code.line(f"{output.at('0')} = {source.name};")
+
+    def _fill(self, step: FillStep) -> None:
+        output = self._names.type_of_value(step.output)
+        if not output.count:
+            return
+        with self._code.braces():
+            bound = Binder(self._code, self._names, self._plan).output(step.output, "y")
+            self._fill_elements(bound, literal_text(output.dtype, step.value))
+
+    def _fill_elements(self, output: Bound, value: str) -> None:
+        with self._code.loops((f"for (size_t i = 0; i < {output.type.count}; ++i)",)):
+            self._code.line(f"{output.at('i')} = {value};")
+
+    def _input(self, step: InputStep) -> None:
+        given = self._plan.inputs[step.number]
+        if not given.type.count:
+            return
+        field = f"inputs->{self._names.inputs[step.number]}"
+        with self._code.braces():
+            output = Binder(self._code, self._names, self._plan).output(step.output, "y")
+            copy = f"memcpy({output.name}, {field}, {given.type.count} * sizeof *{output.name});"
+            if given.default is None:
+                self._code.line(copy)
+                return
+            with self._code.braces(f"if ({field} != NULL)"):
+                self._code.line(copy)
+            with self._code.braces("else"):
+                self._fill_elements(output, literal_text(given.type.dtype, given.default))
+
+    def _loop(self, step: LoopStep) -> None:
+        counter = self._names.loops[step.loop]
+        with self._code.braces():
+            start, end = integer_text(step.start, self._names), integer_text(step.end, self._names)
+            self._code.line(f"const int64_t {counter}_end = {end};")
+            with self._code.braces(f"for (int64_t {counter} = {start}; {counter} < {counter}_end; ++{counter})"):
+                self.steps(step.body)
+
+    def _call(self, step: CallStep) -> None:
+        code = self._code
+        with code.braces():
+            code.line("enum model_status status = MODEL_OK;")
+            call = f"status = {self._names.blocks[step.procedure]}(inputs, outputs);"
+            if step.condition is None:
+                code.line(call)
+            else:
+                with code.braces(f"if ({self._names.value(step.condition)}[0] != 0)"):
+                    code.line(call)
+            if step.otherwise is not None:
+                with code.braces("else"):
+                    code.line(f"status = {self._names.blocks[step.otherwise]}(inputs, outputs);")
+            with code.braces("if (status != MODEL_OK)"):
+                code.line("return status;")
+
+
+def _place(step: Step) -> str:
+    lines = [str(s.line) for s in step.origin.statements if s.line is not None]
+    return f"line {', '.join(lines)}" if lines else f"block {step.origin.block}"

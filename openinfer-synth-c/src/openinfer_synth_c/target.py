@@ -1,0 +1,87 @@
+"""The synth target c: bundles of C99 source, compiled and run with the system's compiler."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.errors import SynthesisError
+from openinfer.model import storage_dtype
+from openinfer.synth.target import RunResult
+from openinfer_synth_c.project import FLAGS, PROGRAM, bundle_of
+from openinfer_synth_c.toolchain import find_compiler, run_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.types import TensorType
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.synth.bundle import Bundle
+    from openinfer.synth.target import Array
+
+_TIMING = re.compile(r"microseconds per step: ([0-9.]+)")
+
+
+class CTarget:
+    """Writes plans out as C99; see `openinfer.synth.SynthTarget`."""
+
+    epilogues = True
+
+    def emit(self, plan: ExecutionPlan) -> Bundle:
+        """Return the source files; equal plans give equal bytes."""
+        return bundle_of(plan)
+
+    def build_and_run(
+        self,
+        plan: ExecutionPlan,
+        bundle: Bundle,
+        inputs: Mapping[str, Array],
+        *,
+        steps: int | None = None,
+        repeat: int = 1,
+        timeout: float = 60.0,
+        flags: Sequence[str] = FLAGS,
+    ) -> RunResult:
+        """Compile the bundle in a private temporary directory and run it; ``flags`` are those of the compiler."""
+        compiler = find_compiler()
+        with tempfile.TemporaryDirectory(prefix="openinfer-") as name:
+            directory = Path(name)
+            for file, data in bundle.files.items():
+                (directory / file).write_bytes(data)
+            arguments = [compiler, *flags, "-o", PROGRAM, "main.c", "model.c", "-lm"]
+            run_tool(arguments, directory, timeout, "the C compiler")
+            return _run(plan, directory, inputs, steps, repeat, timeout)
+
+
+def _run(
+    plan: ExecutionPlan, directory: Path, inputs: Mapping[str, Array], steps: int | None, repeat: int, timeout: float
+) -> RunResult:
+    arguments = [str(directory / PROGRAM), "--repeat", str(repeat)]
+    if steps is not None:
+        arguments += ["--steps", str(steps)]
+    for number, port in enumerate(plan.inputs):
+        if port.name in inputs:
+            file = f"input{number}.npy"
+            np.save(directory / file, _checked(inputs[port.name], port.name, port.type, steps), allow_pickle=False)
+            arguments += ["--input", f"{port.name}={file}"]
+    for number, port in enumerate(plan.outputs):
+        arguments += ["--output", f"{port.name}=output{number}.npy"]
+    said = run_tool(arguments, directory, timeout, "the synthesised program")
+    outputs: dict[str, Array] = {
+        port.name: np.load(directory / f"output{number}.npy", allow_pickle=False)
+        for number, port in enumerate(plan.outputs)
+    }
+    timing = _TIMING.search(said)
+    return RunResult(outputs, float(timing.group(1)) if timing else float("nan"))
+
+
+def _checked(array: Array, name: str, type: TensorType, steps: int | None) -> np.ndarray[Any, Any]:  # noqa: A002
+    shape = type.shape if steps is None else (steps, *type.shape)
+    if array.shape != shape or array.dtype != storage_dtype(type.dtype):
+        message = f"input {name!r} is {array.dtype}{list(array.shape)}, expected {type.dtype}{list(shape)}"
+        raise SynthesisError(message, code="insert-mismatch")
+    return np.ascontiguousarray(array).reshape(shape)

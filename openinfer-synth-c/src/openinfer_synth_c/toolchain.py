@@ -1,0 +1,80 @@
+"""The system's C compiler, and programs run with a time limit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+from openinfer.errors import EnvironmentLacksError, SynthesisError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+COMPILERS = ("cc", "gcc", "clang")
+"""Names that are looked for, in order; the environment variable ``CC`` comes first."""
+
+LONGEST_OUTPUT = 4000
+"""Characters of a tool's messages that are shown."""
+
+
+def find_compiler() -> str:
+    """Return the path of a C compiler.
+
+    Raises:
+        EnvironmentLacksError: there is none.
+    """
+    named = os.environ.get("CC", "").strip()
+    candidates = (named,) if named else COMPILERS
+    for name in candidates:
+        found = shutil.which(name)
+        if found is not None:
+            return found
+    looked = f"{named!r}, which CC names" if named else ", ".join(COMPILERS)
+    message = f"no C compiler found (looked for {looked}); install one, for example with `apt-get install gcc`"
+    raise EnvironmentLacksError(message, code="no-compiler")
+
+
+def run_tool(arguments: Sequence[str], directory: Path, timeout: float, what: str) -> str:
+    """Run a program in a directory and return what it writes to standard output.
+
+    Args:
+        timeout: seconds after which it and everything that it started are ended.
+        what: how messages call it.
+
+    Raises:
+        SynthesisError: it cannot be started, fails, or takes too long.
+    """
+    try:
+        process = subprocess.Popen(
+            list(arguments),
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise SynthesisError(f"{what} cannot be started: {error}", code="tool-failed") from error
+    try:
+        output, messages = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise SynthesisError(f"{what} took more than {timeout:g} s and was ended", code="tool-timeout") from None
+    finally:
+        _end(process)
+    if process.returncode != 0:
+        said = messages.decode("utf-8", "replace").strip()[:LONGEST_OUTPUT]
+        raise SynthesisError(f"{what} failed with status {process.returncode}: {said}", code="tool-failed")
+    return output.decode("utf-8", "replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and its children, if it still runs."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
