@@ -61,6 +61,27 @@ def test_recorded_packings(name, values, stored):
     assert encode(np.array(values), value_type(name)).tobytes().hex() == stored
 
 
+@pytest.mark.parametrize("name", ["i4", "u2", "t1"])
+def test_long_streams_are_joined_without_seams(name):
+    kind = value_type(name)
+    values = np.random.default_rng(2).choice(list(RANGES[name]), 3 * 32768 + 5).astype(np.int64)
+    stored = encode(values, kind)
+    per_byte = 8 // kind.bits
+    assert stored.size == -(-values.size // per_byte)
+    for at in (0, 32768 - per_byte, 32768, 65536, 98304):
+        part = values[at : at + 4 * per_byte]
+        assert stored[at // per_byte : at // per_byte + 4].tobytes() == stream(name, part.tolist())[:4]
+    assert (unpack(stored, kind, 0, values.size) == values).all()
+
+
+@pytest.mark.parametrize("name", ["bf16", "f8"])
+def test_long_arrays_round_as_short_ones(name):
+    values = np.random.default_rng(2).normal(size=70_000).astype(np.float32)
+    whole = encode(values, value_type(name))
+    parts = [encode(values[at : at + 1000], value_type(name)) for at in range(0, 70_000, 1000)]
+    assert (whole == np.concatenate(parts)).all()
+
+
 def e5m2(code: int) -> float:
     """The value of an E5M2 code, by the definition of the format."""
     sign = -1.0 if code & 0x80 else 1.0

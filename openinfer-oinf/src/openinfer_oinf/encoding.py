@@ -14,7 +14,9 @@ from .floats import bf16_from_f32, f8_from_f32
 from .packing import pack
 from .valuetypes import ValueType, value_type
 
-_BLOCK = 1 << 20  # elements; a multiple of 8, so that packed blocks end on whole bytes
+# Elements; multiples of 8, so that packed blocks end on whole bytes.
+_BLOCK = 1 << 20
+_CACHED = 1 << 15
 
 _BY_NUMPY_NAME = {
     "float16": "f16",
@@ -59,8 +61,7 @@ def default_type(array: Array) -> ValueType:
 
 def encode(array: Array, target: ValueType) -> NDArray[np.uint8]:
     """Stored bytes of all elements of an array, in C order. Raises as `encoded_blocks` does."""
-    flat = np.ascontiguousarray(array).reshape(-1)
-    return _encode_flat(flat, target)
+    return _encode_all(np.ascontiguousarray(array).reshape(-1), target)
 
 
 def encoded_blocks(array: Array, target: ValueType) -> Iterator[NDArray[np.uint8]]:
@@ -73,12 +74,12 @@ def encoded_blocks(array: Array, target: ValueType) -> Iterator[NDArray[np.uint8
         flat = array.reshape(-1)
         step = flat.size if _stored_as_is(flat, target) else _BLOCK
         for start in range(0, flat.size, max(step, 1)):
-            yield _encode_flat(flat[start : start + step], target)
+            yield _encode_all(flat[start : start + step], target)
         return
     walk: Any = np.nditer(array, flags=["external_loop", "buffered", "zerosize_ok"], order="C", buffersize=_BLOCK)
     for block in walk:
         if block.size:
-            yield _encode_flat(np.ascontiguousarray(block), target)
+            yield _encode_all(np.ascontiguousarray(block), target)
 
 
 def joined_blocks(blocks: Iterator[object], target: ValueType) -> Iterator[tuple[int, NDArray[np.uint8]]]:
@@ -93,9 +94,9 @@ def joined_blocks(blocks: Iterator[object], target: ValueType) -> Iterator[tuple
         rest = flat[whole:].copy()
         for start in range(0, whole, _BLOCK):
             part = flat[start : min(start + _BLOCK, whole)]
-            yield part.size, _encode_flat(part, target)
+            yield part.size, _encode_all(part, target)
     if rest is not None and rest.size:
-        yield rest.size, _encode_flat(rest, target)
+        yield rest.size, _encode_all(rest, target)
 
 
 def _stored_as_is(array: Array, target: ValueType) -> bool:
@@ -106,6 +107,18 @@ def _stored_as_is(array: Array, target: ValueType) -> bool:
     )
 
 
+def _encode_all(flat: Array, target: ValueType) -> NDArray[np.uint8]:
+    """Encode in parts small enough to stay in the processor's cache between the steps."""
+    if flat.size <= _CACHED or _stored_as_is(flat, target):
+        return _encode_flat(flat, target)
+    stored = np.empty(target.stored_nbytes(flat.size), np.uint8)
+    nbytes = target.stored_nbytes(_CACHED)
+    for part in range(-(-flat.size // _CACHED)):
+        encoded = _encode_flat(flat[part * _CACHED : (part + 1) * _CACHED], target)
+        stored[part * nbytes : part * nbytes + encoded.size] = encoded
+    return stored
+
+
 def _encode_flat(flat: Array, target: ValueType) -> NDArray[np.uint8]:
     if _stored_as_is(flat, target):
         return flat.view(np.uint8)
@@ -113,7 +126,7 @@ def _encode_flat(flat: Array, target: ValueType) -> NDArray[np.uint8]:
         return _encode_floats(flat, target)
     codes = _whole_numbers(flat, target)
     if target.is_packed:
-        return pack(codes.astype(np.uint8 if target.kind == "uint" else np.int8), target)
+        return pack(codes.astype(np.uint8 if target.kind == "uint" else np.int8, copy=False), target)
     width = np.dtype(f"<{'i' if target.kind == 'int' else 'u'}{target.bits // 8}")
     return codes.astype(width).view(np.uint8)
 
@@ -127,7 +140,7 @@ def _encode_floats(flat: Array, target: ValueType) -> NDArray[np.uint8]:
         raise _rejected("E_DTYPE", message)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if target.name in ("bf16", "f8"):
-            singles = flat.astype(np.float32)
+            singles = flat.astype(np.float32, copy=False)
             bits = bf16_from_f32(singles).astype("<u2") if target.name == "bf16" else f8_from_f32(singles)
             return bits.view(np.uint8)
         return flat.astype(f"<f{target.bits // 8}").view(np.uint8)
