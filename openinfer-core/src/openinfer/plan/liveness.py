@@ -48,10 +48,8 @@ class Liveness:
             self._procedures[procedure.name] = self._summary(procedure.steps)
         needed = {procedure.name: 0 for procedure in procedures}
         needed[procedures[-1].name] = results
-        self.at_start = 0
-        for procedure in reversed(procedures):
-            end = needed[procedure.name]
-            self.at_start = self._visit(procedure.steps, end, end, needed)
+        before = [self._visit(p.steps, needed[p.name], needed[p.name], needed) for p in reversed(procedures)]
+        self.at_start = before[0]
 
     def after(self, step: Step) -> int:
         """Return the values that are live after a step (of the given program; identity counts)."""

@@ -74,10 +74,8 @@ def conv2d(site: KernelSite) -> None:
 def _shape_of(site: KernelSite) -> _Shape:
     x, w = site.input(0).type.shape, site.input(1).type.shape
     rows, columns = windows(x[2:], w[2:], site.call.settings)
-    groups = w_groups(x[1], w[1])
+    groups = x[1] // w[1] if w[1] else 1
     kernels = w[0] // groups
-    pieces = -(-columns.positions // WIDTH)
-    width = -(-columns.positions // pieces)
     return _Shape(
         images=x[0],
         groups=groups,
@@ -85,14 +83,14 @@ def _shape_of(site: KernelSite) -> _Shape:
         kernels=kernels,
         rows=rows,
         columns=columns,
-        block=min(KERNELS, kernels),
-        width=-(-width // 4) * 4,
+        block=_even_piece(kernels, KERNELS),
+        width=-(-_even_piece(columns.positions, WIDTH) // 4) * 4,
     )
 
 
-def w_groups(channels: int, per_group: int) -> int:
-    """Return the number of groups; one of no channels counts as one group."""
-    return channels // per_group if per_group else 1
+def _even_piece(extent: int, largest: int) -> int:
+    """Return the size of the fewest pieces, none above ``largest``, that cover an extent evenly."""
+    return -(-extent // -(-extent // largest)) if extent else 1
 
 
 def _accumulator(site: KernelSite) -> DType:
@@ -140,7 +138,7 @@ def _buffer(site: KernelSite, shape: _Shape) -> None:
     reach = -(-shape.columns.positions // shape.width) * shape.width
     outside = _outside("column", shape.columns, reach)
     read = f"line[column{_minus(shape.columns.before)}]"
-    code.line(f"buffer[j] = {f'{outside} ? {literal_text(x.type.dtype, 0)} : {read}' if outside else read};")
+    code.line(f"buffer[j] = {f'({outside}) ? {literal_text(x.type.dtype, 0)} : {read}' if outside else read};")
 
 
 def _store(site: KernelSite, shape: _Shape, total: DType) -> None:
