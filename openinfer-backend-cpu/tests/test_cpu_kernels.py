@@ -258,6 +258,8 @@ def test_global_avg_pool_is_the_mean_of_each_map() -> None:
 def test_reshape_keeps_row_major_order_and_transpose_moves_dimensions() -> None:
     x = np.arange(6, dtype=np.uint8).reshape(2, 3)
     assert run("reshape", [x], TensorType(U8, (3, 2))).tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert run("flatten", [x], TensorType(U8, (1, 6)), axis=0).tolist() == [[0, 1, 2, 3, 4, 5]]
+    assert run("identity", [x], TensorType(U8, (2, 3))).tolist() == x.tolist()
     assert run("transpose", [x], TensorType(U8, (3, 2)), perm=None).tolist() == [[0, 3], [1, 4], [2, 5]]
     assert run("transpose", [x], TensorType(U8, (2, 3)), perm=(0, 1)).tolist() == x.tolist()
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 @kernel("reshape")
+@kernel("flatten")
+@kernel("identity")
 def reshape(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:  # noqa: ARG001
     """The elements of x in row-major order, in another shape."""
     return partial(np.copyto, outputs[0], inputs[0].reshape(outputs[0].shape))

@@ -266,7 +266,7 @@ class Machine:
         return next(frame for frame in reversed(self.frames) if frame.loop is None)
 
     def settle(self) -> None:
-        """Go on to the next item that there is to run: leave what has come to its end, and begin the next turns of loops."""
+        """Go on to the next item: leave what has come to its end, and begin the next turns of loops."""
         while self.frames:
             frame = self.frames[-1]
             if frame.position < len(frame.items):
