@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MAX_DEPTH = 200
 """Deepest nesting of parentheses that is accepted; far more than any program needs."""
 
+MAX_OPERATORS = 200
+"""Most operators of one expression: they bound the depth of its tree, and so what comparing trees costs in stack."""
+
 
 @dataclass(frozen=True, slots=True)
 class Const:
@@ -65,6 +68,9 @@ def parse(text: str) -> IntExpr:
         SymbolicSyntaxError: the text is not one, or is nested too deeply.
     """
     tokens = _tokens(text)
+    operators = [offset for kind, value, offset in tokens if kind == "op" and value in "+-*"]
+    if len(operators) > MAX_OPERATORS:
+        raise SymbolicSyntaxError(f"expression too long: over {MAX_OPERATORS} operators", operators[MAX_OPERATORS])
     parser = _Parser(tokens, len(text))
     expr = parser.sum(0)
     if parser.kind != "end":
@@ -183,6 +189,19 @@ def names(expr: IntExpr) -> tuple[str, ...]:
         item = stack.pop()
         if isinstance(item, Name):
             found.setdefault(item.name)
+        elif isinstance(item, BinOp):
+            stack += [item.right, item.left]
+    return tuple(found)
+
+
+def constants(expr: IntExpr) -> tuple[int, ...]:
+    """Return the integers in an expression, in order of appearance."""
+    found: list[int] = []
+    stack = [expr]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Const):
+            found.append(item.value)
         elif isinstance(item, BinOp):
             stack += [item.right, item.left]
     return tuple(found)
