@@ -1,0 +1,21 @@
+"""JSON forms of graphs, traces and device files; the readers are opened by the first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from openinfer.serialize.graphs import GraphDeserialize, GraphSerialize
+
+__all__ = ["GraphDeserialize", "GraphSerialize"]
+
+_HOMES = {"GraphSerialize": "graphs", "GraphDeserialize": "graphs"}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

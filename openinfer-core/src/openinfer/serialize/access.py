@@ -1,0 +1,68 @@
+"""Cache accesses as JSON (``serialization.md``, section 2.8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openinfer.ir.nodes import CacheAccess, Single, Slice
+from openinfer.serialize.forms import (
+    BOOLEAN,
+    EXPRESSION,
+    IDENTIFIER,
+    INTEGER,
+    Form,
+    FormError,
+    list_of,
+    read_tagged,
+)
+from openinfer.serialize.objects import Member, ObjectSchema, object_form
+from openinfer.symbolic import Const, IntExpr, Name
+
+_INDICES: dict[str, Form[Any]] = {
+    "Lit": Form(lambda expr: expr.value, lambda value: Const(INTEGER.read(value))),
+    "Ident": Form(lambda expr: expr.name, lambda value: Name(IDENTIFIER.read(value))),
+    "Expr": EXPRESSION,
+}
+
+
+def _write_index(expr: IntExpr) -> dict[str, Any]:
+    tag = "Lit" if isinstance(expr, Const) else "Ident" if isinstance(expr, Name) else "Expr"
+    return {tag: _INDICES[tag].write(expr)}
+
+
+_INDEX: Form[IntExpr] = Form(_write_index, lambda value: read_tagged(value, _INDICES, "an index")[1])
+
+
+class _SliceSchema(ObjectSchema):
+    start = Member(_INDEX, load_default=None)
+    end = Member(_INDEX, load_default=None)
+
+
+_SLOTS: dict[str, Form[Any]] = {
+    "Single": Form(lambda slot: _INDEX.write(slot.index), lambda value: Single(_INDEX.read(value))),
+    "Slice": object_form(_SliceSchema(), lambda data: Slice(**data)),
+}
+
+
+def _write_slot(slot: Single | Slice) -> dict[str, Any]:
+    tag = type(slot).__name__
+    return {tag: _SLOTS[tag].write(slot)}
+
+
+_SLOT: Form[Single | Slice] = Form(_write_slot, lambda value: read_tagged(value, _SLOTS, "a slot")[1])
+
+
+class _AccessSchema(ObjectSchema):
+    base = Member(IDENTIFIER)
+    bracketed = Member(BOOLEAN)
+    indices = Member(list_of(_SLOT), attribute="slots")
+
+
+def _build(data: dict[str, Any]) -> CacheAccess:
+    if data["slots"] and not data["bracketed"]:
+        raise FormError((("bracketed",), "is false, although there are indices"))
+    return CacheAccess(**data)
+
+
+ACCESS: Form[CacheAccess] = object_form(_AccessSchema(), _build)
+"""A persistent variable with its slots."""

@@ -1,0 +1,126 @@
+"""Declarations as JSON (``serialization.md``, sections 2.2 to 2.4)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from openinfer.ir.graph import AttrArg, MemoryKind, VarDecl
+from openinfer.serialize.elements import read_element, write_element
+from openinfer.serialize.forms import (
+    BOOLEAN,
+    COUNT,
+    DTYPE,
+    EXPRESSION,
+    IDENTIFIER,
+    TEXT,
+    Form,
+    FormError,
+    collected,
+    list_of,
+    members,
+    one_of,
+    plain,
+    shown,
+    wrong,
+)
+from openinfer.serialize.objects import Member, ObjectSchema, object_form
+from openinfer.serialize.values import VALUE
+
+_SECTIONS = {kind.json_tag: kind for kind in MemoryKind}
+_SECTION: Form[MemoryKind] = Form(
+    lambda kind: kind.json_tag, lambda value: _SECTIONS[one_of(value, _SECTIONS, "a memory section")]
+)
+
+
+def _pair(value: object, what: str) -> tuple[object, object]:
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        if len(items) == 2:
+            return items[0], items[1]
+    raise wrong(f"expected {what}, found {shown(cast('object', value))}")
+
+
+def _read_bound(value: object) -> tuple[str, int]:
+    name, count = _pair(value, "a pair of name and integer")
+    return IDENTIFIER.read(name), COUNT.read(count)
+
+
+_BOUND: Form[tuple[str, int]] = Form(list, _read_bound)
+
+
+def _write_argument(argument: AttrArg) -> Any:
+    value = VALUE.write(argument.value)
+    return value if argument.name is None else [argument.name, value]
+
+
+def _read_argument(value: object) -> AttrArg:
+    if not isinstance(value, list):
+        return AttrArg(VALUE.read(value))
+    name, given = _pair(cast("object", value), "a value, or a pair of name and value")
+    return AttrArg(VALUE.read(given), IDENTIFIER.read(name))
+
+
+_ARGUMENTS: Form[tuple[AttrArg, ...]] = list_of(Form(_write_argument, _read_argument))
+_UnknownAttributes = tuple[tuple[str, tuple[AttrArg, ...]], ...]
+
+
+def _read_attributes(value: object) -> _UnknownAttributes:
+    items = members(value, "an object of attributes")
+    return tuple(
+        collected(
+            ((name, (name, item)) for name, item in items.items()),
+            lambda pair: (IDENTIFIER.read(pair[0]), _ARGUMENTS.read(pair[1])),
+        )
+    )
+
+
+_ATTRIBUTES: Form[_UnknownAttributes] = Form(
+    lambda attrs: {name: _ARGUMENTS.write(arguments) for name, arguments in attrs}, _read_attributes
+)
+
+
+class _DeclarationSchema(ObjectSchema):
+    """A declaration. Files of older writers may lack the fields with defaults."""
+
+    name = Member(IDENTIFIER)
+    kind = Member(_SECTION)
+    dtype = Member(DTYPE)
+    dims = Member(list_of(EXPRESSION))
+    init = Member(Form(plain, plain), load_default=None)
+    ref_name = Member(TEXT, load_default=None, attribute="ref")
+    pattern = Member(TEXT, load_default=None)
+    table_indices = Member(list_of(IDENTIFIER), load_default=(), attribute="formals")
+    table = Member(BOOLEAN, load_default=False)
+    auto_dim = Member(list_of(IDENTIFIER), load_default=())
+    fixed = Member(list_of(_BOUND), load_default=())
+    attrs = Member(_ATTRIBUTES, load_default=())
+
+
+def _declaration(data: dict[str, Any]) -> VarDecl:
+    if data["init"] is not None:
+        try:
+            data["init"] = read_element(data["dtype"], data["init"])
+        except FormError as error:
+            raise error.within("init") from error
+    return VarDecl(**data)
+
+
+def _parts(decl: VarDecl) -> dict[str, object]:
+    """Return the members of a declaration, without the extension field when it says nothing."""
+    parts: dict[str, object] = {
+        "name": decl.name,
+        "kind": decl.kind,
+        "dtype": decl.dtype,
+        "dims": decl.dims,
+        "init": write_element(decl.dtype, decl.init) if decl.init is not None else None,
+        "ref": decl.ref,
+        "pattern": decl.pattern,
+        "formals": decl.formals,
+        "table": decl.table,
+        "auto_dim": decl.auto_dim,
+        "fixed": decl.fixed,
+    }
+    return {**parts, "attrs": decl.attrs} if decl.attrs else parts
+
+
+DECLARATION: Form[VarDecl] = object_form(_DeclarationSchema(), _declaration, _parts)

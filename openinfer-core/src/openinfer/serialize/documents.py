@@ -1,0 +1,108 @@
+"""JSON text to plain values: strict where Python's reader is lenient, with every finding placed by a JSON pointer."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from openinfer.diagnostics import Diagnostic, summary
+from openinfer.errors import SerializationError
+
+
+class RepeatedKeys(dict[str, Any]):
+    """An object in which keys occurred twice; ``repeated`` lists them."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def read_document(source: Mapping[str, Any] | str | os.PathLike[str], what: str) -> Any:
+    """Return the JSON value of a document, JSON text (a ``str``) or file (a path object).
+
+    Raises:
+        SerializationError: it is not JSON; ``NaN`` and ``Infinity`` tokens and repeated keys are refused.
+        OSError: the file cannot be read.
+    """
+    if isinstance(source, Mapping):
+        return source
+    if isinstance(source, str):
+        return parse_json(source, what)
+    if not isinstance(source, os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+        fail(f"{what}: expected an object, JSON text or a path, found {type(source).__name__}", "wrong-type")
+    data = Path(source).read_bytes()
+    try:
+        return parse_json(data.decode("utf-8-sig"), os.fspath(source))
+    except UnicodeDecodeError as error:
+        fail(f"{os.fspath(source)}: not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}", "not-json")
+
+
+def parse_json(text: str, name: str) -> Any:
+    """Return the value of JSON text.
+
+    Raises:
+        SerializationError: ``not-json``, ``non-finite``, ``duplicate-key``.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        fail(f"{name}:{error.lineno}:{error.colno}: not JSON: {error.msg}", "not-json")
+    except RecursionError:
+        fail(f"{name}: nested too deeply", "too-deep")
+    except ValueError as error:
+        fail(f"{name}: not JSON: {error}", "not-json")
+    repeated = [
+        Diagnostic(code="duplicate-key", message=f"key {key!r} occurs twice", path=pointer)
+        for pointer, keys in _repeated(value)
+        for key in keys
+    ]
+    if repeated:
+        raise SerializationError(summary(repeated), diagnostics=repeated)
+    return value
+
+
+def fail(message: str, code: str, path: str = "") -> NoReturn:
+    """Raise a `SerializationError` with one finding."""
+    raise SerializationError(message, diagnostics=[Diagnostic(code=code, message=message, path=path)])
+
+
+def pointer_to(path: tuple[str | int, ...]) -> str:
+    """Return the JSON pointer (RFC 6901) of a path of keys and positions."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    plain = dict(pairs)
+    if len(plain) == len(pairs):
+        return plain
+    marked = RepeatedKeys(plain)
+    keys = [key for key, _ in pairs]
+    marked.repeated = tuple(key for key in plain if keys.count(key) > 1)
+    return marked
+
+
+def _refuse_constant(token: str) -> NoReturn:
+    message = f"{token} is no JSON"
+    hint = 'write the string "inf", "-inf" or "nan"'
+    raise SerializationError(
+        f"{message}: {hint}", diagnostics=[Diagnostic(code="non-finite", message=message, hint=hint, path="")]
+    )
+
+
+def _repeated(value: Any) -> list[tuple[str, tuple[str, ...]]]:
+    """Return pointer and keys of every object with repeated keys, in order of the document."""
+    found: list[tuple[str, tuple[str, ...]]] = []
+    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    while waiting:
+        path, item = waiting.pop()
+        if isinstance(item, RepeatedKeys):
+            found.append((pointer_to(path), item.repeated))
+        if isinstance(item, dict):
+            inner: list[tuple[str | int, Any]] = [*item.items()]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        elif isinstance(item, list):
+            inner = [*enumerate(item)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        else:
+            continue
+        waiting += [((*path, key), part) for key, part in reversed(inner)]
+    return found

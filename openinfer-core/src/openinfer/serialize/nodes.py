@@ -1,0 +1,250 @@
+"""Nodes as JSON: one schema for each kind (``serialization.md``, sections 2.5 and 2.6).
+
+The body of a loop is read and written by the caller, node by node, so that nesting costs no stack.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from openinfer.ir.nodes import (
+    Assign,
+    Await,
+    Barrier,
+    Branch,
+    CacheDecrement,
+    CacheIncrement,
+    CacheRead,
+    CacheReset,
+    CacheWrite,
+    Dep,
+    Loop,
+    Node,
+    NodeKind,
+    Op,
+    Return,
+    Transfer,
+    Yield,
+)
+from openinfer.ir.values import Attrs
+from openinfer.serialize.access import ACCESS
+from openinfer.serialize.forms import (
+    COUNT,
+    DEP_TARGET,
+    DTYPE,
+    EXPRESSION,
+    IDENTIFICATION,
+    IDENTIFIER,
+    REFERENCE,
+    TEXT,
+    Form,
+    FormError,
+    list_of,
+    members,
+    one_of,
+    read_tagged,
+    shown,
+    wrong,
+)
+from openinfer.serialize.objects import Member, ObjectSchema, object_form
+from openinfer.serialize.values import ATTRS, VALUE
+
+if TYPE_CHECKING:
+    from openinfer.ir.values import AttrValue
+
+
+class _SettingSchema(ObjectSchema):
+    name = Member(IDENTIFIER)
+    value = Member(VALUE)
+
+
+def _write_setting(pair: tuple[str, AttrValue]) -> dict[str, object]:
+    return {"name": pair[0], "value": pair[1]}
+
+
+_SETTING: Form[tuple[str, AttrValue]] = object_form(
+    _SettingSchema(), lambda data: (data["name"], data["value"]), _write_setting
+)
+
+
+class _SettingsSchema(ObjectSchema):
+    items = Member(list_of(_SETTING))
+
+
+def _settings(data: dict[str, Any]) -> Attrs:
+    names = [name for name, _ in data["items"]]
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise FormError((("items", position, "name"), f"setting {shown(name)} is given twice"))
+    return Attrs(data["items"])
+
+
+_SETTINGS: Form[Attrs] = object_form(_SettingsSchema(), _settings, lambda attrs: {"items": tuple(attrs.items())})
+
+
+class _AssignSchema(ObjectSchema):
+    name = Member(IDENTIFIER)
+    dtype = Member(DTYPE)
+    dims = Member(list_of(EXPRESSION))
+
+
+class _OpSchema(ObjectSchema):
+    op = Member(IDENTIFIER)
+    attrs = Member(_SETTINGS)
+    inputs = Member(list_of(REFERENCE))
+    output = Member(IDENTIFIER)
+    outputs = Member(list_of(IDENTIFIER), load_default=None)
+
+
+def _op(data: dict[str, Any]) -> Op:
+    outputs = data["outputs"]
+    if outputs is not None and outputs[:1] != (data["output"],):
+        raise FormError((("outputs",), f"does not start with {shown(data['output'])}, the `output`"))
+    return Op(data["op"], data["inputs"], outputs or (data["output"],), data["attrs"])
+
+
+def _op_parts(op: Op) -> dict[str, object]:
+    parts: dict[str, object] = {
+        "op": op.op,
+        "attrs": op.settings,
+        "inputs": op.inputs,
+        "output": next(iter(op.outputs), None),
+    }
+    return {**parts, "outputs": op.outputs} if len(op.outputs) > 1 else parts
+
+
+class _BranchSchema(ObjectSchema):
+    cond = Member(IDENTIFIER, load_default=None)
+    then_block = Member(IDENTIFIER)
+    else_block = Member(IDENTIFIER, load_default=None)
+
+
+def _branch(data: dict[str, Any]) -> Branch:
+    if (data["cond"] is None) != (data["else_block"] is None):
+        raise wrong("a condition and an else block come together")
+    return Branch(**data)
+
+
+class _DepSchema(ObjectSchema):
+    after = Member(DEP_TARGET)
+    before = Member(DEP_TARGET)
+
+
+class _CacheReadSchema(ObjectSchema):
+    src = Member(ACCESS)
+    dst = Member(IDENTIFIER)
+
+
+class _CacheWriteSchema(ObjectSchema):
+    src = Member(REFERENCE)
+    dst = Member(ACCESS)
+
+
+class _CountSchema(ObjectSchema):
+    target = Member(IDENTIFIER)
+    amount = Member(COUNT)
+
+
+class _CacheResetSchema(ObjectSchema):
+    target = Member(ACCESS)
+
+
+class _TransferSchema(ObjectSchema):
+    src = Member(REFERENCE)
+    dst = Member(IDENTIFIER)
+
+
+class _NamesSchema(ObjectSchema):
+    vars = Member(list_of(IDENTIFIER), attribute="names")
+
+
+def _read_body(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise wrong(f"expected a list of nodes, found {shown(value)}")
+    return cast("list[object]", value)
+
+
+class _LoopSchema(ObjectSchema):
+    name = Member(IDENTIFIER)
+    index = Member(IDENTIFIER)
+    start = Member(EXPRESSION)
+    end = Member(EXPRESSION)
+    body = Member(Form(list, _read_body), load_only=True)
+
+
+_KINDS: dict[str, Form[Any]] = {
+    "Assign": object_form(_AssignSchema(), lambda data: Assign(**data)),
+    "Op": object_form(_OpSchema(), _op, _op_parts),
+    "Branch": object_form(_BranchSchema(), _branch),
+    "Dep": object_form(_DepSchema(), lambda data: Dep(**data)),
+    "CacheRead": object_form(_CacheReadSchema(), lambda data: CacheRead(**data)),
+    "CacheWrite": object_form(_CacheWriteSchema(), lambda data: CacheWrite(**data)),
+    "CacheIncrement": object_form(_CountSchema(), lambda data: CacheIncrement(**data)),
+    "CacheDecrement": object_form(_CountSchema(), lambda data: CacheDecrement(**data)),
+    "CacheReset": object_form(_CacheResetSchema(), lambda data: CacheReset(**data)),
+    "Transfer": object_form(_TransferSchema(), lambda data: Transfer(**data)),
+    "Yield": object_form(_NamesSchema(), lambda data: Yield(**data)),
+    "Await": object_form(_NamesSchema(), lambda data: Await(**data)),
+    "Loop": object_form(_LoopSchema(), lambda data: Loop(data["name"], data["index"], data["start"], data["end"])),
+}
+
+
+def _unit(kind: NodeKind) -> Form[NodeKind]:
+    """Return the form of the payload of a kind without fields, for readers that write ``{"Return": null}``."""
+
+    def read(value: object) -> NodeKind:
+        if value is not None:
+            raise wrong(f"expected null, found {shown(value)}: this kind has no fields")
+        return kind
+
+    return Form(lambda _: None, read)
+
+
+_UNITS: dict[str, NodeKind] = {"Barrier": Barrier(), "Return": Return()}
+_ALL: dict[str, Form[Any]] = {**_KINDS, **{name: _unit(kind) for name, kind in _UNITS.items()}}
+
+
+def _write_kind(kind: NodeKind) -> str | dict[str, Any]:
+    name = type(kind).__name__
+    return name if name in _UNITS else {name: _KINDS[name].write(kind)}
+
+
+def _read_kind(value: object) -> NodeKind:
+    if isinstance(value, str):
+        return _UNITS[one_of(value, _UNITS, "an object with one key, or a kind of node without fields")]
+    members(value, "a kind of node: an object with one key, or a string")
+    return read_tagged(value, _ALL, "a kind of node")[1]
+
+
+_KIND: Form[NodeKind] = Form(_write_kind, _read_kind)
+
+
+class _NodeSchema(ObjectSchema):
+    index = Member(COUNT)
+    uuid = Member(IDENTIFICATION)
+    kind = Member(_KIND)
+    hints = Member(ATTRS, load_default=Attrs())
+    scope = Member(list_of(TEXT), load_default=())
+    returns = Member(list_of(IDENTIFIER), load_default=())
+
+
+def _node(data: dict[str, Any]) -> Node:
+    returns, kind = data.pop("returns"), data.pop("kind")
+    if returns and not isinstance(kind, Return):
+        raise FormError((("returns",), "only a Return has results"))
+    return Node(kind=Return(returns) if returns else kind, **data)
+
+
+def _node_parts(node: Node) -> dict[str, object]:
+    """Return the members of a node, without the extension fields that say nothing."""
+    extras = {
+        "hints": node.hints,
+        "scope": node.scope,
+        "returns": node.kind.names if isinstance(node.kind, Return) else (),
+    }
+    given = {name: value for name, value in extras.items() if value}
+    return {"index": node.index, "uuid": node.uuid, "kind": node.kind, **given}
+
+
+NODE: Form[Node] = object_form(_NodeSchema(), _node, _node_parts)
+"""A node; a loop comes without its body."""

@@ -1,0 +1,89 @@
+"""JSON objects through marshmallow: the one place where its schemas and fields meet our forms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from marshmallow import Schema, ValidationError, fields
+
+from openinfer.serialize.forms import Form, FormError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from openinfer.serialize.forms import Path, ValueT
+
+MISSING, NULL, UNKNOWN = "is missing", "must not be null", "unknown field"
+
+
+class Member(fields.Field[Any]):
+    """A member of an object, written and read by a form; null only where a default says that it may be absent."""
+
+    default_error_messages: Any = {"required": MISSING, "null": NULL}  # noqa: RUF012 - as marshmallow reads it
+
+    def __init__(self, form: Form[Any], **options: Any) -> None:
+        options.setdefault("required", "load_default" not in options)
+        cast("Any", super()).__init__(**options)
+        self._form = form
+
+    def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+        return None if value is None else self._form.write(value)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+        try:
+            return self._form.read(value)
+        except FormError as error:
+            raise ValidationError(cast("Any", _nested(error))) from error
+
+
+class ObjectSchema(Schema):
+    """An object whose unknown fields are told apart from other findings by their message."""
+
+    error_messages = {"type": "expected an object", "unknown": UNKNOWN}  # noqa: RUF012 - as marshmallow reads it
+
+
+def object_form(
+    schema: Schema, build: Callable[[dict[str, Any]], ValueT], parts: Callable[[ValueT], Any] | None = None
+) -> Form[ValueT]:
+    """Return the form of an object.
+
+    Args:
+        schema: its members.
+        build: makes the value from the members read; may raise `FormError`.
+        parts: what the schema writes, when that is not the value itself.
+    """
+
+    def read(value: object) -> ValueT:
+        try:
+            loaded: Any = cast("Any", schema).load(value)
+        except ValidationError as error:
+            raise FormError(*_flat(cast("Any", error).messages)) from error
+        return build(loaded)
+
+    def write(value: ValueT) -> Any:
+        return cast("Any", schema).dump(value if parts is None else parts(value))
+
+    return Form(write, read)
+
+
+def _nested(error: FormError) -> dict[str | int, Any]:
+    """Return problems in marshmallow's nested form: lists of messages under the keys of their paths."""
+    root: dict[str | int, Any] = {}
+    for path, message in error.problems:
+        place = root
+        for part in path:
+            place = place.setdefault(part, {})
+        place.setdefault("_schema", []).append(message)
+    return root
+
+
+def _flat(messages: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Yield path and text of every message in marshmallow's nested form."""
+    if isinstance(messages, dict):
+        for key, inner in cast("dict[str | int, Any]", messages).items():
+            yield from _flat(inner, path if key == "_schema" else (*path, key))
+    elif isinstance(messages, list):
+        for message in cast("list[Any]", messages):
+            yield from _flat(message, path)
+    else:
+        yield path, str(messages)

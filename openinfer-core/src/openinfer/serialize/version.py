@@ -1,0 +1,54 @@
+"""Which version of the graph JSON a graph needs (``serialization.md``, section 6)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from openinfer.ir.nodes import CacheRead, CacheReset, CacheWrite, Op, Single
+from openinfer.ir.values import DoubleListValue, DoubleValue, DTypeListValue, ExprListValue, ExprValue, FloatValue
+from openinfer.symbolic import BinOp
+
+if TYPE_CHECKING:
+    from openinfer.ir.graph import Graph
+    from openinfer.ir.nodes import CacheAccess, Node
+
+VERSION = 2
+"""The newest version, which this package reads and writes."""
+
+
+def needed_version(graph: Graph) -> int:
+    """Return 2 if a reader of version 1 would misread something, else 1.
+
+    Fields beside the ones of version 1 (hints, scopes, results, unknown attributes) do not count: such readers skip
+    them and lose annotations only.
+    """
+    if any(isinstance(decl.init, float) and not math.isfinite(decl.init) for decl in graph.vars.values()):
+        return VERSION
+    return VERSION if any(_is_extended(node) for _, node in graph.nodes()) else 1
+
+
+def _is_extended(node: Node) -> bool:
+    kind = node.kind
+    if isinstance(kind, Op):
+        return len(kind.outputs) > 1 or any(_is_extension(value) for value in kind.settings.values())
+    if isinstance(kind, CacheRead):
+        return _has_expression(kind.src)
+    if isinstance(kind, CacheWrite):
+        return _has_expression(kind.dst)
+    return isinstance(kind, CacheReset) and _has_expression(kind.target)
+
+
+def _is_extension(value: object) -> bool:
+    if isinstance(value, DoubleValue | FloatValue):
+        return not math.isfinite(value.value)
+    return isinstance(value, DTypeListValue | DoubleListValue | ExprValue | ExprListValue)
+
+
+def _has_expression(access: CacheAccess) -> bool:
+    bounds = [
+        bound
+        for slot in access.slots
+        for bound in ((slot.index,) if isinstance(slot, Single) else (slot.start, slot.end))
+    ]
+    return any(isinstance(bound, BinOp) for bound in bounds)
