@@ -7,10 +7,10 @@ adds is in the precision table of the Vulkan specification. A unit is one in the
 * ``log1p``: 3 units; ``2 artanh(x / (2 + x))`` as a series below 1/4, else ``log(1 + x)``.
 * ``tanh``: 4 units, by ``expm1``.
 * ``erf``: 4 units; the Maclaurin series below 1, else ``1 - e^(-x^2) p(1 / (1 + x/2))`` with ``p`` fitted to 2e-8.
-* ``sin``, ``cos``, ``tan``: 2 units (``tan``: 4) or 2e-7 absolute near zeros for arguments below 1e5, by reduction
-  modulo pi/2 in three parts and Taylor polynomials; beyond, what the device has.
-* ``power``: 2 units a multiplication for whole exponents up to 64, else ``exp2(b log2 a)``, whose relative error grows
-  with ``b log2 a``.
+* ``sin``, ``cos``, ``tan``: 2 units (``tan``: 4), by reduction modulo pi/2 and Taylor polynomials. Up to 1000 pi/2 is
+  subtracted in three parts (Cody and Waite), beyond the bits of 2/pi that count are multiplied (Payne and Hanek).
+* ``power``: 1 unit a multiplication for whole exponents up to 64, else ``exp2(b log2 a)``, whose error grows with the
+  exponent: about ``b log2 a`` units.
 * ``rem`` is exact.
 """
 
@@ -80,7 +80,8 @@ _EXP = f"""float oi_exp_f32(float x)
     if (oi_is_nan_f32(x)) {{ return x; }}
     if (x > 88.73) {{ return {_INFINITY}; }}
     if (x < -104.0) {{ return 0.0; }}
-    precise float power = exp(x);
+    precise float power = exp(x < -87.0 ? 0.5 * x : x);
+    power = x < -87.0 ? power * power : power;
     return power;
 }}
 """
@@ -90,8 +91,13 @@ _LOG = f"""float oi_log_f32(float x)
     if (x == 0.0) {{ return -{_INFINITY}; }}
     if (!(x > 0.0)) {{ return {_NAN}; }}
     if (x == {_INFINITY}) {{ return x; }}
-    precise float logarithm = log(x);
-    return logarithm;
+    uint bits = floatBitsToUint(x);
+    if (bits >= 0x800000u) {{
+        precise float logarithm = log(x);
+        return logarithm;
+    }}
+    precise float below = log(float(bits)) - 103.27893;
+    return below;
 }}
 """
 
@@ -185,12 +191,50 @@ _ERF = """float oi_erf_f32(float x)
 
 _QUADRANT = """float oi_reduced_f32(float x, out int quadrant)
 {
-    precise float turns = roundEven(x * 0.6366197723675814);
-    quadrant = int(turns) & 3;
-    precise float rest = x - turns * 1.5703125;
-    rest = rest - turns * 0.0004837512969970703;
-    rest = rest - turns * 7.549789948768648e-08;
-    return rest;
+    if (abs(x) < 1000.0) {
+        precise float turns = roundEven(x * 0.63661975);
+        quadrant = int(turns) & 3;
+        precise float rest = x - turns * 1.5703125;
+        rest = rest - turns * 0.00048381090164184570;
+        rest = rest - turns * 1.5893254712295857e-08;
+        return rest;
+    }
+    const uint two_over_pi[8] = uint[8](
+        0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu
+    );
+    uint bits = floatBitsToUint(x) & 0x7fffffffu;
+    uint mantissa = (bits & 0x7fffffu) | 0x800000u;
+    int start = int(bits >> 23) - 120;
+    int word = start >> 5;
+    int places = start & 31;
+    uint window[3];
+    for (int part = 0; part < 3; part++) {
+        uint next = places == 0 ? 0u : two_over_pi[word + part + 1] >> (32 - places);
+        window[part] = (two_over_pi[word + part] << places) | next;
+    }
+    uint carry;
+    uint ignored;
+    uint middle_high;
+    uint middle_low;
+    uint low_high;
+    umulExtended(mantissa, window[2], low_high, ignored);
+    umulExtended(mantissa, window[1], middle_high, middle_low);
+    uint middle = uaddCarry(middle_low, low_high, carry);
+    uint high = mantissa * window[0] + middle_high + carry;
+    quadrant = int(high >> 30);
+    high = (high << 2) | (middle >> 30);
+    middle = middle << 2;
+    bool past_half = high >= 0x80000000u;
+    if (past_half) {
+        quadrant++;
+        high = ~high;
+        middle = ~middle;
+    }
+    precise float fraction = float(high) * exp2(-32.0) + float(middle) * exp2(-64.0);
+    precise float angle = fraction * 1.5707964;
+    bool negative = past_half != (x < 0.0);
+    quadrant = (x < 0.0 ? -quadrant : quadrant) & 3;
+    return negative ? -angle : angle;
 }
 """
 
@@ -227,7 +271,6 @@ def _circular(name: str, shift: int) -> str:
 {{
     {at_zero}
     if (!(abs(x) < {_INFINITY})) {{ return {_NAN}; }}
-    if (abs(x) > 1e5) {{ return {name}(x); }}
     int quadrant;
     float rest = oi_reduced_f32(x, quadrant);
     quadrant = (quadrant + {shift}) & 3;
@@ -266,12 +309,16 @@ _POWER = f"""float oi_power_f32(float a, float b)
             if ((left & 1) == 1) {{ product = product * square; }}
             square = square * square;
         }}
-        return oi_with_sign_f32(b < 0.0 ? oi_div_f32(1.0, product) : product, sign_of);
+        if (b > 0.0) {{ return oi_with_sign_f32(product, sign_of); }}
+        if (product < {_INFINITY}) {{ return oi_with_sign_f32(oi_div_f32(1.0, product), sign_of); }}
     }}
-    precise float exponent = b * log2(magnitude);
+    uint bits = floatBitsToUint(magnitude);
+    precise float exponent = b * (bits < 0x800000u ? log2(float(bits)) - 149.0 : log2(magnitude));
     if (exponent >= 128.0) {{ return oi_with_sign_f32({_INFINITY}, sign_of); }}
     if (exponent < -150.0) {{ return oi_with_sign_f32(0.0, sign_of); }}
-    return oi_with_sign_f32(exp2(exponent), sign_of);
+    precise float half_power = exp2(0.5 * exponent);
+    precise float power = half_power * half_power;
+    return oi_with_sign_f32(power, sign_of);
 }}
 """
 
