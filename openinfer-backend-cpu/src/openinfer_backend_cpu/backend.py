@@ -9,11 +9,11 @@ import numpy as np
 
 from openinfer.errors import DeviceError
 from openinfer.expr.linear import linearise
-from openinfer.expr.numpy_renderer import compile_program
 from openinfer.model import storage_dtype
 from openinfer.scalars import converted
 from openinfer.simulate.packing import pack
 from openinfer_backend_cpu.buffers import CpuBuffer, Elements, elements, empty, own
+from openinfer_backend_cpu.elementwise import bind_program
 from openinfer_backend_cpu.folding import bind_fold
 from openinfer_backend_cpu.staging import sequence
 
@@ -95,8 +95,8 @@ class CpuBackend:
         used = set(program.inputs)
         sources = [elements(own(b)) if b is not None and n in used else None for n, b in enumerate(inputs)]
         target = elements(own(output))
-        arrays = [target.array if source is None else source.array for source in sources]
-        return _with_packing(sources, partial(compile_program(program), arrays, target.array), [target])
+        arrays = [None if source is None else source.array for source in sources]
+        return _with_packing(sources, bind_program(program, arrays, target.array), [target])
 
     def bind_fold(self, axes: tuple[int, ...], fold: Fold, source: Buffer, output: Buffer) -> BoundCall:
         """Return a call that reduces ``source`` over ``axes`` into ``output``."""

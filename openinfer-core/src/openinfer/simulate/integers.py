@@ -18,12 +18,12 @@ IntReader: TypeAlias = Callable[[], int]
 
 @dataclass(slots=True, eq=False)
 class LoopIndex:
-    """The value of a loop's index in the turn that runs."""
+    """The value of a loop's index in the turn that runs; calling it reads it."""
 
     name: str
     value: int = 0
 
-    def read(self) -> int:
+    def __call__(self) -> int:
         return self.value
 
 

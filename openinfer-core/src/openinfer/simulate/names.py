@@ -52,14 +52,14 @@ class Names:
         """Return how to read a variable of one element, or a loop index."""
         index = self.index(name)
         if index is not None:
-            return index.read
+            return index
         buffer = self.memory.buffer(name)
         return lambda: scalar_value(self.backend.read(buffer), buffer.type.dtype)
 
     def _value(self, name: str) -> int | IntReader:
         index = self.index(name)
         if index is not None:
-            return index.read
+            return index
         if not self._is_integer_scalar(name):
             return self.sizes[name]
         read = self.scalar(name)

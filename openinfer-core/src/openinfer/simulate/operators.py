@@ -14,7 +14,7 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import SettingType
 from openinfer.simulate.binding import in_order
-from openinfer.simulate.integers import value_of, values_of
+from openinfer.simulate.integers import LoopIndex, value_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -157,6 +157,8 @@ def _bound_late(
 ) -> BoundCall:
     """Return a call that binds the operator for the indices and settings of the moment, once for each."""
     readers = [indices for _, indices in entries.values()]
+    if len(readers) == 1 and len(readers[0]) == 1 and isinstance(readers[0][0], LoopIndex) and not settings:
+        return _bound_by_index(recipe, readers[0][0])
     calls: dict[tuple[object, ...], BoundCall] = {}
 
     def run() -> None:
@@ -168,6 +170,22 @@ def _bound_late(
             if len(calls) >= MOST_BOUND:
                 calls.clear()
             call = calls[key] = recipe.bind(indices, late)
+        call()
+
+    return run
+
+
+def _bound_by_index(recipe: _Recipe, index: LoopIndex) -> BoundCall:
+    """Do what `_bound_late` does where one loop index decides: the common case, which has to be quick."""
+    calls: dict[int, BoundCall] = {}
+
+    def run() -> None:
+        value = index.value
+        call = calls.get(value)
+        if call is None:
+            if len(calls) >= MOST_BOUND:
+                calls.clear()
+            call = calls[value] = recipe.bind(((value,),), ())
         call()
 
     return run

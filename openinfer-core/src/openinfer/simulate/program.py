@@ -91,8 +91,23 @@ class Segment:
             for call in self.calls:
                 call()
         except Exception:
-            with next(action.place for action in self.actions if action.call is call):
+            with self._place_of(call):
                 raise
+
+    def run_turns(self, index: LoopIndex, start: int, end: int) -> None:
+        """Make the calls once for every value of a loop index."""
+        call = None
+        try:
+            for value in range(start, end):
+                index.value = value
+                for call in self.calls:
+                    call()
+        except Exception:
+            with self._place_of(call):
+                raise
+
+    def _place_of(self, call: BoundCall | None) -> Place:
+        return next(action.place for action in self.actions if action.call is call)
 
 
 @dataclass(slots=True, eq=False)
@@ -172,9 +187,7 @@ class Repeat:
             machine.push(Frame(items, self, start, end))
             return
         only.execute(machine)
-        for value in range(start + 1, end):
-            self.index.value = value
-            only.run()
+        only.run_turns(self.index, start + 1, end)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
