@@ -1,0 +1,171 @@
+"""Real handwritten digits, end to end: verify the model, simulate, synthesise C, compile, compare.
+
+Run it from anywhere: ``python examples/digits/demo.py``. Exit status 0 means that every check held; a missing compiler
+or GPU is told and skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+import numpy as np
+
+import openinfer as oi
+import openinfer_oinf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+
+HERE = Path(__file__).resolve().parent
+LEAST_ACCURACY = 0.98
+MOST_DIFFERENCE = 1e-5
+"""Largest difference between two runs that is accepted, relative to the largest logit."""
+
+
+class Answers(NamedTuple):
+    """What a device made of the images: logits f32 [images, 10], digits i64 [images], seconds for all of them."""
+
+    logits: npt.NDArray[np.float32]
+    digits: npt.NDArray[np.int64]
+    seconds: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="write the C project here instead of a temporary folder"
+    )
+    options = parser.parse_args(arguments)
+
+    heading("The container")
+    openinfer_oinf.verify_oinf(HERE / "digits.oinf", stats=False)
+    model = oi.ModelLoader.open(HERE / "digits.oinf")
+    graph = oi.load_graph(HERE / "digits.oi")
+    heading("The program")
+    print(graph)
+
+    with np.load(HERE / "held_back.npz", allow_pickle=False) as held_back:
+        scans, labels = held_back["images"], held_back["labels"].astype(np.int64)
+    images = (scans.astype(np.float32) / 16.0)[:, None, None, :, :]
+
+    heading(f"Simulated on cpu: {len(images)} held-back scans")
+    on_cpu = simulate(model, graph, "cpu", images)
+    show(scans, labels, on_cpu.digits)
+    correct = int(np.sum(on_cpu.digits == labels))
+    accuracy = correct / len(labels)
+    print(f"accuracy       {accuracy:.2%}  ({correct} of {len(labels)})")
+    print(f"time an image  {per_image(on_cpu)}")
+
+    passed = [check(f"accuracy is at least {LEAST_ACCURACY:.0%}", holds=accuracy >= LEAST_ACCURACY)]
+    passed += on_vulkan(model, graph, images, on_cpu)
+    passed += in_c(model, graph, images, on_cpu, options.keep)
+    return 0 if all(passed) else 1
+
+
+def heading(text: str) -> None:
+    print(f"\n== {text} ==")
+
+
+def check(claim: str, *, holds: bool) -> bool:
+    print(f"{'ok' if holds else 'FAILED':6} {claim}")
+    return holds
+
+
+def per_image(answers: Answers) -> str:
+    return f"{answers.seconds / len(answers.digits) * 1e6:.1f} µs"
+
+
+def progress(images: npt.NDArray[np.float32], label: str) -> Iterable[npt.NDArray[np.float32]]:
+    """Yield the images, with a progress bar when someone is looking at a terminal."""
+    if not sys.stdout.isatty():
+        yield from images
+        return
+    with click.progressbar(images, label=label) as bar:
+        yield from bar
+
+
+def simulate(model: oi.Model, graph: oi.Graph, device: str, images: npt.NDArray[np.float32]) -> Answers:
+    executor = oi.Simulator(model, device=device).make_executor(graph)
+    logits, digits, seconds = [], [], 0.0
+    for image in progress(images, f"  {device}"):
+        start = time.perf_counter()
+        executor.insert(image=image)
+        executor.step()
+        results = executor.outputs()
+        seconds += time.perf_counter() - start
+        logits.append(results["logits"][0])
+        digits.append(results["digit"][0])
+    return Answers(np.array(logits), np.array(digits), seconds)
+
+
+def on_vulkan(model: oi.Model, graph: oi.Graph, images: npt.NDArray[np.float32], expected: Answers) -> list[bool]:
+    heading("Simulated on vulkan")
+    try:
+        answers = simulate(model, graph, "vulkan", images)
+    except oi.DeviceError as error:
+        print(f"skipped: {error}")
+        return []
+    print(f"time an image  {per_image(answers)}")
+    return compare("vulkan", answers, expected)
+
+
+def in_c(
+    model: oi.Model, graph: oi.Graph, images: npt.NDArray[np.float32], expected: Answers, keep: Path | None
+) -> list[bool]:
+    heading("Synthesised to C")
+    synthesis = oi.Synthesizer("c").synthesize(model, graph)
+    with tempfile.TemporaryDirectory(prefix="digits-") as scratch:
+        folder = synthesis.emit(keep or Path(scratch) / "digits_c")
+        for file in sorted(folder.iterdir()):
+            print(f"  {file.name:20} {file.stat().st_size:>9,} bytes")
+    heading("Memory map")
+    print(synthesis.memory_map())
+    heading("Compiled and run")
+    try:
+        result = synthesis.run({"image": images}, steps=len(images))
+    except oi.EnvironmentLacksError as error:
+        print(f"skipped: {error}")
+        return []
+    answers = Answers(
+        logits=result.outputs["logits"][:, 0].astype(np.float32),
+        digits=result.outputs["digit"][:, 0].astype(np.int64),
+        seconds=result.micros * 1e-6 * len(images),
+    )
+    print(f"time an image  {per_image(answers)}  (cpu simulator: {per_image(expected)})")
+    return compare("C", answers, expected)
+
+
+def compare(name: str, found: Answers, expected: Answers) -> list[bool]:
+    difference = float(np.max(np.abs(found.logits - expected.logits)) / np.max(np.abs(expected.logits)))
+    return [
+        check(
+            f"{name}: largest difference is {difference:.2e} of the largest logit", holds=difference <= MOST_DIFFERENCE
+        ),
+        check(f"{name}: identical predictions", holds=bool(np.array_equal(found.digits, expected.digits))),
+    ]
+
+
+def show(scans: npt.NDArray[np.uint8], labels: npt.NDArray[np.int64], digits: npt.NDArray[np.int64]) -> None:
+    """Print some scans as text art, a wrong answer among them where there is one."""
+    wrong = np.flatnonzero(digits != labels)[:1]
+    chosen = [*range(6 - len(wrong)), *wrong]
+    shades = " .:-=+*#%@"
+    for row in range(8):
+        print("   ".join("".join(2 * shades[int(v) * 9 // 16] for v in scans[i][row]) for i in chosen))
+    captions = [f"read {digits[i]}, is {labels[i]}" + ("  !" if digits[i] != labels[i] else "") for i in chosen]
+    print("   ".join(f"{caption:16}" for caption in captions).rstrip())
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except oi.OpenInferError as problem:
+        sys.exit(f"{problem}")
