@@ -69,7 +69,13 @@ class OinfStore:
             raise _model_error(error, self._path) from error
 
     def stored(self, name: str) -> npt.NDArray[Any]:
-        return self._file.raw(name)
+        from .errors import OinfError
+
+        try:
+            self._file.tensor(name).check_values()
+            return self._file.raw(name)
+        except OinfError as error:
+            raise _model_error(error, self._path) from error
 
     def close(self) -> None:
         self._file.close()
@@ -93,4 +99,5 @@ def _model_error(error: OinfError | OSError, path: str) -> Exception:
     from openinfer.errors import ModelError
 
     code = getattr(error, "code", "model-file")
-    return ModelError(f"{path}: {error}", code=code)
+    text = str(error)
+    return ModelError(text if text.startswith(path) else f"{path}: {text}", code=code)
