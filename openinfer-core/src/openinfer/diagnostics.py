@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -107,6 +107,11 @@ def summary(diagnostics: Sequence[Diagnostic]) -> str:
     """Return one line for several findings: the first, and how many more there are."""
     first = str(diagnostics[0])
     return first if len(diagnostics) == 1 else f"{first} (and {len(diagnostics) - 1} more)"
+
+
+def as_errors(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return the findings as strict mode sees them: warnings as errors."""
+    return tuple(replace(diagnostic, severity=Severity.ERROR) for diagnostic in diagnostics)
 
 
 _COLOURS = {Severity.ERROR: "\x1b[31m", Severity.WARNING: "\x1b[33m"}
