@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from openinfer.dsl.syntax import Program
     from openinfer.ir.graph import Graph
 
-__all__ = ["graph", "load_graph", "parse"]
+__all__ = ["decoded", "graph", "load_graph", "parse"]
 
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -63,11 +63,18 @@ def load_graph(path: str | os.PathLike[str], *, check: bool = False, strict: boo
         OSError: the file cannot be read.
         DslSyntaxError: it is not UTF-8, or as `graph`.
     """
-    data = Path(path).read_bytes()
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DslSyntaxError(
-            f"{path}: not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}"
-        ) from error
+    text = decoded(Path(path).read_bytes(), name=str(path))
     return graph(text, check=check, strict=strict, name=str(path))
+
+
+def decoded(data: bytes, *, name: str) -> str:
+    """Return program text from its bytes.
+
+    Raises:
+        DslSyntaxError: they are not UTF-8.
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = f"byte {data[error.start]:#04x} at offset {error.start}"
+        raise DslSyntaxError(f"{name}: not UTF-8 text: {place}", offset=error.start) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from openinfer.diagnostics import Diagnostic, Related, Severity, did_you_mean, summary
+from openinfer.diagnostics import Diagnostic, Related, Severity, as_errors, did_you_mean, summary
 from openinfer.dsl.declarations import lower_declaration
 from openinfer.dsl.numbering import Numbering
 from openinfer.dsl.positions import Positions
@@ -55,7 +55,8 @@ def lower(program: Program, *, strict: bool = False) -> Graph:
     if lowering.errors:
         raise GraphError(summary(lowering.errors), diagnostics=lowering.errors)
     if strict and graph.warnings:
-        raise GraphError(summary(graph.warnings), diagnostics=graph.warnings)
+        errors = as_errors(graph.warnings)
+        raise GraphError(summary(errors), diagnostics=errors)
     return graph
 
 

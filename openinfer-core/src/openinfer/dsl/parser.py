@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Diagnostic, Severity, summary
+from openinfer.diagnostics import Diagnostic, Severity, as_errors, summary
 from openinfer.dsl.grammar import CACHE_VERBS, STATEMENTS, Mismatch, Tree, match
 from openinfer.dsl.mismatch import Finding, explain, unknown_section, unknown_statement, unsupported_cache
 from openinfer.dsl.positions import Positions
@@ -61,7 +61,7 @@ def parse_program(source: Source, *, strict: bool = False) -> Program:
     if parser.findings:
         raise _error(source, parser.findings)
     if strict and program.warnings:
-        raise _error(source, [(warning, ()) for warning in program.warnings])
+        raise _error(source, [(warning, ()) for warning in as_errors(program.warnings)])
     return program
 
 

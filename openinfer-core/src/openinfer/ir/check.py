@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Severity, summary
+from openinfer.diagnostics import Severity, as_errors, summary
 from openinfer.errors import ValidationError
 from openinfer.ir.checks.blocks import check_blocks
 from openinfer.ir.checks.declarations import check_declarations
@@ -21,13 +21,15 @@ def check_graph(graph: Graph, *, strict: bool = False) -> tuple[Diagnostic, ...]
     """Check names, indices, attribute combinations and block rules; return the warnings.
 
     Raises:
-        ValidationError: with every finding in a fixed order; in strict mode warnings are errors too.
+        ValidationError: with every finding, errors first; in strict mode warnings are errors.
     """
     diagnostics = structure_findings(graph)
-    fatal = [d for d in diagnostics if strict or d.severity is Severity.ERROR]
-    if fatal:
-        raise ValidationError(summary(fatal), diagnostics=fatal)
-    return diagnostics
+    found = as_errors(diagnostics) if strict else diagnostics
+    errors = [diagnostic for diagnostic in found if diagnostic.severity is Severity.ERROR]
+    if errors:
+        warnings = [diagnostic for diagnostic in found if diagnostic.severity is Severity.WARNING]
+        raise ValidationError(summary(errors), diagnostics=(*errors, *warnings))
+    return found
 
 
 def structure_findings(graph: Graph) -> tuple[Diagnostic, ...]:
