@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from openinfer.serialize.graphs import GraphDeserialize, GraphSerialize
+    from openinfer.serialize.traces import trace_from_json, trace_to_json
 
-__all__ = ["GraphDeserialize", "GraphSerialize"]
+__all__ = ["GraphDeserialize", "GraphSerialize", "trace_from_json", "trace_to_json"]
 
-_HOMES = {"GraphSerialize": "graphs", "GraphDeserialize": "graphs"}
+_HOMES = {
+    "GraphSerialize": "graphs",
+    "GraphDeserialize": "graphs",
+    "trace_to_json": "traces",
+    "trace_from_json": "traces",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -25,17 +25,25 @@ def read_document(source: Mapping[str, Any] | str | os.PathLike[str], what: str)
         SerializationError: it is not JSON; ``NaN`` and ``Infinity`` tokens and repeated keys are refused.
         OSError: the file cannot be read.
     """
-    if isinstance(source, Mapping):
-        return source
+    return source if isinstance(source, Mapping) else parse_json(*read_text(source, what))
+
+
+def read_text(source: str | os.PathLike[str], what: str) -> tuple[str, str]:
+    """Return JSON text (a ``str``) or that of a file (a path object), with the name that messages use.
+
+    Raises:
+        SerializationError: the file is not UTF-8, or ``source`` is neither.
+        OSError: the file cannot be read.
+    """
     if isinstance(source, str):
-        return parse_json(source, what)
+        return source, what
     if not isinstance(source, os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
-        fail(f"{what}: expected an object, JSON text or a path, found {type(source).__name__}", "wrong-type")
-    data = Path(source).read_bytes()
+        fail(f"{what}: expected a JSON value, JSON text or a path, found {type(source).__name__}", "wrong-type")
+    name, data = os.fspath(source), Path(source).read_bytes()
     try:
-        return parse_json(data.decode("utf-8-sig"), os.fspath(source))
+        return data.decode("utf-8-sig"), name
     except UnicodeDecodeError as error:
-        fail(f"{os.fspath(source)}: not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}", "not-json")
+        fail(f"{name}: not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}", "not-json")
 
 
 def parse_json(text: str, name: str) -> Any:

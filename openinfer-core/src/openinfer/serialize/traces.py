@@ -1,0 +1,73 @@
+"""Traces as JSON (``serialization.md``, section 4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from openinfer.diagnostics import Diagnostic, summary
+from openinfer.errors import SerializationError
+from openinfer.events import TraceEvent
+from openinfer.serialize.documents import fail, parse_json, pointer_to, read_text
+from openinfer.serialize.forms import COUNT, TEXT, Form, FormError, list_of, one_of, shown, wrong
+from openinfer.serialize.objects import UNKNOWN, Member, ObjectSchema, object_form
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+EVENT_KINDS = (
+    *("Assign", "OpExecute", "CacheRead", "CacheWrite", "CacheIncrement", "CacheDecrement", "CacheReset"),
+    *("Barrier", "Dep", "Transfer", "Yield", "Await", "Branch", "Loop", "Return"),
+)
+_Duration: TypeAlias = "tuple[int, int, int]"
+
+
+def _read_duration(value: object) -> _Duration:
+    parts = list_of(COUNT).read(value)
+    if len(parts) != 3:
+        raise wrong(f"expected milliseconds, microseconds and nanoseconds, found {len(parts)} numbers")
+    return parts[0], parts[1], parts[2]
+
+
+_DURATION: Form[_Duration] = Form(list, _read_duration)
+
+
+class _EventSchema(ObjectSchema):
+    block_name = Member(TEXT)
+    node_index = Member(COUNT)
+    node_uuid = Member(TEXT)
+    kind = Member(Form(str, lambda value: one_of(value, EVENT_KINDS, "a kind of event")))
+    params = Member(list_of(TEXT))
+    output = Member(list_of(TEXT))
+    micros = Member(_DURATION, attribute="micros_parts")
+
+
+_EVENT: Form[TraceEvent] = object_form(_EventSchema(unknown="exclude"), lambda data: TraceEvent(node_desc="", **data))
+
+
+def trace_to_json(events: Iterable[TraceEvent]) -> list[dict[str, Any]]:
+    """Return events as a list of objects with the fields of section 4, in their order."""
+    return [_EVENT.write(event) for event in events]
+
+
+def trace_from_json(source: list[Any] | str | os.PathLike[str]) -> tuple[TraceEvent, ...]:
+    """Return the events of a list, JSON text (a ``str``) or file (a path object).
+
+    Descriptions, operator names and start times are not part of the form and come back empty.
+
+    Raises:
+        SerializationError: with every finding and its JSON pointer.
+        OSError: the file cannot be read.
+    """
+    document: Any = source if isinstance(source, list) else parse_json(*read_text(source, "trace JSON"))
+    if not isinstance(document, list):
+        fail(f"expected a list of events, found {shown(document)}", "wrong-type")
+    try:
+        return list_of(_EVENT).read(cast("object", document))
+    except FormError as error:
+        found = [
+            Diagnostic(code="wrong-value", message=message, path=pointer_to(path))
+            for path, message in error.problems
+            if message != UNKNOWN
+        ]
+        raise SerializationError(summary(found), diagnostics=found) from error
