@@ -1,0 +1,73 @@
+"""`openinfer check`: every finding about a program, with carets or as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from openinfer.cli.findings import as_json
+from openinfer.cli.graph_argument import read_graph
+from openinfer.cli.terminal import wants_colour
+from openinfer.diagnostics import Diagnostic, Severity, as_errors, render
+from openinfer.errors import DslSyntaxError, GraphError, SerializationError, ValidationError
+from openinfer.ir.check import structure_findings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.ir.graph import Graph
+
+
+@click.command(name="check")
+@click.argument("graph")
+@click.option("--model", "-m", metavar="FILE", help="Check against this model too: sizes, types, operators.")
+@click.option("--strict", is_flag=True, help="Turn warnings into errors.")
+@click.option("--json", "json_wanted", is_flag=True, help="Print a list of objects.")
+@click.pass_context
+def command(ctx: click.Context, *, graph: str, model: str | None, strict: bool, json_wanted: bool) -> None:
+    """Report everything that is wrong with GRAPH (a .oi text, a .json graph, or -); exit 1 on errors."""
+    found = _findings(graph, model)
+    findings = as_errors(found) if strict else found
+    if json_wanted:
+        click.echo(json.dumps([as_json(finding) for finding in findings], indent=2))
+    else:
+        _print(graph, findings)
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        ctx.exit(1)
+
+
+def _findings(argument: str, model: str | None) -> Sequence[Diagnostic]:
+    """Return the findings of every phase up to the first that has errors."""
+    try:
+        graph = read_graph(argument)
+        if model is not None:
+            return _against_model(graph, model)
+    except (DslSyntaxError, GraphError, SerializationError, ValidationError) as error:
+        found = [finding for finding in error.diagnostics if isinstance(finding, Diagnostic)]
+        if not found:
+            raise
+        return found
+    return (*graph.warnings, *structure_findings(graph))
+
+
+def _against_model(graph: Graph, path: str) -> Sequence[Diagnostic]:
+    from openinfer.model import ModelLoader
+    from openinfer.validate import resolve
+
+    with ModelLoader.open(path) as model:
+        return resolve(graph, model).warnings
+
+
+def _print(graph: str, findings: Sequence[Diagnostic]) -> None:
+    colour = wants_colour(sys.stdout)
+    for finding in findings:
+        click.echo(render(finding, colour=colour), color=colour)
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    click.echo(f"{graph}: {_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
