@@ -41,6 +41,9 @@ class Nest:
 
 def for_head(counter: str, extent: int | str, start: int | str = 0) -> str:
     """Return the head of a loop that counts from ``start`` to below ``extent``."""
+    if extent == 0:
+        # C compilers warn of an unsigned counter below 0.
+        start = extent = 1
     return f"for (size_t {counter} = {start}; {counter} < {extent}; ++{counter})"
 
 

@@ -147,12 +147,12 @@ def _store(site: KernelSite, shape: _Shape, total: DType) -> None:
     positions = _count(code_limit=shape.columns.positions, start="q0", step=shape.width)
     code.line(f"const size_t positions = {positions};")
     with code.loops((for_head("o", "kernels"), for_head("q", "positions"))):
-        code.line(f"const size_t channel = g * {shape.kernels} + o0 + o;")
+        channel = f"(g * {shape.kernels} + o0 + o)"
         value = "total[o][q]"
         if bias is not None:
-            value = added(code, value, total, (bias.at("channel"), bias.type.dtype))
+            value = added(code, value, total, (bias.at(channel), bias.type.dtype))
         value = converted(code, value, total, out)
-        site.store.write(code, ("n", "channel", "p", "(q0 + q)"), value)
+        site.store.write(code, ("n", channel, "p", "(q0 + q)"), value)
 
 
 def _place(position: str, tap: str, window: Window) -> str:

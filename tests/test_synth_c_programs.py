@@ -1,0 +1,449 @@
+"""Programs written out as C give what the simulator gives: compiled without a warning, run under sanitizers."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.model import Model
+from openinfer.simulate import Simulator
+from openinfer.synth import Synthesizer
+from openinfer.synth.comparison import compare
+
+FLAGS = (
+    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O2", "-ffp-contract=off"),
+    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
+)
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+def noise(*shape, dtype=np.float32, seed=0, low=-1.0, high=1.0):
+    drawn = np.random.default_rng(seed).uniform(low, high, shape)
+    return drawn.astype(dtype)
+
+
+def whole(*shape, dtype=np.int32, seed=0, low=-100, high=100):
+    return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
+
+
+def both(text, arrays=None, sizes=None, **inputs):
+    """Return the outputs of the simulator and those of the compiled program, and the plan."""
+    model = Model.from_arrays(arrays or {}, sizevars=sizes or {})
+    program = graph(text)
+    synthesis = Synthesizer("c").synthesize(model, program)
+    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs
+    executor = Simulator(model, program, device="cpu").make_executor()
+    executor.step(**inputs)
+    expected = {name: np.asarray(executor.fetch(name), found[name].dtype) for name in found}
+    return expected, found, synthesis.plan
+
+
+def assert_agree(text, arrays=None, sizes=None, **inputs):
+    expected, found, plan = both(text, arrays, sizes, **inputs)
+    assert found
+    for name, array in found.items():
+        assert array.dtype == expected[name].dtype
+        assert array.shape == expected[name].shape
+        difference = compare(name, expected[name], array)
+        assert difference.within, difference
+    return plan
+
+
+def one_op(call, shapes, out, dtype="f32"):
+    """Return a program with one operator on dynamic inputs a, b, c."""
+    names = "abc"
+    dynamic = " ".join(f"{names[n]}: {dtype}[{', '.join(map(str, shape))}];" for n, shape in enumerate(shapes))
+    return f"dynamic {{ {dynamic} }} volatile {{ y: {out}; }} block entry {{ op {call} >> y; return y; }}"
+
+
+MATMULS = {
+    "small": ("matmul(a, b)", [(3, 4), (4, 5)], "[3, 5]"),
+    "tiles and rest": ("matmul(a, b)", [(2, 7), (7, 37)], "[2, 37]"),
+    "batched": ("matmul(a, b)", [(2, 1, 3, 4), (5, 4, 18)], "[2, 5, 3, 18]"),
+    "one row": ("matmul(a, b)", [(4,), (4, 17)], "[17]"),
+    "one column": ("matmul(a, b)", [(6, 4), (4,)], "[6]"),
+    "dot product": ("matmul(a, b)", [(9,), (9,)], "[]"),
+    "vector and batch": ("matmul(a, b)", [(4,), (3, 4, 5)], "[3, 5]"),
+    "transposed left": ("matmul(a, b, trans_a=true)", [(4, 3), (4, 16)], "[3, 16]"),
+    "transposed right": ("matmul(a, b, trans_b=true)", [(3, 4), (20, 4)], "[3, 20]"),
+    "nothing to sum": ("matmul(a, b)", [(3, 0), (0, 5)], "[3, 5]"),
+    "no rows": ("matmul(a, b)", [(0, 3), (3, 5)], "[0, 5]"),
+    "linear": ("linear(a, b, bias=c)", [(2, 3, 4), (4, 16), (16,)], "[2, 3, 16]"),
+    "linear transposed": ("linear(a, b, trans_w=true)", [(3, 4), (6, 4)], "[3, 6]"),
+}
+
+
+@pytest.mark.parametrize("case", MATMULS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_products(case, dtype):
+    call, shapes, out = MATMULS[case]
+    kind = {"f32": np.float32, "f64": np.float64}[dtype]
+    inputs = {"abc"[n]: noise(*shape, dtype=kind, seed=n) for n, shape in enumerate(shapes)}
+
+    assert_agree(one_op(call, shapes, f"{dtype}{out}", dtype), **inputs)
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("i32", np.int32), ("i8", np.int8), ("u64", np.uint64)])
+def test_integer_products_wrap(dtype, kind):
+    info = np.iinfo(kind)
+    a, b = (np.random.default_rng(n).integers(info.min, info.max, (3, 18), dtype=kind, endpoint=True) for n in (0, 1))
+
+    assert_agree(one_op("matmul(a, b, trans_b=true)", [(3, 18), (3, 18)], f"{dtype}[3, 3]", dtype), a=a, b=b)
+
+
+def test_bool_product_is_or_of_ands():
+    a, b = whole(4, 5, low=0, high=2).astype(bool), whole(5, 20, low=0, high=2, seed=1).astype(bool)
+
+    assert_agree(one_op("matmul(a, b)", [(4, 5), (5, 20)], "bool[4, 20]", "bool"), a=a, b=b)
+
+
+def test_product_in_a_wider_accumulator():
+    a, b = whole(3, 40, dtype=np.int8, low=-128, high=128), whole(40, 16, dtype=np.int8, low=-128, high=128, seed=1)
+
+    assert_agree(one_op("matmul(a, b, acc=i32)", [(3, 40), (40, 16)], "i32[3, 16]", "i8"), a=a, b=b)
+
+
+CONVOLUTIONS = {
+    "plain": ("conv2d(a, b)", [(2, 3, 6, 7), (4, 3, 3, 3)], "[2, 4, 4, 5]"),
+    "padded with bias": ("conv2d(a, b, bias=c, padding=1)", [(1, 3, 5, 5), (17, 3, 3, 3), (17,)], "[1, 17, 5, 5]"),
+    "strided": ("conv2d(a, b, stride=2, padding=1)", [(1, 2, 9, 8), (3, 2, 3, 3)], "[1, 3, 5, 4]"),
+    "strides apart": ("conv2d(a, b, stride=[3, 1])", [(1, 1, 8, 8), (1, 1, 2, 5)], "[1, 1, 3, 4]"),
+    "dilated": ("conv2d(a, b, dilation=2, padding=[1, 2])", [(1, 2, 7, 7), (2, 2, 3, 3)], "[1, 2, 5, 7]"),
+    "uneven padding": ("conv2d(a, b, padding=[0, 1, 2, 0])", [(1, 1, 5, 5), (2, 1, 3, 3)], "[1, 2, 5, 4]"),
+    "same": ('conv2d(a, b, padding="same_upper", stride=2)', [(1, 1, 5, 6), (1, 1, 3, 3)], "[1, 1, 3, 3]"),
+    "groups": ("conv2d(a, b, groups=2, padding=1)", [(1, 4, 5, 5), (6, 2, 3, 3)], "[1, 6, 5, 5]"),
+    "depthwise": ("conv2d(a, b, groups=4)", [(1, 4, 5, 5), (4, 1, 3, 3)], "[1, 4, 3, 3]"),
+    "pointwise": ("conv2d(a, b)", [(1, 5, 3, 40), (18, 5, 1, 1)], "[1, 18, 3, 40]"),
+}
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolutions(case):
+    call, shapes, out = CONVOLUTIONS[case]
+    inputs = {"abc"[n]: noise(*shape, seed=n) for n, shape in enumerate(shapes)}
+
+    assert_agree(one_op(call, shapes, f"f32{out}"), **inputs)
+
+
+def test_integer_convolution_in_a_wider_accumulator():
+    a, b = whole(1, 3, 6, 6, dtype=np.int8, low=-128, high=128), whole(5, 3, 3, 3, dtype=np.int8, low=-128, seed=1)
+
+    assert_agree(
+        one_op("conv2d(a, b, acc=i32, padding=1)", [(1, 3, 6, 6), (5, 3, 3, 3)], "i32[1, 5, 6, 6]", "i8"), a=a, b=b
+    )
+
+
+POOLS = {
+    "max": ("max_pool2d(a, kernel=2, stride=2)", (1, 3, 6, 6), "[1, 3, 3, 3]"),
+    "max padded": ("max_pool2d(a, kernel=3, stride=2, padding=1)", (2, 1, 6, 5), "[2, 1, 3, 3]"),
+    "max ceil": ("max_pool2d(a, kernel=2, stride=2, ceil_mode=true)", (1, 1, 5, 5), "[1, 1, 3, 3]"),
+    "max dilated": ("max_pool2d(a, kernel=2, dilation=2)", (1, 1, 5, 5), "[1, 1, 3, 3]"),
+    "mean": ("avg_pool2d(a, kernel=[2, 3], stride=1)", (1, 2, 5, 5), "[1, 2, 4, 3]"),
+    "mean padded": ("avg_pool2d(a, kernel=3, padding=1)", (1, 2, 5, 5), "[1, 2, 5, 5]"),
+    "mean with padding": ("avg_pool2d(a, kernel=3, padding=1, count_include_pad=true)", (1, 2, 5, 5), "[1, 2, 5, 5]"),
+    "mean ceil with padding": (
+        "avg_pool2d(a, kernel=3, stride=2, padding=1, ceil_mode=true, count_include_pad=true)",
+        (1, 1, 6, 6),
+        "[1, 1, 4, 4]",
+    ),
+    "global mean": ("global_avg_pool(a)", (2, 3, 4, 5), "[2, 3, 1, 1]"),
+}
+
+
+@pytest.mark.parametrize("case", POOLS)
+def test_pools(case):
+    call, shape, out = POOLS[case]
+
+    assert_agree(one_op(call, [shape], f"f32{out}"), a=noise(*shape))
+
+
+def test_max_pool_passes_a_nan_over():
+    a = noise(1, 1, 4, 4)
+    a[0, 0, 0, 1] = a[0, 0, 3, 3] = np.nan
+    a[0, 0, 0:2, 2:4] = np.nan
+
+    assert_agree(one_op("max_pool2d(a, kernel=2, stride=2)", [(1, 1, 4, 4)], "f32[1, 1, 2, 2]"), a=a)
+
+
+OTHERS = {
+    "reshape": ("reshape(a, shape=[3, -1])", "f32[3, 8]"),
+    "transpose": ("transpose(a, perm=[2, 0, 1])", "f32[4, 2, 3]"),
+    "transpose all": ("transpose(a)", "f32[4, 3, 2]"),
+    "softmax": ("softmax(a, axis=1)", "f32[2, 3, 4]"),
+    "softmax last": ("softmax(a)", "f32[2, 3, 4]"),
+    "sum": ("sum_axis(a, axes=[0, 2])", "f32[3]"),
+    "sum kept": ("sum_axis(a, axes=1, keepdims=true)", "f32[2, 1, 4]"),
+    "sum of all": ("sum_axis(a)", "f32[]"),
+    "max": ("max_axis(a, axes=[1])", "f32[2, 4]"),
+    "max kept": ("max_axis(a, axes=[0, 2], keepdims=true)", "f32[1, 3, 1]"),
+    "argmax": ("argmax_axis(a, axis=1)", "i64[2, 4]"),
+    "argmax kept": ("argmax_axis(a, axis=-1, keepdims=true)", "i64[2, 3, 1]"),
+    "is finite": ("is_finite(a)", "bool[]"),
+    "clamp": ("clamp(a, min=-0.5, max=0.25)", "f32[2, 3, 4]"),
+    "relu": ("relu(a, negative_slope=0.1)", "f32[2, 3, 4]"),
+    "exp": ("exp(a)", "f32[2, 3, 4]"),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_other_operators(case):
+    call, out = OTHERS[case]
+
+    assert_agree(one_op(call, [(2, 3, 4)], out), a=noise(2, 3, 4))
+
+
+@pytest.mark.parametrize("setting", ["", ", select_first=false"])
+def test_argmax_of_ties_and_nans(setting):
+    nan = np.nan
+    a = np.array([[1, 3, 3, 2], [nan, 1, 2, 2], [1, nan, 5, nan], [nan, nan, nan, nan]], np.float32)
+
+    assert_agree(one_op(f"argmax_axis(a, axis=1{setting})", [(4, 4)], "i64[4]"), a=a)
+
+
+ARITHMETIC = ["add", "sub", "mul", "div"]
+
+
+@pytest.mark.parametrize("op", ARITHMETIC)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64", "u8"])
+def test_arithmetic_on_special_values_is_equal_bit_for_bit(op, dtype):
+    kind = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "u8": np.uint8}[dtype]
+    if np.dtype(kind).kind == "f":
+        tiny = np.finfo(kind).smallest_subnormal
+        special = [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, tiny, np.finfo(kind).max]
+    else:
+        special = [0, 1, 3, np.iinfo(kind).max, np.iinfo(kind).min, np.iinfo(kind).max - 1]
+    a, b = (axis.reshape(-1) for axis in np.meshgrid(np.array(special, kind), np.array(special, kind)))
+
+    expected, found, _ = both(one_op(f"{op}(a, b)", [a.shape, b.shape], f"{dtype}[{a.size}]", dtype), a=a, b=b)
+
+    bits = f"u{a.itemsize}"
+    plain = ~np.isnan(expected["y"]) if a.dtype.kind == "f" else slice(None)
+    np.testing.assert_array_equal(np.isnan(found["y"]), np.isnan(expected["y"])) if a.dtype.kind == "f" else None
+    np.testing.assert_array_equal(found["y"].view(bits)[plain], expected["y"].view(bits)[plain])
+
+
+def test_broadcasting():
+    text = one_op("add(a, b)", [(2, 1, 3), (4, 1)], "f32[2, 4, 3]")
+
+    assert_agree(text, a=noise(2, 1, 3), b=noise(4, 1, seed=1))
+
+
+def test_a_chain_of_elementwise_operators_is_one_step_and_equal_bit_for_bit():
+    text = """
+    dynamic { x: f32[4, 5]; s: f32[5]; }
+    volatile { y: f32[4, 5]; }
+    block entry {
+      assign t: f32[4, 5];
+      assign u: f32[4, 5];
+      op mul(x, s) >> t;
+      op add(t, x) >> u;
+      op relu(u) >> t;
+      op sub(t, s) >> y;
+      return y;
+    }
+    """
+    expected, found, plan = both(text, x=noise(4, 5), s=noise(5, seed=1))
+
+    np.testing.assert_array_equal(found["y"], expected["y"])
+    assert [len(step.origin.statements) for step in plan.procedures[-1].steps] == [4, 1]
+
+
+def test_an_epilogue_may_read_the_old_value_of_the_variable_that_it_writes():
+    text = """
+    dynamic { x: f32[2, 3]; w: f32[3, 4]; }
+    volatile { y: f32[2, 4] @init(0.5); }
+    block entry {
+      assign t: f32[2, 4];
+      op matmul(x, w) >> t;
+      op add(t, y) >> y;
+      op mul(y, y) >> y;
+      return y;
+    }
+    """
+    plan = assert_agree(text, x=noise(2, 3), w=noise(3, 4, seed=1))
+
+    assert any(len(step.origin.statements) == 3 for step in plan.procedures[-1].steps)
+
+
+def test_an_operator_that_is_not_elementwise_may_write_its_input():
+    text = """
+    dynamic { x: f32[4, 4]; w: f32[4, 4]; }
+    block entry {
+      op matmul(x, w) >> x;
+      op transpose(x) >> x;
+      op softmax(x, axis=1) >> x;
+      return x;
+    }
+    """
+    assert_agree(text, x=noise(4, 4), w=noise(4, 4, seed=1))
+
+
+LOOPS = """
+dynamic { x: f32[D]; }
+volatile {
+  w(l, h): f32[D, D] @pattern("w.{l}.{h}");
+  y: f32[D];
+  rounds: i32 @init(2);
+}
+block entry {
+  assign t: f32[D];
+  transfer x >> y;
+  loop outer (l in 0..2) {
+    loop inner (h in l..rounds+1) {
+      op matmul(y, w[l, h]) >> t;
+      op add(t, y) >> y;
+    }
+  }
+  op mul(y, x) >> y;
+  return y;
+}
+"""
+
+
+def test_prefix_tables_in_nested_loops_with_bounds_from_variables():
+    arrays = {f"w.{row}.{head}": noise(4, 4, seed=4 * row + head) for row in range(2) for head in range(3)}
+
+    assert_agree(LOOPS, arrays, {"D": 4}, x=noise(4))
+
+
+def test_an_index_that_no_entry_has_ends_the_step_with_an_error():
+    text = """
+    dynamic { x: f32[2]; at: i64; }
+    volatile { w(l): f32[2] @pattern("w.{l}"); y: f32[2]; }
+    block entry { transfer w[at*2] >> y; return y; }
+    """
+    arrays = {"w.0": noise(2), "w.2": noise(2, seed=1)}
+    model = Model.from_arrays(arrays)
+    synthesis = Synthesizer("c").synthesize(model, graph(text))
+
+    def run(at):
+        inputs = {"x": noise(2), "at": np.array(at, np.int64)}
+        return synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs["y"]
+
+    np.testing.assert_array_equal(run(1), arrays["w.2"])
+    for at in (-1, 2, 2**62, -(2**62)):
+        with pytest.raises(Exception, match="no entry at the index"):
+            run(at)
+
+
+BRANCHES = """
+dynamic { x: f32[3]; go: bool; }
+volatile { y: f32[3] @init(7.0); z: f32[3]; n: i32; }
+block entry {
+  assign t: f32[3];
+  op mul(x, x) >> t;
+  branch go yes no;
+  branch always;
+  op add(z, t) >> z;
+  return y, z, n;
+}
+block yes {
+  op add(t, x) >> y;
+  return;
+}
+block no {
+  loop search (i in 0..5) {
+    op add(z, x) >> z;
+    return;
+  }
+  op fill(y, value=0.0) >> y;
+}
+block always { op fill(n, value=3) >> n; }
+"""
+
+
+@pytest.mark.parametrize("go", [True, False])
+def test_branches_call_blocks_and_return_leaves_loops(go):
+    assert_agree(BRANCHES, x=noise(3), go=np.array(go))
+
+
+def test_memory_starts_afresh_every_step():
+    text = """
+    dynamic { x: f32[2]; }
+    volatile { total: f32[2] @init(1.0); w: f32[2]; }
+    block entry {
+      op add(total, x) >> total;
+      op add(w, total) >> w;
+      return total, w;
+    }
+    """
+    model = Model.from_arrays({"w": noise(2)})
+    x = noise(3, 2, seed=1)
+    synthesis = Synthesizer("c").synthesize(model, graph(text))
+
+    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, {"x": x}, steps=3, flags=FLAGS).outputs
+
+    np.testing.assert_array_equal(found["total"], np.float32(1.0) + x)
+    np.testing.assert_array_equal(found["w"], noise(2) + (np.float32(1.0) + x))
+
+
+def test_defaults_constants_and_results_that_nothing_writes():
+    text = """
+    dynamic { x: f32[2] @init(0.25); }
+    constant { c: f32[2]; slope: f32 @init(0.5); }
+    volatile { w: f32[2]; y: f32[2]; }
+    block entry {
+      op relu(x, alpha=slope) >> y;
+      op mul(y, c) >> y;
+      return y, w, c;
+    }
+    """
+    arrays = {"c": noise(2), "w": noise(2, seed=1)}
+    assert_agree(text, arrays)
+    assert_agree(text, arrays, x=np.array([-1.0, 1.0], np.float32))
+
+
+def test_every_element_type_passes_through():
+    kinds = {"i8": np.int8, "u16": np.uint16, "i64": np.int64, "u64": np.uint64, "bool": bool, "f64": np.float64}
+    dynamic = " ".join(f"x_{name}: {name}[3];" for name in kinds)
+    volatile = " ".join(f"y_{name}: {name}[3];" for name in kinds)
+    moves = " ".join(f"transfer x_{name} >> y_{name};" for name in kinds)
+    text = f"dynamic {{ {dynamic} }} volatile {{ {volatile} }} block entry {{ {moves} }}"
+    inputs = {f"x_{name}": np.array([0, 1, 1], kind) for name, kind in kinds.items()}
+
+    assert_agree(text, **inputs)
+
+
+def test_loop_indices_are_values():
+    text = """
+    dynamic { x: i64; }
+    volatile { y: i64; }
+    block entry {
+      loop count (i in 0..5) { op add(y, i) >> y; }
+      op mul(y, x) >> y;
+      return y;
+    }
+    """
+    assert_agree(text, x=np.array(3))
+
+
+HOSTILE = """
+dynamic { int: f32[2]; INT: f32[2]; main: f32[2]; gl_x: f32[2]; a__b: f32[2]; a_b: f32[2]; memcpy: f32[2]; }
+volatile { y: f32[2]; Y: f32[2]; __: f32[2]; inputs: f32[2]; }
+block entry {
+  assign static: f32[2];
+  assign arena: f32[2];
+  scope "*/ ??/" {
+    op add(int, INT) >> static;
+    barrier;
+    op add(main, gl_x) >> arena;
+  }
+  scope "\\\\" { op add(a__b, a_b) >> y; }
+  branch case;
+  op mul(static, arena) >> Y;
+  op mul(memcpy, Y) >> __;
+  transfer __ >> inputs; // */ not an end ??/
+  return y, Y, __, inputs;
+}
+block case { loop for (while in 0..2) { op add(y, y) >> y; } return; }
+"""
+
+
+def test_names_chosen_to_break_out():
+    names = ("int", "INT", "main", "gl_x", "a__b", "a_b", "memcpy")
+
+    assert_agree(HOSTILE, **{name: noise(2, seed=n) for n, name in enumerate(names)})
