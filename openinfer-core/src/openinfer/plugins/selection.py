@@ -103,6 +103,9 @@ def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Impl
         return DerivedExpression(scalar_expression(schema, call))
     if isinstance(schema.definition, Reduction):
         return DerivedFold(*fold_expression(schema, call))
+    if table.kernels.get(schema.name):
+        given = ", ".join(str(t) for t in call.inputs if t is not None)
+        return Missing(f"{table.target} has no {schema.name} for {given}: its kernels take other types or settings")
     return Missing(f"{table.target} has no kernel for {schema.name}, which has no expression or decomposition")
 
 
