@@ -1,0 +1,95 @@
+"""Operators on the device vulkan against recorded results of the reference implementation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer.dsl import graph
+from openinfer.errors import ValidationError
+from openinfer.simulate import Simulator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RECORDED = Path(__file__).parents[2] / "shared" / "conformance" / "ops"
+TOLERANCE = 2e-4
+"""Absolute and relative tolerance on f32: the specification's for reference data, doubled for this device."""
+
+COMPUTED = {"f32", "i8", "i16", "i32", "u8", "u16", "u32", "bool"}
+"""Element types of operators with an expression."""
+
+PRODUCTS = {"f32", "i32", "u32"}
+"""Element types of the operands of hand-written kernels."""
+
+
+def cases() -> list[dict[str, Any]]:
+    manifest = RECORDED / "manifest.json"
+    return json.loads(manifest.read_text())["cases"] if manifest.exists() else []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def vulkan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A Vulkan device, with a cache of shaders of its own."""
+    probing = pytest.importorskip("openinfer_backend_vulkan.probe")
+    found = probing.probe()
+    if not found.available:
+        pytest.skip(f"no Vulkan device: {found.detail}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def executor_of(case: dict[str, Any], model: oi.Model) -> Any:
+    names = [*case["inputs"], case["expected"]]
+    infos = [model.var_info(name) for name in names]
+    types = [f"{info.dtype}[{', '.join(map(str, info.shape))}]" for info in infos if info is not None]
+    declared = [
+        f'  v{n}: {kind} @ref("{name}");' for n, (name, kind) in enumerate(zip(names[:-1], types, strict=False))
+    ]
+    settings = [f"{a['name']}={str(a['value']).lower()}" for a in case["attrs"]]
+    call = f"{case['op']}({', '.join([*(f'v{n}' for n in range(len(names) - 1)), *settings])})"
+    target = "v0" if case["mode"] == "inplace" else "y"
+    text = "\n".join(
+        ["volatile {", *declared, f"  y: {types[-1]};", "}", f"block entry {{ op {call} >> {target}; return; }}"]
+    )
+    return Simulator(model, graph(text), device="vulkan").make_executor()
+
+
+def is_computed(op: str, inputs: set[str], output: str) -> bool:
+    """Return whether the device promises to compute an operator on these element types."""
+    if op == "argmax_axis":
+        return inputs <= PRODUCTS
+    return inputs | {output} <= (PRODUCTS if op == "matmul" else COMPUTED)
+
+
+def test_the_recorded_cases_are_there_or_their_absence_is_told() -> None:
+    if not RECORDED.exists():
+        pytest.skip(f"no recorded results: {RECORDED} is absent")
+    assert len(cases()) > 300
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
+def test_an_operator_agrees_with_the_recorded_result_or_is_named_missing(case: dict[str, Any]) -> None:
+    with oi.ModelLoader.open(RECORDED / case["file"]) as model:
+        infos = [model.var_info(name) for name in (*case["inputs"], case["expected"])]
+        *inputs, output = [str(info.dtype) for info in infos if info is not None]
+        if not is_computed(case["op"], set(inputs), output):
+            with pytest.raises(ValidationError) as caught:
+                executor_of(case, model)
+            assert {finding.code for finding in caught.value.diagnostics} == {"kernel-missing"}
+            return
+        executor = executor_of(case, model)
+        executor.step()
+        found = np.asarray(executor.fetch("v0" if case["mode"] == "inplace" else "y"))
+        expected = model.load_tensor(case["expected"])
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    if found.dtype == np.float32:
+        np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
+    else:
+        assert np.array_equal(found, expected)

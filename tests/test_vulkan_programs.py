@@ -1,0 +1,170 @@
+"""Whole programs on the device vulkan: what they compute, and what is said when they cannot run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer.dsl import graph
+from openinfer.errors import DeviceError, ValidationError
+from openinfer.simulate import Simulator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DIGITS = Path(__file__).parents[1] / "examples" / "digits"
+
+PERCEPTRON = """
+dynamic { x: f32[B, I]; }
+volatile {
+  w1: f32[I, H]; b1: f32[H]; w2: f32[H, O]; b2: f32[O];
+  y: f32[B, O]; p: f32[B, O]; best: i64[B];
+}
+block entry {
+  assign h: f32[B, H];
+  op linear(x, w1, bias=b1) >> h;
+  op relu(h) >> h;
+  op linear(h, w2, bias=b2) >> y;
+  op softmax(y, axis=1) >> p;
+  op argmax_axis(p, axis=1) >> best;
+  return y, p, best;
+}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def vulkan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A Vulkan device, with a cache of shaders of its own."""
+    probing = pytest.importorskip("openinfer_backend_vulkan.probe")
+    found = probing.probe()
+    if not found.available:
+        pytest.skip(f"no Vulkan device: {found.detail}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def test_a_two_layer_perceptron_agrees_with_numpy_and_cpu() -> None:
+    w1, b1, w2, b2, x = normal(64, 32), normal(32), normal(32, 10), normal(10), normal(17, 64, seed=1)
+    model = oi.Model.from_arrays(
+        {"w1": w1, "b1": b1, "w2": w2, "b2": b2}, sizevars={"B": 17, "I": 64, "H": 32, "O": 10}
+    )
+    logits = np.maximum(x.astype(np.float64) @ w1 + b1, 0) @ w2 + b2
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    results: dict[str, tuple[Any, ...]] = {}
+
+    for device in ("vulkan", "cpu"):
+        executor = Simulator(model, graph(PERCEPTRON), device=device).make_executor()
+        executor.step(x=x)
+        results[device] = executor.fetch("y", "p", "best")
+
+    y, p, best = results["vulkan"]
+    np.testing.assert_allclose(y, logits, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(p, powers / powers.sum(1, keepdims=True), rtol=2e-4, atol=1e-6)
+    assert best.tolist() == logits.argmax(1).tolist()
+    np.testing.assert_allclose(y, results["cpu"][0], rtol=1e-5, atol=1e-5)
+
+
+def test_the_digit_recogniser_says_what_cpu_says() -> None:
+    if not (DIGITS / "digits.oinf").exists():
+        pytest.skip("the example digits is not there")
+    images = np.load(DIGITS / "held_back.npz")["images"][:40].astype(np.float32).reshape(-1, 1, 1, 8, 8) / 16
+    found: dict[str, list[Any]] = {}
+
+    with oi.ModelLoader.open(DIGITS / "digits.oinf") as model:
+        for device in ("cpu", "vulkan"):
+            executor = Simulator(model, oi.load_graph(DIGITS / "digits.oi"), device=device).make_executor()
+            found[device] = []
+            for image in images:
+                executor.step(image=image)
+                found[device].append(executor.fetch("logits", "digit"))
+
+    expected, logits = (np.stack([run[0] for run in found[device]]) for device in ("cpu", "vulkan"))
+    assert np.abs(logits - expected).max() <= 1e-5 * np.abs(expected).max()
+    assert [run[1].tolist() for run in found["vulkan"]] == [run[1].tolist() for run in found["cpu"]]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("int", "main", "void"),
+        ("gl_x", "gl_Position", "gl_WorkGroupID"),
+        ("a__b", "a_b", "__"),
+        ("Value", "value", "VALUE"),
+        ("target0", "source0", "parameters"),
+        ("precise", "buffer", "oi_div_f32"),
+    ],
+)
+def test_names_do_not_reach_the_shaders(names: tuple[str, str, str]) -> None:
+    a, b, y = names
+    text = (
+        f"dynamic {{ {a}: f32[4]; {b}: f32[4]; }} volatile {{ {y}: f32[4]; }}\n"
+        f"block entry {{ op add({a}, {b}) >> {y}; op div({y}, {b}) >> {y}; return; }}"
+    )
+    executor = Simulator(oi.Model.from_arrays({}), graph(text), device="vulkan").make_executor()
+
+    executor.step(**{a: [1.0, 2.0, 3.0, 4.0], b: [1.0, 1.0, 1.0, 4.0]})
+
+    assert executor.fetch(y).tolist() == [2.0, 3.0, 4.0, 2.0]
+
+
+def test_state_is_kept_from_step_to_step() -> None:
+    text = """
+      dynamic { x: i32[3]; } persistent { s: i32[3] @init(5); }
+      block entry {
+        assign t: i32[3];
+        cache.read s >> t; op add(t, x) >> t; cache.write t >> s; return t;
+      }
+    """
+    executor = Simulator(oi.Model.from_arrays({}), graph(text), device="vulkan").make_executor()
+
+    for number in range(1, 4):
+        executor.step(x=[number, 10, 100])
+
+    assert executor.fetch("s").tolist() == [11, 35, 305]
+
+
+def test_values_can_be_fetched_between_nodes() -> None:
+    text = (
+        "dynamic { x: f32[2]; } volatile { y: f32[2]; } block entry { op add(x, x) >> y; op mul(y, y) >> y; return; }"
+    )
+    executor = Simulator(oi.Model.from_arrays({}), graph(text), device="vulkan").make_executor()
+    executor.insert(x=[1.0, 2.0])
+
+    seen = [node.fetch("y").tolist() for node in executor.iterate() if node.event.op_name in ("add", "mul")]
+
+    assert seen == [[2.0, 4.0], [4.0, 16.0]]
+
+
+@pytest.mark.parametrize(
+    ("statement", "dtype", "op"),
+    [
+        ("op add(x, x) >> y;", "f64", "add"),
+        ("op matmul(x, x) >> y;", "i8", "matmul"),
+        ("op exp(x) >> y;", "f16", "exp"),
+    ],
+)
+def test_what_the_device_lacks_is_named_before_anything_runs(statement: str, dtype: str, op: str) -> None:
+    text = f"dynamic {{ x: {dtype}[2, 2]; }} volatile {{ y: {dtype}[2, 2]; }} block entry {{ {statement} return; }}"
+
+    with pytest.raises(ValidationError) as caught:
+        Simulator(oi.Model.from_arrays({}), graph(text), device="vulkan").make_executor()
+
+    (finding,) = caught.value.diagnostics
+    assert finding.code == "kernel-missing"
+    assert "vulkan" in finding.message
+    assert op in finding.message
+    assert dtype in finding.message
+
+
+def test_a_device_number_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(DeviceError, match="there is no Vulkan device number 57"):
+        Simulator(oi.Model.from_arrays({}), graph("block entry { return; }"), device="vulkan:57").make_executor()
