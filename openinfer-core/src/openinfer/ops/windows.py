@@ -116,8 +116,9 @@ def _window(size: int, kernel: int, stride: int, dilation: int, before: int, aft
     if room < 0:
         raise OpTypeError(f"a window of {extent} does not fit into {size} with padding {before} and {after}")
     positions = room // stride + 1
-    if ceil_mode and room % stride and positions * stride < size + before:
-        positions += 1
+    if ceil_mode:
+        positions = -(-room // stride) + 1
+        positions -= (positions - 1) * stride >= size + before
     return Window(
         size=size,
         kernel=kernel,

@@ -1,0 +1,112 @@
+"""The built-in operators as a whole: names, documentation, definitions, and what importing them costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openinfer.dtypes import BUILTIN, BY_NAME
+from openinfer.expr import linearise
+from openinfer.expr.numpy_renderer import compile_program
+from openinfer.ir.types import TensorType
+from openinfer.ops.calls import OpCall, call_of, fold_expression, scalar_expression
+from openinfer.ops.schema import Elementwise, OpSchema, Reduction, Required, SettingType
+from openinfer.plugin import openinfer_dtypes, openinfer_ops
+
+FACTS = Path(__file__).parents[3] / "shared" / "spec" / "ops_catalog.json"
+VALUES = {SettingType.INT: 1, SettingType.SCALAR: 0, SettingType.DTYPE: BY_NAME["i32"]}
+OFFERED = {schema.name: schema for schema in openinfer_ops()}
+BY_EXPRESSION = [s.name for s in OFFERED.values() if isinstance(s.definition, Elementwise)]
+BY_FOLD = [s.name for s in OFFERED.values() if isinstance(s.definition, Reduction)]
+
+
+def test_the_built_in_types_are_offered() -> None:
+    assert tuple(openinfer_dtypes()) == BUILTIN
+
+
+def test_names_and_aliases_are_unique(catalog: Mapping[str, OpSchema]) -> None:
+    names = Counter(name for schema in catalog.values() for name in (schema.name, *schema.aliases))
+
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("name", OFFERED)
+def test_an_operator_is_described(name: str) -> None:
+    schema = OFFERED[name]
+
+    assert schema.summary
+    assert len(schema.summary) < 160
+    assert schema.inputs
+    assert schema.dtypes <= set(BY_NAME)
+    assert all(setting.doc for setting in schema.settings)
+    spellings = [n for s in schema.settings for n in (s.name, *s.aliases)] + [i.name for i in schema.inputs]
+    assert len(spellings) == len(set(spellings))
+
+
+def calls(name: str) -> list[OpCall]:
+    """Return one call of the operator for each element type."""
+    schema = OFFERED[name]
+    settings = {s.name: VALUES[s.type] for s in schema.settings if isinstance(s.default, Required)}
+    found: list[OpCall] = []
+    for dtype in sorted(schema.dtypes):
+        own = [dtype if spec.dtypes is None or dtype in spec.dtypes else min(spec.dtypes) for spec in schema.inputs]
+        found.append(call_of(schema, [TensorType(BY_NAME[d], (2,)) for d in own], settings))
+    return found
+
+
+@pytest.mark.parametrize("name", BY_EXPRESSION)
+def test_expressions_are_defined_on_every_type_and_yield_the_output_type(name: str) -> None:
+    for call in calls(name):
+        expr = scalar_expression(OFFERED[name], call)
+
+        assert expr.dtype is call.outputs[0].dtype
+        compile_program(linearise(expr))
+
+
+@pytest.mark.parametrize("name", BY_FOLD)
+def test_folds_are_defined_on_every_type_and_yield_the_output_type(name: str) -> None:
+    for call in calls(name):
+        _, fold = fold_expression(OFFERED[name], call)
+
+        assert fold.finish.dtype is call.outputs[0].dtype
+        for expr in (fold.element, fold.combine, fold.finish, *([] if fold.start is None else [fold.start])):
+            compile_program(linearise(expr))
+
+
+def reference_facts() -> list[dict[str, Any]]:
+    if not FACTS.exists():
+        pytest.skip(f"the reference's catalogue is not at {FACTS}")
+    return json.loads(FACTS.read_text())["ops"]
+
+
+def test_the_operators_of_the_reference_take_its_inputs_settings_and_types(catalog: Mapping[str, OpSchema]) -> None:
+    lacking: list[str] = []
+    for fact in reference_facts():
+        schema = catalog.get(fact["name"])
+        if schema is None:
+            lacking.append(fact["name"])
+            continue
+        settings = {attr["name"] for attr in fact["attrs"]}
+        if [i["name"] for i in fact["inputs"]] != [spec.name for spec in schema.inputs]:
+            lacking.append(f"{fact['name']}: inputs {fact['inputs']}")
+        lacking += [f"{fact['name']}.{name}" for name in settings if schema.setting(name) is None]
+        lacking += [f"{fact['name']} on {d}" for d in fact["dtypes"] if d not in schema.dtypes]
+    assert lacking == []
+
+
+def test_listing_operators_needs_no_array_library() -> None:
+    code = (
+        "import sys; from openinfer.plugin import openinfer_ops; assert list(openinfer_ops());"
+        "print([m for m in ('numpy', 'ml_dtypes', 'marshmallow', 'parsimonious') if m in sys.modules])"
+    )
+
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert found.stdout.strip() == "[]"
