@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.events import TraceEvent
     from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.ir.types import TensorType
     from openinfer.model import Model
     from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.binding import Binder
@@ -151,6 +152,25 @@ class Executor:
         """Return the values that the executed ``return a, b;`` of ``entry`` named in the last step."""
         self._need_idle("ask for outputs")
         return {name: host_value(kept or self._host.result(name)) for name, kept in self._results.items()}
+
+    def result(self, name: str) -> Tensor:
+        """Return a value as `fetch_raw` does, or one that the last step returned, temporaries included."""
+        if name not in self._results:
+            return self.fetch_raw(name)
+        self._need_idle("ask for results")
+        return self._results[name] or self._host.result(name)
+
+    def input_type(self, name: str) -> TensorType:
+        """Return the type of a dynamic variable.
+
+        Raises:
+            ExecutionError: ``unknown-variable`` or ``not-dynamic``.
+        """
+        return self._host.dynamic_type(name)
+
+    def written(self) -> tuple[str, ...]:
+        """Return the volatile and dynamic variables that the program may write, in the order declared."""
+        return tuple(self._memory.written())
 
     def reset(self) -> None:
         """Give persistent variables their initial values, as they were before the first step.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic
@@ -19,12 +19,18 @@ if TYPE_CHECKING:
     from openinfer.simulate.memory import Memory
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Place:
     """A node in its block, and as a context manager: an error inside it becomes one that names the node."""
 
     node: Node
     block: str
+    desc: str = field(init=False)
+    uuid: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.desc = node_desc(self.node)
+        self.uuid = str(self.node.uuid)
 
     def __enter__(self) -> None:
         pass
@@ -43,7 +49,7 @@ class Place:
         message = str(error) if own else f"{type(error).__name__}: {error}"
         code = error.code if own else None
         family = ShapeError if isinstance(error, OpTypeError) and code == "shape-mismatch" else ExecutionError
-        found = family(f"{node_desc(self.node)}: {message}", code=code)
+        found = family(f"{self.desc}: {message}", code=code)
         _name(found, self)
         return found
 
@@ -61,14 +67,14 @@ def unsupported(construct: str, place: Place) -> UnsupportedError:
     """Return the error for a construct that cannot be run yet."""
     node = place.node
     line = f" (line {node.span.line})" if node.span is not None else ""
-    error = UnsupportedError(f"{construct} is not supported by the simulator of this version: {node_desc(node)}{line}")
+    error = UnsupportedError(f"{construct} is not supported by the simulator of this version: {place.desc}{line}")
     _name(error, place)
     return error
 
 
 def _name(error: ExecutionError, place: Place) -> None:
     node = place.node
-    error.block, error.node_index, error.node_desc = place.block, node.index, node_desc(node)
+    error.block, error.node_index, error.node_desc = place.block, node.index, place.desc
     if not error.diagnostics:
         error.diagnostics = (
             Diagnostic(
@@ -77,6 +83,6 @@ def _name(error: ExecutionError, place: Place) -> None:
                 span=node.span,
                 block=place.block,
                 node_index=node.index,
-                node_desc=error.node_desc,
+                node_desc=place.desc,
             ),
         )

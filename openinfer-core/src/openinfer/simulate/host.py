@@ -31,7 +31,7 @@ class Host:
 
     def insert(self, values: Mapping[str, Any]) -> None:
         """Give dynamic variables their values for the next step: all of them, or none."""
-        checked = {name: storage_of(value, self._dynamic(name), name) for name, value in values.items()}
+        checked = {name: storage_of(value, self.dynamic_type(name), name) for name, value in values.items()}
         for name, array in checked.items():
             self._memory.insert(name, array)
 
@@ -54,7 +54,8 @@ class Host:
     def _is_temporary(self, name: str) -> bool:
         return self._memory.variables[name].storage is Storage.TEMPORARY
 
-    def _dynamic(self, name: str) -> TensorType:
+    def dynamic_type(self, name: str) -> TensorType:
+        """Return the type of a dynamic variable; others are refused."""
         variable = self._memory.variables.get(name)
         dynamic = [v.name for v in self._memory.variables.values() if v.storage is Storage.DYNAMIC]
         if variable is not None and variable.storage is Storage.DYNAMIC:

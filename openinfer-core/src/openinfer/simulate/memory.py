@@ -108,6 +108,12 @@ class Memory:
             if variable.storage is Storage.PERSISTENT and not (variable.decl and variable.decl.formals):
                 yield variable.name
 
+    def written(self) -> Iterator[str]:
+        """Yield the declared variables that some statement writes, in the order declared."""
+        for variable in self._resolved.variables.values():
+            if variable.name in self._written and variable.decl is not None:
+                yield variable.name
+
     def _made(self, variable: ResolvedVar) -> Buffer:
         kind, initial = variable.type, variable.initial
         if variable.storage is Storage.TEMPORARY:

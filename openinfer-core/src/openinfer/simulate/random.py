@@ -24,7 +24,7 @@ class Random:
         dtype: DType | str,
         shape: Sequence[int],
         range: tuple[float, float] | None = None,  # noqa: A002
-        seed: int = 0,
+        seed: int | Sequence[int] = 0,
     ) -> npt.NDArray[Any]:
         """Return a tensor with elements uniform over a closed range.
 
@@ -32,7 +32,7 @@ class Random:
             dtype: element type; packed types come unpacked, one element an item.
             shape: extents.
             range: lowest and highest value; by default -1 to 1 for floats, the whole range of the type for others.
-            seed: the same seed gives the same tensor, on every machine.
+            seed: one or several integers; the same seed gives the same tensor, on every machine.
 
         Raises:
             DTypeError: the type is unknown, the range is empty or lies outside the type.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.events import KIND_OF_NODE, TraceEvent, split_duration
-from openinfer.ir.text import node_desc
 from openinfer.simulate.describe import Description
 from openinfer.simulate.program import Action, Call, Leave, Repeat, Segment
 
@@ -58,7 +57,7 @@ class Recorder:
         return TraceEvent(
             kind=KIND_OF_NODE.get(kind, kind),
             node_index=node.index,
-            node_uuid=str(node.uuid),
+            node_uuid=item.place.uuid,
             block_name=item.place.block,
             node_desc=texts.desc,
             op_name=item.op if isinstance(item, Action) else "",
@@ -84,7 +83,7 @@ def _node(item: Item) -> Action | Call | Repeat | Leave:
 def _texts(item: Action | Call | Repeat | Leave) -> Description:
     if isinstance(item, Action):
         return item.describe()
-    desc = node_desc(item.place.node)
+    desc = item.place.desc
     if isinstance(item, Call):
         return Description(desc, (item.condition_name,) if item.condition_name else (), (item.taken,))
     if isinstance(item, Repeat):

@@ -1,0 +1,164 @@
+"""`openinfer run`: inputs, outputs, statistics, traces, and errors with their exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from openinfer.cli import main
+from openinfer_oinf import SizeVar, write_oinf
+
+PROGRAM = """
+dynamic { x: f32[B, 2]; k: i32 @init(2); }
+volatile { w: f32[2]; y: f32[B, 2]; }
+persistent { n: i32; }
+block entry {
+  op mul(x, w) >> y;
+  cache.increment n;
+  return y;
+}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "g.oi").write_text(PROGRAM)
+    write_oinf({"B": SizeVar(2), "w": np.array([1, 10], np.float32)}, "m.oinf")
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["run", "g.oi", "--model", "m.oinf", *arguments])
+
+
+def test_results_are_printed_with_type_and_statistics(files: Path) -> None:
+    np.save("x.npy", np.array([[1, 2], [3, 4]], np.float32))
+    result = run("--input", "x=x.npy")
+    assert result.exit_code == 0
+    assert result.stdout == "y: f32[2,2] = {1.00, 20.00, 3.00, 40.00}  min 1  max 40  mean 16\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("zeros", [[0.0, 0.0], [0.0, 0.0]]),
+        ("2", [[2.0, 20.0], [2.0, 20.0]]),
+        ("[[1, 2], [3, 4.5]]", [[1.0, 20.0], [3.0, 45.0]]),
+    ],
+)
+def test_an_input_may_be_written_out(files: Path, source: str, expected: list[list[float]]) -> None:
+    document = json.loads(run("--input", f"x={source}", "--json").stdout)
+    assert document["outputs"]["y"]["values"] == expected
+    assert document["outputs"]["y"]["shape"] == [2, 2]
+
+
+def test_random_inputs_depend_on_seed_and_step_only(files: Path) -> None:
+    first, again, other, later = (
+        run("--input", "x=random", "--seed", seed, "--steps", steps).stdout
+        for seed, steps in [("1", "1"), ("1", "1"), ("2", "1"), ("1", "2")]
+    )
+    assert first == again
+    assert len({first, other, later}) == 3
+
+
+def test_outputs_may_be_chosen_and_saved(files: Path) -> None:
+    result = run("--input", "x=1", "--steps", "3", "--output", "n", "--output", "y=y.npy")
+    assert result.stdout.splitlines()[0] == "n: i32 = {3}"
+    assert np.load("y.npy").tolist() == [[1.0, 10.0], [1.0, 10.0]]
+
+
+def test_not_a_number_is_legal_json(files: Path) -> None:
+    result = run("--input", "x=[[NaN, 1], [-Infinity, 2]]", "--json")
+    output = json.loads(result.stdout, parse_constant=pytest.fail)["outputs"]["y"]
+    assert output["values"] == [["nan", 10.0], ["-inf", 20.0]]
+    assert (output["nan"], output["minimum"]) == (1, "-inf")
+
+
+def test_a_trace_is_written_in_the_json_form(files: Path) -> None:
+    assert run("--input", "x=1", "--trace", "t.json", "--steps", "2").exit_code == 0
+    events = json.loads(Path("t.json").read_text())
+    assert [event["kind"] for event in events] == 2 * ["OpExecute", "CacheIncrement", "Return"]
+    assert events[0]["params"] == ["x", "w"]
+
+
+def test_timing_names_every_operator(files: Path) -> None:
+    assert "mul " in run("--input", "x=1", "--timing", "--steps", "2").stdout
+    document = json.loads(run("--input", "x=1", "--timing", "--steps", "2", "--json").stdout)
+    (time,) = document["timing"]
+    assert (time["op"], time["count"], time["share"]) == ("mul", 2, 1.0)
+
+
+def test_verbose_tells_nodes_beside_the_results(files: Path) -> None:
+    result = run("--input", "x=1", "--verbose", "--json")
+    assert json.loads(result.stdout)["steps"] == 1
+    assert "[entry] -- op mul(x,w) >> y --" in result.stderr
+
+
+def test_sizes_may_be_overridden(files: Path) -> None:
+    assert json.loads(run("--input", "x=1", "--size", "B=3", "--json").stdout)["outputs"]["y"]["shape"] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        ((), 1, "--input NAME=FILE.npy"),
+        (("--input", "x=none.npy"), 1, "none.npy"),
+        (("--input", "x=m.oinf.npy"), 1, "no array file"),
+        (("--input", "x=[1, 2]"), 1, "insert-mismatch"),
+        (("--input", "x=pony"), 1, "'pony'"),
+        (("--input", "y=1"), 1, "not-dynamic"),
+        (("--input", "z=1"), 1, "unknown-variable"),
+        (("--input", "x"), 2, "NAME=FILE.npy"),
+        (("--input", "x=1", "--output", "z"), 1, "unknown-variable"),
+        (("--input", "x=1", "--output", "y=no/where.npy"), 1, "no/where.npy"),
+        (("--input", "x=1", "--trace", "no/where.json"), 1, "no/where.json"),
+        (("--input", "x=1", "--device", "cpo"), 1, "did you mean `cpu`"),
+        (("--input", "x=1", "--size", "C=3"), 1, "unknown-sizevar"),
+        (("--input", "x=1", "--size", "B=-3"), 2, "B=8"),
+        (("--steps", "-1"), 2, "--steps"),
+    ],
+)
+def test_a_mistake_is_told_in_one_message(files: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
+    Path("m.oinf.npy").write_bytes(Path("m.oinf").read_bytes())
+    result = run(*arguments)
+    assert result.exit_code == code
+    assert told in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_pickle_is_not_opened(files: Path) -> None:
+    np.save("x.npy", np.array([{}], dtype=object), allow_pickle=True)
+    result = run("--input", "x=x.npy")
+    assert (result.exit_code, "no array file" in result.output) == (1, True)
+
+
+def test_a_step_that_fails_shows_its_line(files: Path) -> None:
+    result = run("--input", "k=1")
+    assert "--> g.oi:6:3" in result.output
+    assert "6 |   op mul(x, w) >> y;" in result.output
+
+
+def test_the_model_has_to_be_a_model(files: Path) -> None:
+    result = CliRunner().invoke(main, ["run", "g.oi", "--model", "g.oi"])
+    assert result.exit_code == 1
+    assert "no model file" in result.output
+
+
+def test_a_progress_bar_is_shown_on_a_terminal_only(files: Path) -> None:
+    quiet = run("--input", "x=1", "--steps", "2")
+    assert quiet.stderr == ""
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "openinfer", "run", "g.oi", "--model", "m.oinf", "--input", "x=1", "--steps", "2"]
+    subprocess.run(command, stderr=follower, stdout=subprocess.DEVNULL, check=True, timeout=60)
+    os.close(follower)
+    assert b"steps" in os.read(leader, 4096)
+    os.close(leader)
