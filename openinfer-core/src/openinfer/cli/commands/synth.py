@@ -1,0 +1,186 @@
+"""`openinfer synth`: write a program out as source, and check what it computes against the simulator."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from openinfer.ir.graph import Graph
+    from openinfer.model import Model
+    from openinfer.synth import RunResult, Synthesis
+    from openinfer.synth.comparison import Difference
+
+
+def sizes_option(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    """Return ``NAME=N`` arguments as a mapping.
+
+    Raises:
+        click.BadParameter: one has another form.
+    """
+    sizes: dict[str, int] = {}
+    for value in values:
+        name, equals, number = value.partition("=")
+        if not equals or not name or not number.isdecimal():
+            raise click.BadParameter(f"expected NAME=N, found {value!r}", ctx=context, param=parameter)
+        sizes[name] = int(number)
+    return sizes
+
+
+@click.command(name="synth")
+@click.argument("graph")
+@click.option("--model", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
+@click.option("--target", required=True, metavar="NAME", help="Synth target, such as c.")
+@click.option("-o", "--output", "directory", metavar="DIR", help="Directory for the source files.")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=N", callback=sizes_option, help="Override a named size.")
+@click.option("--verify", is_flag=True, help="Compile, run on random inputs, and compare with the simulator.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--tolerance", type=float, help="Largest difference of floats, as a share of the largest magnitude.")
+@click.option("--timeout", default=60.0, show_default=True, help="Seconds for compiling and for running.")
+@click.option("--strict", is_flag=True, help="Warnings are errors.")
+@click.option("--plan", "show_plan", is_flag=True, help="Print the schedule and the memory map too.")
+@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+def command(
+    *,
+    graph: str,
+    model_path: str,
+    target: str,
+    directory: str | None,
+    sizes: dict[str, int],
+    verify: bool,
+    seed: int,
+    tolerance: float | None,
+    timeout: float,
+    strict: bool,
+    show_plan: bool,
+    as_json: bool,
+) -> None:
+    """Write GRAPH (an .oi or .json file, or - for standard input) out as source code for a target.
+
+    The directory is replaced if it holds an earlier bundle, and left alone if it holds anything else. Exit code 1 means
+    that something is wrong or that --verify found a difference, 3 that --verify found no compiler.
+    """
+    from openinfer.cli.graph_argument import read_graph
+    from openinfer.model import ModelLoader
+    from openinfer.synth import Synthesizer
+
+    if directory is None and not verify:
+        raise click.UsageError("give a directory with -o, or --verify")
+    synthesizer = Synthesizer(target)
+    program = read_graph(graph, strict=strict)
+    with ModelLoader.open(model_path) as model:
+        synthesis = synthesizer.synthesize(model, program, sizes=sizes, strict=strict)
+        written = synthesis.emit(directory) if directory is not None else None
+        checked = _verified(synthesis, model, program, sizes, seed, tolerance, timeout) if verify else None
+    if as_json:
+        click.echo(json.dumps(_document(synthesis, written, checked), indent=2))
+    else:
+        _print(synthesis, written, checked, show_plan=show_plan)
+    if checked is not None:
+        _refuse_differences(checked[0])
+
+
+def _verified(
+    synthesis: Synthesis,
+    model: Model,
+    graph: Graph,
+    sizes: dict[str, int],
+    seed: int,
+    tolerance: float | None,
+    timeout: float,
+) -> tuple[list[Difference], RunResult]:
+    """Return how far each output is from the simulator's on cpu, and what the program yielded."""
+    import numpy as np
+
+    from openinfer.simulate import Random, Simulator
+    from openinfer.synth.comparison import compare
+
+    inputs = {
+        port.name: np.asarray(Random.generate(port.type.dtype, port.type.shape, seed=seed + number))
+        for number, port in enumerate(synthesis.plan.inputs)
+    }
+    found = synthesis.run(inputs, timeout=timeout)
+    executor = Simulator(model, graph, device="cpu", sizes=sizes).make_executor()
+    executor.step(**inputs)
+    differences = [
+        compare(name, np.asarray(executor.fetch_raw(name).array), array, tolerance)
+        for name, array in found.outputs.items()
+    ]
+    return differences, found
+
+
+def _refuse_differences(differences: list[Difference]) -> None:
+    from openinfer.errors import SynthesisError
+
+    beyond = [difference.name for difference in differences if not difference.within]
+    if beyond:
+        message = f"the synthesised program and the simulator differ beyond tolerance in: {', '.join(beyond)}"
+        raise SynthesisError(message, code="verify-mismatch")
+
+
+def _document(
+    synthesis: Synthesis, written: Path | None, checked: tuple[list[Difference], RunResult] | None
+) -> dict[str, Any]:
+    plan = synthesis.plan
+    document: dict[str, Any] = {
+        "target": plan.target,
+        "directory": None if written is None else str(written),
+        "files": {name: len(data) for name, data in synthesis.bundle.files.items()},
+        "arena_nbytes": plan.arena_nbytes,
+        "weights_nbytes": plan.weights_nbytes,
+        "inputs": {port.name: str(port.type) for port in plan.inputs},
+        "outputs": {port.name: str(port.type) for port in plan.outputs},
+    }
+    if checked is not None:
+        differences, result = checked
+        document["verify"] = {
+            "within": all(difference.within for difference in differences),
+            "micros": result.micros,
+            "outputs": [_difference(difference) for difference in differences],
+        }
+    return document
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    """Return a difference as JSON knows it: an infinite one is null."""
+    return {
+        "name": difference.name,
+        "largest": difference.largest,
+        "relative": difference.relative if difference.relative != float("inf") else None,
+        "tolerance": difference.tolerance,
+        "mismatched": difference.mismatched,
+        "within": difference.within,
+    }
+
+
+def _print(
+    synthesis: Synthesis,
+    written: Path | None,
+    checked: tuple[list[Difference], RunResult] | None,
+    *,
+    show_plan: bool,
+) -> None:
+    from openinfer.cli.terminal import table
+
+    plan, bundle = synthesis.plan, synthesis.bundle
+    for warning in synthesis.warnings:
+        click.echo(str(warning), err=True)
+    if show_plan:
+        click.echo(f"{synthesis.report()}\n\n{synthesis.memory_map()}\n")
+    click.echo(table(("file", "bytes"), [(name, str(len(data))) for name, data in bundle.files.items()]))
+    click.echo(f"arena {plan.arena_nbytes} bytes, weights {plan.weights_nbytes} bytes")
+    if written is not None:
+        click.echo(f"written to {written}")
+    if checked is None:
+        return
+    differences, result = checked
+    rows = [
+        (d.name, f"{d.largest:.3g}", f"{d.relative:.3g}", f"{d.tolerance:.3g}", "yes" if d.within else "NO")
+        for d in differences
+    ]
+    click.echo(table(("output", "largest difference", "relative", "allowed", "agrees"), rows))
+    click.echo(f"{result.micros:.1f} microseconds a step")
