@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from openinfer.plugins.coverage import coverage
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.probing import probe
 from openinfer.synth import Synthesizer
+from openinfer_oinf import SizeVar, write_oinf
 
 try:
     distribution("openinfer-example-op")
@@ -211,6 +213,51 @@ def test_the_target_lists_the_plan(tmp_path: Path) -> None:
     text = (tmp_path / "out" / "listing.txt").read_text(encoding="utf-8")
     assert "target   listing" in text
     assert "elementwise x >> y" in text
+
+
+@dataclass
+class Sizes:
+    """A model that holds one size."""
+
+    N: SizeVar
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    """Program and model as files."""
+    program, model = tmp_path / "p.oi", tmp_path / "m.oinf"
+    program.write_text(PROGRAM, encoding="utf-8")
+    write_oinf(Sizes(SizeVar(3)), model)
+    return str(program), str(model)
+
+
+@pytest.mark.parametrize("device", ["cpu", "abacus"])
+def test_the_command_runs_a_plugin_s_operator_on_a_plugin_s_device(files: tuple[str, str], device: str) -> None:
+    program, model = files
+
+    finished = openinfer("run", program, "--model", model, "--device", device, "--input", "x=-2.0", "--json")
+
+    assert finished.returncode == 0, finished.stderr
+    assert "-0.5" in finished.stdout
+
+
+def test_the_command_writes_for_a_plugin_s_target(files: tuple[str, str], tmp_path: Path) -> None:
+    program, model = files
+    folder = tmp_path / "out"
+
+    finished = openinfer("synth", program, "--model", model, "--target", "listing", "-o", str(folder))
+
+    assert finished.returncode == 0, finished.stderr
+    assert (folder / "listing.txt").read_text(encoding="utf-8").startswith("target   listing\n")
+
+
+def test_an_unknown_device_is_wrong_input_with_a_hint(files: tuple[str, str]) -> None:
+    program, model = files
+
+    finished = openinfer("run", program, "--model", model, "--device", "abacuss", "--input", "x=1.0")
+
+    assert finished.returncode == 1
+    assert "did you mean `abacus`?" in finished.stderr
 
 
 def test_the_listing_cannot_be_run() -> None:

@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from openinfer.ir.graph import Graph
     from openinfer.model import Model, ModelLoader
     from openinfer.plugins.environment import Environment
-    from openinfer.serialize import GraphDeserialize, GraphSerialize
+    from openinfer.serialize import GraphDeserialize, GraphSerialize, trace_to_json
     from openinfer.simulate import Device, Executor, Random, Simulator, format_truncated
     from openinfer.synth import Synthesizer
-    from openinfer.validate import resolve
 
 __version__ = "0.2.0"
 
@@ -82,7 +81,7 @@ __all__ = [
     "format_truncated",
     "graph",
     "load_graph",
-    "resolve",
+    "trace_to_json",
 ]
 
 _MODULES = {
@@ -122,7 +121,7 @@ _MODULES = {
     "format_truncated": "openinfer.simulate",
     "graph": "openinfer.dsl",
     "load_graph": "openinfer.dsl",
-    "resolve": "openinfer.validate",
+    "trace_to_json": "openinfer.serialize",
 }
 
 
