@@ -15,6 +15,7 @@ from openinfer.dtypes import BUILTIN, F32, I32, DType
 from openinfer.errors import DeviceError
 from openinfer.ir.types import TensorType
 from openinfer_backend_vulkan import commands
+from openinfer_backend_vulkan.native import VulkanCallError
 
 if TYPE_CHECKING:
     from openinfer_backend_vulkan.backend import VulkanBackend
@@ -215,6 +216,20 @@ def test_a_closed_device_says_so(device: VulkanBackend) -> None:
     for use in (other.synchronize, lambda: other.read(buffer), lambda: other.allocate(TensorType(F32))):
         with pytest.raises(DeviceError, match="the device vulkan was closed"):
             use()
+
+
+def test_a_lost_device_can_be_closed(device: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = type(device)()
+    other.bind_fill(other.allocate(TensorType(F32, (2,))), 1.0)()
+
+    def lost() -> None:
+        raise VulkanCallError("vkWaitForFences", "VK_ERROR_DEVICE_LOST")
+
+    monkeypatch.setattr(other._queue, "forget", lost)
+    other.close()
+
+    assert other._device.closed
+    assert not other._device._owned
 
 
 def test_the_interpreter_ends_cleanly_with_a_device_left_open(device: VulkanBackend) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -65,14 +66,17 @@ class VulkanBackend:
         Raises:
             DeviceError: memory is used up, or the tensor is larger than a buffer may be.
         """
-        self._need_open()
-        buffer = VulkanBuffer(type, self._memory.buffer(buffers.device_nbytes(type)))
+        buffer = self._buffer(type)
         buffers.clear(buffer)
         return buffer
 
     def upload(self, type: TensorType, array: Array) -> VulkanBuffer:  # noqa: A002
-        """Return a buffer that holds a copy of the array."""
-        buffer = self.allocate(type)
+        """Return a buffer that holds a copy of the array.
+
+        Raises:
+            DeviceError: as for `allocate`.
+        """
+        buffer = self._buffer(type)
         buffers.store(buffer, array)
         return buffer
 
@@ -154,12 +158,17 @@ class VulkanBackend:
         """Release the device; buffers and bound calls must not be used afterwards. Closing twice does nothing."""
         if self._device.closed:
             return
-        self._queue.forget()
+        with contextlib.suppress(DeviceError):
+            self._queue.forget()
         self._device.close()
 
     def _need_open(self) -> None:
         if self._device.closed:
             raise DeviceError(f"the device {self.name} was closed")
+
+    def _buffer(self, kind: TensorType) -> VulkanBuffer:
+        self._need_open()
+        return VulkanBuffer(kind, self._memory.buffer(buffers.device_nbytes(kind)))
 
     def _bound(self, shader: Shader, inputs: Sequence[VulkanBuffer], outputs: Sequence[VulkanBuffer]) -> BoundCall:
         self._need_open()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.errors import DeviceError
 from openinfer_backend_vulkan.native import Handle, Structs, call, created, foreign, library
+from openinfer_backend_vulkan.ranges import FreeRanges
 
 if TYPE_CHECKING:
     from openinfer_backend_vulkan.device import Device
@@ -16,16 +17,24 @@ BLOCK_BYTES = 16 << 20
 """Size of a block; a larger buffer has one of its own. Drivers allow about 4,000 allocations, so buffers share them."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Block:
-    """An allocation, mapped for good: ``used`` bytes from its start are given out, to ``live`` buffers."""
+    """An allocation, mapped for good at ``address``; ``owned`` is the device's number for its release."""
 
     memory: Handle
-    size: int
     address: Handle
     owned: int
-    used: int = 0
-    live: int = 0
+    free: FreeRanges
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Place:
+    """Part of a block, bound to a Vulkan buffer that the device owns under a number."""
+
+    block: _Block
+    offset: int
+    size: int
+    owned: int
 
 
 class StorageBuffer:
@@ -51,7 +60,7 @@ class Memory:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._blocks: list[_Block] = []
-        self._dropped: list[tuple[int, _Block]] = []
+        self._dropped: list[_Place] = []
 
     def buffer(self, nbytes: int) -> StorageBuffer:
         """Return a new buffer with undefined content; its size is rounded up to whole words, one at least.
@@ -65,38 +74,33 @@ class Memory:
             raise DeviceError(f"a tensor of {nbytes} bytes is larger than a storage buffer may be here ({limit} bytes)")
         size = max(4, -(-nbytes // 4) * 4)
         handle = _create_buffer(self._device, size)
-        number = self._device.destroying("vkDestroyBuffer", handle)
-        needs = foreign().new("VkMemoryRequirements*")
-        library().vkGetBufferMemoryRequirements(self._device.handle, handle, needs)
-        block, offset = self._place(needs.size, needs.alignment, needs.memoryTypeBits)
-        call("vkBindBufferMemory", self._device.handle, handle, block.memory, offset)
-        content = foreign().buffer(block.address + offset, size)
-        made = StorageBuffer(handle, size, content)
-        block.used, block.live = offset + needs.size, block.live + 1
+        owned = self._device.destroying("vkDestroyBuffer", handle)
+        try:
+            place = self._place(handle, owned)
+        except DeviceError:
+            self._device.release(owned)
+            raise
+        made = StorageBuffer(handle, size, foreign().buffer(place.block.address + place.offset, size))
         # A finalizer may run at any point of this class, so it only takes a note.
-        weakref.finalize(made, self._dropped.append, (number, block)).atexit = False
+        weakref.finalize(made, self._dropped.append, place).atexit = False
         return made
 
-    def _collect(self) -> None:
-        """Take dropped buffers back; a block without buffers starts over, a large one is given back too."""
-        while self._dropped:
-            number, block = self._dropped.pop()
-            self._device.release(number)
-            block.live -= 1
-            if block.live:
-                continue
-            block.used = 0
-            if block.size > BLOCK_BYTES:
-                self._blocks.remove(block)
-                self._device.release(block.owned)
+    def _place(self, handle: Handle, owned: int) -> _Place:
+        """Bind memory to a Vulkan buffer."""
+        needs = foreign().new("VkMemoryRequirements*")
+        library().vkGetBufferMemoryRequirements(self._device.handle, handle, needs)
+        block, offset = self._taken(needs.size, needs.alignment, needs.memoryTypeBits)
+        call("vkBindBufferMemory", self._device.handle, handle, block.memory, offset)
+        return _Place(block, offset, needs.size, owned)
 
-    def _place(self, size: int, alignment: int, types: int) -> tuple[_Block, int]:
+    def _taken(self, size: int, alignment: int, types: int) -> tuple[_Block, int]:
         for block in self._blocks:
-            offset = -(-block.used // alignment) * alignment
-            if offset + size <= block.size:
+            offset = block.free.take(size, alignment)
+            if offset is not None:
                 return block, offset
         block = self._new_block(max(size, BLOCK_BYTES), types)
         self._blocks.append(block)
+        block.free.take(size, 1)
         return block, 0
 
     def _new_block(self, size: int, types: int) -> _Block:
@@ -107,8 +111,25 @@ class Memory:
         memory = created("vkAllocateMemory", "VkDeviceMemory", device.handle, info, foreign().NULL)
         owned = device.destroying("vkFreeMemory", memory)
         slot = foreign().new("void**")
-        call("vkMapMemory", device.handle, memory, 0, size, 0, slot)
-        return _Block(memory, size, foreign().cast("char*", slot[0]), owned)
+        try:
+            call("vkMapMemory", device.handle, memory, 0, size, 0, slot)
+        except DeviceError:
+            device.release(owned)
+            raise
+        return _Block(memory, foreign().cast("char*", slot[0]), owned, FreeRanges(size))
+
+    def _collect(self) -> None:
+        """Take back what dropped buffers had, and release blocks that are unused, but for one of the usual size."""
+        while self._dropped:
+            place = self._dropped.pop()
+            self._device.release(place.owned)
+            place.block.free.give_back(place.offset, place.size)
+        unused = [block for block in self._blocks if block.free.is_unused]
+        spare = next((block for block in unused if block.free.size == BLOCK_BYTES), None)
+        for block in unused:
+            if block is not spare:
+                self._blocks.remove(block)
+                self._device.release(block.owned)
 
 
 def _create_buffer(device: Device, size: int) -> Handle:
