@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .valuetypes import ValueType
 
-_BLOCK = 1 << 15  # bytes; what is read and written together stays in the processor's cache
+_BLOCK = 1 << 15  # stored bytes; with their elements they stay in the processor's cache
 
 
 def pack(values: NDArray[Any], value_type: ValueType) -> NDArray[np.uint8]:
@@ -24,18 +24,18 @@ def pack(values: NDArray[Any], value_type: ValueType) -> NDArray[np.uint8]:
 
 
 def _pack_lanes(codes: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """Join 2-bit or 4-bit codes, eight at a time in 64-bit words.
+    """Join the 2-bit or 4-bit codes of each byte of the result in one word; its lowest byte is kept.
 
-    A shift brings the code of each byte beside that of the byte before it; a second one (for 2 bits) brings pairs
-    together. Only every second (fourth) byte is complete, and is kept.
+    A shift brings each code beside the one before it; for 2 bits a second one brings the pairs together.
     """
     per_byte = 8 // bits
-    count = -(-codes.size // per_byte)
-    words = _padded(codes, 8).view("<u8") & np.uint64(0x0101010101010101 * ((1 << bits) - 1))
-    words |= words >> np.uint64(8 - bits)
+    word = np.dtype(f"<u{per_byte}")
+    mask = int.from_bytes(bytes([(1 << bits) - 1]) * per_byte, "little")
+    words = _padded(codes, per_byte).view(word) & word.type(mask)
+    words |= words >> word.type(8 - bits)
     if bits == 2:
-        words |= words >> np.uint64(12)
-    return words.view(np.uint8)[::per_byte][:count].copy()
+        words |= words >> word.type(12)
+    return words.astype(np.uint8)
 
 
 def _padded(codes: NDArray[np.uint8], multiple: int) -> NDArray[np.uint8]:
@@ -47,28 +47,38 @@ def unpack(stored: NDArray[np.uint8], value_type: ValueType, first: int, last: i
     """Elements `first` to `last` (not included) of a bit stream, as int8, or uint8 for unsigned types."""
     per_byte = 8 // value_type.bits
     start = first // per_byte
-    table = _decoding_table(value_type)
     chunk = stored[start : -(-last // per_byte)]
-    joined = np.empty(chunk.size, table.dtype)
+    elements = np.empty(chunk.size * per_byte, np.uint8 if value_type.kind == "uint" else np.int8)
+    spread = _spread_bits if value_type.bits == 1 else _spread_lanes
     for at in range(0, chunk.size, _BLOCK):
-        # Every byte is a valid index; "clip" only spares the check that would buffer the output.
-        np.take(table, chunk[at : at + _BLOCK], out=joined[at : at + _BLOCK], mode="clip")
-    elements = joined.view(_element_dtype(value_type))
+        spread(chunk[at : at + _BLOCK], value_type, elements[at * per_byte : (at + _BLOCK) * per_byte])
     return elements[first - start * per_byte : last - start * per_byte]
 
 
-def _element_dtype(value_type: ValueType) -> np.dtype[Any]:
-    return np.dtype(np.uint8 if value_type.kind == "uint" else np.int8)
+def _spread_lanes(chunk: NDArray[np.uint8], value_type: ValueType, elements: NDArray[Any]) -> None:
+    """Give each 2-bit or 4-bit code a byte of its own: the shifts of `_pack_lanes` the other way round."""
+    bits = value_type.bits
+    per_byte = 8 // bits
+    words = elements.view(f"<u{per_byte}")
+    words[:] = chunk
+    if bits == 2:
+        words |= words << words.dtype.type(12)
+    words |= words << words.dtype.type(8 - bits)
+    words &= words.dtype.type(int.from_bytes(bytes([(1 << bits) - 1]) * per_byte, "little"))
+    if value_type.kind != "uint":
+        # Two's complement of few bits: turning the sign bit round and taking its weight away extends it.
+        elements ^= np.int8(1 << (bits - 1))
+        elements -= np.int8(1 << (bits - 1))
+
+
+def _spread_bits(chunk: NDArray[np.uint8], value_type: ValueType, elements: NDArray[Any]) -> None:
+    # Every byte is a valid index; "clip" only spares the check that would buffer the output.
+    np.take(_eight_elements(value_type), chunk, out=elements.view("<u8"), mode="clip")
 
 
 @cache
-def _decoding_table(value_type: ValueType) -> NDArray[Any]:
-    """For each byte, the elements it holds, joined into one integer so that a lookup moves them at once."""
-    bits = value_type.bits
-    per_byte = 8 // bits
-    codes = (np.arange(256)[:, None] >> (np.arange(per_byte) * bits)) & ((1 << bits) - 1)
-    if value_type.name == "t1":
-        codes = codes * 2 - 1
-    elif value_type.kind != "uint":
-        codes = np.where(codes >= 1 << (bits - 1), codes - (1 << bits), codes)
-    return np.ascontiguousarray(codes.astype(_element_dtype(value_type))).view(f"u{per_byte}").reshape(256)
+def _eight_elements(value_type: ValueType) -> NDArray[np.uint64]:
+    """For each byte, the eight elements it holds, joined into one word so that a lookup moves them at once."""
+    codes = (np.arange(256)[:, None] >> np.arange(8)) & 1
+    elements = {"t1": codes * 2 - 1, "i1": -codes, "u1": codes}[value_type.name]
+    return np.ascontiguousarray(elements.astype(np.int8)).view("<u8").reshape(256)
