@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openinfer.dtypes import BOOL, BUILTIN, F32, I4, I8, I32, I64, T1, U2, DType
+from openinfer.dtypes import BOOL, BUILTIN, F32, F64, I4, I8, I32, I64, T1, U2, DType
 from openinfer.errors import DeviceError
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
@@ -161,3 +163,56 @@ def test_a_bool_fold_keeps_its_type(backend: CpuBackend) -> None:
     fold = Fold(tree.literal(True, BOOL), so_far, tree.logical_and(so_far, element), so_far)
     backend.bind_fold((0,), fold, source, target)()
     assert backend.read(target).tolist() == [False]
+
+
+SELECTED = {
+    F32: np.array([1.5, -0.0, math.nan, -math.inf], np.float32),
+    F64: np.array([1.5, -0.0, math.nan, -math.inf], np.float64),
+    I8: np.array([-128, 127, 0, -1], np.int8),
+    I64: np.array([-(2**63), 2**63 - 1, 0, -1], np.int64),
+    BOOL: np.array([True, False, True, False]),
+}
+
+
+@pytest.mark.parametrize("target", ["new", "first", "second"])
+@pytest.mark.parametrize("dtype", SELECTED, ids=str)
+def test_a_selection_takes_bits_as_they_are(backend: CpuBackend, dtype: DType, target: str) -> None:
+    kind = TensorType(dtype, (4,))
+    a, b, new = (backend.allocate(kind) for _ in range(3))
+    values = SELECTED[dtype]
+    backend.write(a, values)
+    backend.write(b, values[::-1].copy())
+    condition = backend.upload(TensorType(BOOL, (4,)), np.array([True, False, False, True]))
+    out = {"new": new, "first": a, "second": b}[target]
+    backend.bind_expression(
+        tree.select(tree.Input(0, BOOL), tree.Input(1, dtype), tree.Input(2, dtype)), [condition, a, b], out
+    )()
+    expected = [values[0], values[2], values[1], values[3]]
+    assert backend.read(out).tobytes() == np.array(expected).tobytes()
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, I8, I64], ids=str)
+def test_a_selection_of_zero_leaves_the_other_value_whole(backend: CpuBackend, dtype: DType) -> None:
+    kind = TensorType(dtype, (4,))
+    x = backend.allocate(kind)
+    values = SELECTED[dtype]
+    backend.write(x, values)
+    element, zero = tree.Input(0, dtype), tree.literal(0, dtype)
+    backend.bind_expression(tree.select(tree.lt(element, zero), zero, element), [x], x)()
+    expected = [v if not v < 0 else v * 0 for v in values[:3]] + [0]
+    assert backend.read(x).tobytes() == np.array(expected, values.dtype).tobytes()
+
+
+def test_an_expression_in_steps_reuses_its_temporaries_in_the_right_order(backend: CpuBackend) -> None:
+    kind = TensorType(F32, (3,))
+    x, y = backend.allocate(kind), backend.allocate(kind)
+    given = np.array([0.5, -2.0, 3.0], np.float32)
+    backend.write(x, given)
+    a = tree.Input(0, F32)
+    square = tree.mul(a, a)
+    total = tree.add(tree.sub(square, a), tree.mul(tree.add(square, a), tree.maximum(square, a)))
+    bound = backend.bind_expression(tree.sub(total, square), [x], y)
+    bound()
+    bound()
+    exact = [(v * v - v) + (v * v + v) * max(v * v, v) - v * v for v in given.tolist()]
+    assert backend.read(y).tolist() == pytest.approx(exact)

@@ -13,6 +13,7 @@ import numpy as np
 
 from openinfer.expr.array_types import storage_type
 from openinfer.expr.numpy_functions import literal_array, routine
+from openinfer_backend_cpu.selection import bind_select, mask_dtype
 from openinfer_backend_cpu.staging import sequence
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.expr.linear import Instruction, Program
-    from openinfer.expr.numpy_functions import Routine
 
 Array: TypeAlias = "npt.NDArray[Any]"
 BoundCall: TypeAlias = Callable[[], object]
@@ -67,9 +67,11 @@ class _Binding:
 
     def _call(self, number: int, step: Instruction) -> BoundCall:
         operands = [self._values[place] for place in step.operands]
+        if step.function == "select":
+            return self._select(number, step, *operands)
         chosen = routine(step.function, [self._instructions[place].dtype for place in step.operands], step.dtype)
         shape = np.broadcast_shapes(*(operand.shape for operand in operands))
-        target = self._target(number, step, chosen, shape)
+        target = self._target(number, step, shape, atomic=chosen.atomic)
         scratch = tuple(self._take(dtype, shape) for dtype in chosen.scratch)
         self._values.append(target)
         self._free += scratch
@@ -79,11 +81,22 @@ class _Binding:
             return partial(plain, *operands, target)
         return partial(chosen.run, target, scratch, *operands)
 
-    def _target(self, number: int, step: Instruction, chosen: Routine, shape: tuple[int, ...]) -> Array:
+    def _select(self, number: int, step: Instruction, condition: Array, a: Array, b: Array) -> BoundCall:
+        shape = np.broadcast_shapes(condition.shape, a.shape, b.shape)
+        target = self._target(number, step, shape, atomic=True)
+        mask = self._take(mask_dtype(target.dtype), shape)
+        mixed = self._take(mask.dtype, shape)
+        self._values.append(target)
+        self._free += [mask, mixed, *(self._temporary.pop(p) for p in set(step.operands) if self._ends(p, number))]
+        is_literal = self._instructions[step.operands[1]].value is not None
+        a_is_zero = is_literal and not np.any(a.view(f"u{a.itemsize}"))
+        return bind_select(condition, a, b, target, (mask, mixed), a_is_zero=a_is_zero)
+
+    def _target(self, number: int, step: Instruction, shape: tuple[int, ...], *, atomic: bool) -> Array:
         """Return where a value goes: the result straight to the output, unless that is still read piece by piece."""
         last = number + 1 == len(self._instructions)
         aliased = any(array is self._out for array in self._read)
-        if last and shape == self._out.shape and (chosen.atomic or not aliased):
+        if last and shape == self._out.shape and (atomic or not aliased):
             return self._out
         self._temporary[number] = self._take(storage_type(step.dtype), shape)
         return self._temporary[number]
