@@ -73,6 +73,12 @@ def test_an_empty_range_runs_nothing() -> None:
     assert ex.fetch("n") == 0
 
 
+def test_a_loop_over_nothing_does_not_count() -> None:
+    ex = executor("block entry { loop idle (i in 0..1000000000000) { } return; }")
+    ex.step()
+    assert next(iter([run.event.params for run in ex.iterate()])) == ("i=0..1000000000000",)
+
+
 def test_bounds_are_read_once_and_may_be_variables() -> None:
     ex = executor(
         "dynamic { k: i32; } persistent { n: i32; } block entry { assign one: i32; loop all (i in 0..k) {"

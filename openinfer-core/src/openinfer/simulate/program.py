@@ -175,7 +175,7 @@ class Repeat:
                 raise unset(machine.memory, self.reads - available)
             start, end = self.bounds = value_of(self.start), value_of(self.end)
             self.inline = False
-            if start < end:
+            if start < end and self.body.items:
                 self._enter(machine, start, end)
 
     def _enter(self, machine: Machine, start: int, end: int) -> None:

@@ -96,7 +96,11 @@ class Simulator:
         if resolved is None:
             raise ValidationError("there is no graph to run: give one to Simulator or to make_executor")
         backend, binder = open_device(self._device, self._environment)
-        return Executor(resolved, self._model, backend, binder, trace=self._trace, timer=self._timer)
+        try:
+            return Executor(resolved, self._model, backend, binder, trace=self._trace, timer=self._timer)
+        except BaseException:
+            backend.close()
+            raise
 
     def _resolve(self, graph: Graph) -> ResolvedGraph:
         return resolve(
