@@ -30,10 +30,15 @@ from openinfer.ir.nodes import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from openinfer.ir.checks.findings import Findings
     from openinfer.ir.graph import Block, Graph
     from openinfer.ir.nodes import CacheAccess, Node
     from openinfer.ir.values import Ref
+
+MOST_SUGGESTIONS = 50
+"""Names of a block for which near ones are looked up."""
 
 
 @dataclass(slots=True)
@@ -45,6 +50,13 @@ class _Context:
     findings: Findings
     block: Block
     indices: list[str] = field(default_factory=list[str])
+    suggestions: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
+
+    def near(self, name: str, known: Sequence[str]) -> str | None:
+        """Return a suggestion for an unknown name; searching is slow, so it ends after the first few names."""
+        if name not in self.suggestions and len(self.suggestions) < MOST_SUGGESTIONS:
+            self.suggestions[name] = did_you_mean(name, known)
+        return self.suggestions.get(name)
 
     def error(
         self, node: Node, code: str, message: str, word: str = "", after: str = "", hint: str | None = None
@@ -131,7 +143,7 @@ def _check_known(context: _Context, node: Node, name: str, after: str = "") -> b
     names = context.names
     if name in names.variables or name in names.temporaries or name in context.indices:
         return True
-    hint = did_you_mean(name, names.known(context.indices))
+    hint = context.near(name, names.known(context.indices))
     context.error(node, "unknown-variable", f"unknown variable `{name}`", name, after, hint)
     return False
 
@@ -170,10 +182,9 @@ def _check_base(context: _Context, node: Node, name: str) -> bool:
     decl = context.names.variables.get(name)
     if decl is not None and decl.kind is MemoryKind.PERSISTENT:
         return True
-    persistent = [other.name for other in context.graph.vars.values() if other.kind is MemoryKind.PERSISTENT]
     what = decl.kind.value if decl is not None else "a temporary" if name in context.names.temporaries else "unknown"
     message = f"`{name}` is {what}: cache statements take a persistent variable"
-    context.error(node, "unknown-variable", message, name, ".", did_you_mean(name, persistent))
+    context.error(node, "unknown-variable", message, name, ".", context.near(name, context.names.persistent))
     return False
 
 

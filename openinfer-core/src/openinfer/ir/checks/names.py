@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.ir.graph import MemoryKind
 from openinfer.ir.nodes import Assign, Await
 
 if TYPE_CHECKING:
@@ -21,11 +22,13 @@ class Names:
     Attributes:
         temporaries: node of the first ``assign`` of each name.
         consumers: names of the blocks that wait for a yield.
+        persistent: names of the persistent variables.
     """
 
     variables: Mapping[str, VarDecl]
     temporaries: Mapping[str, Node]
     consumers: frozenset[str]
+    persistent: tuple[str, ...]
 
     def known(self, indices: Iterable[str] = ()) -> list[str]:
         """Return all names, for suggestions."""
@@ -42,7 +45,8 @@ def collect_names(graph: Graph, blocks: list[Block]) -> Names:
                 temporaries.setdefault(node.kind.name, node)
             elif isinstance(node.kind, Await) and block.name != "entry":
                 consumers.add(block.name)
-    return Names(graph.vars, temporaries, frozenset(consumers))
+    persistent = tuple(decl.name for decl in graph.vars.values() if decl.kind is MemoryKind.PERSISTENT)
+    return Names(graph.vars, temporaries, frozenset(consumers), persistent)
 
 
 def ordered_blocks(graph: Graph) -> list[Block]:
