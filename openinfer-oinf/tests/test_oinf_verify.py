@@ -18,6 +18,7 @@ from openinfer_oinf import (
     TensorSpec,
     UninitializedTensor,
     dataclass_to_oinf,
+    open_oinf,
     verify_oinf,
 )
 from openinfer_oinf.statistics import statistics_of
@@ -200,3 +201,24 @@ def test_statistics_do_not_depend_on_blocks(size, block):
 def test_extreme_ranges_have_a_histogram(values):
     computed = statistics_of(lambda: iter([np.array(values)]), whole_numbers=False)
     assert [each.count for each in computed.histogram] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stored"),
+    [("f16", "007d"), ("f32", "0000a07f"), ("f64", "010000000000f07f"), ("bf16", "a07f"), ("f8", "7d")],
+)
+def test_signalling_nans_are_counted_without_a_warning(dtype, stored, raw):
+    tags = {"f16": 9, "f32": 10, "f64": 11, "bf16": 16, "f8": 17}
+    data = bytes.fromhex(stored) * 2
+    blob = raw.File(tensors=[raw.Tensor(b"x", tags[dtype], (2,), data)]).build()
+    (tensor,) = verify_oinf(blob, file=False).tensors
+    assert tensor.statistics is not None
+    assert tensor.statistics.nan == 2
+    with open_oinf(blob) as file:
+        assert np.isnan(file.tensor("x").dequantize("f64")).all()
+
+
+def test_real_values_beyond_f32_are_infinite():
+    quant = QuantParams("symmetric", QuantScale.per_tensor(3e38))
+    with open_oinf(dataclass_to_oinf({"tensors": {"x": TensorSpec(np.array([-2, 0, 2], "i1"), quant=quant)}})) as file:
+        assert file.tensor("x").dequantize().tolist() == [-math.inf, 0.0, math.inf]

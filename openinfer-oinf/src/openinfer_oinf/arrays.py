@@ -82,3 +82,10 @@ def plain_numbers(stored: NDArray[np.uint8], value_type: ValueType) -> Array:
     if value_type.is_packed:
         return unpack(stored, value_type, 0, stored.size * 8 // value_type.bits)
     return stored.view(_NATIVE[value_type.name])
+
+
+def widened(numbers: Array) -> NDArray[np.float64]:
+    """Numbers as float64, exactly for all but the largest 64-bit integers; NaNs of every kind stay NaNs."""
+    # The processor flags the conversion of a signalling NaN as invalid, of which NumPy would warn.
+    with np.errstate(invalid="ignore"):
+        return numbers.astype(np.float64)

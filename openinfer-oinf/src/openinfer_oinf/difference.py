@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from .arrays import widened
 from .metadata import TypedValue
 from .reader import OinfFile
 from .tensor import StoredTensor
@@ -144,7 +145,7 @@ def compare_values(first: StoredTensor, second: StoredTensor, *, rtol: float, at
     """Compare two tensors of one shape in float64, block by block; types may differ."""
     differing, largest, relative = 0, 0.0, 0.0
     for one, other in zip(first.number_blocks(), second.number_blocks(), strict=True):
-        left, right = one.astype(np.float64), other.astype(np.float64)
+        left, right = widened(one), widened(other)
         # Whole numbers beyond 2**53 are told apart before they are widened.
         unequal = ~((one == other) | (np.isnan(left) & np.isnan(right)))
         if not unequal.any():

@@ -9,7 +9,7 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array
+from .arrays import Array, widened
 from .errors import Finding, OinfError
 from .valuetypes import ValueType
 
@@ -153,7 +153,7 @@ def _plain_axis(axis: int | None, shape: tuple[int, ...]) -> int | None:
 
 
 def dequantize(stored: Array, quant: QuantParams) -> NDArray[np.float32]:
-    """Real values of a decoded tensor, as float32: scale * (stored - zero point)."""
+    """Real values of a decoded tensor, as float32: scale * (stored - zero point), infinite where too large."""
 
     def spread(values: Array) -> Array:
         if quant.scale.axis is None:
@@ -161,7 +161,8 @@ def dequantize(stored: Array, quant: QuantParams) -> NDArray[np.float32]:
         return values.reshape([-1 if axis == quant.scale.axis else 1 for axis in range(stored.ndim)])
 
     # Whole numbers up to 32 bits less a zero point are exact in float64; one rounding follows the product.
-    centred = stored.astype(np.float64)
+    centred = widened(stored)
     if quant.zero_point is not None:
         centred -= spread(quant.zero_point.values)
-    return (centred * spread(quant.scale.values).astype(np.float64)).astype(np.float32)
+    with np.errstate(all="ignore"):
+        return (centred * widened(spread(quant.scale.values))).astype(np.float32)

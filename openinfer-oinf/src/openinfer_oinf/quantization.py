@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array
+from .arrays import Array, widened
 from .contents import TensorSpec
 from .encoding import as_array
 from .errors import Finding, OinfError
@@ -63,7 +63,7 @@ def quantize_array(
     even; where all is zero the scale is 1. Raises `OinfError`: E_DTYPE, E_VALUE (NaN, infinity), E_QUANT.
     """
     kind = _checked_type(dtype, scheme)
-    real = as_array(array).astype(np.float64)
+    real = widened(as_array(array))
     if not np.isfinite(real).all():
         raise _rejected("E_VALUE", "NaN and infinities cannot be quantised")
     if clip is not None:
@@ -143,7 +143,7 @@ def _asymmetric(real: Wide, kind: ValueType, axis: int | None, low: Wide, high: 
 
 def quantization_error(array: object, quantized: QuantizedArray) -> QuantizationError:
     """How far the real values of a quantised array are from the original ones."""
-    real = as_array(array).astype(np.float64)
+    real = widened(as_array(array))
     apart = quantized.real_values().astype(np.float64) - real
     if not real.size:
         return QuantizationError(0.0, 0.0, math.inf)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array
+from .arrays import Array, widened
 
 MEDIAN_LIMIT = 1 << 24
 _BINS = 10
@@ -53,7 +53,7 @@ class _Moments:
 
     def add(self, block: Array) -> None:
         """Join the moments of a block: Chan, Golub and LeVeque, "Updating formulae", 1979."""
-        values = block.astype(np.float64)
+        values = widened(block)
         self.nan += int(np.isnan(values).sum())
         self.inf += int(np.isinf(values).sum())
         values = values[np.isfinite(values)]
@@ -103,7 +103,7 @@ def statistics_of(blocks: Blocks, *, whole_numbers: bool, bools: bool = False, e
 
 
 def _finite(block: Array) -> NDArray[np.float64]:
-    values = block.astype(np.float64)
+    values = widened(block)
     return values[np.isfinite(values)]
 
 
