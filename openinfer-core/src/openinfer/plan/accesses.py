@@ -116,6 +116,24 @@ def walk(steps: Iterable[Step]) -> Iterator[Step]:
             stack.append(iter(step.body))
 
 
+def written(procedures: Iterable[Procedure]) -> int:
+    """Return every value that some step writes."""
+    bits = 0
+    for procedure in procedures:
+        for step in walk(procedure.steps):
+            bits |= writes(step)
+    return bits
+
+
+def touched(procedures: Iterable[Procedure]) -> int:
+    """Return every value that some step reads or writes."""
+    bits = 0
+    for procedure in procedures:
+        for step in walk(procedure.steps):
+            bits |= reads(step) | writes(step)
+    return bits
+
+
 class Accesses:
     """What steps touch including everything that they call. ``procedures`` come callees first."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
-from openinfer.plan.accesses import operand_reads, writes
+from openinfer.plan.accesses import operand_reads, walk, writes
 from openinfer.plan.steps import (
     BarrierStep,
     ElementwiseStep,
@@ -103,7 +103,7 @@ def _only_reader(steps: list[tuple[Step, int]], position: int, around: Fusion) -
     for other_at in range(position + 1, len(steps)):
         other = steps[other_at][0]
         read, written = around.accesses.of(other)
-        if isinstance(other, BarrierStep | ReturnStep):
+        if any(isinstance(inner, BarrierStep | ReturnStep) for inner in walk((other,))):
             return None
         if read & result:
             return other_at

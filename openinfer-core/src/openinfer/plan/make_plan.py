@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.ir.resolved import Filled, Storage
-from openinfer.plan.accesses import Accesses, mask, writes
+from openinfer.plan.accesses import Accesses, mask, touched, written
 from openinfer.plan.arena import interference, place
+from openinfer.plan.dead_steps import without_dead_steps
 from openinfer.plan.execution_plan import ExecutionPlan
 from openinfer.plan.findings import about
 from openinfer.plan.fusion import Fusion, fuse
@@ -19,10 +20,8 @@ from openinfer.plan.memory import (
     output_copies,
     roles_and_memory,
     touched_tables,
-    touched_values,
-    written_values,
 )
-from openinfer.plan.steps import LoopStep, Procedure
+from openinfer.plan.steps import Procedure
 from openinfer.plan.tables import weight_table
 from openinfer.plan.values import ArenaMemory, NoMemory, PlanInput, PlanOutput
 from openinfer.plan.weights import WeightStore
@@ -52,20 +51,20 @@ def make_plan(
     """
     draft = lower(resolved, model, environment, table)
     names = _output_names(draft, resolved)
-    results, copies = output_copies(draft, names, written_values(draft.procedures))
+    results, copies = output_copies(draft, names, written(draft.procedures))
     wanted = mask(results)
     procedures = _with_start(draft.procedures, copies)
-    written = written_values(procedures)
-    procedures, liveness = _without_dead_steps(procedures, wanted)
+    changed = written(procedures)
+    procedures, liveness = without_dead_steps(procedures, wanted)
     needed = liveness.at_start
-    procedures = _with_start(procedures, list(initial_steps(draft, needed, written)))
+    procedures = _with_start(procedures, list(initial_steps(draft, needed, changed)))
     procedures = _fused(draft, procedures, wanted, epilogues=epilogues)
-    procedures, liveness = _without_dead_steps(procedures, wanted)
+    procedures, liveness = without_dead_steps(procedures, wanted)
     store = WeightStore(model)
     values = roles_and_memory(draft, procedures, results, store)
     values, arena_nbytes = _placed(values, procedures, liveness)
-    used = touched_tables(procedures)
-    tables = tuple(weight_table(use, model, store) for use in draft.tables.values() if use.number in used)
+    read = touched_tables(procedures)
+    tables = tuple(weight_table(use, model, store) for use in draft.tables.values() if use.number in read)
     return ExecutionPlan(
         target=table.target,
         inputs=_inputs(draft, needed),
@@ -87,9 +86,9 @@ def _output_names(draft: Draft, resolved: ResolvedGraph) -> tuple[str, ...]:
             if name not in draft.numbers:
                 draft.add_variable(resolved.variables[name])
         return tuple(draft.returned)
-    written = written_values(draft.procedures)
+    changed = written(draft.procedures)
     volatile = [name for name, variable in resolved.variables.items() if variable.storage is Storage.VOLATILE]
-    found = tuple(name for name in volatile if name in draft.numbers and written >> draft.numbers[name] & 1)
+    found = tuple(name for name in volatile if name in draft.numbers and changed >> draft.numbers[name] & 1)
     if not found:
         hint = "end block entry with `return NAME;`, or write a volatile variable"
         raise about("no-outputs", "the program has no results: it returns nothing and writes no volatile", hint)
@@ -102,30 +101,6 @@ def _with_start(procedures: Sequence[Procedure], steps: Sequence[Step]) -> tuple
     return (*procedures[:-1], Procedure(start.name, (*steps, *start.steps)))
 
 
-def _without_dead_steps(procedures: Sequence[Procedure], wanted: int) -> tuple[tuple[Procedure, ...], Liveness]:
-    """Return the procedures without steps whose results nobody reads, and the liveness of what is left."""
-    while True:
-        liveness = Liveness(procedures, wanted)
-        left = tuple(Procedure(p.name, _needed_steps(p.steps, liveness)) for p in procedures)
-        if all(old.steps == new.steps for old, new in zip(procedures, left, strict=True)):
-            return left, Liveness(left, wanted)
-        procedures = left
-
-
-def _needed_steps(steps: Sequence[Step], liveness: Liveness) -> tuple[Step, ...]:
-    left: list[Step] = []
-    for step in steps:
-        if writes(step) and not writes(step) & liveness.after(step):
-            continue
-        if isinstance(step, LoopStep):
-            body = _needed_steps(step.body, liveness)
-            if body:
-                left.append(replace(step, body=body))
-            continue
-        left.append(step)
-    return tuple(left)
-
-
 def _fused(draft: Draft, procedures: Sequence[Procedure], wanted: int, *, epilogues: bool) -> tuple[Procedure, ...]:
     types = tuple(value.type for value in draft.values)
     around = Fusion(types, Liveness(procedures, wanted), Accesses(procedures), epilogues)
@@ -136,8 +111,8 @@ def _placed(
     values: Sequence[PlanValue], procedures: Sequence[Procedure], liveness: Liveness
 ) -> tuple[tuple[PlanValue, ...], int]:
     """Return the values with places in the arena for all that steps touch and that have no other memory."""
-    touched = touched_values(procedures)
-    homeless = [v for v in values if isinstance(v.memory, NoMemory) and touched >> v.number & 1]
+    used = touched(procedures)
+    homeless = [v for v in values if isinstance(v.memory, NoMemory) and used >> v.number & 1]
     sizes = {value.number: value.type.nbytes for value in homeless}
     classes = {value.number: value.type.dtype.name for value in homeless}
     offsets, total = place(sizes, classes, interference(procedures, liveness, [v.type for v in values]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.ir.resolved import Filled, Storage
-from openinfer.plan.accesses import mask, members, operands, reads, walk, writes
+from openinfer.plan.accesses import members, operands, touched, walk, written
 from openinfer.plan.lowering import DraftValue
 from openinfer.plan.steps import CopyStep, FillStep, InputStep, Origin, TableRef, ValueRef
 from openinfer.plan.values import (
@@ -33,20 +33,6 @@ def input_values(draft: Draft) -> list[int]:
     """Return the values that the caller gives, in order."""
     storages = [value.variable.storage if value.variable is not None else None for value in draft.values]
     return [number for number, storage in enumerate(storages) if storage is Storage.DYNAMIC]
-
-
-def written_values(procedures: Iterable[Procedure]) -> int:
-    """Return every value that some step writes."""
-    return mask(value for p in procedures for step in walk(p.steps) for value in members(writes(step)))
-
-
-def touched_values(procedures: Iterable[Procedure]) -> int:
-    """Return every value that some step reads or writes."""
-    bits = 0
-    for procedure in procedures:
-        for step in walk(procedure.steps):
-            bits |= reads(step) | writes(step)
-    return bits
 
 
 def touched_tables(procedures: Iterable[Procedure]) -> set[int]:
@@ -95,7 +81,7 @@ def roles_and_memory(
     draft: Draft, procedures: Sequence[Procedure], results: Sequence[int], store: WeightStore
 ) -> tuple[PlanValue, ...]:
     """Return the values with roles, and the memory of all but those in the arena (`NoMemory` for the time being)."""
-    written, touched = written_values(procedures), touched_values(procedures)
+    rewritten, used = written(procedures), touched(procedures)
     inputs = {number: at for at, number in enumerate(input_values(draft))}
     values: list[PlanValue] = []
     for number, drafted in enumerate(draft.values):
@@ -104,10 +90,10 @@ def roles_and_memory(
         if number in results:
             role, memory = Role.OUTPUT, OutputMemory(results.index(number))
         elif number in inputs:
-            role, memory = Role.INPUT, NoMemory() if written >> number & 1 else InputMemory(inputs[number])
-        elif variable is not None and not written >> number & 1 and variable.initial is not None:
+            role, memory = Role.INPUT, NoMemory() if rewritten >> number & 1 else InputMemory(inputs[number])
+        elif variable is not None and not rewritten >> number & 1 and variable.initial is not None:
             role = Role.CONSTANT if variable.storage is Storage.CONSTANT else Role.WEIGHT
-            if touched >> number & 1:
+            if used >> number & 1:
                 memory = WeightMemory(store.number_of(variable.name, variable.type, variable.initial))
         values.append(PlanValue(number=number, name=drafted.name, type=drafted.type, role=role, memory=memory))
     return tuple(values)

@@ -1,0 +1,39 @@
+"""Dead steps: those whose results nobody reads, such as zeros that the next operator overwrites."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from openinfer.plan.accesses import writes
+from openinfer.plan.liveness import Liveness
+from openinfer.plan.steps import LoopStep, Procedure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.plan.steps import Step
+
+
+def without_dead_steps(procedures: Sequence[Procedure], wanted: int) -> tuple[tuple[Procedure, ...], Liveness]:
+    """Return the procedures without steps whose results nobody reads, and the liveness of what is left."""
+    while True:
+        liveness = Liveness(procedures, wanted)
+        left = tuple(Procedure(p.name, _needed_steps(p.steps, liveness)) for p in procedures)
+        if all(old.steps == new.steps for old, new in zip(procedures, left, strict=True)):
+            return left, Liveness(left, wanted)
+        procedures = left
+
+
+def _needed_steps(steps: Sequence[Step], liveness: Liveness) -> tuple[Step, ...]:
+    left: list[Step] = []
+    for step in steps:
+        if writes(step) and not writes(step) & liveness.after(step):
+            continue
+        if isinstance(step, LoopStep):
+            body = _needed_steps(step.body, liveness)
+            if body:
+                left.append(replace(step, body=body))
+            continue
+        left.append(step)
+    return tuple(left)

@@ -1,0 +1,378 @@
+"""Passes of a plan keep what a program computes: random programs run before and after, the latter in one small arena.
+
+The oracle runs the program as written, with a place of its own for every value. The subject is the program after dead
+steps are removed and steps are fused, where every value is the bytes that it was given in the arena.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openinfer.dtypes import I64
+from openinfer.expr import tree
+from openinfer.ir.types import TensorType
+from openinfer.ops.calls import OpCall
+from openinfer.plan.accesses import Accesses, mask, members, touched
+from openinfer.plan.arena import ALIGNMENT, interference, place
+from openinfer.plan.dead_steps import without_dead_steps
+from openinfer.plan.fusion import Fusion, fuse
+from openinfer.plan.liveness import Liveness
+from openinfer.plan.steps import (
+    BarrierStep,
+    CallStep,
+    CopyStep,
+    ElementwiseStep,
+    FillStep,
+    IndexExpr,
+    KernelStep,
+    LoopStep,
+    Origin,
+    Procedure,
+    ReturnStep,
+    ValueRef,
+)
+from openinfer.plugins.types import KernelSpec
+from openinfer.symbolic import Const
+
+VALUES = 7
+NOWHERE = Origin("entry", ())
+TYPES = tuple(TensorType(I64, (extent,)) for extent in (4, 4, 4, 4, 4, 12, 20))
+MODULUS = 2**31 - 1
+
+
+def elementwise(inputs, output):
+    terms = [tree.Input(number, I64) for number in range(len(inputs))]
+    expr = terms[0]
+    for term in terms[1:]:
+        expr = tree.add(tree.mul(expr, tree.literal(3, I64)), term)
+    expr = tree.add(expr, tree.literal(1, I64))
+    operands = tuple(ValueRef(value) for value in inputs)
+    return ElementwiseStep(origin=NOWHERE, inputs=operands, output=output, expr=expr)
+
+
+def kernel(inputs, output):
+    call = OpCall(op="mix", inputs=tuple(TYPES[v] for v in inputs), outputs=(TYPES[output],), settings={})
+    operands = tuple(ValueRef(value) for value in inputs)
+    return KernelStep(
+        origin=NOWHERE, call=call, kernel=KernelSpec(op="mix", kernel=None), inputs=operands, outputs=(output,)
+    )
+
+
+values = st.integers(0, VALUES - 1)
+inputs = st.lists(values, min_size=1, max_size=3)
+
+
+@st.composite
+def plain_steps(draw):
+    kind = draw(st.sampled_from(["elementwise", "elementwise", "elementwise", "kernel", "copy", "fill", "barrier"]))
+    output = draw(values)
+    if kind == "elementwise":
+        return elementwise(draw(inputs), output)
+    if kind == "kernel":
+        return kernel([value for value in draw(inputs) if value != output] or [(output + 1) % VALUES], output)
+    if kind == "copy":
+        return CopyStep(origin=NOWHERE, source=ValueRef(draw(values)), output=output)
+    return FillStep(origin=NOWHERE, output=output, value=draw(st.integers(0, 99))) if kind == "fill" else barrier()
+
+
+def barrier():
+    return BarrierStep(origin=NOWHERE)
+
+
+@st.composite
+def step_lists(draw, callees, counter, depth=2):
+    steps = []
+    for _ in range(draw(st.integers(1, 6))):
+        kind = draw(st.sampled_from(["plain"] * 6 + ["loop", "call", "return"]))
+        if kind == "loop" and depth:
+            counter[0] += 1
+            number = counter[0]
+            body = draw(step_lists(callees, counter, depth - 1))
+            bounds = IndexExpr(Const(0)), IndexExpr(Const(2))
+            runs = draw(st.booleans())
+            steps.append(
+                LoopStep(
+                    origin=NOWHERE,
+                    loop=number,
+                    name="n",
+                    index="i",
+                    start=bounds[0],
+                    end=bounds[1],
+                    runs=runs,
+                    body=tuple(body),
+                )
+            )
+        elif kind == "call" and callees:
+            condition = draw(st.none() | values)
+            otherwise = draw(st.none() | st.sampled_from(callees)) if condition is not None else None
+            target = draw(st.sampled_from(callees))
+            steps.append(CallStep(origin=NOWHERE, procedure=target, condition=condition, otherwise=otherwise))
+        elif kind == "return":
+            steps.append(ReturnStep(origin=NOWHERE))
+            break
+        else:
+            steps.append(draw(plain_steps()))
+    return steps
+
+
+@st.composite
+def programs(draw):
+    """Return procedures, callees first, and the values that are wanted at the end."""
+    counter = [0]
+    procedures, names = [], []
+    for name in ("c", "b", "entry")[draw(st.integers(0, 2)) :]:
+        procedures.append(Procedure(name, tuple(draw(step_lists(tuple(names), counter)))))
+        names.append(name)
+    return procedures, sorted(draw(st.sets(values, min_size=1, max_size=3)))
+
+
+class ReturnedError(Exception):
+    """The procedure that runs is left."""
+
+
+@dataclass
+class Machine:
+    """Runs steps over some memory; how often loops run depends on the seed, the loop and its how-manieth start."""
+
+    procedures: dict
+    memory: object
+    seed: int
+    starts: dict = field(default_factory=dict)
+
+    def call(self, name):
+        try:
+            self.run(self.procedures[name] if name is not None else ())
+        except ReturnedError:
+            return
+
+    def run(self, steps):
+        for step in steps:
+            self.step(step)
+
+    def step(self, step):
+        match step:
+            case ElementwiseStep():
+                self.memory[step.output] = self.evaluate(step.expr, [self.read(operand) for operand in step.inputs])
+            case KernelStep():
+                self.kernel(step)
+            case CopyStep():
+                self.memory[step.output] = self.read(step.source)
+            case FillStep():
+                self.memory[step.output] = step.value
+            case LoopStep():
+                for _ in range(self.turns(step)):
+                    self.run(step.body)
+            case CallStep():
+                taken = step.condition is None or self.memory[step.condition] % 2
+                self.call(step.procedure if taken else step.otherwise)
+            case ReturnStep():
+                raise ReturnedError
+            case BarrierStep():
+                pass
+
+    def kernel(self, step):
+        sources = {operand.value for operand in step.inputs}
+        assert not any(overlap(self.memory, step.outputs[0], source) for source in sources)
+        result = sum((n + 2) * self.read(operand) for n, operand in enumerate(step.inputs)) * 31 % MODULUS
+        if step.epilogue is not None:
+            elements = [result, *(self.read(operand) for operand in step.epilogue.inputs)]
+            result = self.evaluate(step.epilogue.expr, elements)
+        self.memory[step.outputs[0]] = result
+
+    def turns(self, loop):
+        start = self.starts[loop.loop] = self.starts.get(loop.loop, 0) + 1
+        return random.Random(f"{self.seed} {loop.loop} {start}").randint(1 if loop.runs else 0, 2)
+
+    def read(self, operand):
+        return self.memory[operand.value]
+
+    def evaluate(self, expr, elements):
+        if isinstance(expr, tree.Input):
+            return elements[expr.index]
+        if isinstance(expr, tree.Literal):
+            return expr.value
+        left, right = (self.evaluate(arg, elements) for arg in expr.args)
+        return (left + right if expr.function == "add" else left * right) % MODULUS
+
+
+class Arena:
+    """Values that are bytes of one array; reading one that was overwritten in part is an error."""
+
+    def __init__(self, offsets, size):
+        self._offsets = offsets
+        self._cells = [None] * size
+
+    def range(self, value):
+        return slice(self._offsets[value], self._offsets[value] + TYPES[value].nbytes)
+
+    def __getitem__(self, value):
+        (content,) = set(self._cells[self.range(value)])
+        return content
+
+    def __setitem__(self, value, content):
+        self._cells[self.range(value)] = [content] * TYPES[value].nbytes
+
+
+def overlap(memory, first, second):
+    if not isinstance(memory, Arena):
+        return first == second
+    one, other = memory.range(first), memory.range(second)
+    return one.start < other.stop and other.start < one.stop
+
+
+def started(procedures, live):
+    """Return the procedures with fills of the values that are read before they are written."""
+    fills = tuple(FillStep(origin=NOWHERE, output=value, value=value + 11) for value in members(live))
+    entry = procedures[-1]
+    return (*procedures[:-1], Procedure(entry.name, (*fills, *entry.steps)))
+
+
+@settings(max_examples=400, deadline=None)
+@given(programs(), st.integers(0, 2**32))
+def test_an_optimised_program_in_its_arena_computes_what_the_program_does(program, seed):
+    written, results = program
+    wanted = mask(results)
+    procedures = started(written, Liveness(written, wanted).at_start)
+
+    optimised, _ = without_dead_steps(procedures, wanted)
+    optimised = fuse(optimised, Fusion(TYPES, Liveness(optimised, wanted), Accesses(optimised), epilogues=True))
+    optimised, liveness = without_dead_steps(optimised, wanted)
+    sizes = {value: TYPES[value].nbytes for value in members(touched(optimised) | wanted)}
+    offsets, total = place(sizes, dict.fromkeys(sizes, "i64"), interference(optimised, liveness, TYPES))
+
+    plain = Machine({p.name: p.steps for p in procedures}, {}, seed)
+    subject = Machine({p.name: p.steps for p in optimised}, Arena(offsets, total), seed)
+    plain.call("entry")
+    subject.call("entry")
+    assert [subject.memory[value] for value in results] == [plain.memory[value] for value in results]
+    assert all(offset % ALIGNMENT == 0 for offset in offsets.values())
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(0, 300), min_size=1, max_size=8),
+    st.data(),
+)
+def test_conflicting_values_get_disjoint_aligned_places(extents, data):
+    count = len(extents)
+    conflicts = [0] * count
+    for first in range(count):
+        for second in range(first):
+            if data.draw(st.booleans()):
+                conflicts[first] |= 1 << second
+                conflicts[second] |= 1 << first
+    classes = {value: data.draw(st.sampled_from(["f32", "i64"])) for value in range(count)}
+
+    offsets, total = place(dict(enumerate(extents)), classes, conflicts)
+
+    for first in range(count):
+        assert offsets[first] % ALIGNMENT == 0
+        assert offsets[first] + extents[first] <= total
+        for second in range(first):
+            if conflicts[first] >> second & 1 or classes[first] != classes[second]:
+                one, other = (range(offsets[v], offsets[v] + extents[v]) for v in (first, second))
+                assert not set(one) & set(other)
+    assert total <= sum(-(-extent // ALIGNMENT) * ALIGNMENT for extent in extents)
+
+
+def test_values_that_are_never_alive_together_share_memory():
+    steps = (
+        FillStep(origin=NOWHERE, output=0, value=1),
+        kernel([0], 1),
+        kernel([1], 2),
+        kernel([2], 3),
+    )
+    procedures = (Procedure("entry", steps),)
+    liveness = Liveness(procedures, mask([3]))
+
+    offsets, total = place(
+        {v: TYPES[v].nbytes for v in range(4)},
+        dict.fromkeys(range(4), "i64"),
+        interference(procedures, liveness, TYPES),
+    )
+
+    assert total == 2 * ALIGNMENT
+    assert offsets[0] == offsets[2] != offsets[1] == offsets[3]
+
+
+def test_an_elementwise_step_may_write_where_it_reads():
+    procedures = (Procedure("entry", (FillStep(origin=NOWHERE, output=0, value=1), elementwise([0], 1))),)
+    conflicts = interference(procedures, Liveness(procedures, mask([1])), TYPES)
+
+    assert not conflicts[0] >> 1 & 1
+
+
+def test_a_value_that_a_branch_may_leave_unwritten_is_live_at_the_start():
+    procedures = (
+        Procedure("yes", (FillStep(origin=NOWHERE, output=1, value=0),)),
+        Procedure("no", (ReturnStep(origin=NOWHERE),)),
+        Procedure("entry", (CallStep(origin=NOWHERE, procedure="yes", condition=0, otherwise="no"),)),
+    )
+
+    assert set(members(Liveness(procedures, mask([1])).at_start)) == {0, 1}
+
+
+def fused(*steps, results):
+    """Return the steps of a straight-line program after fusion."""
+    procedures = (Procedure("entry", steps),)
+    around = Fusion(TYPES, Liveness(procedures, mask(results)), Accesses(procedures), epilogues=True)
+    return fuse(procedures, around)[0].steps
+
+
+def outcome(steps, results):
+    machine = Machine({"entry": steps}, {value: value + 5 for value in range(VALUES)}, seed=0)
+    machine.call("entry")
+    return [machine.memory[value] for value in results]
+
+
+def test_a_kernel_does_not_store_over_its_own_input():
+    steps = (kernel([0], 1), elementwise([1], 0))
+
+    assert fused(*steps, results=[0]) == steps
+
+
+def test_a_step_does_not_sink_past_a_write_of_what_it_reads():
+    steps = (elementwise([0], 1), FillStep(origin=NOWHERE, output=0, value=3), elementwise([1, 0], 2))
+
+    assert fused(*steps, results=[2]) == steps
+
+
+def test_a_result_that_is_read_again_is_stored():
+    steps = (elementwise([0], 1), elementwise([1], 2), elementwise([1, 2], 3))
+
+    assert len(fused(*steps, results=[1, 3])) == 2
+
+
+def test_nothing_fuses_across_a_barrier():
+    steps = (elementwise([0], 1), barrier(), elementwise([1], 2))
+
+    assert fused(*steps, results=[2]) == steps
+
+
+def test_a_step_does_not_sink_past_a_loop_that_may_return():
+    zero, two = IndexExpr(Const(0)), IndexExpr(Const(2))
+    search = LoopStep(
+        origin=NOWHERE,
+        loop=1,
+        name="n",
+        index="i",
+        start=zero,
+        end=two,
+        runs=False,
+        body=(FillStep(origin=NOWHERE, output=1, value=0), ReturnStep(origin=NOWHERE)),
+    )
+    steps = (elementwise([0], 0), search, elementwise([0], 0))
+
+    assert fused(*steps, results=[0]) == steps
+
+
+def test_an_epilogue_tells_the_old_value_from_the_result():
+    steps = (kernel([0], 1), elementwise([1, 2], 2), elementwise([2, 3], 2))
+
+    (only,) = fused(*steps, results=[2])
+
+    assert outcome((only,), [2]) == outcome(steps, [2])
