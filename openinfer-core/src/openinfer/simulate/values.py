@@ -91,13 +91,13 @@ def _from_protocol(value: Any, name: str) -> Array:
 
 def _converted(value: Any, dtype: DType, name: str) -> Array:
     try:
-        loose = np.asarray(value, dtype=object if isinstance(value, list | tuple) else None)
+        loose = np.asarray(value, dtype=object)
     except ValueError as error:
         raise ShapeError(f"`{name}`: {error}", code=MISMATCH) from error
     elements = [_element(item, dtype, name) for item in loose.reshape(-1).tolist()]
-    array = np.array(elements, dtype=np.float64 if dtype.is_float else None).reshape(loose.shape)
-    with np.errstate(over="ignore"):
-        return array.astype(storage_dtype(dtype))
+    own = storage_dtype(dtype)
+    wide = np.dtype(np.float64) if dtype.is_float else own
+    return np.array(elements, dtype=wide).astype(own).reshape(loose.shape)
 
 
 def _element(item: Any, dtype: DType, name: str) -> Scalar:

@@ -1,0 +1,201 @@
+"""The machine that runs programs, with items made by hand; names, devices, logs."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from openinfer import symbolic
+from openinfer.dtypes import F32
+from openinfer.errors import DepthError, DeviceError, ExecutionError
+from openinfer.ir.nodes import Assign, Barrier, Branch, Loop, Node, NodeKind, Return
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.types import DeviceSpec
+from openinfer.simulate import logs, program
+from openinfer.simulate.describe import Description
+from openinfer.simulate.device import choose_device
+from openinfer.simulate.failures import Place
+from openinfer.simulate.integers import LoopIndex, integer, value_of
+from openinfer.simulate.program import Action, Call, Code, Leave, Machine, Repeat
+
+
+class Log(list[Any]):
+    """What was called, in order."""
+
+
+def node(kind: NodeKind, index: int = 0) -> Node:
+    return Node(index=index, uuid=UUID(int=index), kind=kind)
+
+
+def action(log: Log, what: Any) -> Action:
+    def call() -> None:
+        log.append(what() if callable(what) else what)
+
+    return Action(place=Place(node(Barrier()), "b"), call=call, describe=lambda: Description(""))
+
+
+def repeat(index: LoopIndex, start: int, end: int, body: Code) -> Repeat:
+    zero = symbolic.Const(0)
+    place = Place(node(Loop("l", index.name, zero, zero)), "b")
+    return Repeat(place=place, index=index, start=start, end=end, reads=frozenset(), body=body)
+
+
+def call(code: Code) -> Call:
+    place = Place(node(Branch(code.block)), "b")
+    return Call(place=place, condition=None, reads=frozenset(), then=code, otherwise=code)
+
+
+def leave() -> Leave:
+    return Leave(place=Place(node(Return()), "b"), names=())
+
+
+def code(name: str, *items: Any) -> Code:
+    made = Code(name, list(items))
+    made.merge()
+    return made
+
+
+def run(entry: Code, *, merged: bool) -> Machine:
+    memory: Any = SimpleNamespace(available=set[str](), variables={})
+    machine = Machine(memory, entry, merged=merged)
+    machine.run()
+    return machine
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_items_run_in_order_and_calls_come_back(merged: bool) -> None:
+    log = Log()
+    inner = code("inner", action(log, 2), leave(), action(log, "unreachable"))
+    run(code("entry", action(log, 1), call(inner), action(log, 3), call(inner)), merged=merged)
+    assert log == [1, 2, 3, 2]
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_loop_that_is_left_by_recursion_gets_its_index_back(merged: bool) -> None:
+    log, index = Log(), LoopIndex("i")
+    block = code("block")
+    depth = iter([True, False, False, False, False, False])
+    body = code("block", *[_maybe(block, depth)], action(log, index))
+    block.items.append(repeat(index, 0, 2, body))
+    block.merge()
+    run(block, merged=merged)
+    assert log == [0, 1, 0, 1]
+
+
+def _maybe(block: Code, answers: Any) -> Call:
+    nothing = code("nothing")
+    place = Place(node(Branch("block", "c", "nothing")), "b")
+    return Call(place=place, condition=lambda: next(answers), reads=frozenset(), then=block, otherwise=nothing)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_return_in_nested_loops_leaves_one_block(merged: bool) -> None:
+    log, i, j = Log(), LoopIndex("i"), LoopIndex("j")
+    innermost = code("inner", action(log, j), leave())
+    inner = code("inner", repeat(i, 0, 3, code("inner", repeat(j, 5, 9, innermost))))
+    run(code("entry", call(inner), action(log, "after")), merged=merged)
+    assert log == [5, "after"]
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_an_error_names_its_node_once(merged: bool) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("by hand")
+
+    log, index = Log(), LoopIndex("i")
+    place = Place(node(Assign("t", F32), 7), "b")
+    failing = Action(place=place, call=fail, describe=lambda: Description(""))
+    entry = code("entry", repeat(index, 0, 3, code("b", action(log, index), failing)))
+    with pytest.raises(ExecutionError, match="assign t: ZeroDivisionError: by hand") as caught:
+        run(entry, merged=merged)
+    assert (caught.value.node_index, caught.value.block, caught.value.node_desc) == (7, "b", "assign t")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert log == [0]
+
+
+def test_frames_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "MOST_FRAMES", 10)
+    block = code("block")
+    block.items.append(call(block))
+    block.merge()
+    with pytest.raises(DepthError):
+        run(block, merged=True)
+
+
+def test_integer_expressions_read_what_changes() -> None:
+    index = LoopIndex("i")
+    expr = symbolic.parse("2*i+N")
+    found = integer(expr, lambda name: index if name == "i" else 10)
+    index.value = 4
+    assert value_of(found) == 18
+    assert integer(symbolic.parse("N*N-1"), lambda _: 10) == 99
+    assert integer(symbolic.parse("i"), lambda _: index) is index
+
+
+@pytest.mark.parametrize(
+    ("variables", "kinds"),
+    [
+        ({}, {"CRITICAL"}),
+        ({"OPENINFER_TRACE": "1"}, {"CRITICAL", "TRACE", "ERROR"}),
+        ({"OPENINFER_TRACE": " FULL"}, {"CRITICAL", "TRACE", "ERROR", "WARNING"}),
+        ({"OPENINFER_TRACE": "yes"}, {"CRITICAL"}),
+        ({"OPENINFER_VULKAN_TRACE": "Full"}, {"CRITICAL", "VK_TRACE"}),
+    ],
+)
+def test_log_lines_are_written_as_the_environment_asks(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], kinds: set[str]
+) -> None:
+    stream = io.StringIO()
+    with monkeypatch.context() as patch:
+        for name in ("OPENINFER_TRACE", "OPENINFER_VULKAN_TRACE"):
+            patch.delenv(name, raising=False)
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        patch.setattr("sys.stderr", stream)
+        logs.read_environment()
+        for kind in logs.LogKind:
+            logs.log(kind, "hello")
+    logs.read_environment()
+    assert {line.split()[1].strip("[]") for line in stream.getvalue().splitlines()} == kinds
+    assert all(line.endswith("-- hello") and line[2] == line[5] == ":" for line in stream.getvalue().splitlines())
+
+
+def device(probe: str) -> DeviceSpec:
+    return DeviceSpec(name="box", summary="", probe=probe, backend="", expression_dtypes=frozenset())
+
+
+def absent() -> Any:
+    from openinfer.plugins.types import Availability
+
+    return Availability(available=False, detail="no box here: buy one")
+
+
+def present() -> Any:
+    from openinfer.plugins.types import Availability
+
+    return Availability(available=True, detail="")
+
+
+def environment(probe: str, monkeypatch: pytest.MonkeyPatch) -> Environment:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "box_probes", cast("Any", SimpleNamespace(absent=absent, present=present)))
+    return Environment(devices={"box": device(f"box_probes:{probe}")})
+
+
+def test_a_device_that_cannot_be_used_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DeviceError, match="no box here: buy one") as caught:
+        choose_device("box", environment("absent", monkeypatch))
+    assert caught.value.code == "device-unavailable"
+
+
+def test_a_device_may_have_an_ordinal(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = environment("present", monkeypatch)
+    assert (choose_device("box:1", offered).name, choose_device("box:0", offered).name) == ("box:1", "box")
+    for name in ("box:", "box:-1", "box:x", "bix"):
+        with pytest.raises(DeviceError):
+            choose_device(name, offered)
