@@ -26,6 +26,9 @@ def _read_duration(value: object) -> _Duration:
     parts = list_of(COUNT).read(value)
     if len(parts) != 3:
         raise wrong(f"expected milliseconds, microseconds and nanoseconds, found {len(parts)} numbers")
+    for position, part in enumerate(parts[1:], start=1):
+        if part > 999:
+            raise FormError(((position,), f"{part} is out of range: expected 0 to 999"))
     return parts[0], parts[1], parts[2]
 
 
