@@ -1,0 +1,137 @@
+"""The commands `openinfer check` and `openinfer graph`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from openinfer.cli import main
+from openinfer.dsl import graph
+from openinfer.serialize import GraphDeserialize
+
+GOOD = "dynamic { x: f32[B]; }\nvolatile { y: f32[B]; }\nblock entry { op relu(x) >> y; return; }\n"
+ODD = GOOD.replace(" return;", "")
+BAD = GOOD.replace("relu(x)", "relu(z)")
+BROKEN = GOOD.replace(" >> ", " > ")
+
+
+def run(*arguments: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(main, list(arguments), input=text)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(text: str, name: str = "model.oi") -> str:
+        file = tmp_path / name
+        file.write_text(text, encoding="utf-8")
+        return str(file)
+
+    return written
+
+
+def test_a_right_program_passes(write) -> None:
+    path = write(GOOD)
+    result = run("check", path)
+    assert (result.exit_code, result.output) == (0, f"{path}: no errors, no warnings\n")
+
+
+def test_findings_are_shown_with_carets(write) -> None:
+    path = write(BAD)
+    result = run("check", path)
+    assert result.exit_code == 1
+    assert result.output == (
+        "error[unknown-variable]: unknown variable `z`\n"
+        f" --> {path}:3:23\n"
+        "  |\n"
+        "3 | block entry { op relu(z) >> y; return; }\n"
+        "  |                       ^\n"
+        f"{path}: 1 error, no warnings\n"
+    )
+
+
+def test_syntax_errors_are_findings_too(write) -> None:
+    result = run("check", write(BROKEN))
+    assert result.exit_code == 1
+    assert "error[syntax]: expected `>>`, found `>`" in result.output
+
+
+def test_warnings_pass_unless_strict(write) -> None:
+    path = write(ODD)
+    assert run("check", path).exit_code == 0
+    assert "warning[no-return]" in run("check", path).output
+    strict = run("check", "--strict", path)
+    assert strict.exit_code == 1
+    assert "error[no-return]" in strict.output
+
+
+def test_json_findings_have_places(write) -> None:
+    path = write(BAD)
+    result = run("check", "--json", path)
+    (finding,) = json.loads(result.output)
+    assert result.exit_code == 1
+    assert finding == {
+        "code": "unknown-variable",
+        "severity": "error",
+        "message": "unknown variable `z`",
+        "hint": None,
+        "place": {"file": path, "line": 3, "column": 23, "end_line": 3, "end_column": 24},
+        "related": [],
+        "block": "entry",
+        "node_index": 0,
+        "node_desc": "op relu(z) >> y",
+        "path": None,
+    }
+    assert json.loads(run("check", "--json", write(GOOD)).output) == []
+
+
+def test_graph_json_is_checked_with_pointers(write) -> None:
+    document = graph(GOOD).to_json()
+    document["next_index"] = -1
+    result = run("check", "--json", write(json.dumps(document), "model.json"))
+    assert result.exit_code == 1
+    assert [finding["path"] for finding in json.loads(result.output)] == ["/next_index"]
+
+
+def test_a_model_gives_sizes_and_types(write, tmp_path) -> None:
+    from openinfer_oinf import SizeVar, write_oinf
+
+    model = tmp_path / "model.oinf"
+    write_oinf({"B": SizeVar(4), "y": np.zeros((4,), np.int32)}, model)
+    result = run("check", "--model", str(model), write(GOOD))
+    assert result.exit_code == 1
+    assert "error[model-mismatch]" in result.output
+
+
+@pytest.mark.parametrize("text", [GOOD, json.dumps(graph(GOOD).to_json())], ids=["text", "json"])
+def test_both_forms_are_read_from_standard_input(text: str) -> None:
+    assert run("check", "-", text=text).exit_code == 0
+    assert graph(run("graph", "-", text=text).output) == graph(GOOD)
+
+
+def test_graph_prints_canonical_text_by_default(write) -> None:
+    path = write(GOOD)
+    assert run("graph", path).output == run("graph", "--dsl", path).output == graph(GOOD).to_dsl()
+
+
+def test_graph_prints_json_that_reads_back(write) -> None:
+    result = run("graph", "--json", write(GOOD))
+    assert GraphDeserialize.from_json(result.output) == graph(GOOD)
+
+
+@pytest.mark.parametrize("command", ["check", "graph"])
+def test_a_missing_file_is_one_message(command: str) -> None:
+    result = run(command, "nowhere.oi")
+    assert result.exit_code == 1
+    assert "nowhere.oi" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_program_that_is_not_utf8_is_one_message(tmp_path) -> None:
+    file = tmp_path / "model.oi"
+    file.write_bytes(b"block entry { \xff }")
+    result = run("check", str(file))
+    assert result.exit_code == 1
+    assert "not UTF-8 text: byte 0xff at offset 14" in result.output
