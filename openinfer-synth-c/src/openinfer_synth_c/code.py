@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.expr.c_renderer import render
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
     from openinfer.expr.linear import Program
 
@@ -28,7 +28,7 @@ class Code:
         self.lines += [f"{_INDENT * self._depth}{text}" for text in texts]
 
     @contextmanager
-    def braces(self, head: str = "") -> Iterator[None]:
+    def braces(self, head: str = "") -> Generator[None]:
         """Put what is appended meanwhile in braces after ``head``."""
         self.line(f"{head} {{" if head else "{")
         self._depth += 1
@@ -37,7 +37,7 @@ class Code:
         self.line("}")
 
     @contextmanager
-    def loops(self, heads: Iterable[str]) -> Iterator[None]:
+    def loops(self, heads: Iterable[str]) -> Generator[None]:
         """Nest what is appended meanwhile in the given loops, outermost first."""
         depth = self._depth
         for head in heads:

@@ -25,6 +25,8 @@ from openinfer_synth_c.names import Names
 from openinfer_synth_c.statements import StatementWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanInput, PlanOutput
@@ -195,5 +197,5 @@ def _templates() -> jinja2.Environment:
     )
 
 
-def _render(name: str, context: dict[str, object]) -> str:
+def _render(name: str, context: Mapping[str, object]) -> str:
     return _templates().get_template(name).render(context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.plan.accesses import members, operands, writes
 from openinfer.plan.report import kind_of, operand_text, step_text
@@ -127,8 +127,7 @@ def _step(plan: ExecutionPlan, step: Step) -> dict[str, Any]:
 
 def _setting(value: object) -> Any:
     if isinstance(value, tuple):
-        items: tuple[object, ...] = value
-        return [_setting(item) for item in items]
+        return [_setting(item) for item in cast("tuple[object, ...]", value)]
     if isinstance(value, float):
         return _scalar(value)
     return value if isinstance(value, bool | int | str) or value is None else str(value)

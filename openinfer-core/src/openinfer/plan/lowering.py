@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from openinfer.ir.graph import Block
     from openinfer.ir.nodes import Node
-    from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, ResolvedVar
+    from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, ResolvedVar, SettingValue
     from openinfer.ir.values import AttrValue, Ref
     from openinfer.model import Model
     from openinfer.plan.indices import Interval
@@ -296,7 +296,7 @@ class _BlockLowering:
         )
         yield from self._calls.steps(call, inputs, tuple(outputs), operation)
 
-    def _settings(self, op: ResolvedOp, node: Node) -> Mapping[str, object]:
+    def _settings(self, op: ResolvedOp, node: Node) -> Mapping[str, SettingValue]:
         loop_indices = frozenset(scope.index for scope in self._loops)
         try:
             return known_settings(op, self._resolved, self._model, loop_indices)

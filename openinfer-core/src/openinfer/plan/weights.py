@@ -68,4 +68,4 @@ def _bytes_of(array: Array) -> memoryview:
     little = np.ascontiguousarray(array)
     if little.dtype.byteorder == ">":
         little = little.astype(little.dtype.newbyteorder("<"))
-    return memoryview(little.reshape(-1).view(np.uint8)).toreadonly()
+    return little.reshape(-1).view(np.uint8).data.toreadonly()
