@@ -1,0 +1,115 @@
+"""The architecture of a device that code is made for, as its file describes it (``serialization.md``, section 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from openinfer.diagnostics import Diagnostic
+
+
+def _none() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Hard limits, which generated code stays inside; sizes in bytes.
+
+    ``max_workgroup_size`` is the largest local size along each axis. ``extra`` keeps keys for a target's own use.
+    """
+
+    max_workgroup_size: tuple[int, int, int] = (1, 1, 1)
+    max_shared_memory_bytes: int = 0
+    max_push_constants_bytes: int = 128
+    max_storage_buffer_range_bytes: int = 134217728
+    extra: Mapping[str, Any] = field(default_factory=_none)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What the device can do. Without ``fp16`` or ``int8`` such values are computed in f32 or i32."""
+
+    fp16: bool = False
+    int8: bool = False
+    subgroup_ops: bool = False
+    cooperative_matrix: bool = False
+    extra: Mapping[str, Any] = field(default_factory=_none)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Capacities in bytes; 0 is unknown."""
+
+    global_bytes: int = 0
+    shared_bytes_per_sm: int = 0
+    l2_bytes: int = 0
+    extra: Mapping[str, Any] = field(default_factory=_none)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preferences:
+    """Choices that are free; ``default_precision`` names the dtype of arithmetic that the graph leaves open."""
+
+    default_precision: str = "f32"
+    prefer_fusion: bool = True
+    prefer_persistent_kv: bool = False
+    max_kernel_ops: int = 1
+    extra: Mapping[str, Any] = field(default_factory=_none)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceArch:
+    """A device file.
+
+    Attributes:
+        type: class of device, such as ``"cpu"`` or ``"gpu"``.
+        api: synth target that writes for it, such as ``"c"``.
+        vendor, name, architecture, driver: informative.
+        extra: unknown sections, for a target's own use.
+        document: the file as it was written, which `to_json` gives back.
+        warnings: findings that are not errors.
+    """
+
+    type: str
+    api: str
+    vendor: str = ""
+    name: str = ""
+    architecture: str = ""
+    driver: str = ""
+    limits: Limits = field(default_factory=Limits)
+    features: Features = field(default_factory=Features)
+    memory: Memory = field(default_factory=Memory)
+    preferences: Preferences = field(default_factory=Preferences)
+    extra: Mapping[str, Any] = field(default_factory=_none)
+    document: Mapping[str, Any] = field(default_factory=_none, compare=False, repr=False)
+    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)
+
+    @staticmethod
+    def load(source: Mapping[str, Any] | str | os.PathLike[str], *, strict: bool = False) -> DeviceArch:
+        """Return the device of a file (a path, given as ``str`` or path object) or of a JSON document.
+
+        Args:
+            source: the file or document.
+            strict: refuse what is otherwise a warning, such as unknown keys.
+
+        Raises:
+            SerializationError: the file is not a device file; all findings with JSON pointers.
+            OSError: the file cannot be read.
+        """
+        # Named as text, since the reader is a layer above this module.
+        return import_module("openinfer.serialize.archs").load_arch(source, strict=strict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document that the device was read from: unknown keys included, defaults not added."""
+        return import_module("openinfer.serialize.archs").arch_to_json(self)
+
+
+DeviceCustom = DeviceArch
+"""The same class, by the name that the long design document uses."""

@@ -1,0 +1,196 @@
+"""Device architecture files (``serialization.md``, section 5): explicit, extensible, and given back as written."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from marshmallow import INCLUDE
+
+from openinfer.arch import DeviceArch, Features, Limits, Memory, Preferences
+from openinfer.diagnostics import Diagnostic, Severity, as_errors, summary
+from openinfer.dtypes import BY_NAME
+from openinfer.errors import SerializationError
+from openinfer.serialize.documents import fail, pointer_to, read_document
+from openinfer.serialize.forms import (
+    BOOLEAN,
+    COUNT,
+    TEXT,
+    Form,
+    FormError,
+    collected,
+    integer,
+    list_of,
+    members,
+    one_of,
+    shown,
+    wrong,
+)
+from openinfer.serialize.objects import Member, ObjectSchema, object_form
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+
+VERSION = 1
+"""The newest version of device files, which is also that of files without ``version``."""
+
+_PRECISIONS = {"fp16": "f16", "fp32": "f32", **{name: d.name for name, d in BY_NAME.items() if d.is_float}}
+_POSITIVE = integer(1)
+
+
+class _Section(ObjectSchema):
+    """A section that keeps keys it does not know."""
+
+    class Meta:
+        unknown = INCLUDE
+
+
+def _read_workgroup(value: object) -> tuple[int, ...]:
+    sizes = list_of(_POSITIVE).read(value)
+    if len(sizes) != 3:
+        raise wrong(f"expected three integers, found {len(sizes)}")
+    return sizes
+
+
+_LIMITS: dict[str, Form[Any]] = {
+    "max_workgroup_size": Form(list, _read_workgroup),
+    "max_shared_memory_bytes": COUNT,
+    "max_push_constants_bytes": COUNT,
+    "max_storage_buffer_range_bytes": _POSITIVE,
+}
+_FEATURES: dict[str, Form[Any]] = dict.fromkeys(("fp16", "int8", "subgroup_ops", "cooperative_matrix"), BOOLEAN)
+_MEMORY: dict[str, Form[Any]] = dict.fromkeys(("global_bytes", "shared_bytes_per_sm", "l2_bytes"), COUNT)
+_PREFERENCES: dict[str, Form[Any]] = {
+    "default_precision": Form(str, lambda value: _PRECISIONS[one_of(value, _PRECISIONS, "a float dtype")]),
+    "prefer_fusion": BOOLEAN,
+    "prefer_persistent_kv": BOOLEAN,
+    "max_kernel_ops": _POSITIVE,
+}
+
+
+def _section(forms: Mapping[str, Form[Any]], build: Callable[..., Any], *, required: bool = False) -> Form[Any]:
+    """Return the form of a section: keys with forms are members, all others are kept in ``extra``."""
+    options: dict[str, Any] = {} if required else {"load_default": None}
+    schema = cast("Any", _Section).from_dict({name: Member(form, **options) for name, form in forms.items()})()
+
+    def made(data: dict[str, Any]) -> Any:
+        given = {name: value for name, value in data.items() if name in forms and value is not None}
+        return build(**given, extra=MappingProxyType({n: v for n, v in data.items() if n not in forms}))
+
+    return object_form(schema, made)
+
+
+def _features(**given: Any) -> Features:
+    extra = given["extra"]
+    collected(((name, value) for name, value in extra.items()), BOOLEAN.read)
+    return Features(**given)
+
+
+_GPU_LIMITS = _section(_LIMITS, Limits, required=True)
+_SECTIONS: dict[str, Form[Any]] = {
+    "limits": _section(_LIMITS, Limits),
+    "features": _section(_FEATURES, _features),
+    "memory": _section(_MEMORY, Memory),
+    "preferences": _section(_PREFERENCES, Preferences),
+}
+
+
+class _DeviceSchema(_Section):
+    type = Member(TEXT)
+    api = Member(TEXT)
+    vendor = Member(TEXT, load_default="")
+    name = Member(TEXT, load_default="")
+    architecture = Member(TEXT, load_default="")
+    driver = Member(TEXT, load_default="")
+
+
+_DEVICE: Form[dict[str, Any]] = object_form(_DeviceSchema(), dict[str, Any])
+_IDENTITY = ("type", "api", "vendor", "name", "architecture", "driver")
+
+
+def load_arch(source: Mapping[str, Any] | str | os.PathLike[str], *, strict: bool = False) -> DeviceArch:
+    """Return the device of a file or document; see `DeviceArch.load`."""
+    document = read_document(Path(source) if isinstance(source, str) else source, "device file")
+    if not isinstance(document, dict):
+        fail(f"expected an object, found {shown(document)}", "wrong-type")
+    try:
+        arch = _arch(cast("dict[str, object]", document))
+    except FormError as error:
+        found = [Diagnostic(code="wrong-value", message=m, path=pointer_to(path)) for path, m in error.problems]
+        raise SerializationError(summary(found), diagnostics=found) from error
+    if strict and arch.warnings:
+        errors = as_errors(arch.warnings)
+        raise SerializationError(summary(errors), diagnostics=errors)
+    return arch
+
+
+def arch_to_json(arch: DeviceArch) -> dict[str, Any]:
+    """Return the document that a device was read from."""
+    return copy.deepcopy(dict(arch.document))
+
+
+def _arch(document: dict[str, object]) -> DeviceArch:
+    _check_version(document.get("version"))
+    if "device" not in document:
+        raise FormError((("device",), "is missing"))
+    device = collected([("device", document["device"])], _DEVICE.read)[0]
+    forms = {**_SECTIONS, "limits": _GPU_LIMITS} if device["type"] == "gpu" else _SECTIONS
+    given = {name: document.get(name) for name in forms}
+    if device["type"] == "gpu" and given["limits"] is None:
+        raise FormError((("limits",), "is missing: a gpu file states its limits"))
+    present = [name for name, value in given.items() if value is not None]
+    read = collected(((name, (name, given[name])) for name in present), lambda pair: forms[pair[0]].read(pair[1]))
+    extra = {name: value for name, value in document.items() if name not in (*forms, "device", "version")}
+    arch = DeviceArch(
+        **{name: device[name] for name in _IDENTITY},
+        **dict(zip(present, read, strict=True)),
+        extra=MappingProxyType(extra),
+        document=MappingProxyType(copy.deepcopy(document)),
+    )
+    return _with_warnings(arch, members(document["device"], "an object"))
+
+
+def _check_version(version: object) -> None:
+    if version is None:
+        return
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise FormError((("version",), f"expected a positive integer, found {shown(version)}"))
+    if version > VERSION:
+        message = f"the file has version {version}, this reader knows versions up to {VERSION}"
+        raise FormError((("version",), message))
+
+
+def _with_warnings(arch: DeviceArch, device: dict[str, object]) -> DeviceArch:
+    sections = {
+        "limits": arch.limits.extra,
+        "features": arch.features.extra,
+        "memory": arch.memory.extra,
+        "preferences": arch.preferences.extra,
+    }
+    unknown = [("device", name) for name in device if name not in _IDENTITY]
+    unknown += [(section, name) for section, extra in sections.items() for name in extra]
+    found = [_warning("unknown-field", (name,), "unknown section: kept for the target") for name in arch.extra]
+    found += [_warning("unknown-field", path, "unknown key: kept for the target") for path in unknown]
+    shared, limit = arch.memory.shared_bytes_per_sm, arch.limits.max_shared_memory_bytes
+    if 0 < shared < limit:
+        message = f"{shared} is below limits.max_shared_memory_bytes, which is {limit}"
+        found.append(_warning("shared-memory", ("memory", "shared_bytes_per_sm"), message))
+    preferences = arch.preferences
+    if preferences.default_precision == "f16" and not arch.features.fp16:
+        found.append(
+            _warning(
+                "default-precision",
+                ("preferences", "default_precision"),
+                "f16 arithmetic is preferred, but features.fp16 is not set: f32 is used",
+            )
+        )
+        preferences = replace(preferences, default_precision="f32")
+    return replace(arch, preferences=preferences, warnings=tuple(found))
+
+
+def _warning(code: str, path: tuple[str, ...], message: str) -> Diagnostic:
+    return Diagnostic(code=code, message=message, severity=Severity.WARNING, path=pointer_to(path))

@@ -1,0 +1,142 @@
+"""Device architecture files."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from openinfer.arch import DeviceArch, DeviceCustom, Limits
+from openinfer.errors import SerializationError
+
+GPU: dict[str, Any] = {
+    "device": {"type": "gpu", "api": "vulkan", "vendor": "acme", "name": "Mock", "driver": "555.xx"},
+    "limits": {
+        "max_workgroup_size": [1024, 1024, 64],
+        "max_shared_memory_bytes": 65536,
+        "max_push_constants_bytes": 256,
+        "max_storage_buffer_range_bytes": 2147483647,
+    },
+    "features": {"fp16": True, "subgroup_ops": True},
+    "memory": {"global_bytes": 17179869184, "shared_bytes_per_sm": 65536},
+    "preferences": {"default_precision": "fp16", "max_kernel_ops": 12},
+}
+CPU: dict[str, Any] = {"device": {"type": "cpu", "api": "c"}}
+
+
+def changed(document: dict[str, Any], *path: str, value: object) -> dict[str, Any]:
+    result = copy.deepcopy(document)
+    place = result
+    for part in path[:-1]:
+        place = place.setdefault(part, {})
+    place[path[-1]] = value
+    return result
+
+
+def test_a_gpu_file_is_read_whole(tmp_path) -> None:
+    file = tmp_path / "mock.json"
+    file.write_text(json.dumps(GPU), encoding="utf-8")
+    arch = DeviceArch.load(file)
+    assert (arch.type, arch.api, arch.vendor, arch.architecture) == ("gpu", "vulkan", "acme", "")
+    assert arch.limits.max_workgroup_size == (1024, 1024, 64)
+    assert arch.features.fp16
+    assert not arch.features.int8
+    assert arch.memory.global_bytes == 2**34
+    assert (arch.preferences.default_precision, arch.preferences.max_kernel_ops) == ("f16", 12)
+    assert arch.warnings == ()
+    assert DeviceCustom.load(str(file)) == arch
+
+
+def test_a_cpu_file_has_defaults() -> None:
+    arch = DeviceArch.load(CPU)
+    assert arch.limits == Limits(
+        max_workgroup_size=(1, 1, 1),
+        max_shared_memory_bytes=0,
+        max_push_constants_bytes=128,
+        max_storage_buffer_range_bytes=134217728,
+    )
+    assert (arch.preferences.default_precision, arch.preferences.prefer_fusion) == ("f32", True)
+
+
+@pytest.mark.parametrize("document", [GPU, CPU, changed(GPU, "limits", "lanes", value=[1])])
+def test_a_file_is_given_back_as_written(document: dict[str, Any]) -> None:
+    assert DeviceArch.load(document).to_json() == document
+
+
+WRONG = {
+    "no device": ({"limits": {}}, "/device", "is missing"),
+    "no api": ({"device": {"type": "cpu"}}, "/device/api", "is missing"),
+    "gpu without limits": ({"device": GPU["device"]}, "/limits", "states its limits"),
+    "gpu without one limit": (
+        {**GPU, "limits": {"max_workgroup_size": [1, 1, 1]}},
+        "/limits/max_shared_memory_bytes",
+        "is missing",
+    ),
+    "two axes": (changed(GPU, "limits", "max_workgroup_size", value=[1, 2]), "/limits/max_workgroup_size", "found 2"),
+    "empty axis": (
+        changed(CPU, "limits", "max_workgroup_size", value=[1, 0, 1]),
+        "/limits/max_workgroup_size/1",
+        "range",
+    ),
+    "negative": (changed(CPU, "memory", "l2_bytes", value=-1), "/memory/l2_bytes", "out of range"),
+    "truth value": (
+        changed(CPU, "memory", "l2_bytes", value=True),
+        "/memory/l2_bytes",
+        "expected an integer, found true",
+    ),
+    "number": (changed(CPU, "features", "fp16", value=1), "/features/fp16", "expected true or false"),
+    "unknown feature": (changed(CPU, "features", "dp4a", value="yes"), "/features/dp4a", "expected true or false"),
+    "precision": (
+        changed(CPU, "preferences", "default_precision", value="i8"),
+        "/preferences/default_precision",
+        "float",
+    ),
+    "no operators": (changed(CPU, "preferences", "max_kernel_ops", value=0), "/preferences/max_kernel_ops", "range"),
+    "section": (changed(CPU, "memory", value=[]), "/memory", "expected an object"),
+    "version": (changed(CPU, "version", value=2), "/version", "knows versions up to 1"),
+}
+
+
+@pytest.mark.parametrize(("document", "pointer", "message"), WRONG.values(), ids=WRONG)
+def test_a_wrong_part_is_refused_where_it_is(document: dict[str, Any], pointer: str, message: str) -> None:
+    with pytest.raises(SerializationError) as caught:
+        DeviceArch.load(document)
+    assert any(found.path == pointer and message in found.message for found in caught.value.diagnostics)
+
+
+WARNED = {
+    "section": (changed(CPU, "vendor_tuning", value={"a": 1}), "unknown-field", "/vendor_tuning"),
+    "limit": (changed(CPU, "limits", "lanes", value=32), "unknown-field", "/limits/lanes"),
+    "feature": (changed(CPU, "features", "dp4a", value=True), "unknown-field", "/features/dp4a"),
+    "identity": (changed(CPU, "device", "serial", value="1"), "unknown-field", "/device/serial"),
+    "little shared memory": (
+        changed(GPU, "memory", "shared_bytes_per_sm", value=1024),
+        "shared-memory",
+        "/memory/shared_bytes_per_sm",
+    ),
+    "precision": (
+        changed(GPU, "features", "fp16", value=False),
+        "default-precision",
+        "/preferences/default_precision",
+    ),
+}
+
+
+@pytest.mark.parametrize(("document", "code", "pointer"), WARNED.values(), ids=WARNED)
+def test_what_a_target_may_need_is_kept_with_a_warning(document: dict[str, Any], code: str, pointer: str) -> None:
+    arch = DeviceArch.load(document)
+    assert [(found.code, found.path) for found in arch.warnings] == [(code, pointer)]
+    with pytest.raises(SerializationError):
+        DeviceArch.load(document, strict=True)
+
+
+def test_extra_keys_reach_the_target() -> None:
+    arch = DeviceArch.load(changed(changed(CPU, "limits", "lanes", value=32), "tuning", value={"a": 1}))
+    assert arch.limits.extra == {"lanes": 32}
+    assert arch.extra == {"tuning": {"a": 1}}
+
+
+def test_a_precision_that_the_device_lacks_falls_back() -> None:
+    assert DeviceArch.load(changed(GPU, "features", "fp16", value=False)).preferences.default_precision == "f32"
