@@ -54,8 +54,8 @@ def make_plan(
     results, copies = output_copies(draft, names, written(draft.procedures))
     wanted = mask(results)
     procedures = _with_start(draft.procedures, copies)
-    changed = written(procedures)
     procedures, liveness = without_dead_steps(procedures, wanted)
+    changed = written(procedures)
     needed = liveness.at_start
     procedures = _with_start(procedures, list(initial_steps(draft, needed, changed)))
     procedures = _fused(draft, procedures, wanted, epilogues=epilogues)

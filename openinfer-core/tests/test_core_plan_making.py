@@ -1,0 +1,261 @@
+"""Plans made from programs: what is chosen, fused and kept, and what cannot be planned."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.errors import SynthesisError
+from openinfer.model import Model
+from openinfer.plan import make_plan
+from openinfer.plan.document import plan_json
+from openinfer.plan.steps import CallStep, ElementwiseStep, FillStep, FoldStep, KernelStep, LoopStep
+from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, Role, WeightMemory
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.selection import KernelTable
+from openinfer.plugins.types import KernelSpec
+from openinfer.validate import resolve
+
+KERNELS = {name: (KernelSpec(op=name, kernel=None),) for name in ("matmul", "transpose")}
+TABLE = KernelTable("test", KERNELS, frozenset({"f32", "f64", "i32", "i64", "bool"}))
+
+
+def plan_of(text, arrays=None, sizes=None, metadata=None, epilogues=True):
+    model = Model.from_arrays(arrays or {}, sizevars=sizes or {}, metadata=metadata or {})
+    environment = Environment.default()
+    resolved = resolve(graph(text), model, environment=environment)
+    return make_plan(resolved, model, environment, TABLE, epilogues=epilogues)
+
+
+def entry(plan):
+    return plan.procedures[-1].steps
+
+
+def kinds(plan):
+    return [type(step).__name__.removesuffix("Step") for step in entry(plan)]
+
+
+CHAIN = """
+dynamic {{ x: f32[4]; }}
+volatile {{ y: f32[4]; }}
+block entry {{
+  assign t: f32[4];
+  op add(x, x) >> t{first};
+  {between}
+  op relu(t) >> y{second};
+  return y;
+}}
+"""
+
+
+def chain(first="", between="", second=""):
+    return kinds(plan_of(CHAIN.format(first=first, between=between, second=second)))
+
+
+def test_a_chain_of_elementwise_operators_is_fused():
+    plan = plan_of(CHAIN.format(first="", between="", second=""))
+
+    (step, _) = entry(plan)
+    assert isinstance(step, ElementwiseStep)
+    assert [(s.line, s.text) for s in step.origin.statements] == [(6, "op add(x, x) >> t"), (8, "op relu(t) >> y")]
+    assert plan.arena_nbytes == 0
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"between": "barrier;"},
+        {"first": " with { fuse=false }"},
+        {"second": " with { fuse=false }"},
+        {"first": ' with { group="a" }', "second": ' with { group="b" }'},
+    ],
+)
+def test_what_keeps_operators_apart(parts):
+    assert chain(**parts).count("Elementwise") == 2
+
+
+def test_scopes_are_boundaries_of_fusion():
+    text = """
+    dynamic { x: f32[4]; }
+    volatile { y: f32[4]; }
+    block entry {
+      assign t: f32[4];
+      scope "one" { op add(x, x) >> t; }
+      scope "two" { op relu(t) >> y; }
+      return y;
+    }
+    """
+    assert kinds(plan_of(text)).count("Elementwise") == 2
+
+
+MATMUL = """
+dynamic { x: f32[2, 3]; }
+volatile { w: f32[3, 4]; b: f32[4]; y: f32[2, 4]; }
+block entry {
+  op matmul(x, w) >> y;
+  op add(y, b) >> y;
+  op relu(y) >> y;
+  return y;
+}
+"""
+WEIGHTS = {"w": np.zeros((3, 4), np.float32), "b": np.ones(4, np.float32)}
+
+
+def test_elementwise_operators_become_the_epilogue_of_a_kernel():
+    (step, _) = entry(plan_of(MATMUL, WEIGHTS))
+
+    assert isinstance(step, KernelStep)
+    assert step.call.op == "matmul"
+    assert len(step.origin.statements) == 3
+    assert step.epilogue is not None
+
+
+def test_a_target_without_epilogues_gets_none():
+    plan = plan_of(MATMUL, WEIGHTS, epilogues=False)
+
+    assert kinds(plan) == ["Kernel", "Elementwise", "Return"]
+
+
+def test_roles_and_memory():
+    plan = plan_of(
+        MATMUL.replace("volatile {", "constant { c: f32[2, 4] @init(2.0); } volatile {")
+        .replace("op relu(y) >> y;", "op mul(y, c) >> y; op transpose(y) >> z; op transpose(z) >> y;")
+        .replace("block entry {", "block entry { assign z: f32[4, 2];"),
+        WEIGHTS,
+    )
+
+    by_name = {value.name: value for value in plan.values}
+    assert isinstance(by_name["x"].memory, InputMemory)
+    assert isinstance(by_name["w"].memory, WeightMemory)
+    assert isinstance(by_name["y"].memory, OutputMemory)
+    assert isinstance(by_name["z"].memory, ArenaMemory)
+    assert by_name["c"].role is Role.CONSTANT
+    assert [port.name for port in plan.outputs] == ["y"]
+
+
+def test_without_a_return_every_written_volatile_is_a_result():
+    text = """
+    dynamic { x: f32[2]; }
+    volatile { b: f32[2]; never: f32[2]; a: f32[2]; }
+    block entry { op add(x, x) >> a; transfer a >> b; }
+    """
+    assert [port.name for port in plan_of(text).outputs] == ["b", "a"]
+
+
+def test_zeros_that_are_overwritten_are_not_written():
+    plan = plan_of("dynamic { x: f32[2]; } block entry { assign t: f32[2]; op add(x, x) >> t; return t; }")
+
+    assert not any(isinstance(step, FillStep) for step in entry(plan))
+
+
+def test_a_loop_that_never_runs_is_left_out():
+    text = """
+    dynamic { x: f32[2]; }
+    block entry { loop none (i in 3..3) { op add(x, x) >> x; } loop two (i in 0..L) { op add(x, x) >> x; } return x; }
+    """
+    loops = [step for step in entry(plan_of(text, sizes={"L": 2})) if isinstance(step, LoopStep)]
+
+    assert [(loop.name, loop.runs) for loop in loops] == [("two", True)]
+
+
+def test_entries_of_a_prefix_table_that_can_be_asked_for():
+    text = """
+    dynamic { x: f32[2]; }
+    volatile { w(l): f32[2] @pattern("w.{l}"); y: f32[2]; }
+    block entry { loop layers (l in 1..3) { op add(y, w[l]) >> y; } op add(y, x) >> y; return y; }
+    """
+    arrays = {f"w.{number}": np.full(2, number, np.float32) for number in range(5)}
+
+    plan = plan_of(text, arrays)
+
+    (table,) = plan.tables
+    assert (table.starts, table.extents) == ((1,), (2,))
+    assert [plan.weights[number].source for number in table.entries] == ["w.1", "w.2"]
+
+
+def test_a_setting_may_name_a_constant_of_the_model():
+    text = """
+    dynamic { x: f32[2]; }
+    constant { slope: f32; }
+    volatile { y: f32[2]; }
+    block entry { op relu(x, alpha=slope) >> y; return y; }
+    """
+    plan = plan_of(text, metadata={"slope": 0.25})
+
+    literals = [i.value for i in entry(plan)[0].program.instructions if i.function == "literal"]
+    assert 0.25 in literals
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "line"),
+    [
+        ("op relu(x, alpha=s) >> y;", "setting 'alpha' depends on 's'", 5),
+        ("cache.increment n;", "`cache.increment` cannot be synthesised", 5),
+        ("op conv2d(image, image) >> image;", "test has no kernel for conv2d", 5),
+        ("branch again;", "block 'again' reaches itself", 8),
+        ("op add(half, half) >> half;", "test has no add for f16", 5),
+    ],
+)
+def test_what_cannot_be_planned_names_construct_and_line(body, message, line):
+    text = f"""dynamic {{ x: f32[2]; s: f32; image: f32[1, 1, 1, 1]; half: f16[2]; }}
+    volatile {{ y: f32[2]; }}
+    persistent {{ n: i32; }}
+    block entry {{
+      {body}
+      return x;
+    }}
+    block again {{ branch again; }}
+    """
+    with pytest.raises(SynthesisError, match=message) as caught:
+        plan_of(text)
+
+    (finding,) = caught.value.diagnostics
+    assert finding.span.line == line
+
+
+def test_a_program_without_results_is_an_error():
+    with pytest.raises(SynthesisError, match="no results") as caught:
+        plan_of("dynamic { x: f32[2]; } block entry { op add(x, x) >> x; }")
+
+    assert caught.value.code == "no-outputs"
+
+
+def test_an_empty_slice_has_no_greatest_element():
+    with pytest.raises(Exception, match="empty"):
+        plan_of("dynamic { x: f32[2, 0]; } block entry { assign y: f32[2]; op max_axis(x, axes=1) >> y; return y; }")
+
+
+FLOW = """
+dynamic { x: f32[4]; go: bool; }
+volatile { y: f32[4]; }
+block entry { branch go yes no; op softmax(y) >> y; return y; }
+block yes { op add(x, x) >> y; }
+block no { barrier; op fill(y, value=inf) >> y; }
+"""
+
+
+def test_the_document_is_json_and_the_same_every_time():
+    first, second = (json.dumps(plan_json(plan_of(FLOW)), allow_nan=False) for _ in range(2))
+
+    assert first == second
+    assert json.loads(first)["format"] == "openinfer-plan"
+
+
+def test_the_report_and_the_memory_map_show_steps_and_places():
+    plan = plan_of(FLOW)
+
+    assert "  if go call yes else no  (line 4)" in plan.report().splitlines()
+    assert plan.memory_map().splitlines()[0] == f"arena of {plan.arena_nbytes} bytes"
+    assert any(isinstance(step, CallStep) for step in entry(plan))
+    assert any(isinstance(step, FoldStep) for step in entry(plan))
+
+
+def test_an_input_that_is_overwritten_in_vain_is_read_in_place():
+    plan = plan_of(
+        "dynamic { x: f32[2]; } block entry { assign t: f32[2]; op add(x, x) >> t; op mul(t, t) >> x; return t; }"
+    )
+
+    assert isinstance(plan.values[plan.inputs[0].value].memory, InputMemory)
