@@ -20,6 +20,7 @@ from openinfer_backend_cpu import plugin
 from openinfer_backend_cpu.backend import CpuBackend
 from openinfer_backend_cpu.folding import EmptySliceError
 from openinfer_backend_cpu.probe import probe
+from openinfer_backend_cpu.workspace import Workspace
 
 PACKED = [dtype for dtype in BUILTIN if dtype.is_packed]
 
@@ -216,3 +217,43 @@ def test_an_expression_in_steps_reuses_its_temporaries_in_the_right_order(backen
     bound()
     exact = [(v * v - v) + (v * v + v) * max(v * v, v) - v * v for v in given.tolist()]
     assert backend.read(y).tolist() == pytest.approx(exact)
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["i1", "f4", "f8"])), max_size=6), min_size=1, max_size=5
+    )
+)
+def test_scratch_arrays_of_one_call_never_overlap(calls: list[list[tuple[int, str]]]) -> None:
+    workspace = Workspace()
+    for wanted in calls:
+        workspace.begin()
+        taken = [workspace.take((count,), np.dtype(kind)) for count, kind in wanted]
+        for number, array in enumerate(taken):
+            array.fill(number)
+        for number, array in enumerate(taken):
+            assert array.tolist() == [number] * array.size
+            assert array.ctypes.data % array.itemsize == 0
+
+
+def test_calls_share_their_scratch_memory() -> None:
+    workspace = Workspace()
+    for size in (10, 1000, 100, 1000):
+        workspace.begin()
+        workspace.take((size,), np.dtype(np.float32))
+        workspace.take((size,), np.dtype(np.float64))
+    assert workspace.nbytes <= 2 * 1000 * (4 + 8)
+
+
+def test_calls_bound_one_after_the_other_do_not_disturb_each_other(backend: CpuBackend) -> None:
+    kinds = [TensorType(I4, (count,)) for count in (5, 300, 7)]
+    buffers = [backend.upload(kind, pack(np.arange(kind.count, dtype=np.int8) % 8, I4)) for kind in kinds]
+    element = tree.cast(tree.Input(0, I4), I8)
+    square = tree.cast(tree.mul(element, element), I4)
+    targets = [backend.allocate(kind) for kind in kinds]
+    bound = [backend.bind_expression(square, [b], t) for b, t in zip(buffers, targets, strict=True)]
+    for call in (*bound, *reversed(bound)):
+        call()
+    for kind, target in zip(kinds, targets, strict=True):
+        found = unpack(backend.read(target), I4, kind.shape).tolist()
+        assert found == [((v % 8) ** 2 + 8) % 16 - 8 for v in range(kind.count)]

@@ -16,6 +16,7 @@ from openinfer_backend_cpu.buffers import CpuBuffer, Elements, elements, empty, 
 from openinfer_backend_cpu.elementwise import bind_program
 from openinfer_backend_cpu.folding import bind_fold
 from openinfer_backend_cpu.staging import sequence
+from openinfer_backend_cpu.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +44,7 @@ class CpuBackend:
     def __init__(self, ordinal: int = 0) -> None:
         if ordinal:
             raise DeviceError(f"there is one device cpu, number 0; found number {ordinal}")
+        self._workspace = Workspace()
 
     @property
     def name(self) -> str:
@@ -84,24 +86,32 @@ class CpuBackend:
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
     ) -> BoundCall:
         """Return a call of a kernel that was registered with `openinfer_backend_cpu.registration.kernel`."""
-        sources = [None if buffer is None else elements(own(buffer)) for buffer in inputs]
-        targets = [elements(own(buffer)) for buffer in outputs]
-        work = kernel.kernel(call, [None if s is None else s.array for s in sources], [t.array for t in targets])
+        sources = self._sources(inputs)
+        targets = [elements(own(buffer), self._workspace) for buffer in outputs]
+        arrays = [None if source is None else source.array for source in sources]
+        work = kernel.kernel(call, arrays, [target.array for target in targets], self._workspace)
         return _with_packing(sources, work, targets)
 
     def bind_expression(self, expr: Expr, inputs: Sequence[Buffer | None], output: Buffer) -> BoundCall:
         """Return a call that evaluates an elementwise expression."""
         program = linearise(expr)
         used = set(program.inputs)
-        sources = [elements(own(b)) if b is not None and n in used else None for n, b in enumerate(inputs)]
-        target = elements(own(output))
+        sources = self._sources([buffer if number in used else None for number, buffer in enumerate(inputs)])
+        target = elements(own(output), self._workspace)
         arrays = [None if source is None else source.array for source in sources]
-        return _with_packing(sources, bind_program(program, arrays, target.array), [target])
+        return _with_packing(sources, bind_program(program, arrays, target.array, self._workspace), [target])
 
     def bind_fold(self, axes: tuple[int, ...], fold: Fold, source: Buffer, output: Buffer) -> BoundCall:
         """Return a call that reduces ``source`` over ``axes`` into ``output``."""
-        given, target = elements(own(source)), elements(own(output))
-        return _with_packing([given], bind_fold(axes, fold, given.array, target.array), [target])
+        self._workspace.begin()
+        given, target = elements(own(source), self._workspace), elements(own(output), self._workspace)
+        work = bind_fold(axes, fold, given.array, target.array, self._workspace)
+        return _with_packing([given], work, [target])
+
+    def _sources(self, inputs: Sequence[Buffer | None]) -> list[Elements | None]:
+        """Begin to bind a call, and return the elements of its inputs."""
+        self._workspace.begin()
+        return [None if buffer is None else elements(own(buffer), self._workspace) for buffer in inputs]
 
     def synchronize(self) -> None:
         """Return at once: nothing is queued."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from openinfer.ir.types import TensorType
     from openinfer.simulate.backend import Buffer
+    from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
@@ -62,12 +63,12 @@ class Elements:
     store: BoundCall | None = None
 
 
-def elements(buffer: CpuBuffer) -> Elements:
+def elements(buffer: CpuBuffer, workspace: Workspace) -> Elements:
     """Return the elements of a buffer."""
     kind = buffer.type
     if not kind.dtype.is_packed:
         return Elements(buffer.array)
-    scratch = np.empty(kind.shape, storage_dtype(kind.dtype))
+    scratch = workspace.take(kind.shape, storage_dtype(kind.dtype))
     stored = cast("npt.NDArray[np.uint8]", buffer.array)
 
     def load() -> None:

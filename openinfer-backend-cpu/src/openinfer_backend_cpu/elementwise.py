@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.expr.linear import Instruction, Program
+    from openinfer_backend_cpu.workspace import Workspace
 
 Array: TypeAlias = "npt.NDArray[Any]"
 BoundCall: TypeAlias = Callable[[], object]
@@ -30,16 +31,17 @@ PLAIN: Mapping[str, np.ufunc] = {"add": np.add, "sub": np.subtract, "mul": np.mu
 """Functions that one ufunc computes on every type, so that its call needs no wrapper."""
 
 
-def bind_program(program: Program, inputs: Sequence[Array | None], out: Array) -> BoundCall:
+def bind_program(program: Program, inputs: Sequence[Array | None], out: Array, workspace: Workspace) -> BoundCall:
     """Return a call that writes the value of a program, over broadcast inputs, to ``out``, which may be an input."""
-    return _Binding(program, inputs, out).bind()
+    return _Binding(program, inputs, out, workspace).bind()
 
 
 class _Binding:
-    def __init__(self, program: Program, inputs: Sequence[Array | None], out: Array) -> None:
+    def __init__(self, program: Program, inputs: Sequence[Array | None], out: Array, workspace: Workspace) -> None:
         self._instructions = program.instructions
         self._inputs = inputs
         self._out = out
+        self._workspace = workspace
         self._read = [inputs[number] for number in program.inputs]
         self._last_use = {place: n for n, step in enumerate(self._instructions) for place in step.operands}
         self._values: list[Array] = []
@@ -108,4 +110,4 @@ class _Binding:
         for position, array in enumerate(self._free):
             if array.dtype == dtype and array.shape == shape:
                 return self._free.pop(position)
-        return np.empty(shape, dtype)
+        return self._workspace.take(shape, dtype)

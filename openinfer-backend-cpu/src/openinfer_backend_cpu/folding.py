@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from openinfer.dtypes import DType
     from openinfer.expr.tree import Expr
     from openinfer.ops.schema import Fold
+    from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
@@ -30,7 +30,7 @@ class EmptySliceError(ValueError):
     """A reduction that starts with its first element was given none."""
 
 
-def bind_fold(axes: tuple[int, ...], fold: Fold, source: Array, output: Array) -> BoundCall:
+def bind_fold(axes: tuple[int, ...], fold: Fold, source: Array, output: Array, workspace: Workspace) -> BoundCall:
     """Return a call that folds ``source`` over ``axes`` into ``output``, which has one element per kept position.
 
     The order within a slice is row-major. Work and scratch memory are vectorised over the kept positions.
@@ -45,10 +45,10 @@ def bind_fold(axes: tuple[int, ...], fold: Fold, source: Array, output: Array) -
         raise EmptySliceError(f"a slice over axes {list(axes)} of shape {list(source.shape)} is empty")
     rows = _rows(source, axes, kept)
     element, combine, finish = (_evaluator(e) for e in (fold.element, fold.combine, fold.finish))
-    accumulator = np.empty(shape, _array_dtype(fold.combine.dtype))
-    mapped = np.empty(shape, _array_dtype(fold.element.dtype))
+    accumulator = workspace.take(shape, storage_dtype(fold.combine.dtype))
+    mapped = workspace.take(shape, storage_dtype(fold.element.dtype))
     start = None if fold.start is None else _constant(fold.start)
-    number = np.array(count, _array_dtype(I64))
+    number = np.array(count, storage_dtype(I64))
     result = output.reshape(shape)
 
     def run() -> None:
@@ -71,15 +71,11 @@ def _rows(source: Array, axes: tuple[int, ...], kept: tuple[int, ...]) -> list[A
     return [moved[index] for index in np.ndindex(*(source.shape[axis] for axis in axes))]
 
 
-def _array_dtype(dtype: DType) -> np.dtype[Any]:
-    return storage_dtype(dtype)
-
-
 def _evaluator(expr: Expr) -> Evaluate:
     return compile_program(linearise(expr))
 
 
 def _constant(expr: Expr) -> Any:
-    value = np.empty((), _array_dtype(expr.dtype))
+    value = np.empty((), storage_dtype(expr.dtype))
     _evaluator(expr)([], value)
     return value[()]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from openinfer.ops.calls import OpCall
     from openinfer.simulate.backend import BoundCall
+    from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
 
@@ -25,7 +26,7 @@ __all__ = ["Bind", "kernel", "kernel_specs"]
 
 
 class Bind(Protocol):
-    """A kernel: prepares a call on given arrays, scratch memory included.
+    """A kernel: prepares a call on given arrays. Scratch memory comes from ``workspace``, or is allocated here.
 
     Arrays have the shapes of ``call`` and the NumPy type of their element type; packed types come unpacked, as int8 or
     uint8, and results are reduced to their width afterwards. No output is one of the inputs. The call that is returned
@@ -37,6 +38,7 @@ class Bind(Protocol):
         call: OpCall,
         inputs: Sequence[npt.NDArray[np.generic] | None],
         outputs: Sequence[npt.NDArray[np.generic]],
+        workspace: Workspace,
     ) -> BoundCall: ...
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer_backend_cpu.workspace import Workspace
+
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
 
@@ -37,7 +39,8 @@ def copy_into(target: Array, source: Array) -> BoundCall:
 class Staging:
     """Collects what has to be done before and after the work of a kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
         self._before: list[BoundCall] = []
         self._after: list[BoundCall] = []
 
@@ -45,7 +48,7 @@ class Staging:
         """Return an operand in the type ``dtype``: the array itself where it has it."""
         if array.dtype == dtype:
             return array
-        scratch = np.empty(array.shape, dtype)
+        scratch = self._workspace.take(array.shape, dtype)
         self._before.append(copy_into(scratch, array))
         return scratch
 
@@ -56,7 +59,7 @@ class Staging:
         """
         if array.dtype == dtype:
             return array
-        scratch = np.empty(array.shape, dtype)
+        scratch = self._workspace.take(array.shape, dtype)
         if dtype.kind in "iu" and array.dtype.kind in "iu" and not np.can_cast(dtype, array.dtype):
             limits = np.iinfo(array.dtype)
             own = np.iinfo(dtype)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.ops.windows import Window
+    from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
@@ -64,10 +65,13 @@ def _seen(dim: Window, first: int) -> slice:
     return slice(first, first + (dim.positions - 1) * dim.stride + 1, dim.stride)
 
 
-def padded_input(x: Array, where: Windows, dtype: np.dtype[Any], border: Any) -> tuple[Array, list[BoundCall]]:
+def padded_input(
+    x: Array, where: Windows, dtype: np.dtype[Any], border: Any, workspace: Workspace
+) -> tuple[Array, list[BoundCall]]:
     """Return x [N, C, ...] in type ``dtype`` with a border around it, and the calls that bring it there."""
     if not where.pads and x.dtype == dtype:
         return x, []
-    scratch = np.full((*x.shape[:2], *where.padded), border, dtype)
+    scratch = workspace.take((*x.shape[:2], *where.padded), dtype)
     inside = scratch[(slice(None), slice(None), *where.interior())]
-    return scratch, [partial(np.copyto, inside, x, casting="unsafe")]
+    copy = partial(np.copyto, inside, x, casting="unsafe")
+    return scratch, [partial(scratch.fill, border), copy] if where.pads else [copy]

@@ -17,19 +17,20 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.ops.calls import OpCall
+    from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
 
 
 @kernel("matmul", supports=converts_once)
-def matmul(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+def matmul(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Matrix product with NumPy's rules for ranks; low floats accumulate in f32 and round once, integers wrap.
 
     On bool it is OR over k of AND.
     """
     dtype = accumulator_dtype(call)
-    staging = Staging()
+    staging = Staging(workspace)
     left = _swapped(staging.load(inputs[0], dtype), call.settings.get("trans_a"))
     right = _swapped(staging.load(inputs[1], dtype), call.settings.get("trans_b"))
     return staging.around(partial(np.matmul, left, right, out=staging.store(outputs[0], dtype)))
@@ -40,11 +41,11 @@ def _swapped(array: Array, transposed: object) -> Array:
 
 
 @kernel("linear")
-def linear(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+def linear(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """x [..., K] times w [K, N] ([N, K] with ``trans_w``) plus bias [N], computed in the widest float type given."""
     bias = inputs[2] if len(inputs) > 2 else None
     dtype = widest_float([*inputs])
-    staging = Staging()
+    staging = Staging(workspace)
     rows = staging.load(inputs[0], dtype)
     weights = _swapped(staging.load(inputs[1], dtype), call.settings.get("trans_w"))
     target = staging.store(outputs[0], dtype)

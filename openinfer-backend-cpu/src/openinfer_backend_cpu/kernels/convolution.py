@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.ops.calls import OpCall
+    from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
@@ -29,18 +30,18 @@ WORKSPACE = 4 << 20
 
 
 @kernel("conv2d", supports=converts_once)
-def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Cross-correlation of x [N, C, H, W] with w [O, C/groups, kh, kw] plus bias [O]."""
     x, w = inputs[0], inputs[1]
     bias = inputs[2] if len(inputs) > 2 else None
     dtype = _compute_dtype(call, inputs)
-    staging = Staging()
+    staging = Staging(workspace)
     target = staging.store(outputs[0], dtype)
     where = Windows(windows(x.shape[2:], w.shape[2:], call.settings))
     groups = cast("int", call.settings.get("groups", 1))
     weights = staging.load(w, dtype).reshape(groups, w.shape[0] // groups, -1)
-    source, fill = padded_input(x, where, dtype, 0)
-    products = _products(_grouped_taps(source, groups, where), weights, target)
+    source, fill = padded_input(x, where, dtype, 0, workspace)
+    products = _products(_grouped_taps(source, groups, where), weights, target, workspace)
     if bias is None:
         return staging.around(sequence([*fill, *products]))
     offset = staging.load(bias, dtype).reshape(-1, *(1 for _ in where.dims))
@@ -71,7 +72,7 @@ def _grouped_taps(source: Array, groups: int, where: Windows) -> Array:
     )
 
 
-def _products(taps: Array, weights: Array, target: Array) -> list[BoundCall]:
+def _products(taps: Array, weights: Array, target: Array, workspace: Workspace) -> list[BoundCall]:
     """Return calls that gather taps in pieces of bounded size and multiply them with the weights."""
     images, groups, depth, kh, kw, rows, columns = taps.shape
     result = target.reshape(images, groups, -1, rows * columns)
@@ -80,7 +81,7 @@ def _products(taps: Array, weights: Array, target: Array) -> list[BoundCall]:
         return [partial(target.fill, 0)]
     tall = max(1, min(rows, WORKSPACE // row_bytes))
     many = max(1, min(images, WORKSPACE // (row_bytes * rows))) if tall == rows else 1
-    scratch = np.empty(many * tall * row_bytes // taps.itemsize, taps.dtype)
+    scratch = workspace.take((many * tall * row_bytes // taps.itemsize,), taps.dtype)
     calls: list[BoundCall] = []
     for image in range(0, images, many):
         for row in range(0, rows, tall):

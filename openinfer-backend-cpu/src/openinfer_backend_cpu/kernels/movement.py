@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.ops.calls import OpCall
+    from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
 @kernel("reshape")
 @kernel("flatten")
 @kernel("identity")
-def reshape(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:  # noqa: ARG001
+def reshape(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """The elements of x in row-major order, in another shape."""
+    del call, workspace
     return partial(np.copyto, outputs[0], inputs[0].reshape(outputs[0].shape))
 
 
 @kernel("transpose")
-def transpose(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+def transpose(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Dimension i of the output is dimension ``perm[i]`` of x; reversed order without ``perm``."""
+    del workspace
     perm = cast("tuple[int, ...] | None", call.settings.get("perm"))
     return partial(np.copyto, outputs[0], inputs[0].transpose(perm if perm else None))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.ops.calls import OpCall
+    from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
@@ -29,27 +30,27 @@ _NUMBERS = frozenset(dtype.name for dtype in (*FLOAT, *SINT, *UINT))
 
 
 @kernel("max_pool2d", dtypes=_NUMBERS)
-def max_pool2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+def max_pool2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Maximum over the valid positions of each window; a NaN is skipped unless a window holds nothing else."""
     x = inputs[0]
     dtype = compute_dtype(x.dtype)
     where = _windows(call, x)
     floating = dtype.kind == "f"
     border = np.nan if floating else np.iinfo(dtype).min
-    source, fill = padded_input(x, where, dtype, border)
-    staging = Staging()
+    source, fill = padded_input(x, where, dtype, border, workspace)
+    staging = Staging(workspace)
     target = staging.store(outputs[0], dtype)
     return staging.around(*fill, *_accumulate(source, where, target, np.fmax if floating else np.maximum))
 
 
 @kernel("avg_pool2d", dtypes=_FLOAT)
-def avg_pool2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+def avg_pool2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Mean over the valid positions of each window, or with ``count_include_pad`` over the padded extent too."""
     x = inputs[0]
     dtype = compute_dtype(x.dtype)
     where = _windows(call, x)
-    source, fill = padded_input(x, where, dtype, 0)
-    staging = Staging()
+    source, fill = padded_input(x, where, dtype, 0, workspace)
+    staging = Staging(workspace)
     target = staging.store(outputs[0], dtype)
     counts = _counts(where, include_padding=bool(call.settings.get("count_include_pad"))).astype(dtype)
     divide = partial(np.divide, target, counts, out=target)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.ops.calls import OpCall
+    from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
@@ -29,25 +30,25 @@ class EmptyAxisError(ValueError):
 
 
 @kernel("argmax_axis", dtypes=_NUMERIC)
-def argmax_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+def argmax_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Index of the maximum; ties give the lowest index, or the highest with ``select_first=false``.
 
     A NaN in first place wins and any other is skipped; with ``nan="propagate"`` every NaN wins.
     """
-    return _position(call, inputs[0], outputs[0], largest=True)
+    return _position(call, inputs[0], outputs[0], workspace, largest=True)
 
 
 @kernel("argmin_axis", dtypes=_NUMERIC)
-def argmin_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+def argmin_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Index of the minimum; ties and NaN as for `argmax_axis`."""
-    return _position(call, inputs[0], outputs[0], largest=False)
+    return _position(call, inputs[0], outputs[0], workspace, largest=False)
 
 
-def _position(call: OpCall, x: Array, out: Array, *, largest: bool) -> BoundCall:
+def _position(call: OpCall, x: Array, out: Array, workspace: Workspace, *, largest: bool) -> BoundCall:
     axis = single_axis(call.settings["axis"], x.ndim)
     if x.shape[axis] == 0 and out.size:
         raise EmptyAxisError(f"{call.op}: axis {axis} of shape {list(x.shape)} is empty")
-    staging = Staging()
+    staging = Staging(workspace)
     source = np.moveaxis(staging.load(x, compute_dtype(x.dtype)), axis, -1)
     target = out.reshape(source.shape[:-1])
     propagate = call.settings.get("nan") == "propagate"

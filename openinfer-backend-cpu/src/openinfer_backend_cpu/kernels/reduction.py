@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.ops.calls import OpCall
+    from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
@@ -29,12 +30,12 @@ _FLOAT = frozenset(dtype.name for dtype in FLOAT)
 
 
 @kernel("sum_axis", dtypes=_NUMERIC, supports=converts_once)
-def sum_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+def sum_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Sum over axes: floats in their compute type (pairwise), integers wrapping."""
     x = inputs[0]
     axes = reduced_axes(call.settings.get("axes"), x.ndim)
     dtype = accumulator_dtype(call)
-    staging = Staging()
+    staging = Staging(workspace)
     source = staging.load(x, dtype)
     target = _kept(staging.store(outputs[0], dtype), x.shape, axes)
     return staging.around(partial(np.add.reduce, source, axis=axes, dtype=dtype, out=target))
@@ -47,27 +48,29 @@ def _not_empty(call: OpCall) -> bool:
 
 
 @kernel("max_axis", dtypes=_NUMERIC, supports=_not_empty)
-def max_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+def max_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Maximum over axes; a NaN sticks in first place and is skipped elsewhere (``nan="propagate"``: it wins)."""
-    return _extremum(call, inputs[0], outputs[0], np.maximum, np.fmax)
+    return _extremum(call, inputs[0], outputs[0], workspace, np.maximum, np.fmax)
 
 
 @kernel("min_axis", dtypes=_NUMERIC, supports=_not_empty)
-def min_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:
+def min_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Minimum over axes; NaN as for `max_axis`."""
-    return _extremum(call, inputs[0], outputs[0], np.minimum, np.fmin)
+    return _extremum(call, inputs[0], outputs[0], workspace, np.minimum, np.fmin)
 
 
-def _extremum(call: OpCall, x: Array, out: Array, propagating: np.ufunc, skipping: np.ufunc) -> BoundCall:
+def _extremum(
+    call: OpCall, x: Array, out: Array, workspace: Workspace, propagating: np.ufunc, skipping: np.ufunc
+) -> BoundCall:
     axes = reduced_axes(call.settings.get("axes"), x.ndim)
     dtype = compute_dtype(x.dtype)
-    staging = Staging()
+    staging = Staging(workspace)
     source = staging.load(x, dtype)
     target = _kept(staging.store(out, dtype), x.shape, axes)
     if dtype.kind != "f" or call.settings.get("nan") == "propagate":
         return staging.around(partial(propagating.reduce, source, axis=axes, out=target))
     first = source[tuple(0 if axis in axes else slice(None) for axis in range(x.ndim))]
-    unordered = np.empty(first.shape, np.bool_)
+    unordered = workspace.take(first.shape, np.dtype(np.bool_))
     return staging.around(
         partial(skipping.reduce, source, axis=axes, out=target),
         sequence([partial(np.isnan, first, out=unordered), partial(np.copyto, target, first, where=unordered)]),
@@ -80,11 +83,12 @@ def _kept(out: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
 
 
 @kernel("is_finite", dtypes=_FLOAT)
-def is_finite(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:  # noqa: ARG001
+def is_finite(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Whether every element is finite; true for no elements."""
-    staging = Staging()
+    del call
+    staging = Staging(workspace)
     source = staging.load(inputs[0], compute_dtype(inputs[0].dtype))
-    finite = np.empty(source.shape, np.bool_)
+    finite = workspace.take(source.shape, np.dtype(np.bool_))
     whole = tuple(range(source.ndim))
     return staging.around(
         partial(np.isfinite, source, out=finite),
@@ -93,11 +97,12 @@ def is_finite(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -
 
 
 @kernel("global_avg_pool", dtypes=_FLOAT)
-def global_avg_pool(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCall:  # noqa: ARG001
+def global_avg_pool(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Mean over all spatial dimensions of x [N, C, ...]."""
+    del call
     x = inputs[0]
     dtype = compute_dtype(x.dtype)
-    staging = Staging()
+    staging = Staging(workspace)
     source = staging.load(x, dtype)
     target = staging.store(outputs[0], dtype).reshape(x.shape[:2])
     count = dtype.type(math.prod(x.shape[2:]))
