@@ -1,0 +1,158 @@
+"""Bundles of target c: which files, the same bytes every time, clean under the compilers at hand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.errors import SynthesisError
+from openinfer.model import Model
+from openinfer.synth import Synthesizer
+
+FILES = ["Makefile", "README.md", "main.c", "model.c", "model.h", "npy.h", "plan.json"]
+
+PROGRAM = """
+dynamic { image: f32[1, 2, 6, 6]; go: bool; }
+volatile {
+  w(l): f32[2, 2, 3, 3] @pattern("w.{l}");
+  head: f32[72, 3];
+  logits: f32[1, 3];
+  odds: f32[1, 3];
+  best: i64[1];
+}
+block entry {
+  assign flat: f32[1, 72];
+  loop layers (l in 0..2) { op conv2d(image, w[l], padding=1) >> image; op relu(image) >> image; }
+  op reshape(image, shape=[1, -1]) >> flat;
+  branch go classify refuse;
+  return logits, odds, best;
+}
+block classify {
+  op matmul(flat, head) >> logits;
+  op softmax(logits) >> odds;
+  op argmax_axis(logits, axis=1) >> best;
+}
+block refuse { op fill(best, value=-1) >> best; }
+"""
+
+
+def synthesis(text=PROGRAM, arrays=None):
+    generator = np.random.default_rng(1)
+    defaults = {
+        "w.0": generator.normal(size=(2, 2, 3, 3)).astype(np.float32),
+        "w.1": generator.normal(size=(2, 2, 3, 3)).astype(np.float32),
+        "head": generator.normal(size=(72, 3)).astype(np.float32),
+    }
+    model = Model.from_arrays(defaults if arrays is None else arrays)
+    return Synthesizer("c").synthesize(model, graph(text))
+
+
+DIGEST = """
+import hashlib, sys
+sys.path.insert(0, sys.argv[1])
+from test_c_bundle import synthesis
+files = synthesis().bundle.files
+print(hashlib.sha256(b"".join(name.encode() + data for name, data in files.items())).hexdigest())
+"""
+
+
+def test_the_files_are_always_the_same():
+    assert list(synthesis().bundle.files) == FILES
+
+
+def test_two_processes_with_different_hash_seeds_write_the_same_bytes():
+    files = synthesis().bundle.files
+    here = hashlib.sha256(b"".join(name.encode() + data for name, data in files.items())).hexdigest()
+    folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", DIGEST, folder],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for seed in ("1", "4242")
+    ]
+
+    assert found == [here, here]
+
+
+def test_the_source_has_no_path_and_every_byte_is_ascii():
+    for data in synthesis().bundle.files.values():
+        assert data.isascii()
+        assert os.getcwd().encode() not in data  # noqa: PTH109
+
+
+def test_comments_carry_the_lines_of_the_program():
+    source = synthesis().bundle.files["model.c"].decode()
+
+    assert "/* line 12: op conv2d(image, w[l], padding=1) >> image */" in source
+    assert "/* block refuse */" in source
+
+
+def test_there_is_no_heap():
+    source = synthesis().bundle.files["model.c"].decode() + synthesis().bundle.files["main.c"].decode()
+
+    assert not any(f"{name}(" in source for name in ("malloc", "calloc", "realloc", "free", "alloca"))
+
+
+def test_the_plan_is_in_the_bundle():
+    document = json.loads(synthesis().bundle.files["plan.json"])
+
+    assert document["arena"]["nbytes"] == synthesis().plan.arena_nbytes
+    assert [block["name"] for block in document["blocks"]] == ["entry", "refuse", "classify"]
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_make_builds_without_a_warning(compiler, tmp_path):
+    if shutil.which(compiler) is None or shutil.which("make") is None:
+        pytest.skip(f"{compiler} and make are not both installed")
+    directory = synthesis().emit(tmp_path / "out")
+
+    subprocess.run(["make", f"CC={compiler}"], cwd=directory, check=True, capture_output=True)
+
+    listed = subprocess.run([directory / "model", "--help"], check=True, capture_output=True, text=True).stdout
+    assert "  input  image\n  input  go\n  output logits\n" in listed
+    synthesis().emit(directory)
+
+
+@pytest.mark.parametrize("standard", ["c99", "c11", "c17"])
+def test_later_standards_take_the_source_too(standard, tmp_path):
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    directory = synthesis().emit(tmp_path / "out")
+
+    flags = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow=local", "-Werror", "-O3"]
+    command = ["gcc", f"-std={standard}", *flags, "-c", "model.c"]
+    subprocess.run(command, cwd=directory, check=True, capture_output=True)
+
+
+def test_an_element_type_that_c_does_not_hold_is_named():
+    text = "dynamic { x: f16[2]; } volatile { y: f16[2]; } block entry { transfer x >> y; }"
+
+    with pytest.raises(SynthesisError, match=r"x is f16\[2\]: generated C has no element type f16") as caught:
+        synthesis(text, {})
+
+    assert caught.value.code == "dtype-unsupported"
+
+
+def test_more_weights_than_can_be_embedded_are_refused():
+    text = """
+    dynamic { x: f32[1, 600]; }
+    volatile { w: f32[600, 600]; y: f32[1, 600]; }
+    block entry { op matmul(x, w) >> y; }
+    """
+    with pytest.raises(SynthesisError, match="the weights are 1440000 bytes") as caught:
+        synthesis(text, {"w": np.zeros((600, 600), np.float32)})
+
+    assert caught.value.code == "weights-too-large"

@@ -1,0 +1,175 @@
+"""The harness reads .npy files strictly: whatever they hold, it ends with one line and no damage (under sanitizers)."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from openinfer.dsl import graph
+from openinfer.model import Model
+from openinfer.synth import Synthesizer
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+TEXT = """
+dynamic { x: f32[2, 3]; flag: bool @init(false); s: i64 @init(7); }
+volatile { y: f32[2, 3]; b: bool; n: i64; }
+block entry { transfer x >> y; transfer flag >> b; transfer s >> n; }
+"""
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+SANITIZERS = ["-g", "-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("npy") / "out"
+    Synthesizer("c").synthesize(Model.from_arrays({}), graph(TEXT)).emit(directory)
+    command = ["gcc", "-std=c99", *SANITIZERS, "-o", "model", "main.c", "model.c", "-lm"]
+    subprocess.run(command, cwd=directory, check=True)
+    return directory / "model"
+
+
+def npy(array, version=None):
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.asarray(array), version=version)
+    return stream.getvalue()
+
+
+def with_header(text):
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + X.tobytes()
+
+
+def run(program, directory, *, x=None, flag=None, s=None, options=()):
+    arguments = []
+    for name, data in (("x", npy(X) if x is None else x), ("flag", flag), ("s", s)):
+        if data is not None:
+            (directory / f"{name}.npy").write_bytes(data)
+            arguments += ["--input", f"{name}={directory / name}.npy"]
+    for name in ("y", "b", "n"):
+        arguments += ["--output", f"{name}={directory / name}.npy"]
+    return subprocess.run(
+        [program, *arguments, *options], capture_output=True, text=True, timeout=20, errors="replace", check=False
+    )
+
+
+def outputs(directory):
+    return tuple(np.load(directory / f"{name}.npy", allow_pickle=False) for name in ("y", "b", "n"))
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_files_of_every_version_are_read_and_written_back(program, tmp_path, version):
+    finished = run(
+        program, tmp_path, x=npy(X, version), flag=npy(np.array(True), version), s=npy(np.int64(-5), version)
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    y, b, n = outputs(tmp_path)
+    np.testing.assert_array_equal(y, X)
+    assert (b.dtype, b.shape, bool(b)) == (np.dtype(bool), (), True)
+    assert (n.dtype, int(n)) == (np.dtype("<i8"), -5)
+
+
+def test_inputs_with_a_default_may_be_left_out(program, tmp_path):
+    assert run(program, tmp_path).returncode == 0
+    _, b, n = outputs(tmp_path)
+    assert (bool(b), int(n)) == (False, 7)
+
+
+GOOD = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n"
+DAMAGED = {
+    "no file of this kind": (b"PK\x03\x04" + bytes(60), "it is no .npy file"),
+    "empty": (b"", "it is no .npy file"),
+    "unknown version": (npy(X).replace(b"NUMPY\x01", b"NUMPY\x09"), "unknown version"),
+    "header cut": (npy(X)[:60], "it ends inside its header"),
+    "data cut": (npy(X)[:-1], "it ends inside its data"),
+    "data too long": (npy(X) + b"\0", "followed by something else"),
+    "other type": (npy(X.astype(np.float64)), "element type"),
+    "other byte order": (npy(X.astype(">f4")), "element type"),
+    "other shape": (npy(X.T.copy()), "shape"),
+    "flat": (npy(X.reshape(-1)), "shape"),
+    "deeper": (npy(X.reshape(2, 3, 1)), "shape"),
+    "Fortran order": (npy(np.asfortranarray(X)), "C order"),
+    "header too long": (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "header is too long"),
+    "huge extent": (with_header(GOOD.replace("2, 3", "99999999999999999999999, 3")), "shape"),
+    "negative extent": (with_header(GOOD.replace("2, 3", "-2, 3")), "shape"),
+    "no dictionary": (with_header("[1, 2]\n"), "no dictionary"),
+    "key twice": (with_header("{'descr': '<f4', 'descr': '<f4', 'shape': (2, 3)}"), "a key twice"),
+    "key missing": (with_header("{'descr': '<f4', 'shape': (2, 3)}"), "lacks a key"),
+    "unknown key": (with_header("{'descr': '<f4', 'x': 1}"), "unknown key"),
+    "endless string": (with_header("{'descr': '<f4"), "element type"),
+    "long key": (with_header("{'" + "k" * 100 + "': 1}"), "damaged"),
+    "followed by more": (with_header(GOOD.rstrip() + " exit()\n"), "followed by something else"),
+    "pickled": (
+        npy(np.array([None])[:0].astype("O")) if False else with_header(GOOD.replace("<f4", "|O")),
+        "element type",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damaged_files_are_refused_with_one_line(program, tmp_path, case):
+    data, reason = DAMAGED[case]
+
+    finished = run(program, tmp_path, x=data)
+
+    assert finished.returncode == 1
+    assert finished.stderr.startswith("model: input x: ")
+    assert reason in finished.stderr
+    assert finished.stderr.count("\n") == 1
+
+
+def test_a_bool_is_0_or_1(program, tmp_path):
+    finished = run(program, tmp_path, flag=npy(np.array(True))[:-1] + b"\x02")
+
+    assert finished.returncode == 1
+    assert "input flag: it holds a bool that is neither 0 nor 1" in finished.stderr
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_no_damage_to_a_header_does_harm(program, tmp_path, data):
+    original = npy(X)
+    damaged = bytearray(original)
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged[data.draw(st.integers(0, 127))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(damaged)) | st.just(len(damaged)))
+
+    finished = run(program, tmp_path, x=bytes(damaged[:cut]))
+
+    assert finished.returncode in (0, 1)
+    assert "Sanitizer" not in finished.stderr
+    if finished.returncode == 0:
+        np.testing.assert_array_equal(outputs(tmp_path)[0].tobytes(), np.load(tmp_path / "x.npy").tobytes())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--steps", "0"),
+        ("--steps", "-1"),
+        ("--steps", "1x"),
+        ("--repeat", "99999999999999999999"),
+        ("--input", "nothing=x.npy"),
+        ("--input", "x"),
+        ("--bad", "1"),
+        ("--steps",),
+    ],
+)
+def test_wrong_arguments_show_the_usage(program, tmp_path, options):
+    finished = run(program, tmp_path, options=options)
+
+    assert finished.returncode == 2
+    assert finished.stderr.startswith("usage: model ")
+
+
+def test_steps_must_be_those_of_the_file(program, tmp_path):
+    finished = run(program, tmp_path, x=npy(np.stack([X, X])), options=("--steps", "3"))
+
+    assert finished.returncode == 1
+    assert "its shape is not the one expected" in finished.stderr

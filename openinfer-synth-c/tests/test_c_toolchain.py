@@ -1,0 +1,89 @@
+"""The compiler and what it builds: found or missed, and ended in time."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.errors import EnvironmentLacksError, SynthesisError
+from openinfer.model import Model
+from openinfer.synth import Synthesizer
+from openinfer_synth_c.toolchain import find_compiler, run_tool
+
+TEXT = "dynamic { x: f32[2]; } volatile { y: f32[2]; } block entry { op add(x, x) >> y; }"
+BROKEN = "import sys; sys.stderr.write('broken'); sys.exit(3)"
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+
+
+def synthesis():
+    return Synthesizer("c").synthesize(Model.from_arrays({}), graph(TEXT))
+
+
+def test_no_compiler_is_something_that_the_environment_lacks(monkeypatch):
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    with pytest.raises(EnvironmentLacksError, match=r"no C compiler found \(looked for cc, gcc, clang\)") as caught:
+        synthesis().run({"x": np.zeros(2, np.float32)})
+
+    assert caught.value.code == "no-compiler"
+
+
+def test_the_compiler_that_cc_names_is_taken(monkeypatch):
+    monkeypatch.setenv("CC", sys.executable)
+
+    assert find_compiler() == sys.executable
+
+
+def test_a_compiler_that_fails_is_quoted(tmp_path):
+    with pytest.raises(SynthesisError, match="the tool failed with status 3: broken"):
+        run_tool(
+            [sys.executable, "-c", "import sys; sys.exit(sys.stderr.write('broken') and 3)"], tmp_path, 20, "the tool"
+        )
+
+
+def test_a_program_that_hangs_is_ended_with_its_children(tmp_path):
+    marker = tmp_path / "late"
+    child = f"import time; time.sleep(3); open({str(marker)!r}, 'w')"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    started = time.monotonic()
+
+    with pytest.raises(SynthesisError, match=r"the tool took more than 0\.5 s and was ended") as caught:
+        run_tool([sys.executable, "-c", parent], tmp_path, 0.5, "the tool")
+
+    assert time.monotonic() - started < 2.5
+    assert caught.value.code == "tool-timeout"
+    time.sleep(max(0.0, 3.5 - (time.monotonic() - started)))
+    assert not marker.exists()
+
+
+def test_a_program_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(SynthesisError, match="the tool cannot be started"):
+        run_tool([str(tmp_path / "nothing")], tmp_path, 5, "the tool")
+
+
+@needs_compiler
+def test_an_input_of_another_shape_or_type_is_refused():
+    with pytest.raises(SynthesisError, match=r"input 'x' is float64\[2\], expected f32\[2\]"):
+        synthesis().run({"x": np.zeros(2)})
+
+
+@needs_compiler
+def test_a_missing_input_is_told_by_the_program():
+    with pytest.raises(SynthesisError, match="model: input x: no file is given"):
+        synthesis().run({})
+
+
+@needs_compiler
+def test_steps_are_stacked_on_a_first_axis_and_timed():
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+    result = synthesis().run({"x": x}, steps=3, repeat=10)
+
+    np.testing.assert_array_equal(result.outputs["y"], x + x)
+    assert result.micros >= 0.0
