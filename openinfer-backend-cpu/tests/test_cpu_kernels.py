@@ -300,3 +300,26 @@ def test_is_finite_answers_for_the_whole_tensor() -> None:
     assert run("is_finite", [floats(2, 3)], out)
     assert not run("is_finite", [np.array([1.0, math.inf], np.float32)], out)
     assert run("is_finite", [np.zeros((0, 3), np.float32)], out)
+
+
+@pytest.mark.parametrize("name", ["i8", "u8", "i16", "u16", "i32"])
+def test_long_integer_products_are_exact(name: str) -> None:
+    dtype = dtype_named(name)
+    low, high = dtype.minimum or 0, dtype.maximum or 0
+    drawn = np.random.default_rng(1).integers(low, high, (2, 2, 700), endpoint=True)
+    a, b = drawn[0].astype(dtype.storage), drawn[1].T.astype(dtype.storage)
+    exact = [[sum(int(x) * int(y) for x, y in zip(row, column, strict=True)) for column in b.T] for row in a]
+    for out in (dtype, dtype_named("i64" if low else "u64")):
+        least = out.minimum or 0
+        wrapped = [[(value - least) % (1 << out.bits) + least for value in row] for row in exact]
+        assert run("matmul", [a, b], TensorType(out, (2, 2)), acc=None if out is dtype else (out,)).tolist() == wrapped
+
+
+def test_an_integer_convolution_wraps_at_its_accumulator_and_adds_the_bias_there() -> None:
+    x = np.full((1, 64, 3, 3), 127, np.int8)
+    w = np.full((2, 64, 3, 3), 127, np.int8)
+    bias = np.array([1, -32768], np.int16)
+    exact = 64 * 9 * 127 * 127
+    wrapped = [(exact + b + 2**15) % 2**16 - 2**15 for b in (1, -32768)]
+    found = run("conv2d", [x, w, bias], TensorType(dtype_named("i16"), (1, 2, 1, 1)), acc=(dtype_named("i16"),))
+    assert found.ravel().tolist() == wrapped

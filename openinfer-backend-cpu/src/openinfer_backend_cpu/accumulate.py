@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
 
 
+def first_element(call: OpCall) -> DType:
+    """Return the element type of the first input."""
+    return next(given.dtype for given in call.inputs if given is not None)
+
+
 def accumulator_type(call: OpCall) -> DType:
     """Return the first type of the setting ``acc``, else that of the first input."""
-    first = next(given for given in call.inputs if given is not None)
-    return accumulator(first.dtype, call.settings)
+    return accumulator(first_element(call), call.settings)
 
 
 def accumulator_dtype(call: OpCall) -> np.dtype[Any]:

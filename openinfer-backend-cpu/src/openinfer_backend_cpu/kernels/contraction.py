@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer_backend_cpu.accumulate import accumulator_dtype, converts_once
+from openinfer_backend_cpu.accumulate import accumulator_dtype, converts_once, first_element
+from openinfer_backend_cpu.products import factor_dtype, product_target
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging, widest_float
 
@@ -29,11 +30,13 @@ def matmul(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], work
 
     On bool it is OR over k of AND.
     """
-    dtype = accumulator_dtype(call)
+    accumulator = accumulator_dtype(call)
+    factors = factor_dtype(first_element(call), max(inputs[0].shape, default=1), accumulator)
     staging = Staging(workspace)
-    left = _swapped(staging.load(inputs[0], dtype), call.settings.get("trans_a"))
-    right = _swapped(staging.load(inputs[1], dtype), call.settings.get("trans_b"))
-    return staging.around(partial(np.matmul, left, right, out=staging.store(outputs[0], dtype)))
+    left = _swapped(staging.load(inputs[0], factors), call.settings.get("trans_a"))
+    right = _swapped(staging.load(inputs[1], factors), call.settings.get("trans_b"))
+    target, wrap = product_target(staging.store(outputs[0], accumulator), factors, workspace)
+    return staging.around(partial(np.matmul, left, right, out=target), *wrap)
 
 
 def _swapped(array: Array, transposed: object) -> Array:

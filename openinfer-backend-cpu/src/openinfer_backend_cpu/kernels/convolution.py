@@ -9,9 +9,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from openinfer.ops.windows import windows
-from openinfer_backend_cpu.accumulate import accumulator_dtype, converts_once
+from openinfer_backend_cpu.accumulate import accumulator_dtype, converts_once, first_element
+from openinfer_backend_cpu.products import factor_dtype, product_target
 from openinfer_backend_cpu.registration import kernel
-from openinfer_backend_cpu.staging import Staging, sequence, widest_float
+from openinfer_backend_cpu.staging import Staging, widest_float
 from openinfer_backend_cpu.windows import Windows, padded_input
 
 if TYPE_CHECKING:
@@ -35,17 +36,19 @@ def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], work
     x, w = inputs[0], inputs[1]
     bias = inputs[2] if len(inputs) > 2 else None
     dtype = _compute_dtype(call, inputs)
+    factors = factor_dtype(first_element(call), w[0].size, dtype)
     staging = Staging(workspace)
     target = staging.store(outputs[0], dtype)
     where = Windows(windows(x.shape[2:], w.shape[2:], call.settings))
     groups = cast("int", call.settings.get("groups", 1))
-    weights = staging.load(w, dtype).reshape(groups, w.shape[0] // groups, -1)
-    source, fill = padded_input(x, where, dtype, 0, workspace)
-    products = _products(_grouped_taps(source, groups, where), weights, target, workspace)
-    if bias is None:
-        return staging.around(sequence([*fill, *products]))
-    offset = staging.load(bias, dtype).reshape(-1, *(1 for _ in where.dims))
-    return staging.around(sequence([*fill, *products, partial(np.add, target, offset, out=target)]))
+    weights = staging.load(w, factors).reshape(groups, w.shape[0] // groups, -1)
+    source, fill = padded_input(x, where, factors, 0, workspace)
+    place, wrap = product_target(target, factors, workspace)
+    work = [*fill, *_products(_grouped_taps(source, groups, where), weights, place, workspace), *wrap]
+    if bias is not None:
+        offset = staging.load(bias, dtype).reshape(-1, *(1 for _ in where.dims))
+        work.append(partial(np.add, target, offset, out=target))
+    return staging.around(*work)
 
 
 def _compute_dtype(call: OpCall, inputs: Sequence[Array | None]) -> np.dtype[Any]:
