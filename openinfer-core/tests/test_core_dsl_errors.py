@@ -251,3 +251,19 @@ def test_deeper_nesting_is_an_error_and_no_crash(depth: int) -> None:
 def test_a_long_sum_is_an_error_and_no_crash() -> None:
     with pytest.raises(DslSyntaxError, match="expression too long"):
         parse(f"volatile {{ x: f32[{'B+' * 5000}B]; }}")
+
+
+def test_a_missing_brace_points_at_what_it_should_close() -> None:
+    with pytest.raises(DslSyntaxError) as caught:
+        parse("block entry {\n  loop l (i in 0..3) {\n    barrier;\n  return;\n}\n")
+    (finding,) = caught.value.diagnostics
+    assert finding.message == "expected `}` at the end of the block, found the end"
+    assert [(related.span.line, related.span.column) for related in finding.related] == [(1, 1)]
+
+
+def test_sections_of_the_earlier_syntax_are_all_named() -> None:
+    with pytest.raises(DslSyntaxError) as caught:
+        parse(
+            "model: model,\ninputs { x: f32; }\noutputs { y: f32; }\nblock entry { y = op add(a=x, b=x); return y; }\n"
+        )
+    assert [finding.span.line for finding in caught.value.diagnostics] == [1, 2, 3, 4]

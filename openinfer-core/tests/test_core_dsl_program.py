@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from openinfer.dsl import graph, load_graph
@@ -84,3 +87,58 @@ def test_a_file_that_is_not_utf8_is_refused(tmp_path) -> None:
     file.write_bytes(b"block entry { \xff }")
     with pytest.raises(DslSyntaxError, match="not UTF-8"):
         load_graph(file)
+
+
+def test_opening_the_front_end_imports_no_parser_and_no_array_library() -> None:
+    modules = "openinfer.dsl, openinfer.ir.check, openinfer.ir.text, openinfer.serialize, openinfer.arch"
+    heavy = "{'parsimonious', 'marshmallow', 'numpy', 'ml_dtypes', 'jinja2', 'vulkan'}"
+    code = f"import sys, {modules}; print(sorted({heavy} & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
+
+
+DECODER = """
+dynamic { x: f32[B, D]; }
+volatile { z : f32 [B, D]; W(l): f32[D, D] @pattern("W.{l}"); }
+constants { scale: f32 @ref("attention.scale"); }
+persistent {
+  step: i32 @init(0);
+  K(l, t): f16[H, Dh] @table;
+  window(i, j): f32[D, H] @auto_dim(i, j) @fixed(i=1024, j=256);
+  heads(l, i, j): f32[D, H] @table @auto_dim(i, j);
+}
+block entry {
+  assign h: f32[B, D];
+  assign k: f16[H, Dh];
+  assign finite: bool[];
+  transfer x >> h;
+  loop layers (l in 0..10) {
+    cache.read  K[l, step] >> k;
+    scope "attention" with { placement = "gpu" } { op attn(h, k, W[l]) >> h with { fuse = true, group = "a" }; }
+    cache.write k >> K[l, step];
+  }
+  cache.read window[0..D+step, ] >> z;
+  cache.read window[, 0..H] >> z;
+  cache.read heads[0..4, step, step] >> z;
+  cache.read K[0, 0..-3] >> z;
+  dep after(layers) before(cache.increment);
+  barrier;
+  cache.increment step; cache.decrement 2 step; cache.reset K[0];
+  op is_finite(h) >> finite;
+  branch finite ok bad;
+  yield h;
+  op relu(x, negative_slope=0.0, clamp_min=-1e-6, clamp_max=inf) >> z;
+  await h;
+  return h;
+}
+block ok { op relu(h, negative_slope=0.0) >> h; return; }
+block bad { op fill(h, value=0.0) >> h; return; }
+block writer { await h; op add(h, h) >> h; yield h; }
+block reader { await h; yield h; }
+"""
+
+
+def test_a_program_with_every_construct_has_no_findings() -> None:
+    built = graph(DECODER, check=True, strict=True)
+    assert len({type(node.kind) for _, node in built.nodes()}) == 15
+    assert graph(built.to_dsl(), check=True, strict=True) == built

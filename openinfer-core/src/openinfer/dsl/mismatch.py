@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An error of phase P before its position is looked up. ``expected`` is in a person's words."""
+    """An error of phase P before its position is looked up.
+
+    ``expected`` is in a person's words; ``opened`` is where the thing starts that does not end.
+    """
 
     code: str
     message: str
     place: Place
     hint: str | None = None
     expected: tuple[str, ...] = ()
+    opened: Place | None = None
 
 
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|[A-Za-z0-9_]+|>>|\.\.=|\.+|.', re.DOTALL)
@@ -133,6 +137,8 @@ def unknown_section(text: str, offset: int, word: str) -> Finding:
     place = _token_at(text, offset)
     message = f"expected memory section or block, found {_shown(text, place)}"
     hint = _OLD_SECTIONS.get(word) or did_you_mean(word, _SECTIONS)
+    if word in STATEMENTS:
+        hint = "statements stand inside `block name { … }`: is a `}` too many before it?"
     return Finding("syntax", message, place, hint, ("memory section", "block"))
 
 

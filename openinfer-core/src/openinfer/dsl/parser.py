@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Diagnostic, Severity, as_errors, summary
+from openinfer.diagnostics import Diagnostic, Related, Severity, as_errors, summary
 from openinfer.dsl.grammar import CACHE_VERBS, STATEMENTS, Mismatch, Tree, match
 from openinfer.dsl.mismatch import Finding, explain, unknown_section, unknown_statement, unsupported_cache
 from openinfer.dsl.positions import Positions
@@ -34,6 +34,9 @@ _BLANK = re.compile(r"[ \t\r\n\f\v]*")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VERB = re.compile(r"cache[ \t\r\n\f\v]*\.[ \t\r\n\f\v]*([A-Za-z_][A-Za-z0-9_]*)")
 _STOP = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|[;{}]')
+_SECTION_START = re.compile(
+    r"^[ \t]*(?:dynamic|volatile|constants?|persistent|block|inputs|outputs|state)(?![A-Za-z0-9_])", re.MULTILINE
+)
 _MEMORY = {**{kind.value: kind for kind in MemoryKind}, "constants": MemoryKind.CONSTANT}
 
 
@@ -127,10 +130,11 @@ class _Parser:
     # Memory sections
 
     def _memory(self, kind: MemoryKind) -> None:
+        opened = self._offset
         if self._match("memory_header") is None:
             self._skip_section()
             return
-        while not self._closed("memory section"):
+        while not self._closed("memory section", opened):
             start = self._offset
             tree = self._match("declaration", start)
             if tree is not None:
@@ -157,7 +161,7 @@ class _Parser:
             return
         frames = [_Frame(self._head(tree), start)]
         while frames:
-            if self._closed("block"):
+            if self._closed("block" if len(frames) == 1 else "loop or scope", frames[-1].start):
                 self._offset += 1
                 self._close(frames)
             else:
@@ -234,11 +238,13 @@ class _Parser:
         found = _WORD.match(self._text, self._offset)
         return found.group() if found is not None else ""
 
-    def _closed(self, what: str) -> bool:
+    def _closed(self, what: str, opened: int) -> bool:
         """Return whether ``}`` comes next; report a text that ends before it."""
         if self._next_word() is None:
             end = len(self._text.rstrip())
-            self._report(Finding("syntax", f"expected `}}` at the end of the {what}, found the end", Place(end, end)))
+            message = f"expected `}}` at the end of the {what}, found the end"
+            head = self._text.find("{", opened)
+            self._report(Finding("syntax", message, Place(end, end), opened=Place(opened, head)))
             raise _StopParsing
         return self._text[self._offset] == "}"
 
@@ -305,8 +311,7 @@ class _Parser:
 
     def _skip_section(self) -> None:
         """Move behind the section that starts here: behind its braces, or to the next section keyword on a line."""
-        following = re.compile(r"^[ \t]*(?:dynamic|volatile|constants?|persistent|block)\b", re.MULTILINE)
-        found = following.search(self._text, self._offset + 1)
+        found = _SECTION_START.search(self._text, self._offset + 1)
         self._offset = found.start() if found is not None else len(self._text)
 
     # Findings
@@ -323,4 +328,5 @@ class _Parser:
             severity=severity,
             span=self._positions.of(finding.place),
             hint=finding.hint,
+            related=() if finding.opened is None else (Related("it starts here", self._positions.of(finding.opened)),),
         )
