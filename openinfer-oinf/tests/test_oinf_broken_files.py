@@ -237,6 +237,14 @@ def test_tensors(raw, tensor, code):
     assert (caught.value.table, caught.value.entry) == ("tensors", "w")
 
 
+def test_empty_tensors_too_wide_for_real_values(raw):
+    blob = file_with(raw, tensor={"tag": 25, "dims": (0, 1 << 62), "data": b""}).build()
+    with open_oinf(blob) as file:
+        assert file["w"].shape == (0, 1 << 62)
+        with pytest.raises(OinfError, match="E_DIM_OVERFLOW"):
+            file.tensor("w").dequantize()
+
+
 def test_version_1_knows_one_flag(raw):
     assert "E_TENSOR_FLAGS" in codes_of(file_with(raw, version=1, tensor={"flags": 3}).build())
 

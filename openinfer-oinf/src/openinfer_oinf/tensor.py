@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -25,6 +26,8 @@ from .valuetypes import ValueType, by_tag, element_type
 VerifyMode = Literal["lazy", "eager", "off"]
 
 _BLOCK = 1 << 20
+# Elements of float64, which real values pass through, in the largest array that NumPy can describe.
+_LARGEST_ARRAY = ((1 << 63) - 1) // 8
 
 
 class StoredTensor:
@@ -171,16 +174,17 @@ class StoredTensor:
     def dequantize(self, dtype: str = "f32") -> Array:
         """Real values: scale * (stored - zero point) in the float type `dtype`; plain values without quant.
 
-        Raises `OinfError` (E_DTYPE) when `dtype` is not a float type.
+        Raises `OinfError`: E_DTYPE when `dtype` is not a float type, E_DIM_OVERFLOW for an empty tensor whose other
+        dimensions are more than NumPy holds of that type.
         """
         target = element_type(dtype)
         if target.kind != "float":
             raise OinfError(self.finding("E_DTYPE", f"real values need a float type, not {target.name}"))
         stored = self.numpy()
-        if self.quant is None:
-            values: Array = self._plain(stored)
-        else:
-            values = dequantize(self._plain(stored), self.quant)
+        if math.prod(dim for dim in self.shape if dim) > _LARGEST_ARRAY:
+            message = f"{list(self.shape)} is beyond what NumPy holds of {target.name}"
+            raise OinfError(self.finding("E_DIM_OVERFLOW", message, self._entry.position))
+        values: Array = self._plain(stored) if self.quant is None else dequantize(self._plain(stored), self.quant)
         return decode(memoryview(encode(values, target).data), target, self.shape, self.size)
 
     def _plain(self, stored: Array) -> Array:
