@@ -1,0 +1,175 @@
+"""`openinfer synth`: what it prints and writes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from openinfer.cli import main
+from openinfer_oinf import write_oinf
+
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+
+PROGRAM = """
+dynamic { x: f32[N, 3]; }
+volatile { w: f32[3, 2]; y: f32[N, 2]; }
+block entry {
+  op matmul(x, w) >> y;
+  op softmax(y) >> y;
+  return y;
+}
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "p.oi").write_text(PROGRAM)
+    weights = np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
+    write_model(tmp_path / "m.oinf", weights)
+    return tmp_path
+
+
+def write_model(path, weights):
+    from dataclasses import dataclass
+
+    from openinfer_oinf import SizeVar, TensorSpec
+
+    @dataclass
+    class Weights:
+        N: SizeVar
+        w: TensorSpec
+
+    write_oinf(Weights(N=SizeVar(2), w=TensorSpec(weights)), path)
+
+
+def synth(files, *options, graph="p.oi"):
+    arguments = ["synth", str(files / graph), "--model", str(files / "m.oinf"), *options]
+    return CliRunner().invoke(main, arguments)
+
+
+def test_it_writes_the_bundle_and_says_what_it_holds(files):
+    result = synth(files, "--target", "c", "-o", str(files / "out"))
+
+    assert result.exit_code == 0, result.output
+    assert "arena 128 bytes, weights 24 bytes" in result.stdout
+    assert {entry.name for entry in (files / "out").iterdir()} >= {
+        "model.c",
+        "model.h",
+        "main.c",
+        "Makefile",
+        "plan.json",
+    }
+
+
+@needs_compiler
+def test_verification_compares_with_the_simulator(files):
+    result = synth(files, "--target", "c", "--verify", "--seed", "3", "--json")
+
+    document = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert document["directory"] is None
+    assert document["verify"]["within"] is True
+    (output,) = document["verify"]["outputs"]
+    assert (output["name"], output["tolerance"], output["mismatched"]) == ("y", 1e-5, 0)
+    assert output["relative"] <= 1e-5
+
+
+@needs_compiler
+def test_sizes_can_be_overridden(files):
+    result = synth(files, "--target", "c", "--verify", "--size", "N=5", "--json")
+
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["outputs"] == {"y": "f32[5,2]"}
+
+
+@needs_compiler
+def test_a_difference_beyond_tolerance_ends_with_1(files, monkeypatch):
+    from openinfer_synth_c import project
+
+    original = project.bundle_of
+
+    def wrong(plan):
+        bundle = original(plan)
+        source = bundle.files["model.c"].replace(b"expf(", b"1.5f + expf(")
+        assert source != bundle.files["model.c"]
+        return type(bundle)({**bundle.files, "model.c": source}, bundle.products)
+
+    monkeypatch.setattr("openinfer_synth_c.target.bundle_of", wrong)
+    result = synth(files, "--target", "c", "--verify")
+
+    assert result.exit_code == 1
+    assert (
+        "error[verify-mismatch]: the synthesised program and the simulator differ beyond tolerance in: y"
+        in result.stderr
+    )
+    assert "NO" in result.stdout
+
+
+def test_without_a_compiler_verification_ends_with_3(files, monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+
+    result = synth(files, "--target", "c", "--verify")
+
+    assert result.exit_code == 3
+    assert "error[no-compiler]" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        (("--target", "d", "-o", "OUT"), 1, "error[unknown-target]: unknown synth target 'd'"),
+        (("--target", "c", "-o", "FULL"), 1, "error[output-directory]"),
+        (("--target", "c"), 2, "give a directory with -o, or --verify"),
+        (("--target", "c", "-o", "OUT", "--size", "N"), 2, "expected NAME=N"),
+        (("--target", "c", "-o", "OUT", "--size", "M=2"), 1, "no size variable `M`"),
+    ],
+)
+def test_mistakes_end_with_one_message_and_write_nothing(files, options, code, text):
+    places = {"OUT": str(files / "out"), "FULL": str(files)}
+    before = sorted(files.iterdir())
+
+    result = synth(files, *(places.get(option, option) for option in options))
+
+    assert result.exit_code == code
+    assert text in result.stderr
+    assert "Traceback" not in result.stderr
+    assert sorted(files.iterdir()) == before
+
+
+def test_what_cannot_be_synthesised_is_shown_in_the_text(files):
+    text = PROGRAM.replace("volatile {", "persistent { n: i32; } volatile {").replace(
+        "return y;", "cache.increment n;\n  return y;"
+    )
+    (files / "bad.oi").write_text(text)
+
+    result = synth(files, "--target", "c", "-o", str(files / "out"), graph="bad.oi")
+
+    assert result.exit_code == 1
+    assert "`cache.increment` cannot be synthesised" in result.stderr
+    assert "bad.oi:7:3" in result.stderr
+    assert "7 |   cache.increment n;" in result.stderr
+    assert not (files / "out").exists()
+
+
+@needs_compiler
+def test_the_recogniser_of_digits_agrees():
+    digits = Path(__file__).parent.parent / "examples" / "digits"
+    arguments = [
+        "synth",
+        str(digits / "digits.oi"),
+        "--model",
+        str(digits / "digits.oinf"),
+        "--target",
+        "c",
+        "--verify",
+    ]
+
+    result = CliRunner().invoke(main, [*arguments, "--json"])
+
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["verify"]["within"] is True
