@@ -195,3 +195,19 @@ def test_the_environment_turns_tracing_on(
     quiet_executor = quiet.make_executor(graph("block entry { return; }"))
     quiet_executor.step()
     assert quiet_executor.trace() == []
+
+
+def test_logs_tell_of_binding_warnings_and_failed_steps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = graph("dynamic { x: f32; } volatile { y: f32; } block entry { op add(x, x) >> y; }")
+    with monkeypatch.context() as patch:
+        patch.setenv("OPENINFER_TRACE", "full")
+        logs.read_environment()
+        ex = Simulator(oi.Model.from_arrays(), program, trace=False).make_executor()
+        for step in (ex.step, lambda: list(ex.iterate())):
+            with pytest.raises(oi.DynamicUnsetError):
+                step()
+    logs.read_environment()
+    kinds = [line.split()[1] for line in capsys.readouterr().err.splitlines()]
+    assert kinds == ["[WARNING]", "[TRACE]", "[ERROR]", "[ERROR]"]

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from openinfer.errors import StepStateError, UnsupportedError
+from openinfer.errors import ExecutionError, StepStateError, UnsupportedError
 from openinfer.simulate.compiler import compile_graph
 from openinfer.simulate.host import Host
+from openinfer.simulate.logs import LogKind, log
 from openinfer.simulate.memory import Memory
 from openinfer.simulate.program import Machine
 from openinfer.simulate.recording import Recorder
@@ -235,6 +236,9 @@ class Executor:
             with np.errstate(all="ignore"):
                 machine.run()
                 self._backend.synchronize()
+        except ExecutionError as error:
+            log(LogKind.ERROR, f"step failed in block {error.block}: {error}")
+            raise
         finally:
             self._end(machine)
         return self._recorder.latest(machine)
@@ -252,5 +256,8 @@ class Executor:
                 for ended in list(machine.ended):
                     if ended.last is not None:
                         yield NodeRun(ended.last, self)
+        except ExecutionError as error:
+            log(LogKind.ERROR, f"step failed in block {error.block}: {error}")
+            raise
         finally:
             self._end(machine)

@@ -9,7 +9,7 @@ from openinfer.ir.graph import Graph
 from openinfer.plugins.environment import Environment
 from openinfer.simulate.device import Device, choose_device, open_device
 from openinfer.simulate.executor import Executor
-from openinfer.simulate.logs import trace_by_default
+from openinfer.simulate.logs import LogKind, log, trace_by_default
 from openinfer.validate import resolve
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ class Simulator:
         resolved = self._resolved if graph is None else self._resolve(graph)
         if resolved is None:
             raise ValidationError("there is no graph to run: give one to Simulator or to make_executor")
+        log(LogKind.TRACE, f"binding {len(resolved.ops)} operators of {self._model.name} to device {self.device}")
         backend, binder = open_device(self._device, self._environment)
         try:
             return Executor(resolved, self._model, backend, binder, trace=self._trace, timer=self._timer)
@@ -103,7 +104,7 @@ class Simulator:
             raise
 
     def _resolve(self, graph: Graph) -> ResolvedGraph:
-        return resolve(
+        resolved = resolve(
             graph,
             self._model,
             sizes=self._sizes,
@@ -111,6 +112,9 @@ class Simulator:
             device=self._device.spec.name,
             strict=self._strict,
         )
+        for warning in resolved.warnings:
+            log(LogKind.WARNING, str(warning))
+        return resolved
 
 
 def _told_apart(given: tuple[Graph | str, ...], device: Device | str | None) -> tuple[Graph | None, str]:
