@@ -267,3 +267,27 @@ def test_sections_of_the_earlier_syntax_are_all_named() -> None:
             "model: model,\ninputs { x: f32; }\noutputs { y: f32; }\nblock entry { y = op add(a=x, b=x); return y; }\n"
         )
     assert [finding.span.line for finding in caught.value.diagnostics] == [1, 2, 3, 4]
+
+
+RECOVERED = {
+    "hints without a value": ("op f(x) >> y with { fuse };\n  op g(] >> y;", [2, 3]),
+    "hints without an end": ("op f(x) >> y with { fuse = true;\n  op g(] >> y;", [2, 3]),
+    "hints of a loop": ("loop l (i in 0..2) with { fuse } {\n  op g(] >> y;\n }", [2, 3]),
+    "head of a loop": ("loop (i in 0..2) {\n  op g(] >> y;\n }", [2, 3]),
+    "semicolon": ("op f(x) >> y\n  op g(] >> y;", [3, 3]),
+    "old loop body": ("loop l (i in 0..2) { block body { barrier; } }\n  op g(] >> y;", [2, 3]),
+    "string with a brace": ('op f(x, "}") >> y;\n  op g(] >> y;', [2, 3]),
+}
+
+
+@pytest.mark.parametrize(("statements", "lines"), RECOVERED.values(), ids=RECOVERED)
+def test_parsing_goes_on_behind_a_wrong_statement(statements: str, lines: list[int]) -> None:
+    with pytest.raises(DslSyntaxError) as caught:
+        parse(entry(statements))
+    assert [finding.span.line for finding in caught.value.diagnostics] == lines
+
+
+def test_values_are_expected_as_a_whole() -> None:
+    with pytest.raises(DslSyntaxError) as caught:
+        parse(entry("op relu(x, alpha=) >> y;"))
+    assert caught.value.diagnostics[0].message == "expected a value, found `)`"

@@ -34,6 +34,7 @@ _BLANK = re.compile(r"[ \t\r\n\f\v]*")
 _NEGATED_NAME = re.compile(r"-[ \t\r\n\f\v]*[A-Za-z_]")
 _SECTIONS = ("dynamic", "volatile", "constant", "persistent", "block")
 _EXPRESSION = frozenset({"name", "integer", "open_paren"})
+_VALUE = frozenset({"string", "float", "boolean", "integer"})
 _CONTEXT = {"declaration": "dimension expression", "assign": "dimension expression", "loop": "loop range"}
 
 
@@ -68,6 +69,8 @@ def _expected(rule: str, terminals: frozenset[str]) -> tuple[str, ...]:
 
 
 def _named(terminals: frozenset[str]) -> tuple[str, ...]:
+    if terminals >= _VALUE:
+        return ("a value", *_named(terminals - _VALUE - _EXPRESSION - {"open_bracket", "signed"}))
     return tuple(sorted({words(terminal) for terminal in terminals}))
 
 
@@ -143,6 +146,7 @@ def unknown_section(text: str, offset: int, word: str) -> Finding:
 
 
 _ASSIGNED_OP = re.compile(r"[A-Za-z_]\w*\s*=\s*op\b")
+_COPY = re.compile(r"[A-Za-z_]\w*(?:\[[^\];]*\])?\s*(?:=|>>)")
 _EFFECT = re.compile(r"(?:[A-Za-z_]\w*\s*=\s*)?effect\b")
 
 
@@ -162,6 +166,8 @@ def _statement_hint(text: str, offset: int, word: str | None) -> str | None:
         return "blocks do not nest: put the statements straight into the loop, or the block beside this one"
     if word in ("dynamic", "volatile", "constant", "constants", "persistent"):
         return "memory sections stand outside blocks: is a `}` missing?"
+    if _COPY.match(text, offset):
+        return "to copy a value write `transfer source >> target;`"
     return did_you_mean(word, STATEMENTS) if word else None
 
 

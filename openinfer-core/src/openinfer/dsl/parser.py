@@ -10,6 +10,7 @@ from openinfer.diagnostics import Diagnostic, Related, Severity, as_errors, summ
 from openinfer.dsl.grammar import CACHE_VERBS, STATEMENTS, Mismatch, Tree, match
 from openinfer.dsl.mismatch import Finding, explain, unknown_section, unknown_statement, unsupported_cache
 from openinfer.dsl.positions import Positions
+from openinfer.dsl.recovery import next_section, next_statement, skip_blank
 from openinfer.dsl.scanner import scan
 from openinfer.dsl.syntax import BlockSyntax, LoopStatement, Place, Program, ScopeStatement, Statement
 from openinfer.dsl.tree_declarations import declaration_of, old_spellings
@@ -30,13 +31,8 @@ MAX_LOOPS = 100
 MAX_FINDINGS = 100
 """Parsing stops after this many errors."""
 
-_BLANK = re.compile(r"[ \t\r\n\f\v]*")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VERB = re.compile(r"cache[ \t\r\n\f\v]*\.[ \t\r\n\f\v]*([A-Za-z_][A-Za-z0-9_]*)")
-_STOP = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|[;{}]')
-_SECTION_START = re.compile(
-    r"^[ \t]*(?:dynamic|volatile|constants?|persistent|block|inputs|outputs|state)(?![A-Za-z0-9_])", re.MULTILINE
-)
 _MEMORY = {**{kind.value: kind for kind in MemoryKind}, "constants": MemoryKind.CONSTANT}
 
 
@@ -110,10 +106,12 @@ class _Parser:
         return Program(self._source, tuple(self._declarations), tuple(self._blocks), tuple(self._warnings))
 
     def _add_flaws(self, flaws: list[Finding]) -> None:
-        """Join the scanner's findings with the parser's, which count for less on the same line."""
-        lines = {self._positions.line(flaw.place.start) for flaw in flaws}
-        kept = [f for f in self.findings if f[0].span is None or f[0].span.line not in lines]
-        found = [(self._diagnostic(flaw), ()) for flaw in flaws] + kept
+        """Join the scanner's findings, the first of each line, with the parser's on other lines."""
+        first: dict[int, Finding] = {}
+        for flaw in flaws:
+            first.setdefault(self._positions.line(flaw.place.start), flaw)
+        kept = [f for f in self.findings if f[0].span is None or f[0].span.line not in first]
+        found = [(self._diagnostic(flaw), ()) for flaw in first.values()] + kept
         self.findings = sorted(found, key=lambda f: f[0].span.start if f[0].span is not None else 0)
 
     def _sections(self) -> Iterator[None]:
@@ -125,14 +123,14 @@ class _Parser:
                 self._block()
             else:
                 self._report(unknown_section(self._text, self._offset, word))
-                self._skip_section()
+                self._offset = next_section(self._text, self._offset)
 
     # Memory sections
 
     def _memory(self, kind: MemoryKind) -> None:
         opened = self._offset
         if self._match("memory_header") is None:
-            self._skip_section()
+            self._offset = next_section(self._text, self._offset)
             return
         while not self._closed("memory section", opened):
             start = self._offset
@@ -157,7 +155,7 @@ class _Parser:
         start = self._offset
         tree = self._match("block_header")
         if tree is None and not self._at_body(start):
-            self._skip_section()
+            self._offset = next_section(self._text, self._offset)
             return
         frames = [_Frame(self._head(tree), start)]
         while frames:
@@ -217,7 +215,7 @@ class _Parser:
         start = self._offset
         if word not in STATEMENTS:
             self._report(unknown_statement(self._text, start, word))
-            self._recover(start, start)
+            self._offset = next_statement(self._text, start, start)
             return None
         if word != "cache":
             return word
@@ -225,14 +223,14 @@ class _Parser:
         if verb is None or verb[1] in CACHE_VERBS:
             return f"cache_{verb[1]}" if verb is not None else "cache_read"
         self._report(unsupported_cache(verb))
-        self._recover(start, start)
+        self._offset = next_statement(self._text, start, start)
         return None
 
     # Movement
 
     def _next_word(self) -> str | None:
         """Skip white space and return the word there ("" if there is something else), or None at the end."""
-        self._offset = _BLANK.match(self._text, self._offset).end()  # pyright: ignore[reportOptionalMemberAccess]
+        self._offset = skip_blank(self._text, self._offset)
         if self._offset >= len(self._text):
             return None
         found = _WORD.match(self._text, self._offset)
@@ -255,64 +253,18 @@ class _Parser:
             result = match(rule, self._text, begin)
         except RecursionError:
             self._report(Finding("syntax", "nesting too deep", Place(begin, begin + 1)))
-            self._recover(begin, begin)
+            self._offset = next_statement(self._text, begin, begin)
             return None
         if not isinstance(result, Mismatch):
             self._offset = result.end
             return result
         self._report(explain(rule, self._text, begin, result))
-        self._recover(begin, result.offset)
+        self._offset = next_statement(self._text, begin, result.offset)
         return None
-
-    def _recover(self, start: int, failed: int) -> None:
-        """Move to the next statement: where the failure is if it starts a line, else behind ``;`` or ``{ … }``."""
-        if failed > start and self._starts_statement(failed):
-            self._offset = failed
-            return
-        depth = 0
-        position = failed
-        while (stop := _STOP.search(self._text, position)) is not None:
-            position = stop.end()
-            found = stop.group()
-            if found == "{":
-                if depth == 0 and self._is_head(start):
-                    self._offset = position
-                    return
-                depth += 1
-            elif found == "}":
-                if depth == 0:
-                    self._offset = stop.start()
-                    return
-                depth -= 1
-            if depth == 0 and found in ";}":
-                trailing = _BLANK.match(self._text, position)
-                end = trailing.end() if trailing is not None else position
-                self._offset = end + 1 if found == "}" and self._text.startswith(";", end) else position
-                return
-        self._offset = len(self._text)
-
-    def _is_head(self, start: int) -> bool:
-        word = _WORD.match(self._text, start)
-        return word is not None and word.group() in ("loop", "scope", "block")
 
     def _at_body(self, start: int) -> bool:
         """Return whether recovery stopped behind the ``{`` of a head that starts at ``start``."""
         return self._offset > start and self._text[self._offset - 1] == "{"
-
-    def _starts_statement(self, offset: int) -> bool:
-        """Return whether a statement keyword, or a declaration, starts a line at ``offset``."""
-        line = self._text.rfind("\n", 0, offset) + 1
-        if line == 0 or self._text[line:offset].strip():
-            return False
-        word = _WORD.match(self._text, offset)
-        if word is None:
-            return False
-        return word.group() in STATEMENTS or self._text[word.end() : word.end() + 1] in (":", "(")
-
-    def _skip_section(self) -> None:
-        """Move behind the section that starts here: behind its braces, or to the next section keyword on a line."""
-        found = _SECTION_START.search(self._text, self._offset + 1)
-        self._offset = found.start() if found is not None else len(self._text)
 
     # Findings
 

@@ -86,7 +86,8 @@ def _flaw(kind: str | None, found: str, start: int) -> Flaw | None:
     if kind == "hash":
         return Flaw("syntax", "unexpected character '#'", start, start + 1, "comments start with `//`")
     if kind == "bad":
-        return Flaw("syntax", f"unexpected character {found[0]!r}", start, start + 1)
+        hint = 'strings stand in double quotes: "…"' if found[0] == "'" else None
+        return Flaw("syntax", f"unexpected character {found[0]!r}", start, start + 1, hint)
     return None
 
 
