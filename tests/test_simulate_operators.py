@@ -117,6 +117,29 @@ def test_one_definition_serves_every_element_type(dtype: str) -> None:
     assert [bool(v) for v in ex.fetch("y")] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("given", "target", "call", "values", "expected"),
+    [
+        ("bitset", "bitset", "add(x, x)", [200, 1], [144, 2]),
+        ("bitset", "u8", "popcount(x)", [200, 1], [3, 1]),
+        ("bitset", "bool", "eq(x, x)", [200, 1], [True, True]),
+        ("t1", "i8", "cast(x, to=i8)", [-1, 1], [-1, 1]),
+        ("t2", "f32", "cast(x, to=f32)", [-1, 0], [-1.0, 0.0]),
+        ("i4", "i4", "abs(x)", [-8, -3], [-8, 3]),
+        ("i4", "i2", "cast(x, to=i2)", [-8, 1], [-2, 1]),
+        ("f32", "u4", "cast(x, to=u4)", [-8.0, 1.5], [0, 1]),
+    ],
+)
+def test_packed_and_odd_types_compute_at_their_width(
+    given: str, target: str, call: str, values: list[float], expected: list[float]
+) -> None:
+    ex = executor(
+        f"dynamic {{ x: {given}[2]; }} volatile {{ y: {target}[2]; }} block entry {{ op {call} >> y; return; }}"
+    )
+    ex.step(x=values)
+    assert ex.fetch("y").tolist() == expected
+
+
 def test_a_step_warns_of_nothing() -> None:
     ex = executor(
         "dynamic { x: f32[2]; } volatile { y: f32[2]; s: f32; } block entry { op div(x, x) >> y; op mul(x, x) >> y;"

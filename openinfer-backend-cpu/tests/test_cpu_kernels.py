@@ -323,3 +323,15 @@ def test_an_integer_convolution_wraps_at_its_accumulator_and_adds_the_bias_there
     wrapped = [(exact + b + 2**15) % 2**16 - 2**15 for b in (1, -32768)]
     found = run("conv2d", [x, w, bias], TensorType(dtype_named("i16"), (1, 2, 1, 1)), acc=(dtype_named("i16"),))
     assert found.ravel().tolist() == wrapped
+
+
+def test_nothing_in_gives_nothing_or_the_bias_out() -> None:
+    empty = np.zeros((0, 1, 4, 4), np.float32)
+    kernels = np.zeros((2, 1, 3, 3), np.float32)
+    assert run("conv2d", [empty, kernels, None], TensorType(F32, (0, 2, 2, 2))).shape == (0, 2, 2, 2)
+    no_channels = [np.zeros((1, 0, 3, 3), np.float32), np.zeros((2, 0, 3, 3), np.float32), np.array([1, 2], np.float32)]
+    assert run("conv2d", no_channels, TensorType(F32, (1, 2, 1, 1))).ravel().tolist() == [1.0, 2.0]
+    assert run("max_pool2d", [empty], TensorType(F32, (0, 1, 3, 3)), kernel=2).size == 0
+    no_terms = [np.zeros((3, 0), np.float32), np.zeros((0, 2), np.float32), np.array([1, 2], np.float32)]
+    assert run("linear", no_terms, TensorType(F32, (3, 2))).tolist() == [[1.0, 2.0]] * 3
+    assert run("argmax_axis", [np.zeros((0, 3), np.float32)], TensorType(I64, (0,)), axis=1).size == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, NUMERIC
+from openinfer.dtypes import BUILTIN
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.types import DeviceSpec
 
@@ -24,7 +24,7 @@ def openinfer_devices() -> Iterable[DeviceSpec]:
         summary="this processor, through NumPy",
         probe="openinfer_backend_cpu.probe:probe",
         backend="openinfer_backend_cpu.backend:CpuBackend",
-        expression_dtypes=frozenset(dtype.name for dtype in (*NUMERIC, BOOL)),
+        expression_dtypes=frozenset(dtype.name for dtype in BUILTIN),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -52,9 +53,8 @@ def linear(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], work
     rows = staging.load(inputs[0], dtype)
     weights = _swapped(staging.load(inputs[1], dtype), call.settings.get("trans_w"))
     target = staging.store(outputs[0], dtype)
-    flat_rows, flat_target = rows.reshape(-1, rows.shape[-1]), target.reshape(-1, target.shape[-1])
-    if rows.shape[-1] == 0 or target.size == 0:
-        flat_rows, flat_target = rows, target
+    count = math.prod(rows.shape[:-1])
+    flat_rows, flat_target = rows.reshape(count, rows.shape[-1]), target.reshape(count, target.shape[-1])
     product = partial(np.matmul, flat_rows, weights, out=flat_target)
     if bias is None:
         return staging.around(product)

@@ -78,7 +78,7 @@ def _grouped_taps(source: Array, groups: int, where: Windows) -> Array:
 def _products(taps: Array, weights: Array, target: Array, workspace: Workspace) -> list[BoundCall]:
     """Return calls that gather taps in pieces of bounded size and multiply them with the weights."""
     images, groups, depth, kh, kw, rows, columns = taps.shape
-    result = target.reshape(images, groups, -1, rows * columns)
+    result = target.reshape(images, groups, weights.shape[1], rows * columns)
     row_bytes = groups * depth * kh * kw * columns * taps.itemsize
     if 0 in (row_bytes, rows, images):
         return [partial(target.fill, 0)]
