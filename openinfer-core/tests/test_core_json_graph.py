@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -448,3 +449,15 @@ def test_unit_kinds_and_hints_are_read() -> None:
     block = GraphDeserialize.from_json(document).blocks["entry"]
     assert [node.kind for node in block.nodes] == [Barrier(), Return(("x",))]
     assert block.hints == {"fast": BoolValue(True)}
+
+
+STORED = Path(__file__).parent / "data"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_stored_files_of_every_version_load(version: int) -> None:
+    text = (STORED / f"graph_version_{version}.json").read_text(encoding="utf-8")
+    program = (STORED / f"graph_version_{version}.oi").read_text(encoding="utf-8")
+    assert json.loads(text).get("schema_version", 1) == version
+    assert GraphDeserialize.from_json(text) == graph(program)
+    assert GraphSerialize.text(graph(program)) == text
