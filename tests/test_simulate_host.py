@@ -82,6 +82,18 @@ def test_a_value_of_another_type_or_shape_is_refused(
     assert f"`{name}`" in str(caught.value)
 
 
+def test_variables_may_be_called_like_parameters() -> None:
+    program = graph(
+        "dynamic { self: f32; values: f32; } volatile { y: f32; } block entry { op sub(self, values) >> y; return; }"
+    )
+    ex = Simulator(MODEL, program).make_executor()
+    ex.step(self=5.0, values=2.0)
+    assert ex.fetch("y") == 3.0
+    ex.insert({"self": 1.0}, values=0.0)
+    ex.run_step()
+    assert ex.fetch("y") == 1.0
+
+
 def test_insertion_is_all_or_nothing(ex: Executor) -> None:
     with pytest.raises(oi.DTypeError):
         ex.insert(x=[1.0, 2.0], k=-1)

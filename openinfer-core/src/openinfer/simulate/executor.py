@@ -87,7 +87,7 @@ class Executor:
         """Give one dynamic variable its value for the next step, as `insert` does."""
         self.insert({name: value})
 
-    def step(self, **inputs: Any) -> TraceEvent | None:
+    def step(self, /, **inputs: Any) -> TraceEvent | None:
         """Insert values, run one whole step, and return its last event; None when no node ran.
 
         With tracing on, one line is printed for each event.
