@@ -161,6 +161,15 @@ def test_a_loop_that_never_runs_is_left_out():
     assert [(loop.name, loop.runs) for loop in loops] == [("two", True)]
 
 
+def test_a_block_that_is_never_called_is_left_out():
+    text = """
+    dynamic { x: f32[2]; }
+    block entry { loop none (i in 3..3) { branch never; } op add(x, x) >> x; return x; branch never; }
+    block never { return; }
+    """
+    assert [procedure.name for procedure in plan_of(text).procedures] == ["entry"]
+
+
 def test_entries_of_a_prefix_table_that_can_be_asked_for():
     text = """
     dynamic { x: f32[2]; }

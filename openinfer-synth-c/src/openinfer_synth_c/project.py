@@ -38,7 +38,7 @@ PROGRAM = "model"
 """Name of the program that building makes."""
 
 LARGEST_EMBEDDED = 1 << 20
-"""Bytes of weights that are written out as text; compilers take minutes for more."""
+"""Bytes of weights that are written out as text; more would belong in a binary file, which is not written yet."""
 
 
 @dataclass(frozen=True, slots=True)

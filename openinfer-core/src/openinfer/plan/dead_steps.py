@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.plan.accesses import writes
+from openinfer.plan.accesses import called, walk, writes
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.steps import LoopStep, Procedure
 
@@ -16,13 +16,26 @@ if TYPE_CHECKING:
 
 
 def without_dead_steps(procedures: Sequence[Procedure], wanted: int) -> tuple[tuple[Procedure, ...], Liveness]:
-    """Return the procedures without steps whose results nobody reads, and the liveness of what is left."""
+    """Return the procedures without steps whose results nobody reads, and the liveness of what is left.
+
+    Procedures that nothing calls, such as those of loops that never run, are left out too.
+    """
+    procedures = _reached(procedures)
     while True:
         liveness = Liveness(procedures, wanted)
         left = tuple(Procedure(p.name, _needed_steps(p.steps, liveness)) for p in procedures)
         if all(old.steps == new.steps for old, new in zip(procedures, left, strict=True)):
             return left, Liveness(left, wanted)
         procedures = left
+
+
+def _reached(procedures: Sequence[Procedure]) -> tuple[Procedure, ...]:
+    """Return the procedures that the last one reaches; they come callees first."""
+    reached = {procedures[-1].name}
+    for procedure in reversed(procedures):
+        if procedure.name in reached:
+            reached.update(name for step in walk(procedure.steps) for name in called(step))
+    return tuple(procedure for procedure in procedures if procedure.name in reached)
 
 
 def _needed_steps(steps: Sequence[Step], liveness: Liveness) -> tuple[Step, ...]:

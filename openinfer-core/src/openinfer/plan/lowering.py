@@ -184,7 +184,9 @@ class _BlockLowering:
             case Op():
                 yield from self._op(node, hints)
             case Transfer(src=src, dst=dst):
-                yield CopyStep(origin=origin, source=self._operand(src, node), output=self._value(dst, node))
+                source, output = self._operand(src, node), self._value(dst, node)
+                if source != ValueRef(output):
+                    yield CopyStep(origin=origin, source=source, output=output)
             case Branch(then_block=then, cond=cond, else_block=other):
                 condition = None if cond is None else self._value(cond, node)
                 yield CallStep(origin=origin, procedure=then, condition=condition, otherwise=other)

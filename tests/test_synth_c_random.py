@@ -1,0 +1,111 @@
+"""Random programs on i32, where every result is exact: simulator and generated C agree in every element."""
+
+from __future__ import annotations
+
+import random
+import shutil
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.model import Model
+from openinfer.simulate import Simulator
+from openinfer.synth import Synthesizer
+
+FLAGS = (
+    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
+    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
+)
+SQUARES = ["a", "b", "x", "t", "u", "v"]
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+class Writer:
+    """Writes a program: squares of 4 by 4, a row `r`, bools `p` and `q`, blocks that call later blocks only."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.loops = 0
+
+    def program(self):
+        blocks = "\n".join(f"block {name} {{ {self.statements(name, 5)} return; }}" for name in ("one", "two"))
+        return f"""
+        dynamic {{ x: i32[4, 4]; p: bool; }}
+        volatile {{ a: i32[4, 4] @init(3); b: i32[4, 4]; r: i32[4]; q: bool; w(l): i32[4, 4] @pattern("w.{{l}}"); }}
+        block entry {{
+          assign t: i32[4, 4]; assign u: i32[4, 4]; assign v: i32[4, 4];
+          {self.statements("entry", 14)}
+          return {", ".join(SQUARES)}, r;
+        }}
+        {blocks}
+        """
+
+    def statements(self, block, count, loops=()):
+        return " ".join(self.statement(block, loops) for _ in range(count))
+
+    def statement(self, block, loops):
+        choice = self.random.random()
+        if choice < 0.5:
+            op = self.random.choice(["add", "sub", "mul", "add(r)", "relu"])
+            return self.elementwise(op)
+        if choice < 0.62:
+            return f"op matmul({self.square(loops)}, {self.square(loops)}) >> {self.target()};"
+        if choice < 0.7:
+            return f"op transpose({self.square()}) >> {self.target()};"
+        if choice < 0.78:
+            return f"op {self.random.choice(['sum_axis', 'max_axis'])}({self.square()}, axes=1) >> r;"
+        if choice < 0.84:
+            return f"transfer {self.square(loops)} >> {self.target()};"
+        if choice < 0.94 and len(loops) < 2:
+            return self.loop(block, loops)
+        return self.branch(block)
+
+    def square(self, loops=()):
+        if loops and self.random.random() < 0.4:
+            return f"w[{self.random.choice(loops)}]"
+        return self.random.choice(SQUARES)
+
+    def target(self):
+        return self.random.choice(SQUARES)
+
+    def elementwise(self, op):
+        if op == "relu":
+            return f"op relu({self.square()}) >> {self.target()};"
+        second = "r" if op == "add(r)" else self.square()
+        return f"op {op[:3]}({self.square()}, {second}) >> {self.target()};"
+
+    def loop(self, block, loops):
+        self.loops += 1
+        index = f"i{self.loops}"
+        leave = "return;" if self.random.random() < 0.15 and block != "entry" else ""
+        start, end = self.random.choice(["0..2", "1..3", "0..3", "2..2"]).split("..")
+        body = self.statements(block, 4, (*loops, index))
+        return f"loop turns ({index} in {start}..{end}) {{ {body} {leave} }}"
+
+    def branch(self, block):
+        deeper = {"entry": ["one", "two"], "one": ["two"], "two": []}[block]
+        if not deeper:
+            return f"op add({self.square()}, r) >> {self.target()};"
+        if self.random.random() < 0.3:
+            return f"branch {self.random.choice(deeper)};"
+        return f"branch {self.random.choice('pq')} {self.random.choice(deeper)} {self.random.choice(deeper)};"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_program_gives_the_same_everywhere(seed):
+    program = graph(Writer(seed).program())
+    generator = np.random.default_rng(seed)
+    model = Model.from_arrays({f"w.{n}": generator.integers(-9, 9, (4, 4)).astype(np.int32) for n in range(3)})
+    inputs = {"x": generator.integers(-(2**31), 2**31, (4, 4)).astype(np.int32), "p": np.array(seed % 2 == 0)}
+    synthesis = Synthesizer("c").synthesize(model, program)
+
+    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs
+
+    executor = Simulator(model, program, device="cpu").make_executor()
+    executor.step(**inputs)
+    expected = executor.outputs()
+    assert set(found) == {*SQUARES, "r"}
+    for name, array in found.items():
+        np.testing.assert_array_equal(array, expected[name], err_msg=name)
