@@ -174,3 +174,8 @@ class Graph:
 
     def __str__(self) -> str:
         return self.to_dsl()
+
+    def _repr_html_(self) -> str:
+        from openinfer.draw import notebook_html
+
+        return notebook_html(self)
