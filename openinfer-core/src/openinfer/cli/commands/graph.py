@@ -1,25 +1,62 @@
-"""`openinfer graph`: a program in another form."""
+"""`openinfer graph`: a program in another form, or as a picture."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from openinfer.cli.graph_argument import read_graph
+
+if TYPE_CHECKING:
+    from openinfer.ir.graph import Graph
+    from openinfer.ir.resolved import ResolvedGraph
+
+_PICTURES = ("mermaid", "dot", "html")
 
 
 @click.command(name="graph")
 @click.argument("graph")
 @click.option("--dsl", "form", flag_value="dsl", default=True, help="Print canonical program text (the default).")
 @click.option("--json", "form", flag_value="json", help="Print graph JSON.")
-def command(*, graph: str, form: str) -> None:
-    """Print GRAPH (a .oi text, a .json graph, or -) as canonical text or JSON.
+@click.option("--mermaid", "form", flag_value="mermaid", help="Print a Mermaid flowchart.")
+@click.option("--dot", "form", flag_value="dot", help="Print a picture in Graphviz's language.")
+@click.option("--html", "form", flag_value="html", help="Print a page for a browser: one file that loads nothing.")
+@click.option("--model", "-m", metavar="FILE", help="Show the shapes that the program has with this model (pictures).")
+@click.option("--output", "-o", metavar="FILE", help="Write to FILE instead.")
+def command(*, graph: str, form: str, model: str | None, output: str | None) -> None:
+    """Print GRAPH (a .oi text, a .json graph, or -) as canonical text, as JSON, or as a picture.
 
-    The structure is not checked: `openinfer check` does that.
+    The structure is not checked without a model: `openinfer check` does that.
     """
-    read = read_graph(graph)
-    if form == "dsl":
-        click.echo(read.to_dsl(), nl=False)
-        return
-    from openinfer.serialize import GraphSerialize
+    if model is not None and form not in _PICTURES:
+        raise click.UsageError(f"--model goes with --mermaid, --dot or --html, not with --{form}")
+    text = _text(read_graph(graph), form, model, title=graph)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        Path(output).write_text(text, encoding="utf-8", newline="\n")
 
-    click.echo(GraphSerialize.text(read), nl=False)
+
+def _text(graph: Graph, form: str, model: str | None, title: str) -> str:
+    if form == "dsl":
+        return graph.to_dsl()
+    if form == "json":
+        from openinfer.serialize import GraphSerialize
+
+        return GraphSerialize.text(graph)
+    from openinfer import draw
+
+    resolved = None if model is None else _resolved(graph, model)
+    if form == "html":
+        return draw.html(graph, resolved, title=title)
+    return draw.dot(graph, resolved) if form == "dot" else draw.mermaid(graph, resolved)
+
+
+def _resolved(graph: Graph, path: str) -> ResolvedGraph:
+    from openinfer.model import ModelLoader
+    from openinfer.validate import resolve
+
+    with ModelLoader.open(path) as model:
+        return resolve(graph, model)
