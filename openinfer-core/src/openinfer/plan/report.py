@@ -54,8 +54,10 @@ def _listing(plan: ExecutionPlan, steps: Sequence[Step], depth: int) -> Iterator
 
 def _places(step: Step) -> str:
     lines = [str(s.line) for s in step.origin.statements if s.line is not None]
-    fused = f", {len(step.origin.statements)} fused" if len(step.origin.statements) > 1 else ""
-    return f"  (line {', '.join(lines)}{fused})" if lines else ""
+    notes = [f"line {', '.join(lines)}"] if lines else []
+    if len(step.origin.statements) > 1:
+        notes.append(f"{len(step.origin.statements)} fused")
+    return f"  ({', '.join(notes)})" if notes else ""
 
 
 def step_text(plan: ExecutionPlan, step: Step) -> str:
