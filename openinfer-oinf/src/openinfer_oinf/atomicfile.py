@@ -6,8 +6,12 @@ import contextlib
 import errno
 import os
 import secrets
+from collections.abc import Generator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class AtomicFile:
@@ -23,6 +27,27 @@ class AtomicFile:
         self._temporary = self._target.with_name(f".{self._target.name[:200]}.{secrets.token_hex(8)}.tmp")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         self.file: BinaryIO = os.fdopen(os.open(self._temporary, flags, 0o666), "w+b", buffering=0)
+
+    @classmethod
+    @contextlib.contextmanager
+    def writing(cls, path: str | os.PathLike[str]) -> Generator[AtomicFile]:
+        """A file to write in a `with` block: it takes its place at the end, or vanishes after an exception."""
+        atomic = cls(path)
+        try:
+            yield atomic
+        except BaseException:
+            atomic.discard()
+            raise
+        atomic.commit()
+
+    def write_whole(self, data: bytes | memoryview | NDArray[Any]) -> None:
+        """Write all bytes at the current place; the file is not buffered and may take less at once."""
+        view = memoryview(cast("memoryview", data))
+        if not view.nbytes:
+            return
+        view = view.cast("B")
+        while view.nbytes:
+            view = view[self.file.write(view) :]
 
     def commit(self) -> None:
         """Bring the bytes to the disk, then put the file in its place."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from . import __version__, commands
-from .errors import OinfError
+from .errors import MISSING_EXTRA, OinfError
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = parsed.run(parsed)
         sys.stdout.flush()
     except OinfError as error:
-        return _fail(getattr(parsed, "invalid_status", INVALID), str(error))
+        invalid = FAILED if error.code == MISSING_EXTRA else getattr(parsed, "invalid_status", INVALID)
+        return _fail(invalid, str(error))
     except BrokenPipeError:
         # The reader of our output has gone; standard output is pointed elsewhere so that exit stays quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

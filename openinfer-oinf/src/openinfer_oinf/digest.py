@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from .layout import HAS_DATA, HAS_QUANT, TENSOR_FIELDS, U32, U64, encode_string
+from .progress import advance
 from .reader import OinfFile
 from .tensor import StoredTensor
 
@@ -15,8 +16,12 @@ _BLOCK = 1 << 20
 
 def file_digest(path: str | os.PathLike[str]) -> str:
     """SHA-256 of all bytes of a file, in hexadecimal digits."""
+    digest = hashlib.sha256()
     with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            advance(len(block))
+    return digest.hexdigest()
 
 
 def content_digest(file: OinfFile) -> str:
@@ -37,6 +42,7 @@ def content_digest(file: OinfFile) -> str:
         digest.update(b"T" + encode_string(name) + _signature(tensor))
         for block in tensor.byte_blocks():
             digest.update(block)
+            advance(len(block))
         digest.update(tensor.quant_payload())
     return digest.hexdigest()
 

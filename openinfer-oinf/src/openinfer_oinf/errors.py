@@ -8,6 +8,8 @@ from typing import Literal
 
 CheckLevel = Literal["strict", "compat"]
 
+MISSING_EXTRA = "E_EXTRA"
+
 _SHOWN_IN_MESSAGE = 5
 
 # What a reader can survive without losing memory safety: warnings under check="compat".

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array
 from .atomicfile import AtomicFile
 from .reader import OinfFile
 
@@ -23,19 +22,8 @@ def extract_npy(file: OinfFile, name: str, path: str | os.PathLike[str], *, dequ
     tensor.check_values()
     first = tensor.numbers(0, min(1, tensor.size))
     dtype: np.dtype[Any] = np.dtype(np.float32) if dequantized else first.dtype
-    target = AtomicFile(path)
-    try:
+    with AtomicFile.writing(path) as target:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": tensor.shape}
         np.lib.format.write_array_header_2_0(target.file, header)
         for block in [tensor.dequantize()] if dequantized else tensor.number_blocks():
-            _write_whole(target, np.ascontiguousarray(block).astype(dtype, copy=False))
-    except BaseException:
-        target.discard()
-        raise
-    target.commit()
-
-
-def _write_whole(target: AtomicFile, block: Array) -> None:
-    view = memoryview(block.reshape(-1).view(np.uint8).data)
-    while len(view):
-        view = view[target.file.write(view) :]
+            target.write_whole(np.ascontiguousarray(block).astype(dtype, copy=False).reshape(-1))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from .arrays import Array, as_bytes
 from .checksums import CHECKSUM_KEY
 from .errors import CheckLevel
+from .progress import advance
 from .quant import Scheme
 from .quantization import QuantizationError, QuantizedArray, quantization_error, quantize_array
 from .reader import OinfFile, open_oinf
@@ -31,7 +33,7 @@ def rewrite_oinf(
             declare_like(writer, tensor)
         for tensor in file.tensors():
             if tensor.has_data:
-                writer.write_raw(tensor.name, tensor.raw())
+                writer.write_raw(tensor.name, stored_blocks(tensor))
 
 
 def _writer_like(file: OinfFile, target: WriteTarget, version: int, align: int) -> OinfWriter:
@@ -59,6 +61,11 @@ def copy_tables(file: OinfFile, writer: OinfWriter) -> None:
 def declare_like(writer: OinfWriter, tensor: StoredTensor) -> None:
     """Declare a tensor as it stands in another file."""
     writer.declare(tensor.name, tensor.value_type, tensor.shape, data=tensor.has_data, quant=tensor.quant)
+
+
+def stored_blocks(tensor: StoredTensor) -> Iterator[Array]:
+    """The stored bytes of a tensor as the blocks that a writer takes."""
+    return (as_bytes(block) for block in tensor.byte_blocks())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +107,7 @@ def quantize_oinf(source: Openable, target: WriteTarget, options: QuantizeOption
         for tensor in file.tensors():
             if options.applies_to(tensor):
                 quantized, errors[tensor.name] = options.quantize(tensor)
+                advance(tensor.nbytes // 2)
                 writer.declare(tensor.name, quantized.dtype, tensor.shape, quant=quantized.quant)
             else:
                 declare_like(writer, tensor)
@@ -107,5 +115,5 @@ def quantize_oinf(source: Openable, target: WriteTarget, options: QuantizeOption
             if tensor.name in errors:
                 writer.write(tensor.name, options.quantize(tensor)[0].values)
             elif tensor.has_data:
-                writer.write_raw(tensor.name, tensor.raw())
+                writer.write_raw(tensor.name, stored_blocks(tensor))
     return errors

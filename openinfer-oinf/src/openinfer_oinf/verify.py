@@ -16,6 +16,7 @@ from .checksums import checksum_findings
 from .errors import CheckLevel, Finding, Findings, OinfError
 from .limits import Limits
 from .metadata import Bitset, TypedValue
+from .progress import advance
 from .quant import QuantParams
 from .reader import OinfFile, check_all_values, open_oinf
 from .source import Openable
@@ -128,6 +129,7 @@ def _summarise(
         summaries.append(_summary(tensor, statistics))
         lines = tensor_lines(tensor, statistics, style=style, values=values)
         tensor_text.append("\n".join(lines) + "\n\n")
+        advance(tensor.nbytes)
     text = "".join([*_table_text(opened, metadata), *tensor_text])
     report = Report(
         path=label,

@@ -21,6 +21,7 @@ from .limits import Limits
 from .metadata import MetadataPayload, encode_metadata
 from .payloads import metadata_problems
 from .plan import FilePlan, TensorDeclaration, plan_file
+from .progress import advance
 from .quant import QuantParams, fitted
 from .source import MemorySource
 from .tables import MetadataEntry
@@ -188,16 +189,19 @@ class OinfWriter:
         except OinfError as error:
             raise _about(error, "tensors", name) from error
 
-    def write_raw(self, name: str, stored: bytes | bytearray | memoryview | Array) -> None:
-        """Write stored bytes as they are, as `raw` of a reader gives them. Raises `OinfError`: E_DATA_SIZE, E_VALUE."""
+    def write_raw(self, name: str, stored: bytes | bytearray | memoryview | Array | Iterator[Array]) -> None:
+        """Write stored bytes as they are, as `raw` of a reader gives them, whole or as an iterator of uint8 blocks.
+
+        Blocks hold whole elements. Raises `OinfError`: E_NAME, E_DATA_SIZE, E_VALUE.
+        """
         declared = self._declared(name)
+        if isinstance(stored, Iterator):
+            self._write_blocks(declared, _counted(declared, stored))
+            return
         view = np.frombuffer(stored, np.uint8) if len(stored) else np.empty(0, np.uint8)
         if view.size != declared.nbytes:
             raise _rejected("E_DATA_SIZE", f"{view.size} bytes where {declared.nbytes} are due", "tensors", name)
-        problem = value_problem(reader_of(view.data), declared.dtype, declared.count)
-        if problem is not None:
-            raise _rejected("E_VALUE", problem, "tensors", name)
-        self._write_blocks(declared, iter([(declared.count, view)]))
+        self._write_blocks(declared, _counted(declared, iter([view])), counted=0 if view.size else declared.count)
 
     def _declared(self, name: str) -> TensorDeclaration:
         declared = self._tensors.get(name)
@@ -219,6 +223,7 @@ class OinfWriter:
                 raise _rejected("E_DATA_SIZE", f"more values than {declared.count}", "tensors", declared.name)
             _write_at(file, position, block)
             position += block.nbytes
+            advance(block.nbytes)
             if self._digests is not None:
                 digest.update(block.data)
         if counted != declared.count:
@@ -300,6 +305,18 @@ class OinfWriter:
 
 
 _TABLES = ("sizevars", "metadata", "tensors")
+
+
+def _counted(declared: TensorDeclaration, blocks: Iterator[Array]) -> Iterator[tuple[int, Array]]:
+    """Blocks of stored bytes with the elements they hold, once those are known to be values."""
+    left, bits = declared.count, declared.dtype.bits
+    for block in blocks:
+        count = min(left, block.nbytes * 8 // bits)
+        problem = value_problem(reader_of(block.data), declared.dtype, count)
+        if problem is not None:
+            raise _rejected("E_VALUE", problem, "tensors", declared.name)
+        left -= count
+        yield count, block
 
 
 def _checked_shape(shape: Iterable[int], kind: ValueType) -> tuple[int, ...]:

@@ -43,9 +43,10 @@ class _Digests:
 
 def _digests(path: str, *, tensors: bool) -> _Digests:
     from ..digest import content_digest, file_digest
+    from ..progress import progress_bar
     from ..reader import open_oinf
 
-    with open_oinf(path) as file:
+    with open_oinf(path) as file, progress_bar("hashing", 2 * file.file_size):
         each_tensor = (
             {each.name: each.sha256() if each.has_data else None for each in file.tensors()} if tensors else None
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def add_to(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0, or raises `OinfError` or `OSError`; prints the error of each quantised tensor."""
     from ..inspection import aligned
+    from ..progress import progress_bar
     from ..rewrite import QuantizeOptions, quantize_oinf
 
     options = QuantizeOptions(
@@ -38,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
         include=arguments.include or ("*",),
         exclude=arguments.exclude,
     )
-    errors = quantize_oinf(arguments.source, arguments.target, options)
+    with progress_bar("quantising", Path(arguments.source).stat().st_size):
+        errors = quantize_oinf(arguments.source, arguments.target, options)
     rows = [
         [name, f"max {error.largest:.6g}", f"mean {error.mean:.6g}", f"snr {error.snr_db:.1f} dB"]
         for name, error in errors.items()

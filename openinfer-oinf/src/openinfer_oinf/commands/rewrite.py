@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def _add(subparsers: Subparsers, name: str, text: str, *, version: int | None, c
 
 def run(arguments: argparse.Namespace) -> int:
     """0, or raises `OinfError` or `OSError`; a target that exists is replaced in one step."""
+    from ..progress import progress_bar
     from ..reader import open_oinf
     from ..rewrite import rewrite_oinf
 
@@ -41,5 +43,6 @@ def run(arguments: argparse.Namespace) -> int:
     if version is None:
         with open_oinf(arguments.source, check=arguments.check) as file:
             version = file.version
-    rewrite_oinf(arguments.source, arguments.target, version=version, align=arguments.align, check=arguments.check)
+    with progress_bar("writing", Path(arguments.source).stat().st_size):
+        rewrite_oinf(arguments.source, arguments.target, version=version, align=arguments.align, check=arguments.check)
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import OinfError
@@ -55,15 +56,17 @@ def _verify_one(path: str, arguments: argparse.Namespace) -> bool:
 
 
 def _report(path: str, arguments: argparse.Namespace) -> Report:
+    from ..progress import progress_bar
     from ..verify import verify_oinf
 
-    return verify_oinf(
-        path,
-        file=False,
-        stats=not arguments.no_stats,
-        values=not arguments.no_values,
-        style=arguments.style,
-        exact=arguments.exact,
-        deep=arguments.deep,
-        check="compat" if arguments.compat else "strict",
-    )
+    with progress_bar("verifying", Path(path).stat().st_size):
+        return verify_oinf(
+            path,
+            file=False,
+            stats=not arguments.no_stats,
+            values=not arguments.no_values,
+            style=arguments.style,
+            exact=arguments.exact,
+            deep=arguments.deep,
+            check="compat" if arguments.compat else "strict",
+        )

@@ -1,0 +1,108 @@
+"""`oinf convert`: weights of another format as a container, or a container as .safetensors or .npz."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from ..cli import Subparsers
+    from ..convert.model import Change
+
+_T = TypeVar("_T")
+
+
+def add_to(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("convert", help="convert weights from another format, or to one")
+    parser.add_argument("source", metavar="SRC", help="safetensors, npz, npy, GGUF, PyTorch state dict, HDF5, or .oinf")
+    parser.add_argument("target", metavar="DST", help=".oinf; from .oinf: .safetensors or .npz")
+    parser.add_argument("--from", dest="source_format", metavar="FORMAT", help="format of SRC, if its name misleads")
+    parser.add_argument("--rename", type=_pair(str), action="append", default=[], metavar="A=B")
+    parser.add_argument("--dtype", type=_pair(str), action="append", default=[], metavar="PATTERN=TYPE")
+    parser.add_argument("--sizevar", type=_pair(int), action="append", default=[], metavar="N=V")
+    parser.add_argument(
+        "--meta", type=_pair(_json_or_text), action="append", default=[], metavar="K=V", help="V is JSON, or else text"
+    )
+    parser.add_argument("--raw", action="store_true", help="keep types without counterpart as bytes")
+    parser.add_argument("--exact-blocks", action="store_true", help="GGUF Q8_0, Q4_0: integers, a scale for each block")
+    parser.add_argument("--skip-unsupported", action="store_true", help="leave out what cannot be converted")
+    parser.add_argument("--dequantize", action="store_true", help="from .oinf: quantised tensors as real values")
+    parser.add_argument("--allow-case-collisions", action="store_true", help="let names be equal ignoring case")
+    parser.add_argument("--checksums", action="store_true", help="add a SHA-256 of every tensor")
+    parser.add_argument("--align", type=int, default=8, metavar="BYTES", help="alignment of tensor data")
+    parser.add_argument("--json", action="store_true", help="print what was changed as JSON")
+    parser.set_defaults(run=run)
+
+
+def _pair(parse: Callable[[str], _T]) -> Callable[[str], tuple[str, _T]]:
+    def pair(text: str) -> tuple[str, _T]:
+        name, separator, value = text.rpartition("=") if parse is str else text.partition("=")
+        if not separator or not name or not value:
+            raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+        try:
+            return name, parse(value)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{value!r}: {error}") from error
+
+    return pair
+
+
+def _json_or_text(text: str) -> object:
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        return text
+    return text if value is None or isinstance(value, dict) else value
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0, or raises `OinfError` or `OSError`; prints every renaming, cast, copy and omission."""
+    from ..convert.conversion import exporter_of
+
+    exporter = exporter_of(arguments.target)
+    changes = _import(arguments) if exporter is None else _export(arguments, exporter.export)
+    if arguments.json:
+        sys.stdout.write(json.dumps([asdict(change) for change in changes], indent=1) + "\n")
+    else:
+        sys.stdout.writelines(f"{change}\n" for change in changes)
+    return 0
+
+
+def _import(arguments: argparse.Namespace) -> Sequence[Change]:
+    from ..convert.conversion import ConversionOptions, convert_to_oinf
+    from ..convert.model import ReadOptions
+
+    options = ConversionOptions(
+        source_format=arguments.source_format,
+        renames=_table(arguments.rename),
+        dtypes=arguments.dtype,
+        sizevars=_table(arguments.sizevar),
+        metadata=_table(arguments.meta),
+        read=ReadOptions(
+            raw=arguments.raw,
+            exact_blocks=arguments.exact_blocks,
+            skip_unsupported=arguments.skip_unsupported,
+        ),
+        align=arguments.align,
+        checksums=arguments.checksums,
+        allow_case_collisions=arguments.allow_case_collisions,
+    )
+    return convert_to_oinf(arguments.source, arguments.target, options)
+
+
+def _table(pairs: Iterable[tuple[str, _T]]) -> dict[str, _T]:
+    return dict(pairs)
+
+
+def _export(arguments: argparse.Namespace, export: Callable[..., Sequence[Change]]) -> Sequence[Change]:
+    from ..convert.values import ExportOptions
+    from ..progress import progress_bar
+    from ..reader import open_oinf
+
+    options = ExportOptions(dequantize=arguments.dequantize)
+    with open_oinf(arguments.source) as file, progress_bar("converting", file.file_size):
+        return export(file, arguments.target, options)

@@ -1,0 +1,1 @@
+"""Weights of other formats to containers, and back."""

@@ -1,0 +1,1 @@
+"""Writers of foreign formats, found by scanning: a module has NAME, SUFFIXES and `export`."""

@@ -1,0 +1,1 @@
+"""Readers of foreign formats, found by scanning: a module has NAME, SUFFIXES, `recognises` and `read`."""
