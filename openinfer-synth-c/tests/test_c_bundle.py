@@ -146,13 +146,61 @@ def test_an_element_type_that_c_does_not_hold_is_named():
     assert caught.value.code == "dtype-unsupported"
 
 
-def test_more_weights_than_can_be_embedded_are_refused():
-    text = """
-    dynamic { x: f32[1, 600]; }
-    volatile { w: f32[600, 600]; y: f32[1, 600]; }
-    block entry { op matmul(x, w) >> y; }
-    """
-    with pytest.raises(SynthesisError, match="the weights are 1440000 bytes") as caught:
-        synthesis(text, {"w": np.zeros((600, 600), np.float32)})
+LARGE = """
+dynamic { x: f32[1, 300]; at: i64; }
+volatile { head: f32[300, 300]; w(l): f32[300, 300] @pattern("w.{l}"); y: f32[1, 300]; z: f32[1, 300]; }
+block entry {
+  op matmul(x, head) >> y;
+  loop layers (l in 0..2) { op matmul(y, w[l]) >> y; }
+  op matmul(x, w[at]) >> z;
+}
+"""
 
-    assert caught.value.code == "weights-too-large"
+
+def large():
+    generator = np.random.default_rng(2)
+    names = ("head", "w.0", "w.1", "w.3")
+    arrays = {name: generator.normal(scale=0.05, size=(300, 300)).astype(np.float32) for name in names}
+    return arrays, synthesis(LARGE, arrays)
+
+
+def test_weights_of_more_than_a_mebibyte_are_a_file_of_their_own():
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler is installed")
+    arrays, found = large()
+    x = np.random.default_rng(3).normal(size=(1, 300)).astype(np.float32)
+    flags = [
+        "-std=c99",
+        "-Wall",
+        "-Wextra",
+        "-Wpedantic",
+        "-Wconversion",
+        "-Werror",
+        "-O1",
+        "-fsanitize=undefined,address",
+    ]
+
+    result = found.target.build_and_run(found.plan, found.bundle, {"x": x, "at": np.array(3)}, flags=flags)
+
+    assert sorted(found.bundle.files) == sorted([*FILES, "weights.bin"])
+    assert len(found.bundle.files["model.c"]) < 20_000
+    assert len(found.bundle.files["weights.bin"]) >= 4 * 360_000
+    wide = {name: array.astype(np.float64) for name, array in arrays.items()}
+    np.testing.assert_allclose(result.outputs["y"], x @ wide["head"] @ wide["w.0"] @ wide["w.1"], atol=1e-5)
+    np.testing.assert_allclose(result.outputs["z"], x @ wide["w.3"], atol=1e-5)
+    with pytest.raises(SynthesisError, match="no entry at the index"):
+        found.run({"x": x, "at": np.array(2)})
+
+
+def test_a_file_of_weights_of_another_size_is_refused(tmp_path):
+    if shutil.which("make") is None or shutil.which("cc") is None:
+        pytest.skip("a C compiler and make are not both installed")
+    directory = large()[1].emit(tmp_path / "out")
+    subprocess.run(["make"], cwd=directory, check=True, capture_output=True)
+    (tmp_path / "short.bin").write_bytes((directory / "weights.bin").read_bytes()[:-1])
+
+    command = [directory / "model", "--weights", tmp_path / "short.bin"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert finished.returncode == 1
+    assert finished.stderr == "model: weights: their file has another size than the one of this model\n"

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 
 class Names:
-    """Identifiers of a plan's values, weights, tables, blocks and loops; equal plans get equal names."""
+    """Identifiers of a plan's values, weights, tables, blocks and loops; equal plans get equal names.
 
-    def __init__(self, plan: ExecutionPlan) -> None:
+    ``weights_apart``: the weights are in a file of their own, and tables hold offsets into it.
+    """
+
+    def __init__(self, plan: ExecutionPlan, *, weights_apart: bool) -> None:
         self._plan = plan
+        self.weights_apart = weights_apart
         fields, arena, weights, tables = Identifiers(), Identifiers(), Identifiers(), Identifiers()
         blocks, loops = Identifiers(), Identifiers()
         self.inputs = tuple(fields.name("v_", item.name) for item in plan.inputs)

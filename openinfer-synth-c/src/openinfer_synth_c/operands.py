@@ -91,7 +91,8 @@ class Binder:
                 text = f"{name}_{axis}"
             texts.append(text if not table.starts[axis] else f"({text} - {number_text(table.starts[axis])})")
         strides = [_stride(table, axis) for axis in range(len(texts))]
-        return f"{self._names.table(table.number)}[{flat(texts, strides)}]"
+        entry = f"{self._names.table(table.number)}[{flat(texts, strides)}]"
+        return f"weight_at({entry})" if self._names.weights_apart else entry
 
 
 def _stride(table: WeightTable, axis: int) -> int:

@@ -18,6 +18,7 @@ from openinfer.plan.values import ArenaMemory, NoMemory
 from openinfer.synth.bundle import Bundle
 from openinfer.synth.c_text import comment, string_literal
 from openinfer.synth.npy_harness import HEADER_NAME, harness_header, npy_descr
+from openinfer_synth_c.blob import FILE_NAME, blob_of
 from openinfer_synth_c.code import Code
 from openinfer_synth_c.data import initialiser_lines
 from openinfer_synth_c.integer_functions import integer_functions
@@ -29,16 +30,14 @@ if TYPE_CHECKING:
 
     from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.values import PlanInput, PlanOutput
+    from openinfer.plan.values import PlanInput, PlanOutput, WeightTable
+    from openinfer_synth_c.blob import Blob
 
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O2", "-ffp-contract=off")
 """Flags of the compiler; contraction to fused multiply-add would change results."""
 
 PROGRAM = "model"
 """Name of the program that building makes."""
-
-LARGEST_EMBEDDED = 1 << 20
-"""Bytes of weights that are written out as text; more would belong in a binary file, which is not written yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +54,30 @@ def bundle_of(plan: ExecutionPlan) -> Bundle:
     """Return the files of a plan.
 
     Raises:
-        SynthesisError: an element type that C does not hold, or more weights than can be embedded.
+        SynthesisError: an element type that C does not hold.
     """
     _check(plan)
-    body = _body(plan)
-    ports = {"inputs": [_input(p, body.names, n) for n, p in enumerate(plan.inputs)]}
-    ports["outputs"] = [_output(p, body.names, n) for n, p in enumerate(plan.outputs)]
-    sizes = {"arena_nbytes": plan.arena_nbytes, "weights_nbytes": plan.weights_nbytes}
+    blob = blob_of(plan)
+    body = _body(plan, blob)
+    ports = {
+        "inputs": [_input(p, body.names, n) for n, p in enumerate(plan.inputs)],
+        "outputs": [_output(p, body.names, n) for n, p in enumerate(plan.outputs)],
+        "weights_apart": blob is not None,
+        "weights_nbytes": plan.weights_nbytes if blob is None else len(blob.data),
+        "alignment": ALIGNMENT,
+    }
     document = json.dumps(plan_json(plan), indent=1, sort_keys=True, allow_nan=False)
     texts = {
         "model.h": _render("model.h.j2", ports),
-        "model.c": _render("model.c.j2", _source(plan, body)),
+        "model.c": _render("model.c.j2", _source(plan, body, blob)),
         "main.c": _render("main.c.j2", ports),
         HEADER_NAME: harness_header(),
         "Makefile": _render("Makefile.j2", {"flags": " ".join(FLAGS)}),
-        "README.md": _render("README.md.j2", sizes),
+        "README.md": _render("README.md.j2", {**ports, "arena_nbytes": plan.arena_nbytes}),
         "plan.json": f"{document}\n",
     }
-    return Bundle({name: text.encode("ascii") for name, text in texts.items()}, products=(PROGRAM,))
+    files = {name: text.encode("ascii") for name, text in texts.items()}
+    return Bundle(files if blob is None else {**files, FILE_NAME: blob.data}, products=(PROGRAM,))
 
 
 def _check(plan: ExecutionPlan) -> None:
@@ -83,14 +88,10 @@ def _check(plan: ExecutionPlan) -> None:
             c_type(value.type.dtype)
         except ExprError as error:
             raise SynthesisError(f"{value.name} is {value.type}: {error}", code="dtype-unsupported") from error
-    if plan.weights_nbytes > LARGEST_EMBEDDED:
-        limit = f"this version of target c embeds at most {LARGEST_EMBEDDED}"
-        message = f"the weights are {plan.weights_nbytes} bytes, and {limit}"
-        raise SynthesisError(message, code="weights-too-large")
 
 
-def _body(plan: ExecutionPlan) -> _Body:
-    names = Names(plan)
+def _body(plan: ExecutionPlan, blob: Blob | None) -> _Body:
+    names = Names(plan, weights_apart=blob is not None)
     blocks: list[dict[str, object]] = []
     helpers: dict[str, None] = {}
     lines: list[str] = []
@@ -104,9 +105,10 @@ def _body(plan: ExecutionPlan) -> _Body:
     return _Body(tuple(blocks), names, tuple(helpers), integer_functions(lines))
 
 
-def _source(plan: ExecutionPlan, body: _Body) -> dict[str, object]:
+def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, object]:
     names = body.names
     return {
+        **_weights(plan, names, blob),
         "arena_nbytes": plan.arena_nbytes,
         "alignment": ALIGNMENT,
         "arena": [
@@ -119,27 +121,6 @@ def _source(plan: ExecutionPlan, body: _Body) -> dict[str, object]:
             for value in plan.values
             if isinstance(value.memory, ArenaMemory)
         ],
-        "weights": [
-            {
-                "name": names.weights[weight.number],
-                "c_type": c_type(weight.type.dtype),
-                "count": max(weight.type.count, 1),
-                "lines": initialiser_lines(weight),
-                "comment": comment(f"{weight.source}: {weight.type}"),
-            }
-            for weight in plan.weights
-            if weight.number in names.used_weights
-        ],
-        "tables": [
-            {
-                "name": names.tables[table.number],
-                "c_type": c_type(table.type.dtype),
-                "entries": ["NULL" if entry is None else names.weights[entry] for entry in table.entries],
-                "comment": comment(f"{table.name}: {table.type}, from index {', '.join(map(str, table.starts))}"),
-            }
-            for table in plan.tables
-            if table.number in names.used_tables
-        ],
         "integer_functions": body.integer_functions,
         "helpers": helper_source(body.helpers),
         "blocks": body.blocks,
@@ -148,6 +129,32 @@ def _source(plan: ExecutionPlan, body: _Body) -> dict[str, object]:
             *(f"outputs->{field}" for field in names.outputs),
         ],
         "entry": names.blocks[plan.procedures[-1].name],
+    }
+
+
+def _weights(plan: ExecutionPlan, names: Names, blob: Blob | None) -> dict[str, object]:
+    weights: list[dict[str, object]] = []
+    for weight in plan.weights:
+        if weight.number not in names.used_weights:
+            continue
+        place = {"lines": initialiser_lines(weight)} if blob is None else {"offset": blob.offsets[weight.number]}
+        named = {"name": names.weights[weight.number], "c_type": c_type(weight.type.dtype)}
+        shown = {"count": max(weight.type.count, 1), "comment": comment(f"{weight.source}: {weight.type}")}
+        weights.append({**place, **named, **shown})
+    tables = [_table(table, names, blob) for table in plan.tables if table.number in names.used_tables]
+    return {"weights_apart": blob is not None, "weights": weights, "tables": tables}
+
+
+def _table(table: WeightTable, names: Names, blob: Blob | None) -> dict[str, object]:
+    if blob is None:
+        entries = ["NULL" if entry is None else names.weights[entry] for entry in table.entries]
+    else:
+        entries = ["SIZE_MAX" if entry is None else str(blob.offsets[entry]) for entry in table.entries]
+    return {
+        "name": names.tables[table.number],
+        "c_type": c_type(table.type.dtype),
+        "entries": entries,
+        "comment": comment(f"{table.name}: {table.type}, from index {', '.join(map(str, table.starts))}"),
     }
 
 
