@@ -17,6 +17,8 @@ ODD = GOOD.replace(" return;", "")
 BAD = GOOD.replace("relu(x)", "relu(z)")
 BROKEN = GOOD.replace(" >> ", " > ")
 
+UNCHECKED = "sizes and types were not checked: give a model with --model\n"
+
 
 def run(*arguments: str, text: str | None = None) -> Result:
     return CliRunner().invoke(main, list(arguments), input=text)
@@ -35,7 +37,7 @@ def write(tmp_path):
 def test_a_right_program_passes(write) -> None:
     path = write(GOOD)
     result = run("check", path)
-    assert (result.exit_code, result.output) == (0, f"{path}: no errors, no warnings\n")
+    assert (result.exit_code, result.output) == (0, f"{path}: no errors, no warnings\n{UNCHECKED}")
 
 
 def test_findings_are_shown_with_carets(write) -> None:
@@ -48,7 +50,7 @@ def test_findings_are_shown_with_carets(write) -> None:
         "  |\n"
         "3 | block entry { op relu(z) >> y; return; }\n"
         "  |                       ^\n"
-        f"{path}: 1 error, no warnings\n"
+        f"{path}: 1 error, no warnings\n{UNCHECKED}"
     )
 
 

@@ -229,7 +229,7 @@ REFUSED: list[tuple[str, str, list[Any], dict[str, Any], str, str]] = [
     ("add", "f32", [[1.0, 2.0], [1.0, 2.0, 3.0]], {}, "shape-mismatch", r"\[2\] and \[3\] do not broadcast: dim -1"),
     ("add", "i4", [[1], [1]], {"acc": (BY_NAME["u8"],)}, "acc-rules", "i4"),
     ("add", "f32", [[1.0], [1.0]], {"alpha": 1}, "unknown-setting", "add has no setting 'alpha'"),
-    ("fill", "f32", [[1.0]], {}, "unknown-setting", "needs the setting 'value'"),
+    ("fill", "f32", [[1.0]], {}, "missing-setting", "needs the setting 'value'"),
     ("fill", "u8", [[1]], {"value": 256}, "setting-type", "0..255"),
     ("fill", "u8", [[1]], {"value": -1}, "setting-type", "0..255"),
     ("fill", "i32", [[1]], {"value": 1.5}, "setting-type", "an integer"),

@@ -9,7 +9,8 @@ from openinfer.dsl import graph
 from openinfer.errors import ValidationError
 from openinfer.ir.resolved import Filled, FromMetadata, FromTensor, Mode, RuntimeInts, RuntimeScalar, Storage
 from openinfer.model import Model
-from openinfer.validate import resolve
+from openinfer.plugins.environment import Environment
+from openinfer.validate import resolve, signature_findings
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ MISTAKES = {
     "dtype-unsupported": (
         program("dynamic { x: f32[D]; k: i32[D]; }\nvolatile { y: f32[D]; }", "op add(x, k) >> y;"),
         (4, 1),
-        "one dtype, found f32 and i32",
+        "have one dtype, found f32[4] and i32[4]",
     ),
     "unknown-sizevar": (program("dynamic { x: f32[Q]; }", "return;"), (1, 11), "unknown size variable `Q`"),
     "bad-dim": (program("dynamic { x: f32[L-D]; }", "return;"), (1, 11), "is -2"),
@@ -182,3 +183,36 @@ def test_warnings_are_errors_in_strict_mode(model: Model) -> None:
     assert warning.code == "unknown-placement"
     with pytest.raises(ValidationError, match="unknown device `moon`"):
         resolve(graph(text), model, strict=True)
+
+
+def test_a_mistake_in_a_declaration_is_not_told_again_where_the_variable_is_used(model: Model) -> None:
+    text = program("dynamic { x: f32[Q]; z: f32[Q]; }\nvolatile { y: f32[D]; }", "op add(x, z) >> y;\nreturn;")
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph(text), model)
+    assert [(d.code, d.span.line) for d in caught.value.diagnostics] == [("unknown-sizevar", 1)]
+
+
+def test_mistakes_of_structure_and_of_signatures_are_told_together(model: Model) -> None:
+    text = program(X, "op add(nowhere, a) >> y;\nop add(x) >> y;\nop argmin_axis(x) >> y;\nreturn;")
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph(text), model)
+    assert [d.code for d in caught.value.diagnostics] == ["unknown-variable", "arity", "missing-setting"]
+
+
+def test_signatures_are_checked_without_a_model() -> None:
+    text = program(X, "op relo(x) >> y;\nop matmul(x) >> y;\nop relu(x, beta=3.0) >> y;\nreturn;")
+    found = signature_findings(graph(text), Environment.default())
+    assert [d.code for d in found] == ["unknown-op", "arity", "unknown-setting"]
+
+
+def test_a_setting_known_only_when_it_runs_does_not_make_a_false_finding(model: Model) -> None:
+    text = program(
+        "dynamic { x: f32[D]; n: i64; }\nvolatile { y: f32[2, 2]; }", "op reshape(x, shape=[n, -1]) >> y;\nreturn;"
+    )
+    (op,) = resolve(graph(text), model).ops.values()
+    assert isinstance(op.runtime_settings["shape"], RuntimeInts)
+
+
+def test_a_persistent_scalar_may_be_a_condition(model: Model) -> None:
+    text = program("persistent { ready: bool; }", "branch ready go go;\nreturn;") + "block go { return; }"
+    assert resolve(graph(text), model).warnings == ()

@@ -109,7 +109,7 @@ def filled_settings(schema: OpSchema, given: Mapping[str, SettingValue]) -> dict
     """Return every setting of the schema by its canonical name, defaults filled in.
 
     Raises:
-        OpTypeError: ``unknown-setting`` (also a required one that is missing) or ``setting-type``.
+        OpTypeError: ``unknown-setting``, ``missing-setting`` (a required one) or ``setting-type``.
     """
     for name in given:
         if schema.setting(name) is None:
@@ -121,7 +121,7 @@ def filled_settings(schema: OpSchema, given: Mapping[str, SettingValue]) -> dict
         value = by_name.get(spec.name, spec.default)
         if isinstance(value, Required):
             raise OpTypeError(
-                f"{schema.name} needs the setting {spec.name!r} ({spec.type.value})", code="unknown-setting"
+                f"{schema.name} needs the setting {spec.name!r} ({spec.type.value})", code="missing-setting"
             )
         if value is not spec.default:
             check_setting(schema.name, spec, value)

@@ -1,5 +1,6 @@
 """Validation against the model: Graph, Model and Environment in, `ResolvedGraph` out (phases S and V)."""
 
 from openinfer.validate.resolve import resolve
+from openinfer.validate.signature import signature_findings
 
-__all__ = ["resolve"]
+__all__ = ["resolve", "signature_findings"]

@@ -34,6 +34,9 @@ def tensor_type(
     for dim in dims:
         unknown = [name for name in symbolic.names(dim) if name not in sizes]
         if unknown:
+            if unknown[0] in findings.unknown_sizes:
+                return None
+            findings.unknown_sizes.add(unknown[0])
             hint = did_you_mean(unknown[0], sizes) or _known_sizes(sizes)
             message = f"unknown size variable `{unknown[0]}` in dimension `{symbolic.text(dim)}`"
             findings.error("unknown-sizevar", message, span=span, hint=hint)

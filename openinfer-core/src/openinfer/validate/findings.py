@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Findings:
-    """Findings in the order in which they were made; the node being looked at is filled in."""
+    """Findings in the order in which they were made; the node being looked at is filled in.
+
+    A size variable that the model lacks is told once, at its first use: ``unknown_sizes`` are those told.
+    """
 
     strict: bool
     items: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    unknown_sizes: set[str] = field(default_factory=set[str])
     _block: Block | None = None
     _node: Node | None = None
 
@@ -65,6 +69,10 @@ class Findings:
     @property
     def has_errors(self) -> bool:
         return any(item.severity is Severity.ERROR for item in self.items)
+
+    def errors_since(self, count: int) -> bool:
+        """Whether there are errors among the findings after the first ``count``."""
+        return any(item.severity is Severity.ERROR for item in self.items[count:])
 
     def finish(self) -> tuple[Diagnostic, ...]:
         """Return the warnings.

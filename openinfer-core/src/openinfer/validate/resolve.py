@@ -13,6 +13,7 @@ from openinfer.validate.declarations import resolve_declaration
 from openinfer.validate.findings import Findings
 from openinfer.validate.kernels import check_kernels
 from openinfer.validate.scope import Scope
+from openinfer.validate.signature import signature_findings
 from openinfer.validate.statements import Walk, temporaries, varying_names
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def _structure(graph: Graph, environment: Environment, findings: Findings) -> No
         findings.items += graph.check(strict=findings.strict)
     except ValidationError as error:
         findings.items += [item for item in error.diagnostics if isinstance(item, Diagnostic)]
+        findings.items += signature_findings(graph, environment)
         findings.finish()
 
 

@@ -143,10 +143,11 @@ class Walk:
     def _branch(self, branch: Branch, scope: Scope) -> None:
         if branch.cond is None:
             return
-        found = readable_type(Ref(branch.cond), scope, self.findings)
+        variable = scope.variables.get(branch.cond)
+        found = variable.type if variable is not None else readable_type(Ref(branch.cond), scope, self.findings)
         if found is None:
             return
-        decl = scope.variables[branch.cond].decl if branch.cond in scope.variables else None
+        decl = variable.decl if variable is not None else None
         if found.count != 1 or found.dtype.is_packed or found.dtype.kind is Kind.TERNARY:
             message = f"condition `{branch.cond}` is {found}, expected one bool or number"
             self.findings.error("cond-not-scalar", message, decl=decl)

@@ -35,6 +35,8 @@ def command(ctx: click.Context, *, graph: str, model: str | None, strict: bool, 
         click.echo(json.dumps([as_json(finding) for finding in findings], indent=2))
     else:
         _print(graph, findings)
+        if model is None:
+            click.echo("sizes and types were not checked: give a model with --model")
     if any(finding.severity is Severity.ERROR for finding in findings):
         ctx.exit(1)
 
@@ -50,7 +52,14 @@ def _findings(argument: str, model: str | None) -> Sequence[Diagnostic]:
         if not found:
             raise
         return found
-    return (*graph.warnings, *structure_findings(graph))
+    return (*graph.warnings, *structure_findings(graph), *_signatures(graph))
+
+
+def _signatures(graph: Graph) -> Sequence[Diagnostic]:
+    from openinfer.plugins.environment import Environment
+    from openinfer.validate import signature_findings
+
+    return signature_findings(graph, Environment.default())
 
 
 def _against_model(graph: Graph, path: str) -> Sequence[Diagnostic]:

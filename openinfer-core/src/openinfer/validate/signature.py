@@ -1,0 +1,120 @@
+"""Operator statements against signatures: which input and setting is which. Needs no model, sizes or types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.diagnostics import did_you_mean
+from openinfer.errors import OpenInferError
+from openinfer.ir.nodes import Op
+from openinfer.ir.values import VarValue
+from openinfer.ops.schema import Required
+from openinfer.validate.findings import Findings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.diagnostics import Diagnostic
+    from openinfer.ir.graph import Graph
+    from openinfer.ir.values import AttrValue, Ref
+    from openinfer.ops.schema import InputSpec, OpSchema
+    from openinfer.plugins.environment import Environment
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """An operator statement with its parts found in the schema.
+
+    Attributes:
+        inputs: one entry per input of the schema, None for an optional one left out; variadic ones follow.
+        settings: written values by canonical name.
+    """
+
+    schema: OpSchema
+    inputs: tuple[Ref | None, ...]
+    settings: Mapping[str, AttrValue]
+
+
+def signature_findings(graph: Graph, environment: Environment) -> tuple[Diagnostic, ...]:
+    """Return every mistake in operator names, numbers of inputs and outputs, and names of settings."""
+    findings = Findings(strict=False)
+    for block, node in graph.nodes():
+        if isinstance(node.kind, Op):
+            with findings.at(block, node):
+                match_signature(node.kind, environment, findings)
+    return tuple(findings.items)
+
+
+def match_signature(op: Op, environment: Environment, findings: Findings) -> Matched | None:
+    """Return the statement's parts by their place in the schema; None after errors were recorded."""
+    try:
+        schema = environment.op(op.op)
+    except OpenInferError as error:
+        findings.error(error.code, str(error))
+        return None
+    before = len(findings.items)
+    named = _named_inputs(op, schema, findings)
+    inputs = _inputs(op, schema, named, findings)
+    settings = _settings(schema, {n: v for n, v in op.settings.items() if schema.input(n) is None}, findings)
+    if len(op.outputs) > len(schema.outputs):
+        outputs = ", ".join(schema.outputs)
+        message = f"{schema.name} has {len(schema.outputs)} outputs ({outputs}), found {len(op.outputs)}"
+        findings.error("arity", message)
+    return None if findings.errors_since(before) else Matched(schema, inputs, settings)
+
+
+def _named_inputs(op: Op, schema: OpSchema, findings: Findings) -> dict[str, Ref]:
+    """Settings whose names are inputs of the schema give those inputs."""
+    named: dict[str, Ref] = {}
+    for name, value in op.settings.items():
+        if schema.input(name) is None:
+            continue
+        if isinstance(value, VarValue):
+            named[name] = value.ref
+        else:
+            findings.error("arity", f"input `{name}` of {schema.name} takes a variable")
+    return named
+
+
+def _inputs(op: Op, schema: OpSchema, named: Mapping[str, Ref], findings: Findings) -> tuple[Ref | None, ...]:
+    given, specs = op.inputs, schema.inputs
+    variadic = bool(specs) and specs[-1].variadic
+    if len(given) > len(specs) and not variadic:
+        message = f"{schema.name} takes at most {len(specs)} inputs ({_shown(specs)}), found {len(given)}"
+        findings.error("arity", message)
+        return ()
+    for spec in specs[: len(given)]:
+        if spec.name in named:
+            findings.error("arity", f"input `{spec.name}` of {schema.name} is given twice")
+    inputs = [given[p] if p < len(given) else named.get(spec.name) for p, spec in enumerate(specs)]
+    missing = [s.name for s, ref in zip(specs, inputs, strict=True) if ref is None and not s.optional]
+    if missing and not any(schema.input(name) and name not in named for name in op.settings):
+        count = len(given) + len(named)
+        message = f"{schema.name} takes {_shown(specs)}; found {count} inputs, missing: {', '.join(missing)}"
+        findings.error("arity", message)
+    return (*inputs, *given[len(specs) :])
+
+
+def _shown(specs: Sequence[InputSpec]) -> str:
+    return ", ".join(f"{s.name}{'?' if s.optional else '...' if s.variadic else ''}" for s in specs) or "no inputs"
+
+
+def _settings(schema: OpSchema, written: Mapping[str, AttrValue], findings: Findings) -> dict[str, AttrValue]:
+    found: dict[str, AttrValue] = {}
+    for name, value in written.items():
+        spec = schema.setting(name)
+        if spec is None:
+            known = [s.name for s in schema.settings] + [i.name for i in schema.inputs if i.optional]
+            message = f"{schema.name} has no setting `{name}`; it has: {', '.join(known) or 'none'}"
+            findings.error("unknown-setting", message, hint=did_you_mean(name, known))
+        elif spec.name in found:
+            message = f"`{name}` and another spelling of `{spec.name}` are both given"
+            findings.error("duplicate-setting", message)
+        else:
+            found[spec.name] = value
+    for spec in schema.settings:
+        if isinstance(spec.default, Required) and spec.name not in found:
+            message = f"{schema.name} needs the setting `{spec.name}` ({spec.type.value}), which is not given"
+            findings.error("missing-setting", message)
+    return found
