@@ -23,6 +23,13 @@ def test_reshape_keeps_the_order_of_elements(carry_out: CarryOut, dtype: type[np
     assert found.tolist() == x.reshape(6, 5).tolist()
 
 
+def test_flatten_and_identity_keep_the_order_of_elements(carry_out: CarryOut) -> None:
+    x = np.arange(30, dtype=np.float32).reshape(2, 3, 5)
+
+    assert carry_out("flatten", x, axis=2).tolist() == x.reshape(6, 5).tolist()
+    assert carry_out("identity", x).tolist() == x.tolist()
+
+
 @pytest.mark.parametrize(
     ("shape", "perm"),
     [((3, 4), None), ((2, 3, 4), (2, 0, 1)), ((2, 3, 4), (0, 2, 1)), ((2, 1, 3, 4, 2), (4, 3, 1, 0, 2)), ((5,), (0,))],

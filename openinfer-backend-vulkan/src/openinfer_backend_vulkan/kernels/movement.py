@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 @kernel("reshape")
+@kernel("flatten")
+@kernel("identity")
 def reshape(call: OpCall) -> Shader:
     """Elements keep their row-major order, so this is a copy."""
     return copy_shader(device_nbytes(call.outputs[0]))
