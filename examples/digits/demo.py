@@ -7,6 +7,8 @@ or GPU is told and skipped.
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
 import tempfile
 import time
@@ -154,14 +156,15 @@ def compare(name: str, found: Answers, expected: Answers) -> list[bool]:
 
 
 def show(scans: npt.NDArray[np.uint8], labels: npt.NDArray[np.int64], digits: npt.NDArray[np.int64]) -> None:
-    """Print some scans as text art, a wrong answer among them where there is one."""
+    """Print as many scans as fit beside each other, a wrong answer among them where there is one."""
+    width, gap, shades = 16, "   ", " .:-=+*#%@"
+    room = max(1, (shutil.get_terminal_size().columns + len(gap)) // (width + len(gap)))
     wrong = np.flatnonzero(digits != labels)[:1]
-    chosen = [*range(6 - len(wrong)), *wrong]
-    shades = " .:-=+*#%@"
+    chosen = [*wrong, *range(6)][:room]
     for row in range(8):
-        print("   ".join("".join(2 * shades[int(v) * 9 // 16] for v in scans[i][row]) for i in chosen))
+        print(gap.join("".join(2 * shades[int(v) * 9 // 16] for v in scans[i][row]) for i in chosen))
     captions = [f"read {digits[i]}, is {labels[i]}" + ("  !" if digits[i] != labels[i] else "") for i in chosen]
-    print("   ".join(f"{caption:16}" for caption in captions).rstrip())
+    print(gap.join(f"{caption:{width}}" for caption in captions).rstrip())
 
 
 if __name__ == "__main__":
@@ -169,3 +172,7 @@ if __name__ == "__main__":
         sys.exit(main())
     except oi.OpenInferError as problem:
         sys.exit(f"{problem}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: end without a word
