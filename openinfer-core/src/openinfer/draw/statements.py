@@ -24,7 +24,7 @@ class Labels:
     """Texts for the statements of one graph: with sizes where it is resolved, else as declared."""
 
     def __init__(self, graph: Graph, resolved: ResolvedGraph | None = None) -> None:
-        self._resolved = resolved
+        self._resolved = resolved is not None
         self.types = dict(_declared_types(graph) if resolved is None else _resolved_types(resolved))
         indices = {node.kind.index for _, node in graph.nodes() if isinstance(node.kind, Loop)}
         taken = indices | set(graph.vars) | set(self.types)
@@ -40,7 +40,8 @@ class Labels:
             arguments = ", ".join([*map(ref_text, kind.inputs), *settings])
             return shown(f"op {kind.op}({arguments}) >> {', '.join(kind.outputs)}")
         if isinstance(kind, Assign):
-            return f"assign {kind.name}: {type_text(kind.dtype, kind.dims)}"
+            type_ = self.types[kind.name] if self._resolved else type_text(kind.dtype, kind.dims)
+            return shown(f"assign {kind.name}: {type_}")
         return shown(node_desc(node))
 
     def note(self, node: Node) -> str:
@@ -48,8 +49,6 @@ class Labels:
         kind = node.kind
         if isinstance(kind, Loop):
             return self._times(kind)
-        if isinstance(kind, Assign):
-            return self.types.get(kind.name, "") if self._resolved is not None else ""
         return ", ".join(filter(None, (self.types.get(name, "") for name in _outputs(node))))
 
     def detail(self, node: Node) -> str:

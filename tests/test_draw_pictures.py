@@ -1,0 +1,208 @@
+"""`openinfer graph` as pictures, and its page in a browser without a window (Chromium, where it is installed)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DIGITS = ROOT / "examples" / "digits"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+LIMIT_S = 60.0
+
+HOSTILE = """
+dynamic { x: f32[B]; c: bool; }
+volatile { y: f32[B]; }
+block entry {
+  scope "</script><script>document.documentElement.dataset.broken = 1</script>" { op relu(x) >> y; }
+  scope "<img src=x onerror='document.documentElement.dataset.broken = 1'>" { op relu(x) >> y; }
+  scope "]]> \\" ' \\n &lt; --> </style>" { op add(x, y, note="<b>") >> y; }
+  loop l (i in 0..3) { branch c good bad; }
+  return y;
+}
+block good { return; }
+block bad { branch good; return; }
+"""
+
+Browse = Callable[..., str]
+
+
+def openinfer(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "openinfer", *arguments]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+
+
+def page_of(text: str, path: Path) -> Path:
+    finished = openinfer("graph", "-", "--html", "-o", str(path), text=text)
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
+    return path
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Browse:
+    """Return ``browse(page, address)``: the page's elements after its script ran, as Chromium writes them out."""
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+
+    def run(page: Path, address: str = "", *options: str) -> str:
+        command = [
+            *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+            *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+            *(f"--user-data-dir={tmp_path / f'profile-{time.monotonic_ns()}'}", "--window-size=1400,900"),
+            *(options or ("--dump-dom",)),
+            f"file://{page}{address}",
+        ]
+        finished = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
+        return finished.stdout
+
+    return run
+
+
+def root_of(dom: str) -> dict[str, str]:
+    """The ``data-`` attributes of the root element, where the page's script leaves what it did."""
+    found = re.search(r"<html([^>]*)>", dom)
+    assert found is not None
+    return dict(re.findall(r'data-(\w+)="([^"]*)"', found[1]))
+
+
+def matching(dom: str, name: str) -> list[str]:
+    """The texts of list items that have a class of that name."""
+    items = re.findall(r'<li class="([^"]*)"[^>]*>(.*?)</li>', dom, re.DOTALL)
+    return [unescape(re.sub(r"<[^>]*>", "", text)) for classes, text in items if name in classes.split()]
+
+
+# The command
+
+
+def test_a_model_gives_the_pictures_their_shapes() -> None:
+    program, model = str(DIGITS / "digits.oi"), str(DIGITS / "digits.oinf")
+    declared = openinfer("graph", program, "--mermaid")
+    resolved = openinfer("graph", program, "--mermaid", "--model", model)
+
+    assert (declared.returncode, resolved.returncode) == (0, 0)
+    assert re.search(r"f32\[[A-Z]", declared.stdout)
+    assert "image#58; f32[1, 1, 8, 8]" in resolved.stdout
+    assert not re.search(r"f32\[[A-Z]", resolved.stdout)
+
+
+def test_a_model_that_does_not_fit_is_refused_with_its_findings(tmp_path: Path) -> None:
+    finished = openinfer("graph", "-", "--html", "-m", str(DIGITS / "digits.oinf"), text="block entry { branch no; }")
+
+    assert finished.returncode == 1
+    assert "error[unknown-block]" in finished.stderr
+    assert finished.stdout == ""
+
+
+def test_a_model_without_a_picture_is_a_mistake_of_usage() -> None:
+    finished = openinfer("graph", str(DIGITS / "digits.oi"), "--json", "--model", "x.oinf")
+
+    assert finished.returncode == 2
+    assert "--model goes with --mermaid, --dot or --html" in finished.stderr
+
+
+def test_an_output_file_has_what_is_printed_otherwise(tmp_path: Path) -> None:
+    program = str(DIGITS / "digits.oi")
+    for form in ("--dsl", "--json", "--mermaid", "--dot", "--html"):
+        written = openinfer("graph", program, form, "-o", str(tmp_path / "out"))
+        printed = openinfer("graph", program, form)
+
+        assert (written.returncode, written.stdout) == (0, "")
+        assert (tmp_path / "out").read_text(encoding="utf-8") == printed.stdout
+
+
+# The page in a browser
+
+
+def test_the_page_runs_and_hostile_names_do_not(browse: Browse, tmp_path: Path) -> None:
+    dom = browse(page_of(HOSTILE, tmp_path / "page.html"))
+    data = root_of(dom)
+
+    assert "ready" in data
+    assert "broken" not in data
+    assert dom.count("<script>") == 1
+    assert "<img" not in dom
+    assert any("</script><script>" in text for text in matching(dom, "scope"))
+
+
+def test_search_marks_what_it_finds_and_counts_it(browse: Browse, tmp_path: Path) -> None:
+    page = page_of(HOSTILE, tmp_path / "page.html")
+    dom = browse(page, "#search=RELU")
+
+    assert root_of(dom)["hits"] == "2"
+    assert matching(dom, "hit") == ["op relu(x) >> yf32[B]"] * 2
+    assert len(matching(dom, "now")) == 1
+    assert root_of(browse(page, "#search=nothing-like-it"))["hits"] == "0"
+
+
+def test_a_variable_shows_where_it_is_read_and_written(browse: Browse, tmp_path: Path) -> None:
+    dom = browse(page_of(HOSTILE, tmp_path / "page.html"), "#variable=y")
+
+    assert len(matching(dom, "writes")) == 3
+    assert matching(dom, "reads") == ["return y"]
+
+
+def test_fit_shows_everything(browse: Browse, tmp_path: Path) -> None:
+    page = page_of("block entry {" + "barrier; " * 3000 + "}", tmp_path / "page.html")
+    plain, fitted = root_of(browse(page)), root_of(browse(page, "#fit"))
+
+    assert float(fitted["scale"]) < 0.3 <= float(plain["scale"])
+
+
+def test_edges_end_at_the_rows_and_cards_that_the_browser_shows(browse: Browse, tmp_path: Path) -> None:
+    page = page_of(HOSTILE, tmp_path / "page.html")
+    probe = page.read_text(encoding="utf-8").replace(
+        re.search(r"<meta http-equiv[^>]*>", page.read_text(encoding="utf-8"))[0],
+        "",  # type: ignore[index]
+    )
+    measure = """<script>
+      const box = (e) => e.getBoundingClientRect();
+      const scale = +document.documentElement.dataset.scale, origin = box(document.getElementById("canvas"));
+      const row = [...document.querySelectorAll(".row.branch")][0], card = document.getElementById("b1");
+      const start = document.querySelector("#edges > .then").getPointAtLength(0);
+      const path = document.querySelector("#edges > .then");
+      const end = path.getPointAtLength(path.getTotalLength());
+      document.documentElement.dataset.off = [
+        (box(row).right - origin.left) / scale - start.x,
+        (box(row).top + box(row).height / 2 - origin.top) / scale - start.y,
+        (box(card).left - origin.left) / scale - end.x,
+      ].map(Math.abs).map((n) => n.toFixed(1)).join(" ");
+    </script></body>"""
+    page.write_text(probe.replace("</body>", measure), encoding="utf-8")
+    offsets = [float(number) for number in root_of(browse(page))["off"].split()]
+
+    assert max(offsets) <= 5.0, f"edges are off by {offsets} pixels"
+
+
+def test_five_thousand_nodes_are_ready_soon(browse: Browse, tmp_path: Path) -> None:
+    calls = "".join(f"loop l{i} (i in 0..4) {{ {'op add(x, y) >> y; ' * 45} branch b{i % 50}; }}\n" for i in range(100))
+    blocks = "".join(f"block b{i} {{ {'op mul(x, y) >> y; ' * 10} return; }}\n" for i in range(50))
+    program = "dynamic { x: f32[B]; } volatile { y: f32[B]; }\nblock entry {" + calls + "}" + blocks
+    page = page_of(program, tmp_path / "page.html")
+    start = time.monotonic()
+    dom = browse(page, "#search=mul")
+    whole = time.monotonic() - start
+
+    assert len(re.findall(r"<li [^>]*data-detail", dom)) == 100 * 47 + 50 * 11
+    assert root_of(dom)["hits"] == "500"
+    assert int(root_of(dom)["ready"]) < 5000, "milliseconds from opening to ready"
+    assert whole < 20, "seconds for the browser from its start to its end"
+
+
+def test_the_page_is_painted(browse: Browse, tmp_path: Path) -> None:
+    page = page_of(HOSTILE, tmp_path / "page.html")
+    pictures = [tmp_path / f"{theme}.png" for theme in ("light", "dark")]
+    for picture in pictures:
+        browse(page, f"#theme={picture.stem}", f"--screenshot={picture}")
+
+    light, dark = (picture.read_bytes() for picture in pictures)
+    assert light[:4] == dark[:4] == b"\x89PNG"
+    assert light != dark
+    assert min(len(light), len(dark)) > 10_000, "an empty page is far smaller"
