@@ -1,7 +1,13 @@
-"""README.md is executed: every python block, and every console block that is marked `console runnable`.
+"""README.md and the pages of docs/ are executed, so that what they show is what happens.
 
-Python blocks of one `##` section share a namespace, as a reader would type them one after the other. In a runnable
-console block, `$ ` starts a command, and the lines below it are its output, where `...` stands for anything.
+A page runs section by section (`##`), in one folder with a copy of examples/. In a section, blocks that follow a
+line "`path`:" are written to that file; then its python blocks run, which share a namespace, as a reader would type
+them one after the other; then its console blocks that are marked `console runnable`, in which `$ ` starts a command and
+the lines below it are its output, where `...` stands for anything. `console runnable exit=1` says that commands exit
+with 1.
+
+Programs (`oi`) run for two steps on cpu, with the `model` that the page's block `python model` makes. Other words after
+`oi` say what becomes of a program: see `JUDGES`.
 """
 
 import doctest
@@ -11,15 +17,23 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import openinfer as oi
+from openinfer.ir.graph import MemoryKind
+
 ROOT = Path(__file__).resolve().parents[2]
-README = ROOT / "README.md"
-FENCE = re.compile(r"^```(?P<info>[^`\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-LANGUAGES = {"python", "console", "sh", "text", "c", "oi", "json", "toml"}
+ELSEWHERE = {"plugins.md": "tests/test_plugin_docs.py"}
+"""Pages with a test of their own."""
+
+FENCE = re.compile(
+    r"(?:^`(?P<path>[\w./-]+)`:\n\n)?^```(?P<info>[^`\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+LANGUAGES = {"python", "console", "sh", "text", "c", "oi", "json", "toml", "ebnf", "bash"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,27 +42,63 @@ class Block:
     body: str
     line: int
     section: str
+    path: str | None = None
+
+    @property
+    def language(self) -> str:
+        return self.info.partition(" ")[0]
 
 
-def blocks_of(text: str) -> list[Block]:
-    found: list[Block] = []
+@dataclass(frozen=True)
+class Page:
+    name: str
+    blocks: tuple[Block, ...]
+
+    def sections(self) -> dict[str, list[Block]]:
+        found: dict[str, list[Block]] = {}
+        for block in self.blocks:
+            found.setdefault(block.section, []).append(block)
+        return found
+
+
+def blocks_of(text: str) -> Iterator[Block]:
     for match in FENCE.finditer(text):
-        before = text[: match.start()]
+        before = text[: match.start("info")]
         headings = re.findall(r"^## (.+)$", before, re.MULTILINE)
-        line = before.count("\n") + 2
-        section = headings[-1] if headings else "opening"
-        found.append(Block(info=match["info"].strip(), body=match["body"], line=line, section=section))
-    return found
+        yield Block(
+            info=match["info"].strip(),
+            body=match["body"],
+            line=before.count("\n") + 2,
+            section=headings[-1] if headings else "opening",
+            path=match["path"],
+        )
 
 
-def python_sections(blocks: list[Block]) -> dict[str, str]:
-    """Source per section, padded so that tracebacks show the README's line numbers."""
-    sections: dict[str, str] = {}
+def read_pages() -> list[Page]:
+    files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [
+        Page(str(file.relative_to(ROOT)), tuple(blocks_of(file.read_text(encoding="utf-8"))))
+        for file in files
+        if file.name not in ELSEWHERE
+    ]
+
+
+PAGES = read_pages()
+PROGRAMS = [
+    pytest.param(page, block, id=f"{page.name}:{block.line}")
+    for page in PAGES
+    for block in page.blocks
+    if block.language == "oi"
+]
+
+
+def python_source(blocks: list[Block]) -> str:
+    """The python blocks of a section, padded so that tracebacks show the page's line numbers."""
+    source = ""
     for block in blocks:
-        if block.info == "python":
-            source = sections.get(block.section, "")
-            sections[block.section] = source + "\n" * (block.line - 1 - source.count("\n")) + block.body
-    return sections
+        if block.language == "python" and block.path is None:
+            source += "\n" * (block.line - 1 - source.count("\n")) + block.body
+    return source
 
 
 def commands_of(block: Block) -> list[tuple[str, str]]:
@@ -63,9 +113,42 @@ def commands_of(block: Block) -> list[tuple[str, str]]:
     return pairs
 
 
-BLOCKS = blocks_of(README.read_text(encoding="utf-8"))
-SECTIONS = python_sections(BLOCKS)
-RUNNABLE = [block for block in BLOCKS if block.info == "console runnable"]
+def program_of(name: str, workplace: Path) -> str | None:
+    """The file of a command; None when this machine has none."""
+    if name == "python":
+        return sys.executable
+    installed = Path(sysconfig.get_path("scripts"), name)
+    if installed.is_file():
+        return str(installed)
+    return str(workplace / name) if name.startswith("./") else shutil.which(name)
+
+
+def run(command: list[str], workplace: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=workplace, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False
+    )
+
+
+def run_python(page: Page, source: str, workplace: Path) -> None:
+    program = f"exec(compile({source!r}, {page.name!r}, 'exec'), {{'__name__': '__main__'}})"
+    finished = run([sys.executable, "-W", "error", "-c", program], workplace)
+    assert finished.returncode == 0, finished.stdout
+
+
+def run_console(page: Page, block: Block, workplace: Path) -> str | None:
+    """Run the commands of a block; return the name of one that this machine lacks, and run none then."""
+    commands = [(shlex.split(command), expected) for command, expected in commands_of(block)]
+    missing = [words[0] for words, _ in commands if program_of(words[0], workplace) is None]
+    if missing:
+        return missing[0]
+    exit_code = re.search(r"exit=(\d+)", block.info)
+    for words, expected in commands:
+        finished = run([program_of(words[0], workplace) or "", *words[1:]], workplace)
+        place = f"{page.name}:{block.line}: $ {shlex.join(words)}\n{finished.stdout}"
+        assert finished.returncode == (int(exit_code[1]) if exit_code else 0), place
+        flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        assert not expected or doctest.OutputChecker().check_output(expected, finished.stdout, flags), place
+    return None
 
 
 @pytest.fixture
@@ -75,52 +158,168 @@ def workplace(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(command: list[str], workplace: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=workplace, capture_output=True, text=True, timeout=120, check=False)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_run_from_top_to_bottom(page: Page, workplace: Path) -> None:
+    missing: list[str] = []
+    for blocks in page.sections().values():
+        for block in blocks:
+            if block.path is not None:
+                (workplace / block.path).write_text(block.body, encoding="utf-8")
+        source = python_source(blocks)
+        if source:
+            run_python(page, source, workplace)
+        for block in blocks:
+            if block.info.startswith("console runnable"):
+                lacking = run_console(page, block, workplace)
+                missing += [] if lacking is None else [lacking]
+    if missing:
+        pytest.skip(f"all of {page.name} ran but for what needs {', '.join(missing)}, which this machine lacks")
 
 
-@pytest.mark.parametrize("section", SECTIONS)
-def test_python_blocks_run(section: str, workplace: Path) -> None:
-    program = f"exec(compile({SECTIONS[section]!r}, 'README.md', 'exec'), {{'__name__': '__main__'}})"
-
-    finished = run([sys.executable, "-W", "error", "-c", program], workplace)
-
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-
-
-def test_console_blocks_run(workplace: Path) -> None:
-    checker = doctest.OutputChecker()
-    for block in RUNNABLE:
-        for command, expected in commands_of(block):
-            name, *arguments = shlex.split(command)
-            program = str(Path(sysconfig.get_path("scripts"), name))
-            finished = run([program, *arguments], workplace)
-            place = f"README.md:{block.line}: $ {command}\n{finished.stdout}{finished.stderr}"
-            assert finished.returncode == 0, place
-            flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-            assert not expected or checker.check_output(expected, finished.stdout, flags), place
+def model_of(page: Page) -> oi.Model:
+    """What the page's block `python model` calls so."""
+    namespace: dict[str, object] = {}
+    for block in page.blocks:
+        if block.info == "python model":
+            exec(compile(block.body, page.name, "exec"), namespace)
+    model = namespace.get("model", oi.Model.from_arrays({}))
+    assert isinstance(model, oi.Model)
+    return model
 
 
-def test_every_block_names_a_known_language() -> None:
-    languages = {block.line: block.info.partition(" ")[0] for block in BLOCKS}
+def simulate(page: Page, text: str) -> None:
+    """Run two steps on random inputs."""
+    graph = oi.graph(text, check=True)
+    executor = oi.Simulator(model_of(page)).make_executor(graph)
+    dynamic = [decl.name for decl in graph.vars.values() if decl.kind is MemoryKind.DYNAMIC]
+    for seed in range(2):
+        for name in dynamic:
+            wanted = executor.input_type(name)
+            executor.insert({name: oi.Random.generate(dtype=wanted.dtype, shape=wanted.shape, seed=seed)})
+        executor.step()
+    executor.outputs()
 
-    unknown = {line: language for line, language in languages.items() if language not in LANGUAGES}
+
+def is_checked(page: Page, text: str, _: str) -> None:
+    del page
+    oi.graph(text, check=True)
+
+
+def is_run_and_synthesised(page: Page, text: str, _: str) -> None:
+    simulate(page, text)
+    oi.Synthesizer("c").synthesize(model_of(page), oi.graph(text))
+
+
+def is_run_but_not_synthesised(page: Page, text: str, _: str) -> None:
+    simulate(page, text)
+    with pytest.raises(oi.SynthesisError):
+        oi.Synthesizer("c").synthesize(model_of(page), oi.graph(text))
+
+
+def is_refused_as_unsupported(page: Page, text: str, _: str) -> None:
+    graph = oi.graph(text, check=True)
+    with pytest.raises(oi.UnsupportedError):
+        oi.Simulator(model_of(page)).make_executor(graph)
+
+
+def is_refused(page: Page, text: str, code: str) -> None:
+    with pytest.raises(oi.OpenInferError) as caught:
+        oi.Simulator(model_of(page)).make_executor(oi.graph(text, check=True))
+    assert caught.value.code == code
+
+
+def is_strictly_refused(page: Page, text: str, code: str) -> None:
+    simulate(page, text)
+    with pytest.raises(oi.OpenInferError) as caught:
+        oi.Simulator(model_of(page), strict=True).make_executor(oi.graph(text, check=True, strict=True))
+    assert caught.value.code == code
+
+
+def are_statements(page: Page, text: str, _: str) -> None:
+    del page
+    oi.graph(f"block b {{\n{text}}}")
+
+
+def are_declarations(page: Page, text: str, section: str) -> None:
+    del page
+    oi.graph(f"{section} {{\n{text}}}")
+
+
+JUDGES: dict[str, Callable[[Page, str, str], None]] = {
+    "": is_run_and_synthesised,
+    "check": is_checked,
+    "statements": are_statements,
+    "declarations": are_declarations,
+    "simulator": is_run_but_not_synthesised,
+    "unsupported": is_refused_as_unsupported,
+    "wrong": is_refused,
+    "strict": is_strictly_refused,
+}
+"""What becomes of a program, by the word after `oi`.
+
+`wrong` and `strict` are followed by the code of the error, `declarations` by their section.
+"""
+
+
+@pytest.mark.parametrize(("page", "block"), PROGRAMS)
+def test_programs_are_what_they_are_marked_as(page: Page, block: Block) -> None:
+    _, _, words = block.info.partition(" ")
+    judge, _, code = words.partition(" ")
+
+    JUDGES["check" if block.path is not None else judge](page, block.body, code)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_names_a_known_language(page: Page) -> None:
+    unknown = {block.line: block.language for block in page.blocks if block.language not in LANGUAGES}
 
     assert unknown == {}
 
 
-def test_a_failing_snippet_is_reported_with_its_line_in_the_readme(workplace: Path) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page: Page) -> None:
+    file = ROOT / page.name
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", file.read_text(encoding="utf-8"))
+
+    broken = [link for link in links if "://" not in link and not (file.parent / link).exists()]
+
+    assert broken == []
+
+
+def test_pages_with_a_test_of_their_own_exist() -> None:
+    for page, test in ELSEWHERE.items():
+        assert (ROOT / "docs" / page).is_file()
+        assert (ROOT / test).is_file()
+
+
+def test_a_failing_snippet_is_reported_with_its_line_in_the_page(workplace: Path) -> None:
     text = "# Title\n\n## Part\n\n```python\nx = 1\n```\n\n```python\nraise LookupError(x)\n```\n"
-    source = python_sections(blocks_of(text))["Part"]
+    page = Page("README.md", tuple(blocks_of(text)))
 
-    finished = run([sys.executable, "-c", f"exec(compile({source!r}, 'README.md', 'exec'))"], workplace)
+    with pytest.raises(AssertionError) as caught:
+        run_python(page, python_source(page.sections()["Part"]), workplace)
 
-    assert finished.returncode == 1
-    assert '"README.md", line 10' in finished.stderr
-    assert "LookupError: 1" in finished.stderr
+    assert '"README.md", line 10' in str(caught.value)
+    assert "LookupError: 1" in str(caught.value)
 
 
 def test_console_output_belongs_to_the_command_above_it() -> None:
     block = Block(info="console runnable", body="$ a b\none\ntwo\n$ c\n", line=1, section="")
 
     assert commands_of(block) == [("a b", "one\ntwo\n"), ("c", "")]
+
+
+def test_wrong_console_output_and_exit_codes_are_reported(workplace: Path) -> None:
+    page = Page("README.md", ())
+    wrong_output = Block(info="console runnable", body='$ python -c "print(1)"\n2\n', line=1, section="")
+    wrong_exit = Block(info="console runnable exit=1", body='$ python -c ""\n', line=1, section="")
+
+    for block in (wrong_output, wrong_exit):
+        with pytest.raises(AssertionError, match=r"README\.md:1: \$ python"):
+            run_console(page, block, workplace)
+
+
+def test_a_block_below_a_path_is_a_file() -> None:
+    blocks = list(blocks_of("`a/b.oi`:\n\n```oi\nblock entry {}\n```\n\nText:\n\n```text\nx\n```\n"))
+
+    assert [(block.path, block.line) for block in blocks] == [("a/b.oi", 4), (None, 10)]
