@@ -8,6 +8,7 @@ import os
 import numpy as np
 
 from ...atomicfile import AtomicFile
+from ...progress import advance
 from ...reader import OinfFile
 from ...rewrite import stored_blocks
 from ...tensor import StoredTensor
@@ -69,10 +70,9 @@ def _header(tensors: list[StoredTensor], texts: dict[str, str], options: ExportO
 def _stored(tensor: StoredTensor, options: ExportOptions) -> Blocks:
     if exported_type(tensor, options) == tensor.value_type:
         tensor.check_values()
-        return stored_blocks(tensor)
-    return _little_endian(tensor, options)
-
-
-def _little_endian(tensor: StoredTensor, options: ExportOptions) -> Blocks:
+        for block in stored_blocks(tensor):
+            yield block
+            advance(block.nbytes)
+        return
     for block in exported_blocks(tensor, options):
         yield block.astype(block.dtype.newbyteorder("<"), copy=False).view(np.uint8)

@@ -66,7 +66,7 @@ def _datasets(h5py: Any, file: Any, options: ReadOptions, model: SourceModel) ->
         prefix, group = pending.pop()
         _add_attributes(model, prefix, group)
         for key in _guarded(lambda group=group: sorted(group), prefix):
-            name = f"{prefix}/{key}" if prefix else key
+            name = f"{prefix}/{_text(key)}" if prefix else _text(key)
             link = _guarded(lambda group=group, key=key: group.get(key, getlink=True), name)
             if not isinstance(link, h5py.HardLink):
                 model.refuse(options, name, "a soft or external link, which is not followed")
@@ -82,6 +82,11 @@ def _datasets(h5py: Any, file: Any, options: ReadOptions, model: SourceModel) ->
                 model.refuse(options, name, "neither a dataset nor a group that is linked once")
 
 
+def _text(key: str | bytes) -> str:
+    """A name as text; the library gives bytes where it is no UTF-8."""
+    return key if isinstance(key, str) else key.decode("utf-8", "backslashreplace")
+
+
 def _address(h5py: Any, item: Any) -> int:
     return int(_guarded(lambda: h5py.h5o.get_info(item.id).addr, None))
 
@@ -89,7 +94,7 @@ def _address(h5py: Any, item: Any) -> int:
 def _add_attributes(model: SourceModel, name: str, item: Any) -> None:
     """Attributes that are text, numbers or arrays of numbers become metadata, the others are dropped."""
     for key in _guarded(lambda: sorted(item.attrs), name):
-        full = f"{name}/{key}" if name else key
+        full = f"{name}/{_text(key)}" if name else _text(key)
         try:
             value: Any = item.attrs[key]
         except _BROKEN as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -43,8 +44,11 @@ def read(path: Path, options: ReadOptions) -> SourceModel:
     with path.open("rb") as file:
         is_zip = file.read(4) == b"PK\3\4"
     try:
-        # Only the zip form can be mapped; the older one is read into memory.
-        loaded: object = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
+        with warnings.catch_warnings():
+            # Raised by the library about its own code.
+            warnings.filterwarnings("ignore", "TypedStorage is deprecated", UserWarning)
+            # Only the zip form can be mapped; the older one is read into memory.
+            loaded: object = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
     except pickle.UnpicklingError as error:
         message = f"refused by the restricted unpickler, which builds weights only: {_first_line(error)}"
         raise source_error(message) from error
