@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -123,14 +124,13 @@ def subtraction(start: int | None) -> Fold:
     )
 
 
-@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
-@pytest.mark.parametrize("start", [None, 100])
-def test_a_fold_takes_a_slice_in_row_major_order(backend: CpuBackend, axes: tuple[int, ...], start: int | None) -> None:
-    x = np.arange(24, dtype=np.int32).reshape(2, 3, 4) ** 2
+SOME_AXES = [axes for count in range(4) for axes in itertools.combinations(range(3), count)]
+
+
+def folded_by_subtraction(x: np.ndarray, axes: tuple[int, ...], start: int | None) -> np.ndarray:
     kept = tuple(axis for axis in range(3) if axis not in axes)
-    out = TensorType(I64, tuple(x.shape[axis] for axis in kept))
-    expected = np.empty(out.shape, np.int64)
-    for position in np.ndindex(*out.shape):
+    expected = np.empty(tuple(x.shape[axis] for axis in kept), np.int64)
+    for position in np.ndindex(*expected.shape):
         index: list[slice | int] = [slice(None)] * 3
         for axis, place in zip(kept, position, strict=True):
             index[axis] = place
@@ -139,9 +139,27 @@ def test_a_fold_takes_a_slice_in_row_major_order(backend: CpuBackend, axes: tupl
         for element in elements[1:] if start is None else elements:
             total -= element
         expected[position] = total * len(elements)
-    target = backend.allocate(out)
-    backend.bind_fold(axes, subtraction(start), backend.upload(TensorType(I32, x.shape), x), target)()
-    assert np.array_equal(backend.read(target), expected)
+    return expected
+
+
+@pytest.mark.parametrize("axes", SOME_AXES)
+@pytest.mark.parametrize("start", [None, 100])
+def test_a_fold_takes_the_elements_of_each_run_in_row_major_order(
+    backend: CpuBackend, axes: tuple[int, ...], start: int | None
+) -> None:
+    shape = (2, 3, 4)
+    kept = tuple(shape[axis] for axis in range(3) if axis not in axes)
+    kept_with_ones = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
+    source = backend.allocate(TensorType(I32, shape))
+    targets = [backend.allocate(TensorType(I64, out)) for out in (kept, kept_with_ones)]
+    bound = [backend.bind_fold(axes, subtraction(start), source, target) for target in targets]
+    for run in range(3):
+        x = np.arange(run, run + 24, dtype=np.int32).reshape(shape) ** 2
+        backend.write(source, x)
+        expected = folded_by_subtraction(x, axes, start)
+        for call, target in zip(bound, targets, strict=True):
+            call()
+            assert np.array_equal(backend.read(target).reshape(kept), expected)
 
 
 def test_a_fold_without_a_start_refuses_an_empty_slice(backend: CpuBackend) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from openinfer.dtypes import BOOL, F16, F32, F64, I4, I8, I32, I64, U8, dtype_named
 from openinfer.ir.types import TensorType
-from openinfer.model import dtype_of_array
+from openinfer.model import dtype_of_array, storage_dtype
 from openinfer.ops.calls import OpCall
 from openinfer_backend_cpu.backend import CpuBackend
 from openinfer_backend_cpu.kernels import convolution
@@ -287,6 +287,32 @@ def test_a_nan_sticks_in_first_place_only(row: list[float], maximum: float, inde
     out = TensorType(I64, (1, 1))
     assert run("argmax_axis", [x], out, axis=1, keepdims=True).tolist() == [[index]]
     assert run("argmax_axis", [x], out, axis=-1, keepdims=True, select_first=False).tolist() == [[last]]
+
+
+def extremum(op: str, row: list[float]) -> float:
+    """The first element until a strictly better one comes, spelt out."""
+    best = row[0]
+    for value in row[1:]:
+        if value > best if op == "max_axis" else value < best:
+            best = value
+    return best
+
+
+@pytest.mark.parametrize("op", ["max_axis", "min_axis"])
+@pytest.mark.parametrize("name", ["f64", "f32", "f16", "bf16", "f8"])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_an_extremum_over_all_axes_is_that_of_each_run(op: str, name: str, keepdims: bool) -> None:
+    dtype = dtype_named(name)
+    kind, out = TensorType(dtype, (1, 3)), TensorType(dtype, (1, 1) if keepdims else ())
+    backend = CpuBackend()
+    source, target = backend.allocate(kind), backend.allocate(out)
+    (spec,) = (s for s in kernel_specs() if s.op == op)
+    call = OpCall(op=op, inputs=(kind,), outputs=(out,), settings={"axes": None, "keepdims": keepdims})
+    bound = backend.bind_kernel(spec, call, [source], [target])
+    for row in ([1.0, 2.0, 4.0], [math.nan, 2.0, 4.0], [-3.0, math.nan, 8.0], [5.0, -6.0, 0.0]):
+        backend.write(source, np.array([row]).astype(storage_dtype(dtype)))
+        bound()
+        assert float(backend.read(target).reshape(())) == pytest.approx(extremum(op, row), nan_ok=True)
 
 
 def test_a_nan_wins_when_it_propagates() -> None:

@@ -66,9 +66,12 @@ def bind_fold(axes: tuple[int, ...], fold: Fold, source: Array, output: Array, w
 
 
 def _rows(source: Array, axes: tuple[int, ...], kept: tuple[int, ...]) -> list[Array]:
-    """Return one view over the kept positions for each folded position, row-major."""
+    """Return one view over the kept positions for each folded position, row-major.
+
+    The ellipsis makes it a view, of rank 0, also where no position is kept.
+    """
     moved = source.transpose((*axes, *kept))
-    return [moved[index] for index in np.ndindex(*(source.shape[axis] for axis in axes))]
+    return [moved[(*index, ...)] for index in np.ndindex(*(source.shape[axis] for axis in axes))]
 
 
 def _evaluator(expr: Expr) -> Evaluate:

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 _NUMERIC = frozenset(dtype.name for dtype in NUMERIC)
 
 
-class EmptyAxisError(ValueError):
-    """There is no largest element among none."""
-
-
 @kernel("argmax_axis", dtypes=_NUMERIC)
 def argmax_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Index of the maximum; ties give the lowest index, or the highest with ``select_first=false``.
@@ -46,8 +42,6 @@ def argmin_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array],
 
 def _position(call: OpCall, x: Array, out: Array, workspace: Workspace, *, largest: bool) -> BoundCall:
     axis = single_axis(call.settings["axis"], x.ndim)
-    if x.shape[axis] == 0 and out.size:
-        raise EmptyAxisError(f"{call.op}: axis {axis} of shape {list(x.shape)} is empty")
     staging = Staging(workspace)
     source = np.moveaxis(staging.load(x, compute_dtype(x.dtype)), axis, -1)
     target = out.reshape(source.shape[:-1])

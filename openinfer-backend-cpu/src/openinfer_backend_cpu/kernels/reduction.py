@@ -41,19 +41,13 @@ def sum_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], wo
     return staging.around(partial(np.add.reduce, source, axis=axes, dtype=dtype, out=target))
 
 
-def _not_empty(call: OpCall) -> bool:
-    """A slice without elements has no maximum: its error is that of the definition."""
-    given = call.inputs[0]
-    return given is not None and given.count > 0
-
-
-@kernel("max_axis", dtypes=_NUMERIC, supports=_not_empty)
+@kernel("max_axis", dtypes=_NUMERIC)
 def max_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Maximum over axes; a NaN sticks in first place and is skipped elsewhere (``nan="propagate"``: it wins)."""
     return _extremum(call, inputs[0], outputs[0], workspace, np.maximum, np.fmax)
 
 
-@kernel("min_axis", dtypes=_NUMERIC, supports=_not_empty)
+@kernel("min_axis", dtypes=_NUMERIC)
 def min_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Minimum over axes; NaN as for `max_axis`."""
     return _extremum(call, inputs[0], outputs[0], workspace, np.minimum, np.fmin)
@@ -69,7 +63,7 @@ def _extremum(
     target = _kept(staging.store(out, dtype), x.shape, axes)
     if dtype.kind != "f" or call.settings.get("nan") == "propagate":
         return staging.around(partial(propagating.reduce, source, axis=axes, out=target))
-    first = source[tuple(0 if axis in axes else slice(None) for axis in range(x.ndim))]
+    first = source[(*(0 if axis in axes else slice(None) for axis in range(x.ndim)), ...)]
     unordered = workspace.take(first.shape, np.dtype(np.bool_))
     return staging.around(
         partial(skipping.reduce, source, axis=axes, out=target),
