@@ -43,6 +43,7 @@ _KEYWORDS = (
 
 _TERMINALS: dict[str, tuple[str, str]] = {
     "name": (NAME, "a name"),
+    "setting_name": (r"[A-Za-z_][A-Za-z0-9_]*", "a name"),
     "integer": (INTEGER, "an integer"),
     "signed": (rf"[-+]{SPACE}{INTEGER}", "an integer"),
     "minus": (rf"-{SPACE}{INTEGER}", "an integer"),
@@ -103,7 +104,7 @@ list      = open_bracket (item (comma item)* comma?)? close_bracket
 item      = string / float / boolean / signed / sum
 indexed   = name open_bracket sums close_bracket
 reference = indexed / name
-setting   = name equals value
+setting   = setting_name equals value
 hints     = kw_with open_brace (setting (comma setting)* comma?)? close_brace
 
 assign   = kw_assign name colon name dims? semicolon

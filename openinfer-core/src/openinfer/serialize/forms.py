@@ -25,6 +25,7 @@ ValueT = TypeVar("ValueT")
 I64 = (-(2**63), 2**63 - 1)
 U64 = (0, 2**64 - 1)
 
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _IDENTIFIER = re.compile(r"(?!(?:true|false|inf|nan)\Z)[A-Za-z_][A-Za-z0-9_]*\Z")
 _REFERENCE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:\[(?P<indices>[^\[\]]*)\])?\Z")
 _TARGET = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)?\Z")
@@ -91,6 +92,12 @@ def _read_identifier(value: object) -> str:
     return value
 
 
+def _read_setting_name(value: object) -> str:
+    if not isinstance(value, str) or _WORD.match(value) is None:
+        raise wrong(f"expected a name (letters, digits and _), found {shown(value)}")
+    return value
+
+
 def _read_target(value: object) -> str:
     if not isinstance(value, str) or _TARGET.match(value) is None:
         raise wrong(f"expected a name or `cache.…`, found {shown(value)}")
@@ -122,6 +129,8 @@ def _read_uuid(value: object) -> UUID:
 
 TEXT: Form[str] = Form(plain, _read_text)
 IDENTIFIER: Form[str] = Form(plain, _read_identifier)
+SETTING_NAME: Form[str] = Form(plain, _read_setting_name)
+"""As an identifier, literal words included: an operator may have a setting called ``nan``."""
 DEP_TARGET: Form[str] = Form(plain, _read_target)
 DTYPE: Form[DType] = Form(
     lambda dtype: dtype.json_tag, lambda value: BY_JSON_TAG[one_of(value, BY_JSON_TAG, "a dtype")]

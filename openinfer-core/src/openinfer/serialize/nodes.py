@@ -36,6 +36,7 @@ from openinfer.serialize.forms import (
     IDENTIFICATION,
     IDENTIFIER,
     REFERENCE,
+    SETTING_NAME,
     TEXT,
     Form,
     FormError,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class _SettingSchema(ObjectSchema):
-    name = Member(IDENTIFIER)
+    name = Member(SETTING_NAME)
     value = Member(VALUE)
 
 

@@ -26,11 +26,11 @@ from openinfer.serialize.forms import (
     BOOLEAN,
     DTYPE,
     EXPRESSION,
-    IDENTIFIER,
     INTEGER,
     LIST_ELEMENT,
     NUMBER,
     REFERENCE,
+    SETTING_NAME,
     TEXT,
     U64,
     Form,
@@ -94,7 +94,7 @@ def _read_attrs(value: object) -> Attrs:
     items = members(value, "an object of values")
     pairs = collected(
         ((name, (name, item)) for name, item in items.items()),
-        lambda pair: (IDENTIFIER.read(pair[0]), VALUE.read(pair[1])),
+        lambda pair: (SETTING_NAME.read(pair[0]), VALUE.read(pair[1])),
     )
     return Attrs(tuple(pairs))
 
