@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from openinfer.dsl import graph
-from openinfer.errors import ValidationError
+from openinfer.errors import ModelError, ValidationError
 from openinfer.ir.resolved import Filled, FromMetadata, FromTensor, Mode, RuntimeInts, RuntimeScalar, Storage
 from openinfer.model import Model
 from openinfer.plugins.environment import Environment
+from openinfer.plugins.types import AttributeSpec
 from openinfer.validate import resolve, signature_findings
 
 
@@ -216,3 +219,110 @@ def test_a_setting_known_only_when_it_runs_does_not_make_a_false_finding(model: 
 def test_a_persistent_scalar_may_be_a_condition(model: Model) -> None:
     text = program("persistent { ready: bool; }", "branch ready go go;\nreturn;") + "block go { return; }"
     assert resolve(graph(text), model).warnings == ()
+
+
+NUMBER = "dynamic { x: f32[4]; n: i64; k: bool; lo: f32; }\n"
+
+
+@pytest.mark.parametrize(
+    ("declaration", "statement"),
+    [
+        ("y: f32[4]", "op softmax(x, axis=n) >> y;"),
+        ("y: f32", "op sum_axis(x, axes=n) >> y;"),
+        ("y: f32[2, 2]", "op reshape(x, shape=[n, 2]) >> y;"),
+        ("y: f32[1]", "op sum_axis(x, axes=[0], keepdims=k) >> y;"),
+    ],
+)
+def test_shapes_that_depend_on_a_run_time_setting_wait_for_the_run(declaration: str, statement: str) -> None:
+    text = program(f"{NUMBER}volatile {{ {declaration}; }}", f"{statement}\nreturn;")
+    (op,) = resolve(graph(text), Model.from_arrays()).ops.values()
+    assert len(op.runtime_settings) == 1
+
+
+@pytest.mark.parametrize(("declaration", "code"), [("y: f64[4]", "output-dtype"), ("y: f32[7]", "shape-mismatch")])
+def test_a_run_time_scalar_does_not_switch_checks_off(declaration: str, code: str) -> None:
+    text = program(f"{NUMBER}volatile {{ {declaration}; }}", "op clamp(x, min=lo) >> y;\nreturn;")
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph(text), Model.from_arrays())
+    assert caught.value.code == code
+
+
+def test_strict_mode_takes_settings_from_constants_only() -> None:
+    text = program(f"{NUMBER}volatile {{ y: f32[4]; }}", "op clamp(x, min=lo) >> y;\nreturn;")
+    with pytest.raises(ValidationError, match="`lo`, which is not constant"):
+        resolve(graph(text), Model.from_arrays(), strict=True)
+
+
+@pytest.mark.parametrize(("dtype", "accepted"), [("f32", True), ("f16", True), ("f64", False), ("i32", False)])
+def test_metadata_is_narrowed_and_never_widened(dtype: str, accepted: bool) -> None:
+    parsed = graph(program(f"constant {{ k: {dtype}; }}", "return;"))
+    model = Model.from_arrays(metadata={"k": 0.1})
+    if accepted:
+        assert resolve(parsed, model).variables["k"].initial == FromMetadata("k")
+        return
+    with pytest.raises(ValidationError, match="metadata `k` is f32"):
+        resolve(parsed, model)
+
+
+def test_an_initial_value_beside_metadata_is_warned_of() -> None:
+    parsed = graph(program("constant { k: f32 @init(2.0); }", "return;"))
+    (warning,) = resolve(parsed, Model.from_arrays(metadata={"k": 0.5})).warnings
+    assert warning.code == "init-unused"
+
+
+def test_attributes_of_plugins_silence_their_own_name_only() -> None:
+    known = {"lay": AttributeSpec(name="lay", summary="a layout")}
+    environment = replace(Environment.default(), attributes=known)
+    text = program("volatile { a: f32 @lay(1); b: f32 @layout(1); }", "return;")
+    (warning,) = resolve(graph(text), Model.from_arrays(), environment=environment).warnings
+    assert "@layout" in warning.message
+
+
+def test_loops_over_more_entries_than_can_be_counted_are_checked_when_they_run() -> None:
+    text = program(
+        'volatile { W(l): f32 @pattern("W.{l}"); y: f32; }', "loop q (i in 0..B*B) { op relu(W[i]) >> y; }\nreturn;"
+    )
+    assert resolve(graph(text), Model.from_arrays(sizevars={"B": 2**62}))
+
+
+def test_sizes_beyond_all_bounds_are_told_without_their_digits() -> None:
+    huge = "*".join(["B"] * 150)
+    text = program(f"dynamic {{ x: f32[{huge}, {huge}]; }}", "return;")
+    with pytest.raises(ValidationError, match="bad-dim") as caught:
+        resolve(graph(text), Model.from_arrays(sizevars={"B": 2**62}))
+    assert "9223372036854775807" in str(caught.value)
+
+
+@pytest.mark.parametrize("size", ["8", 2.5, True, -1])
+def test_sizes_are_exact_integers(size: object) -> None:
+    parsed = graph(program("dynamic { x: f32[B]; }", "return;"))
+    with pytest.raises(ValidationError, match="expected a non-negative integer"):
+        resolve(parsed, Model.from_arrays(sizevars={"B": 4}), sizes={"B": size})
+    with pytest.raises(ModelError, match="expected a non-negative integer"):
+        Model.from_arrays(sizevars={"B": size})
+
+
+def test_sizes_of_numpy_are_taken_exactly() -> None:
+    parsed = graph(program("dynamic { x: f32[B*B*B]; }", "return;"))
+    resolved = resolve(parsed, Model.from_arrays(sizevars={"B": 4}), sizes={"B": np.int32(100_000)})
+    assert resolved.variables["x"].type.shape == (10**15,)
+
+
+@pytest.mark.parametrize("text", ["0x_", "9" * 5000, "D*" + "9" * 30])
+def test_integers_that_cannot_be_read_are_bad_dimensions(text: str) -> None:
+    with pytest.raises(ModelError, match="bad dimension"):
+        Model.from_arrays(sizevars={"D": 1}).resolve_dim_value(text)
+
+
+def test_metadata_integers_fit_64_bits() -> None:
+    with pytest.raises(ModelError, match="does not fit i64"):
+        Model.from_arrays(metadata={"k": 2**70})
+
+
+def test_a_setting_may_be_called_nan() -> None:
+    text = program("dynamic { x: f32[4]; }\nvolatile { y: f32; }", 'op max_axis(x, nan="propagate") >> y;\nreturn;')
+    parsed = graph(text)
+    (op,) = resolve(parsed, Model.from_arrays()).ops.values()
+    assert op.settings["nan"] == "propagate"
+    assert graph(parsed.to_dsl()) == parsed
+    assert type(parsed).from_json(parsed.to_json()) == parsed

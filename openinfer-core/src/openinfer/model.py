@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from openinfer import symbolic
 from openinfer.diagnostics import did_you_mean
-from openinfer.dtypes import BOOL, BY_NAME, F32, DType
+from openinfer.dtypes import BOOL, BY_NAME, F32, I64, DType
 from openinfer.errors import ModelError
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.types import load_object
@@ -252,6 +253,16 @@ class ModelLoader:
         return Model(store, str(file))
 
 
+def exact_size(value: object) -> int | None:
+    """Return a size as an exact integer, or None when it is no integer (a bool is none)."""
+    if isinstance(value, bool | np.bool_):
+        return None
+    try:
+        return operator.index(value)  # pyright: ignore[reportArgumentType] -- what is no integer raises
+    except TypeError:
+        return None
+
+
 def storage_dtype(dtype: DType) -> np.dtype[Any]:
     """Return the NumPy type of one element in memory (packed types: of one unpacked element)."""
     if dtype.storage in ("bfloat16", "float8_e5m2"):
@@ -294,7 +305,7 @@ class _ArrayStore:
 
     def __init__(self, arrays: Mapping[str, Any], sizevars: Mapping[str, int], metadata: Mapping[str, Any]) -> None:
         self._arrays = {name: _read_only(np.asarray(value)) for name, value in arrays.items()}
-        self.sizevars: Mapping[str, int] = dict(sizevars)
+        self.sizevars: Mapping[str, int] = {name: _size(name, value) for name, value in sizevars.items()}
         self.tensors: Mapping[str, VarInfo] = {name: _info(name, array) for name, array in self._arrays.items()}
         self.metadata: Mapping[str, MetadataValue] = {name: _metadata(name, value) for name, value in metadata.items()}
 
@@ -321,13 +332,22 @@ def _info(name: str, array: Array) -> VarInfo:
     return VarInfo(name=name, dtype=dtype, shape=array.shape, has_data=True, offset=None, nbytes=array.nbytes)
 
 
+def _size(name: str, value: object) -> int:
+    size = exact_size(value)
+    if size is None or size < 0:
+        raise ModelError(f"size {name!r} is {value!r}, expected a non-negative integer", code="bad-dim")
+    return size
+
+
 def _metadata(name: str, value: Any) -> MetadataValue:
     if isinstance(value, str):
         return MetadataValue("str", value)
     if isinstance(value, bool):
         return MetadataValue(BOOL.name, value)
     if isinstance(value, int):
-        return MetadataValue("i64", value)
+        if not (I64.minimum or 0) <= value <= (I64.maximum or 0):
+            raise ModelError(f"metadata {name!r} is an integer that does not fit i64")
+        return MetadataValue(I64.name, value)
     if isinstance(value, float):
         return MetadataValue(F32.name, value)
     array = np.asarray(value)

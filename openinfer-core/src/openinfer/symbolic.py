@@ -21,6 +21,10 @@ MAX_OPERATORS = 200
 """Most operators of one expression: they bound the depth of its tree, and so what comparing trees costs in stack."""
 
 
+MAX_LITERAL = 2**64 - 1
+"""Largest integer literal."""
+
+
 @dataclass(frozen=True, slots=True)
 class Const:
     """A non-negative integer."""
@@ -122,7 +126,7 @@ class _Parser:
         kind, value, offset = self.kind, self.value, self.offset
         if kind == "int":
             self.advance()
-            return Const(integer(value))
+            return Const(_literal(value, offset))
         if kind == "name":
             self.advance()
             return Name(value)
@@ -140,6 +144,16 @@ class _Parser:
             raise SymbolicSyntaxError("expected ')'", self.offset)
         self.advance()
         return inner
+
+
+def _literal(digits: str, offset: int) -> int:
+    try:
+        value = integer(digits)
+    except ValueError:
+        raise SymbolicSyntaxError("an integer literal is not readable", offset) from None
+    if value > MAX_LITERAL:
+        raise SymbolicSyntaxError(f"an integer literal is above {MAX_LITERAL}", offset)
+    return value
 
 
 def integer(digits: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
@@ -54,12 +53,14 @@ def _checked_type(
 ) -> TensorType | None:
     for dim, extent in zip(dims, found.shape, strict=True):
         if extent < 0:
+            value = extent if extent >= -LARGEST_SIZE else f"below -{LARGEST_SIZE}"
             findings.error(
-                "bad-dim", f"dimension `{symbolic.text(dim)}` is {extent}: it must not be negative", span=span
+                "bad-dim", f"dimension `{symbolic.text(dim)}` is {value}: it must not be negative", span=span
             )
             return None
     if found.count > LARGEST_SIZE:
-        findings.error("bad-dim", f"{found} has {found.count} elements, more than {LARGEST_SIZE}", span=span)
+        shown = ", ".join(symbolic.text(dim) for dim in dims)
+        findings.error("bad-dim", f"a tensor [{shown}] has more than {LARGEST_SIZE} elements", span=span)
         return None
     return found
 
@@ -129,6 +130,10 @@ def _initial(decl: VarDecl, found: TensorType, model: Model, findings: Findings)
         return FromTensor(name)
     if decl.kind is MemoryKind.CONSTANT and name in model.typed_metadata:
         _check_metadata(decl, name, found, model, findings)
+        if decl.init is not None:
+            findings.warn(
+                "init-unused", f"@init of `{decl.name}` is not used: the model has metadata for it", span=decl.span
+            )
         return FromMetadata(name)
     if decl.init is not None:
         return Filled(decl.init)
@@ -165,25 +170,12 @@ def _narrows(source: DType, target: DType, array: object) -> bool:
     import numpy as np
 
     if source is target or (source.is_float and target.is_float):
-        return True
+        return source.bits >= target.bits
     if not (source.is_integer and target.is_integer):
         return False
     values = np.asarray(array)
     low, high = target.minimum or 0, target.maximum or 0
     return values.size == 0 or (low <= int(values.min()) and int(values.max()) <= high)
-
-
-def check_entries(
-    table: PrefixTable, choices: Sequence[Sequence[int]], model: Model, findings: Findings, limit: int = 100_000
-) -> None:
-    """Check the model tensors of all combinations of index values, up to ``limit``; the first bad one is told."""
-    for count, indices in enumerate(product(*choices)):
-        if count >= limit:
-            return
-        problem = entry_problem(table, indices, model)
-        if problem is not None:
-            findings.error("unbound" if "no tensor" in problem else "model-mismatch", problem, decl=table.decl)
-            return
 
 
 def entry_problem(table: PrefixTable, indices: tuple[int, ...], model: Model) -> str | None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from openinfer.ir.resolved import Mode, ResolvedOp, RuntimeInts, RuntimeScalar, Storage
 from openinfer.ir.text import ref_text
 from openinfer.ops.calls import call_of
-from openinfer.ops.schema import OpTypeError, Required
+from openinfer.ops.schema import OpTypeError, Required, SettingType
+from openinfer.symbolic import Const
 from openinfer.validate.references import readable_type
 from openinfer.validate.settings import SettingError, setting_value
 from openinfer.validate.signature import Matched, match_signature
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import SettingValue, UnresolvedSetting
     from openinfer.ir.types import TensorType
     from openinfer.ir.values import Ref
-    from openinfer.ops.schema import OpSchema
+    from openinfer.ops.schema import OpSchema, SettingSpec
     from openinfer.plugins.environment import Environment
     from openinfer.validate.findings import Findings
     from openinfer.validate.scope import Scope
@@ -72,7 +73,17 @@ class _Resolution:
                     values[name] = setting_value(spec, value, self.scope)
             except SettingError as error:
                 self.findings.error(error.code, f"{self.schema.name}: {error}", hint=error.hint)
+        if self.findings.strict:
+            self._demand_constants(values)
         return values
+
+    def _demand_constants(self, values: Mapping[str, SettingValue | UnresolvedSetting]) -> None:
+        """Strict mode takes settings from constants only (language specification, section 9.2)."""
+        for name, value in values.items():
+            variable = self.scope.variables.get(value.name) if isinstance(value, RuntimeScalar) else None
+            if variable is not None and variable.storage is not Storage.CONSTANT:
+                message = f"setting `{name}` of {self.schema.name} reads `{variable.name}`, which is not constant"
+                self.findings.error("setting-type", message, decl=variable.decl)
 
     def _checked(
         self,
@@ -115,26 +126,31 @@ class _Resolution:
         varying: bool,
     ) -> dict[str, SettingValue] | None:
         """Return the settings with defaults filled in, after checking what the operator infers from the types."""
-        stand_ins = {name: _stand_in(value) for name, value in later.items()}
+        specs = [spec for spec in self.schema.settings if spec.name in later]
+        shapes_known = not varying and all(spec.type in _SHAPELESS for spec in specs)
+        stand_ins = {spec.name: _stand_in(spec, later[spec.name]) for spec in specs}
+        subject = self._subject(inputs, types)
         try:
             call = call_of(self.schema, types, {**known, **stand_ins}, outputs)
         except OpTypeError as error:
-            if (varying and error.code == "shape-mismatch") or (later and error.code in _LATER):
+            if not shapes_known and error.code in _LATER:
                 return {**_defaults(self.schema), **known}
-            self.findings.error(error.code, f"{self._subject(inputs, types)}: {error}")
+            self.findings.error(error.code, f"{subject}: {error}")
             return None
-        if not later and not varying and not self._outputs_fit(call.outputs, outputs, self._subject(inputs, types)):
+        if not self._outputs_fit(call.outputs, outputs, subject, shapes=shapes_known):
             return None
         return {name: value for name, value in call.settings.items() if name not in later}
 
-    def _outputs_fit(self, inferred: Sequence[TensorType], declared: Sequence[TensorType], subject: str) -> bool:
+    def _outputs_fit(
+        self, inferred: Sequence[TensorType], declared: Sequence[TensorType], subject: str, *, shapes: bool
+    ) -> bool:
         for name, wanted, found in zip(self.op.outputs, inferred, declared, strict=False):
             variable = self.scope.variables[name]
             if wanted.dtype is not found.dtype:
                 message = f"{subject} yields {wanted.dtype}, `{name}` is declared {found}"
                 self.findings.error("output-dtype", message, decl=variable.decl)
                 return False
-            if wanted.shape != found.shape:
+            if shapes and wanted.shape != found.shape:
                 message = f"{subject} yields {wanted}, `{name}` is declared {found}"
                 self.findings.error("shape-mismatch", message, decl=variable.decl)
                 return False
@@ -170,16 +186,25 @@ class _Resolution:
 _LATER = frozenset({"shape-mismatch", "setting-type"})
 """Findings that may come from a stand-in for a setting: the executor checks again when the value is known."""
 
+_SHAPELESS = frozenset({SettingType.SCALAR, SettingType.FLOAT})
+"""Settings on which no type or shape depends."""
+
+_STAND_INS: Mapping[SettingType, SettingValue] = {
+    SettingType.FLOAT: 1.0,
+    SettingType.BOOL: False,
+    SettingType.INT_LIST: (0,),
+}
+
 
 def _defaults(schema: OpSchema) -> dict[str, SettingValue]:
     return {spec.name: spec.default for spec in schema.settings if not isinstance(spec.default, Required)}
 
 
-def _stand_in(value: UnresolvedSetting) -> SettingValue:
+def _stand_in(spec: SettingSpec, value: UnresolvedSetting) -> SettingValue:
     """Return a value of the right kind for a setting that is only known at run time, so that types can be inferred."""
-    if isinstance(value, RuntimeScalar):
-        return 1
-    return tuple(1 for _ in value.exprs) if value.is_list else 1
+    if isinstance(value, RuntimeInts) and value.is_list:
+        return tuple(expr.value if isinstance(expr, Const) else 1 for expr in value.exprs)
+    return _STAND_INS.get(spec.type, 1 if spec.type is SettingType.SCALAR else 0)
 
 
 def writable_type(name: str, scope: Scope, findings: Findings) -> TensorType | None:

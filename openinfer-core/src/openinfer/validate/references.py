@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
 from openinfer.ir.resolved import Storage
 from openinfer.ir.text import ref_text
-from openinfer.validate.declarations import check_entries
+from openinfer.validate.declarations import entry_problem
 from openinfer.validate.scope import LOOP_INDEX_TYPE
 
 if TYPE_CHECKING:
@@ -57,19 +58,16 @@ def _check_entry(ref: Ref, table: PrefixTable, scope: Scope, findings: Findings)
     if any(v is None for v in values):
         return
     known = [v for v in values if v is not None]
-    count = 1
-    for each in known:
-        count *= len(each)
-    if count > MOST_COMBINATIONS:
+    if math.prod(max(0, v.stop - v.start) for v in known) > MOST_COMBINATIONS:
         return
     entries = dict.fromkeys(
         tuple(_evaluate(index, dict(zip(names, chosen, strict=True))) for index in ref.indices)
         for chosen in product(*known)
     )
     for entry in entries:
-        before = len(findings.items)
-        check_entries(table, [(index,) for index in entry], scope.model, findings)
-        if len(findings.items) > before:
+        problem = entry_problem(table, entry, scope.model)
+        if problem is not None:
+            findings.error("unbound" if "no tensor" in problem else "model-mismatch", problem, decl=table.decl)
             return
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.diagnostics import Diagnostic, Severity, did_you_mean
 from openinfer.errors import ValidationError
 from openinfer.ir.resolved import PrefixTable, ResolvedGraph, ResolvedVar
+from openinfer.model import exact_size
 from openinfer.plugins.environment import Environment
 from openinfer.validate.declarations import resolve_declaration
 from openinfer.validate.findings import Findings
@@ -77,17 +78,21 @@ def _structure(graph: Graph, environment: Environment, findings: Findings) -> No
 
 
 def _understood(warning: Diagnostic, environment: Environment) -> bool:
-    return warning.code == "unknown-attr" and any(f"@{name}" in warning.message for name in environment.attributes)
+    return warning.code == "unknown-attr" and warning.message.rpartition("@")[2] in environment.attributes
 
 
 def _sizes(model: Model, overrides: Mapping[str, int], findings: Findings) -> dict[str, int]:
+    sizes = dict(model.sizevars)
     for name, value in overrides.items():
+        exact = exact_size(value)
         if name not in model.sizevars:
             hint = did_you_mean(name, model.sizevars)
             findings.error("unknown-sizevar", f"{model.name} has no size variable `{name}` to override", hint=hint)
-        elif value < 0:
-            findings.error("bad-dim", f"size `{name}` is {value}: it must not be negative")
-    return {**model.sizevars, **overrides}
+        elif exact is None or exact < 0:
+            findings.error("bad-dim", f"size `{name}` is {value!r}, expected a non-negative integer")
+        else:
+            sizes[name] = exact
+    return sizes
 
 
 def _declared(graph: Graph, model: Model, sizes: Mapping[str, int], findings: Findings) -> Scope:
