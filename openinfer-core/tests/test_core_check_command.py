@@ -137,3 +137,37 @@ def test_a_program_that_is_not_utf8_is_one_message(tmp_path) -> None:
     result = run("check", str(file))
     assert result.exit_code == 1
     assert "not UTF-8 text: byte 0xff at offset 14" in result.output
+
+
+def test_a_list_on_standard_input_is_json() -> None:
+    result = run("check", "-", text="[1]")
+    assert result.exit_code == 1
+    assert "error[wrong-type]: a graph is an object" in result.output
+
+
+def test_a_document_as_a_whole_has_no_arrow_to_a_pointer() -> None:
+    assert " --> \n" not in run("check", "-", text="[1]").output
+
+
+@pytest.mark.parametrize("command", ["check", "graph"])
+def test_a_model_given_as_the_program_is_named(command: str, tmp_path) -> None:
+    from openinfer_oinf import SizeVar, write_oinf
+
+    model = tmp_path / "model.oinf"
+    write_oinf({"B": SizeVar(4)}, model)
+    result = run(command, str(model))
+    assert result.exit_code == 1
+    assert "this is a model file (oinf), not program text" in result.output
+
+
+def test_a_code_is_told_once(write, tmp_path) -> None:
+    model = tmp_path / "empty.oinf"
+    model.touch()
+    result = run("check", "--model", str(model), write(GOOD))
+    assert result.exit_code == 1
+    assert result.output.count("E_TRUNCATED") == 1
+
+
+def test_carets_stand_below_wide_characters(write) -> None:
+    lines = run("check", write("block entry {\n  /* 日本語 */ tt\n}\n")).output.splitlines()
+    assert lines[3:5] == ["2 |   /* 日本語 */ tt", f"  | {' ' * 15}^^"]

@@ -32,7 +32,15 @@ SYNTAX = {
     "dims start late": (volatile("x: f32[«, B];"), "identifier or integer for dimension expression"),
     "dims hold a float": (volatile("x: f32[1«.5];"), "found `.`"),
     "no colon": (volatile("x «f32;"), "expected `(` or `:`, found `f32`"),
-    "no semicolon": ("volatile { x: f32 «}", "expected `;`, `[` or an attribute, found `}`"),
+    "no semicolon": ("volatile { x: f32« }", "expected `;` at the end of the declaration, found `}`"),
+    "no semicolon in front of the next line": (
+        "volatile {\n  x: f32[2]«\n  y: f32;\n}",
+        "expected `;` at the end of the declaration, found `y`",
+    ),
+    "no semicolon behind a statement": (
+        entry("op add(x, y) >> z«\n  retrun;"),
+        "expected `;` at the end of the statement, found `retrun`",
+    ),
     "empty formals": (volatile("W(«): f32;"), "expected a name, found `)`"),
     "empty auto_dim": (volatile("A(i): f32[D] @auto_dim(«);"), "@auto_dim requires at least one index"),
     "empty fixed": (volatile("A(i): f32[D] @fixed(«);"), "@fixed requires at least one bound"),
@@ -44,7 +52,7 @@ SYNTAX = {
     "no output": (entry("op add(x, y) >> «;"), "expected a name, found `;`"),
     "indexed output": (entry("op add(x, y) >> W«[0];"), "found `[`"),
     "no comma between inputs": (entry("op add(x «y) >> z;"), "found `y`"),
-    "literal as an input": (entry("op add(«3, y) >> z;"), "found `3`"),
+    "literal as an input": (entry("op add(«3.5, y) >> z;"), "found `3.5`"),
     "negated name as a setting": (entry("op add(x, a=«-b) >> z;"), "unexpected '-' before identifier"),
     "sign before an expression": (entry("op add(x, a=-1«+b) >> z;"), "found `+`"),
     "attribute on assign": (entry("assign t: f32 «@init(1.0);"), "expected `;` or `[`, found `@`"),
@@ -214,7 +222,7 @@ block other { branch a b; }
 """
     with pytest.raises(DslSyntaxError) as caught:
         parse(text)
-    assert [found.span.line for found in caught.value.diagnostics] == [3, 3, 7, 9, 10, 10, 13]
+    assert [found.span.line for found in caught.value.diagnostics] == [3, 3, 7, 8, 10, 10, 13]
 
 
 def test_errors_of_the_graph_are_reported_together() -> None:
@@ -274,7 +282,8 @@ RECOVERED = {
     "hints without an end": ("op f(x) >> y with { fuse = true;\n  op g(] >> y;", [2, 3]),
     "hints of a loop": ("loop l (i in 0..2) with { fuse } {\n  op g(] >> y;\n }", [2, 3]),
     "head of a loop": ("loop (i in 0..2) {\n  op g(] >> y;\n }", [2, 3]),
-    "semicolon": ("op f(x) >> y\n  op g(] >> y;", [3, 3]),
+    "semicolon": ("op f(x) >> y\n  op g(] >> y;", [2, 3]),
+    "statement on the next line": ("op f(] >> y\n  op g(] >> y;", [2, 3]),
     "old loop body": ("loop l (i in 0..2) { block body { barrier; } }\n  op g(] >> y;", [2, 3]),
     "string with a brace": ('op f(x, "}") >> y;\n  op g(] >> y;', [2, 3]),
 }
@@ -291,3 +300,41 @@ def test_values_are_expected_as_a_whole() -> None:
     with pytest.raises(DslSyntaxError) as caught:
         parse(entry("op relu(x, alpha=) >> y;"))
     assert caught.value.diagnostics[0].message == "expected a value, found `)`"
+
+
+HINTS = {
+    "semicolon": (entry("op add(x, y) >> z"), "write `op add(x, y) >> z;`"),
+    "literal as an input": (entry("op mul(x, 1.0) >> y;"), "declare `name: f32 @init(1.0);` under `constant`"),
+    "integer as an input": (entry("op mul(x, -1) >> y;"), "declare `name: i32 @init(-1);` under `constant`"),
+    "unknown section": ("static { x: f32; }", "variables stand in `dynamic`, `volatile`, `constant` or `persistent`"),
+    "graph JSON": ('{"vars": {}}', "graph JSON is read from"),
+}
+
+
+@pytest.mark.parametrize(("text", "hint"), HINTS.values(), ids=HINTS)
+def test_syntax_errors_say_what_to_write(text: str, hint: str) -> None:
+    with pytest.raises(DslSyntaxError) as caught:
+        parse(text)
+    assert hint in (caught.value.diagnostics[0].hint or "")
+
+
+DTYPE_SPELLINGS = {
+    "float32": "f32",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "double": "f64",
+    "half": "f16",
+    "int32": "i32",
+    "long": "i64",
+    "uint8": "u8",
+    "boolean": "bool",
+    "F32": "f32",
+    "fp16": "f16",
+}
+
+
+@pytest.mark.parametrize(("written", "meant"), DTYPE_SPELLINGS.items())
+def test_spellings_of_other_frameworks_name_the_dtype_first(written: str, meant: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        graph(volatile(f"x: {written};"))
+    assert caught.value.diagnostics[0].hint == f"did you mean `{meant}`?"

@@ -334,7 +334,8 @@ def test_a_missing_part_is_named(pointer: str) -> None:
     del place[last]
     with pytest.raises(SerializationError) as caught:
         GraphDeserialize.from_json(document)
-    assert [(d.code, d.message, d.path) for d in caught.value.diagnostics] == [("missing-field", "is missing", pointer)]
+    found = [(d.code, d.message, d.path) for d in caught.value.diagnostics]
+    assert found == [("missing-field", f"`{last}` is missing", pointer)]
 
 
 def test_numbers_and_ids_are_unique_and_below_next_index() -> None:
@@ -461,3 +462,26 @@ def test_stored_files_of_every_version_load(version: int) -> None:
     assert json.loads(text).get("schema_version", 1) == version
     assert GraphDeserialize.from_json(text) == graph(program)
     assert GraphSerialize.text(graph(program)) == text
+
+
+NOT_JSON = {
+    "cut short": ('{"vars": {', "the document ends too early", (1, 11)),
+    "cut inside a string": ('{"vars', "the document ends too early", (1, 2)),
+    "empty": ("", "the document is empty", (1, 1)),
+    "comma too many": ('{\n"vars": {},\n}', "expecting property name", (3, 1)),
+}
+
+
+@pytest.mark.parametrize(("text", "message", "place"), NOT_JSON.values(), ids=NOT_JSON)
+def test_text_that_is_no_json_is_placed_by_line_and_column(text: str, message: str, place: tuple[int, int]) -> None:
+    with pytest.raises(SerializationError) as caught:
+        GraphDeserialize.from_json(text, name="model.json")
+    (finding,) = caught.value.diagnostics
+    assert (finding.code, finding.span.source.name) == ("not-json", "model.json")
+    assert message in finding.message
+    assert (finding.span.line, finding.span.column) in (place, (place[0] - 1, 13))
+
+
+def test_a_list_is_told_what_a_graph_is() -> None:
+    with pytest.raises(SerializationError, match="a graph is an object with `vars`, `blocks` and `next_index`"):
+        GraphDeserialize.from_json("[1]")

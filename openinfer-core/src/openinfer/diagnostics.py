@@ -72,7 +72,7 @@ class Diagnostic:
         hint: what to do about it, when that is known.
         related: other places involved.
         block, node_index, node_desc: the node of the graph that the finding is about, if any.
-        path: JSON pointer of the place, when the program came from JSON.
+        path: JSON pointer of the place, when the program came from JSON; empty for the document as a whole.
     """
 
     code: str
@@ -87,7 +87,7 @@ class Diagnostic:
     path: str | None = None
 
     def __str__(self) -> str:
-        place = f"{self.span}: " if self.span is not None else f"{self.path}: " if self.path is not None else ""
+        place = f"{self.span}: " if self.span is not None else f"{self.path}: " if self.path else ""
         hint = f" ({self.hint})" if self.hint else ""
         return f"{place}{self.severity.value}[{self.code}]: {self.message}{hint}"
 
@@ -126,7 +126,7 @@ def render(diagnostic: Diagnostic, *, colour: bool = False) -> str:
     lines = [f"{on}{diagnostic.severity.value}[{diagnostic.code}]{off}: {printable(diagnostic.message)}"]
     if diagnostic.span is not None:
         lines += _excerpt(diagnostic.span, on, off)
-    elif diagnostic.path is not None:
+    elif diagnostic.path:
         lines.append(f"  --> {printable(diagnostic.path)}")
     elif diagnostic.block is not None:
         where = f"block {diagnostic.block}" + (f", node {diagnostic.node_desc}" if diagnostic.node_desc else "")
@@ -146,6 +146,17 @@ def printable(text: str) -> str:
     )
 
 
+def columns(text: str) -> int:
+    """Return how many columns of a terminal a text fills: two for wide characters, none for combining ones."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
@@ -156,8 +167,8 @@ def _excerpt(span: Span, on: str, off: str) -> list[str]:
     end = text.find("\n", start)
     line = text[start : len(text) if end < 0 else end].rstrip("\r")
     shown = printable(line.replace("\t", " "))
-    before = len(printable(line[: span.column - 1].replace("\t", " ")))
-    width = len(printable(text[span.start : min(span.end, start + len(line))].replace("\t", " ")))
+    before = columns(printable(line[: span.column - 1].replace("\t", " ")))
+    width = columns(printable(text[span.start : min(span.end, start + len(line))].replace("\t", " ")))
     margin = " " * len(str(span.line))
     return [
         f"{margin}--> {printable(str(span))}",

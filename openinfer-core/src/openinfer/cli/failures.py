@@ -64,7 +64,8 @@ def told(error: BaseException, *, colour: bool = False) -> str:
 def _findings(error: OpenInferError, *, colour: bool) -> str:
     found = [finding for finding in error.diagnostics if isinstance(finding, Diagnostic)]
     if not found:
-        return _line(error.code, str(error), colour=colour)
+        # The text of a container's error starts with its code, which the head of the line shows already.
+        return _line(error.code, str(error).replace(f"{error.code}: ", "", 1), colour=colour)
     return "\n".join(render(finding, colour=colour) for finding in found)
 
 

@@ -15,6 +15,8 @@ STANDARD_INPUT = "-"
 def read_graph(argument: str, *, strict: bool = False) -> Graph:
     """Return the graph of a ``.oi`` text, a ``.json`` document, or ``-`` for either on standard input.
 
+    What starts with ``{`` or ``[`` is JSON, which no program does.
+
     Raises:
         DslSyntaxError, GraphError: the text is not a program; all findings.
         SerializationError: the document is not a graph; all findings.
@@ -32,6 +34,6 @@ def read_graph(argument: str, *, strict: bool = False) -> Graph:
 
     name = "<standard input>"
     text = decoded(sys.stdin.buffer.read(), name=name)
-    if text.lstrip("\ufeff \t\r\n").startswith("{"):
-        return GraphDeserialize.from_json(text.lstrip("\ufeff"), strict=strict)
+    if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+        return GraphDeserialize.from_json(text.lstrip("\ufeff"), strict=strict, name=name)
     return graph(text, strict=strict, name=name)

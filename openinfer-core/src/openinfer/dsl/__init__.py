@@ -71,10 +71,24 @@ def decoded(data: bytes, *, name: str) -> str:
     """Return program text from its bytes.
 
     Raises:
-        DslSyntaxError: they are not UTF-8.
+        DslSyntaxError: ``not-text``: they are not UTF-8, or those of a model file.
     """
+    format_name = _model_format(data[:64])
+    if format_name is not None:
+        message = f"{name}: this is a model file ({format_name}), not program text: give it as the model"
+        raise DslSyntaxError(message, code="not-text")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         place = f"byte {data[error.start]:#04x} at offset {error.start}"
-        raise DslSyntaxError(f"{name}: not UTF-8 text: {place}", offset=error.start) from error
+        raise DslSyntaxError(f"{name}: not UTF-8 text: {place}", code="not-text", offset=error.start) from error
+
+
+def _model_format(head: bytes) -> str | None:
+    """Return the name of the model format whose files start like this; binary files only, so programs never ask."""
+    if b"\0" not in head:
+        return None
+    from openinfer.plugins.environment import Environment
+
+    formats = Environment.default().model_formats.values()
+    return next((known.name for known in formats if known.magic and head.startswith(known.magic)), None)

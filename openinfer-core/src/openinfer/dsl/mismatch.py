@@ -29,10 +29,18 @@ class Finding:
     opened: Place | None = None
 
 
-_TOKEN = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|[A-Za-z0-9_]+|>>|\.\.=|\.+|.', re.DOTALL)
+_TOKEN = re.compile(
+    r'"(?:[^"\\\n]|\\[^\n])*"|[-+]?[0-9]+\.[0-9]+(?:[eE][-+]?[0-9]+)?(?![A-Za-z0-9_])|[-+]?[0-9]\w*|[A-Za-z0-9_]+|>>|\.\.=|\.+|.',
+    re.DOTALL,
+)
 _BLANK = re.compile(r"[ \t\r\n\f\v]*")
+_NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|inf|nan)")
+_LONGEST_FIX = 60
 _NEGATED_NAME = re.compile(r"-[ \t\r\n\f\v]*[A-Za-z_]")
 _SECTIONS = ("dynamic", "volatile", "constant", "persistent", "block")
+_SECTIONS_HINT = (
+    "variables stand in `dynamic`, `volatile`, `constant` or `persistent` { … }, statements in `block name { … }`"
+)
 _EXPRESSION = frozenset({"name", "integer", "open_paren"})
 _VALUE = frozenset({"string", "float", "boolean", "integer"})
 _CONTEXT = {"declaration": "dimension expression", "assign": "dimension expression", "loop": "loop range"}
@@ -43,9 +51,29 @@ def explain(rule: str, text: str, start: int, mismatch: Mismatch) -> Finding:
     place = _token_at(text, mismatch.offset)
     found = _shown(text, place)
     expected = _expected(rule, mismatch.expected)
+    if "semicolon" in mismatch.expected and _is_next_statement(text, place):
+        return _missing_semicolon(rule, text, start, place, expected)
     special = _special(rule, text, start, place, found)
     message = special if special is not None else f"expected {_joined(expected)}, found {found}"
     return Finding("syntax", message, place, _hint(rule, text, start, place, found), expected)
+
+
+def _is_next_statement(text: str, place: Place) -> bool:
+    """Return whether a token is a brace, the end, or a word that stands on a line of its own behind what was before."""
+    if place.start == place.end or text[place.start] == "}":
+        return True
+    is_word = text[place.start].isalpha() or text[place.start] == "_"
+    return is_word and "\n" in text[len(text[: place.start].rstrip()) : place.start]
+
+
+def _missing_semicolon(rule: str, text: str, start: int, place: Place, expected: tuple[str, ...]) -> Finding:
+    """Return the finding at the end of what lacks its ``;``, which is often a line above the next token."""
+    end = start + len(text[start : place.start].rstrip())
+    what = "declaration" if rule == "declaration" else "statement"
+    written = text[start:end]
+    fix = written if len(written) <= _LONGEST_FIX and "\n" not in written else f"…{written[-20:]}"
+    message = f"expected `;` at the end of the {what}, found {_shown(text, place)}"
+    return Finding("syntax", message, Place(end, end), f"write `{fix.strip()};`", expected)
 
 
 def _token_at(text: str, offset: int) -> Place:
@@ -94,6 +122,15 @@ def _special(rule: str, text: str, start: int, place: Place, found: str) -> str 
     return None
 
 
+def _dtype_of(found: str) -> str | None:
+    """Return the usual element type of a literal, or None for what is none."""
+    if found in ("true", "false"):
+        return "bool"
+    if _NUMBER.fullmatch(found) is None:
+        return None
+    return "i32" if found.lstrip("+-").isdecimal() else "f32"
+
+
 def _hint(rule: str, text: str, start: int, place: Place, found: str) -> str | None:
     before = text[start : place.start].rstrip()
     if _NEGATED_NAME.match(text, place.start):
@@ -104,6 +141,9 @@ def _hint(rule: str, text: str, start: int, place: Place, found: str) -> str | N
         return "ranges are half-open and written `start..end`"
     if found == "`.`" and re.match(r"\.[0-9]", text[place.start : place.start + 2]):
         return f"write `0{text[place.start]}…`: a number starts with a digit"
+    if rule == "op" and ">>" not in before and (dtype := _dtype_of(found[1:-1])) is not None:
+        declared = f"`name: {dtype} @init({found[1:-1]});` under `constant`"
+        return f"an input is a variable: declare {declared}; for a setting write `setting={found[1:-1]}`"
     if found == "`@`" and rule != "declaration":
         return "attributes stand on declarations only: an operator takes `name=value`, a hint `with { name = value }`"
     if rule == "op" and before.endswith(">>") is False and found == "`[`" and ">>" in before:
@@ -139,8 +179,10 @@ def unknown_section(text: str, offset: int, word: str) -> Finding:
     """Return the finding for a word that starts neither a memory section nor a block."""
     place = _token_at(text, offset)
     message = f"expected memory section or block, found {_shown(text, place)}"
-    hint = _OLD_SECTIONS.get(word) or did_you_mean(word, _SECTIONS)
-    if word in STATEMENTS:
+    hint = _OLD_SECTIONS.get(word) or did_you_mean(word, _SECTIONS) or _SECTIONS_HINT
+    if text[offset] in "{[":
+        hint = "graph JSON is read from files that end in .json, and by openinfer.Graph.from_json"
+    elif word in STATEMENTS:
         hint = "statements stand inside `block name { … }`: is a `}` too many before it?"
     return Finding("syntax", message, place, hint, ("memory section", "block"))
 

@@ -258,8 +258,10 @@ class _Parser:
         if not isinstance(result, Mismatch):
             self._offset = result.end
             return result
-        self._report(explain(rule, self._text, begin, result))
-        self._offset = next_statement(self._text, begin, result.offset)
+        finding = explain(rule, self._text, begin, result)
+        self._report(finding)
+        ended = finding.place.end <= result.offset
+        self._offset = result.offset if ended else next_statement(self._text, begin, result.offset)
         return None
 
     def _at_body(self, start: int) -> bool:

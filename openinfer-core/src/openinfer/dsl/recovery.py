@@ -8,7 +8,11 @@ from openinfer.dsl.grammar import SPACE, STATEMENTS
 
 _BLANK = re.compile(SPACE)
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_STOP = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|[;{}]')
+_STATEMENT_LINE = (
+    r"(?<=\n)[ \t]*(?:(?:assign|op|transfer|branch|loop|yield|await|scope)[ \t]+[A-Za-z_]|cache[ \t]*\."
+    r"|dep[ \t]+after\b|return[ \t]*[;A-Za-z_]|barrier[ \t]*;)"
+)
+_STOP = re.compile(rf'"(?:[^"\\\n]|\\[^\n])*"|[;{{}}]|{_STATEMENT_LINE}')
 _HEADS = ("loop", "scope", "block")
 _SECTION_START = re.compile(
     r"^[ \t]*(?:dynamic|volatile|constants?|persistent|block|inputs|outputs|state)(?![A-Za-z0-9_])", re.MULTILINE
@@ -25,8 +29,9 @@ def next_statement(text: str, start: int, failed: int) -> int:
     """Return where the statement or declaration behind a wrong one starts.
 
     That is the place of the failure if a statement starts a line there (a ``;`` was forgotten), else behind the ``;``
-    or ``{ … }`` that ends the wrong one. After the head of a loop, scope or block it is behind its ``{``, so that the
-    body is parsed. A ``}`` that closes what is around the wrong one is left to be found.
+    or ``{ … }`` that ends the wrong one, or in front of the next line that starts as a statement. After the head of a
+    loop, scope or block it is behind its ``{``, so that the body is parsed. A ``}`` that closes what is around the
+    wrong one is left to be found.
 
     Args:
         start: where the wrong statement starts.
@@ -51,6 +56,8 @@ def next_statement(text: str, start: int, failed: int) -> int:
                 return _behind_semicolon(text, stop.end())
         elif found == ";" and depth == hints:
             return stop.end()
+        elif found not in ";" and found[0] != '"' and depth == hints and stop.start() > start:
+            return stop.start()
     return len(text)
 
 

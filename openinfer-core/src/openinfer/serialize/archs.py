@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from marshmallow import INCLUDE
 
 from openinfer.arch import DeviceArch, Features, Limits, Memory, Preferences
-from openinfer.diagnostics import Diagnostic, Severity, as_errors, summary
+from openinfer.diagnostics import Severity, as_errors, summary
 from openinfer.dtypes import BY_NAME
 from openinfer.errors import SerializationError
-from openinfer.serialize.documents import fail, pointer_to, read_document
+from openinfer.serialize.documents import fail, finding, read_document
 from openinfer.serialize.forms import (
     BOOLEAN,
     COUNT,
@@ -34,6 +34,8 @@ from openinfer.serialize.objects import Member, ObjectSchema, object_form
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping
+
+    from openinfer.diagnostics import Diagnostic
 
 VERSION = 1
 """The newest version of device files, which is also that of files without ``version``."""
@@ -120,7 +122,7 @@ def load_arch(source: Mapping[str, Any] | str | os.PathLike[str], *, strict: boo
     try:
         arch = _arch(cast("dict[str, object]", document))
     except FormError as error:
-        found = [Diagnostic(code="wrong-value", message=m, path=pointer_to(path)) for path, m in error.problems]
+        found = [finding(path, message) for path, message in error.problems]
         raise SerializationError(summary(found), diagnostics=found) from error
     if strict and arch.warnings:
         errors = as_errors(arch.warnings)
@@ -173,8 +175,10 @@ def _with_warnings(arch: DeviceArch, device: dict[str, object]) -> DeviceArch:
     }
     unknown = [("device", name) for name in device if name not in _IDENTITY]
     unknown += [(section, name) for section, extra in sections.items() for name in extra]
-    found = [_warning("unknown-field", (name,), "unknown section: kept for the target") for name in arch.extra]
-    found += [_warning("unknown-field", path, "unknown key: kept for the target") for path in unknown]
+    found = [
+        _warning("unknown-field", (name,), f"unknown section `{name}`: kept for the target") for name in arch.extra
+    ]
+    found += [_warning("unknown-field", path, f"unknown key `{path[-1]}`: kept for the target") for path in unknown]
     shared, limit = arch.memory.shared_bytes_per_sm, arch.limits.max_shared_memory_bytes
     if 0 < shared < limit:
         message = f"{shared} is below limits.max_shared_memory_bytes, which is {limit}"
@@ -193,4 +197,4 @@ def _with_warnings(arch: DeviceArch, device: dict[str, object]) -> DeviceArch:
 
 
 def _warning(code: str, path: tuple[str, ...], message: str) -> Diagnostic:
-    return Diagnostic(code=code, message=message, severity=Severity.WARNING, path=pointer_to(path))
+    return finding(path, message, code, Severity.WARNING)

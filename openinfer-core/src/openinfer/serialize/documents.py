@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from openinfer.diagnostics import Diagnostic, summary
+from openinfer.diagnostics import Diagnostic, Severity, Source, summary
 from openinfer.errors import SerializationError
 
 
@@ -55,7 +55,9 @@ def parse_json(text: str, name: str) -> Any:
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        fail(f"{name}:{error.lineno}:{error.colno}: not JSON: {error.msg}", "not-json")
+        place = min(error.pos, len(text.rstrip()))
+        found = Diagnostic(code="not-json", message=_not_json(error, text), span=Source(name, text).span(place, place))
+        raise SerializationError(summary([found]), diagnostics=[found]) from error
     except RecursionError:
         fail(f"{name}: nested too deeply", "too-deep")
     except ValueError as error:
@@ -68,6 +70,24 @@ def parse_json(text: str, name: str) -> Any:
     if repeated:
         raise SerializationError(summary(repeated), diagnostics=repeated)
     return value
+
+
+def _not_json(error: json.JSONDecodeError, text: str) -> str:
+    """Return what is wrong with a text that is no JSON; Python's own message, unless the text just ends."""
+    if not text.strip():
+        return "not JSON: the document is empty"
+    if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
+        return "not JSON: the document ends too early"
+    return f"not JSON: {error.msg[0].lower()}{error.msg[1:]}"
+
+
+def finding(
+    path: tuple[str | int, ...], message: str, code: str = "wrong-value", severity: Severity = Severity.ERROR
+) -> Diagnostic:
+    """Return a finding at a place of a document; a message that starts with its verb gets the place's key in front."""
+    if path and message.startswith(("is ", "must ", "does ")):
+        message = f"`{path[-1]}` {message}"
+    return Diagnostic(code=code, message=message, severity=severity, path=pointer_to(path))
 
 
 def fail(message: str, code: str, path: str = "") -> NoReturn:

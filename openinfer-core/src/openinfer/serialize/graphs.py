@@ -8,12 +8,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from openinfer.diagnostics import Diagnostic, Severity, summary
+from openinfer.diagnostics import Severity, summary
 from openinfer.errors import SerializationError
 from openinfer.ir.graph import Block, Graph, VarDecl
 from openinfer.ir.nodes import Loop, Node
 from openinfer.serialize.declarations import DECLARATION
-from openinfer.serialize.documents import fail, pointer_to, read_document
+from openinfer.serialize.documents import fail, finding, pointer_to, read_document
 from openinfer.serialize.forms import COUNT, IDENTIFIER, FormError, shown
 from openinfer.serialize.nodes import NODE
 from openinfer.serialize.objects import MISSING, NULL, UNKNOWN
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
 
+    from openinfer.diagnostics import Diagnostic
     from openinfer.serialize.forms import Form, Path, ValueT
 
 MAX_LOOPS = 100
@@ -56,7 +57,9 @@ class GraphDeserialize:
     """JSON to graph."""
 
     @staticmethod
-    def from_json(source: Mapping[str, Any] | str | os.PathLike[str], *, strict: bool = False) -> Graph:
+    def from_json(
+        source: Mapping[str, Any] | str | os.PathLike[str], *, strict: bool = False, name: str = "graph JSON"
+    ) -> Graph:
         """Return the graph of a document, JSON text (a ``str``) or file (a path object).
 
         Form is checked here: types, tags, names, numbers, ids, and that texts parse. What only the structure check or
@@ -65,14 +68,15 @@ class GraphDeserialize:
         Args:
             source: the document.
             strict: refuse unknown fields.
+            name: how findings call JSON text; files have their path.
 
         Raises:
             SerializationError: with every finding and its JSON pointer.
             OSError: the file cannot be read.
         """
-        document = read_document(source, "graph JSON")
+        document = read_document(source, name)
         if not isinstance(document, dict):
-            fail(f"expected an object, found {shown(document)}", "wrong-type")
+            fail(f"a graph is an object with `vars`, `blocks` and `next_index`, found {shown(document)}", "wrong-type")
         reader = _Reader(strict=strict)
         graph = reader.graph(cast("dict[str, Any]", document))
         if reader.errors:
@@ -139,11 +143,11 @@ class _Reader:
     # Findings
 
     def _error(self, path: Path, message: str, code: str = "wrong-value") -> None:
-        self.errors.append(Diagnostic(code=code, message=message, path=pointer_to(path)))
+        self.errors.append(finding(path, message, code))
 
     def _unknown(self, path: Path) -> None:
         severity = Severity.ERROR if self._strict else Severity.WARNING
-        found = Diagnostic(code="unknown-field", message=UNKNOWN, severity=severity, path=pointer_to(path))
+        found = finding(path, f"unknown field `{path[-1]}`", "unknown-field", severity)
         (self.errors if self._strict else self._warnings).append(found)
 
     def _load(self, form: Form[ValueT], value: object, path: Path) -> ValueT | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from openinfer.diagnostics import Diagnostic, summary
+from openinfer.diagnostics import summary
 from openinfer.errors import SerializationError
 from openinfer.events import TraceEvent
-from openinfer.serialize.documents import fail, parse_json, pointer_to, read_text
+from openinfer.serialize.documents import fail, finding, parse_json, read_text
 from openinfer.serialize.forms import COUNT, TEXT, Form, FormError, list_of, one_of, shown, wrong
 from openinfer.serialize.objects import UNKNOWN, Member, ObjectSchema, object_form
 
@@ -68,9 +68,5 @@ def trace_from_json(source: list[Any] | str | os.PathLike[str]) -> tuple[TraceEv
     try:
         return list_of(_EVENT).read(cast("object", document))
     except FormError as error:
-        found = [
-            Diagnostic(code="wrong-value", message=message, path=pointer_to(path))
-            for path, message in error.problems
-            if message != UNKNOWN
-        ]
+        found = [finding(path, message) for path, message in error.problems if message != UNKNOWN]
         raise SerializationError(summary(found), diagnostics=found) from error
