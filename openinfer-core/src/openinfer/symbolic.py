@@ -152,7 +152,7 @@ def _literal(digits: str, offset: int) -> int:
     except ValueError:
         raise SymbolicSyntaxError("an integer literal is not readable", offset) from None
     if value > MAX_LITERAL:
-        raise SymbolicSyntaxError(f"an integer literal is above {MAX_LITERAL}", offset)
+        raise SymbolicSyntaxError("an integer literal does not fit 64 bits", offset)
     return value
 
 
