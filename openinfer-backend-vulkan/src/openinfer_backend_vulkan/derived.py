@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from openinfer.expr.glsl_renderer import glsl_type, helper_source, render
-
 from openinfer.dtypes import U32
 from openinfer.errors import ShapeError
+from openinfer.expr.glsl_renderer import glsl_type, helper_source, render
 from openinfer.expr.linear import Instruction, Program, linearise
 from openinfer_backend_vulkan.buffers import glsl_word
 from openinfer_backend_vulkan.shaders import Shader, rendered
