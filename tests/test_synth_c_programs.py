@@ -107,7 +107,34 @@ def test_product_in_a_wider_accumulator():
     assert_agree(one_op("matmul(a, b, acc=i32)", [(3, 40), (40, 16)], "i32[3, 16]", "i8"), a=a, b=b)
 
 
+CONVERTED_ONCE = {
+    "mul": ("mul(a, b, acc=[i32, i8])", [(1,), (1,)], "i8[1]", "i8", 100, [127]),
+    "add, below": ("add(a, b, acc=[i32, u8])", [(1,), (1,)], "u8[1]", "i8", -1, [0]),
+    "abs": ("abs(a, acc=[i32, i8])", [(1,)], "i8[1]", "i8", -128, [127]),
+    "matmul": ("matmul(a, b, acc=[i32, i8])", [(1, 4), (4, 1)], "i8[1, 1]", "i8", 100, [[127]]),
+    "matmul to float": ("matmul(a, b, acc=[i32, f32])", [(1, 4), (4, 1)], "f32[1, 1]", "i8", 100, [[40000.0]]),
+    "conv2d": ("conv2d(a, b, acc=[i32, i8])", [(1, 1, 2, 2), (1, 1, 2, 2)], "i8[1, 1, 1, 1]", "i8", 100, [[[[127]]]]),
+    "sum_axis": ("sum_axis(a, axes=0, acc=[u32, u8])", [(4,)], "u8", "u8", 100, 255),
+    "prod_axis": ("prod_axis(a, axes=0, acc=[u32, u8])", [(4,)], "u8", "u8", 30, 255),
+    "sum_axis to float": ("sum_axis(a, axes=0, acc=[u32, f32])", [(4,)], "f32", "u8", 100, 400.0),
+}
+
+
+@pytest.mark.parametrize("case", CONVERTED_ONCE)
+def test_an_accumulator_is_converted_once_by_the_rules_of_cast(case):
+    call, shapes, out, dtype, value, result = CONVERTED_ONCE[case]
+    kind = {"i8": np.int8, "u8": np.uint8}[dtype]
+    inputs = {"abc"[n]: np.full(shape, value, kind) for n, shape in enumerate(shapes)}
+
+    expected, found, _ = both(one_op(call, shapes, out, dtype), **inputs)
+
+    assert expected["y"].tolist() == found["y"].tolist() == result
+
+
 CONVOLUTIONS = {
+    "no images": ("conv2d(a, b, padding=1)", [(0, 1, 4, 4), (2, 1, 3, 3)], "[0, 2, 4, 4]"),
+    "no channels": ("conv2d(a, b, bias=c)", [(1, 0, 4, 4), (2, 0, 3, 3), (2,)], "[1, 2, 2, 2]"),
+    "no kernels": ("conv2d(a, b)", [(1, 1, 4, 4), (0, 1, 3, 3)], "[1, 0, 2, 2]"),
     "plain": ("conv2d(a, b)", [(2, 3, 6, 7), (4, 3, 3, 3)], "[2, 4, 4, 5]"),
     "padded with bias": ("conv2d(a, b, bias=c, padding=1)", [(1, 3, 5, 5), (17, 3, 3, 3), (17,)], "[1, 17, 5, 5]"),
     "strided": ("conv2d(a, b, stride=2, padding=1)", [(1, 2, 9, 8), (3, 2, 3, 3)], "[1, 3, 5, 4]"),

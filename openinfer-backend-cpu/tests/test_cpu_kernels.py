@@ -14,6 +14,7 @@ from openinfer.dtypes import BOOL, F16, F32, F64, I4, I8, I32, I64, U8, dtype_na
 from openinfer.ir.types import TensorType
 from openinfer.model import dtype_of_array, storage_dtype
 from openinfer.ops.calls import OpCall
+from openinfer.simulate.packing import pack, unpack
 from openinfer_backend_cpu.backend import CpuBackend
 from openinfer_backend_cpu.kernels import convolution
 from openinfer_backend_cpu.registration import kernel_specs
@@ -93,6 +94,45 @@ def test_matmul_accumulates_in_the_type_asked_for() -> None:
 def test_matmul_clips_once_into_a_narrower_output() -> None:
     a = np.full((1, 4), 100, np.int8)
     assert run("matmul", [a, a.T], TensorType(I8, (1, 1)), acc=(I32, I8)).tolist() == [[127]]
+
+
+@pytest.mark.parametrize(
+    ("op", "name", "rows", "acc", "expected"),
+    [
+        ("matmul", "i8", [[100] * 4, [100] * 4], "i32 i8", 127),
+        ("matmul", "i8", [[100] * 4, [-100] * 4], "i32 u8", 0),
+        ("matmul", "i8", [[100] * 4, [100] * 4], "i32 f32", 40000.0),
+        ("matmul", "i8", [[100] * 4, [100] * 4], "i16 f32", 40000.0 - 2**16),
+        ("matmul", "i8", [[100] * 4, [-100] * 4], "i32 bool", True),
+        ("matmul", "i4", [[7] * 4, [7] * 4], "i32 i4", 7),
+        ("matmul", "i4", [[7] * 4, [7] * 4], "i32 i8", 127),
+        ("matmul", "i4", [[7] * 4, [7] * 4], "i32 f16", 196.0),
+        ("matmul", "i4", [[7] * 4, [7] * 4], None, 4),
+        ("matmul", "f16", [[300.0] * 4, [300.0] * 4], "f32 i16", 2**15 - 1),
+        ("sum_axis", "u4", [[15] * 4], "u8 u4", 15),
+        ("sum_axis", "u8", [[255] * 4], "u32 u8", 255),
+        ("sum_axis", "u8", [[255] * 4], "u32 f32", 1020.0),
+        ("sum_axis", "u8", [[255] * 4], None, 1020 % 256),
+    ],
+)
+def test_an_accumulator_is_converted_once_by_the_rules_of_cast(
+    op: str, name: str, rows: list[list[float]], acc: str | None, expected: float
+) -> None:
+    element = dtype_named(name)
+    listed = tuple(dtype_named(word) for word in (acc or "").split())
+    kinds = tuple(TensorType(element, shape) for shape in [(1, 4), (4, 1)][: len(rows)])
+    out = TensorType(listed[-1] if listed else element, (1, 1) if op == "matmul" else (1,))
+    settings: dict[str, Any] = {"acc": listed or None} | ({"axes": (1,)} if op == "sum_axis" else {})
+    arrays = [np.array(r).astype(storage_dtype(element)).reshape(k.shape) for r, k in zip(rows, kinds, strict=True)]
+    stored = [pack(array, element) if element.is_packed else array for array in arrays]
+    backend = CpuBackend()
+    buffers = [backend.upload(kind, array) for kind, array in zip(kinds, stored, strict=True)]
+    (spec,) = (s for s in kernel_specs() if s.op == op)
+    target = backend.allocate(out)
+    call = OpCall(op=op, inputs=kinds, outputs=(out,), settings=settings)
+    backend.bind_kernel(spec, call, buffers, [target])()
+    found = backend.read(target)
+    assert (unpack(found, out.dtype, out.shape) if out.dtype.is_packed else found).item() == expected
 
 
 def test_bool_matmul_is_or_of_ands() -> None:
@@ -356,6 +396,10 @@ def test_nothing_in_gives_nothing_or_the_bias_out() -> None:
     kernels = np.zeros((2, 1, 3, 3), np.float32)
     assert run("conv2d", [empty, kernels, None], TensorType(F32, (0, 2, 2, 2))).shape == (0, 2, 2, 2)
     no_channels = [np.zeros((1, 0, 3, 3), np.float32), np.zeros((2, 0, 3, 3), np.float32), np.array([1, 2], np.float32)]
+    no_kernels = [np.zeros((1, 1, 3, 3), np.float32), np.zeros((0, 1, 3, 3), np.float32), None]
+    assert run("conv2d", no_kernels, TensorType(F32, (1, 0, 1, 1))).shape == (1, 0, 1, 1)
+    neither = [np.zeros((0, 0, 3, 3), np.float32), np.zeros((0, 0, 3, 3), np.float32), np.zeros(0, np.float32)]
+    assert run("conv2d", neither, TensorType(F32, (0, 0, 1, 1))).shape == (0, 0, 1, 1)
     assert run("conv2d", no_channels, TensorType(F32, (1, 2, 1, 1))).ravel().tolist() == [1.0, 2.0]
     assert run("max_pool2d", [empty], TensorType(F32, (0, 1, 3, 3)), kernel=2).size == 0
     no_terms = [np.zeros((3, 0), np.float32), np.zeros((0, 2), np.float32), np.array([1, 2], np.float32)]

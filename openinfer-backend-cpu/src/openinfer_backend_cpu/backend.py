@@ -11,11 +11,11 @@ from openinfer.errors import DeviceError
 from openinfer.expr.linear import linearise
 from openinfer.model import storage_dtype
 from openinfer.scalars import converted
+from openinfer.simulate.binding import in_order
 from openinfer.simulate.packing import pack
 from openinfer_backend_cpu.buffers import CpuBuffer, Elements, elements, empty, own
 from openinfer_backend_cpu.elementwise import bind_program
 from openinfer_backend_cpu.folding import bind_fold
-from openinfer_backend_cpu.staging import sequence
 from openinfer_backend_cpu.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -123,4 +123,4 @@ class CpuBackend:
 def _with_packing(sources: Sequence[Elements | None], work: BoundCall, targets: Sequence[Elements]) -> BoundCall:
     loads = [s.load for s in sources if s is not None and s.load is not None]
     stores = [t.store for t in targets if t.store is not None]
-    return sequence([*loads, work, *stores])
+    return in_order([*loads, work, *stores])

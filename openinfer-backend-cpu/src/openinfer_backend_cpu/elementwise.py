@@ -13,8 +13,8 @@ import numpy as np
 
 from openinfer.expr.array_types import storage_type
 from openinfer.expr.numpy_functions import literal_array, routine
+from openinfer.simulate.binding import in_order
 from openinfer_backend_cpu.selection import bind_select, mask_dtype
-from openinfer_backend_cpu.staging import sequence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ class _Binding:
                 calls.append(self._call(number, step))
         if self._values[-1] is not self._out:
             calls.append(partial(np.copyto, self._out, self._values[-1]))
-        return sequence(calls)
+        return in_order(calls)
 
     def _input(self, index: int) -> Array:
         array = self._inputs[index]

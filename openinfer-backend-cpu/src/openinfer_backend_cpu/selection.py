@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer_backend_cpu.staging import sequence
+from openinfer.simulate.binding import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,13 +41,13 @@ def bind_select(
     target = out.view(mask.dtype)
     if a_is_zero:
         # true, false: 0, -1
-        return sequence(
+        return in_order(
             [
                 partial(np.subtract, chosen, np.int8(1), out=mask, dtype=mask.dtype),
                 partial(np.bitwise_and, second, mask, out=target),
             ]
         )
-    return sequence(
+    return in_order(
         [
             partial(np.negative, chosen, out=mask, dtype=mask.dtype),
             partial(np.bitwise_xor, first, second, out=mixed),

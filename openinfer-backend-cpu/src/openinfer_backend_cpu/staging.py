@@ -7,28 +7,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.expr import tree
+from openinfer.expr.linear import linearise
+from openinfer.model import storage_dtype
+from openinfer.ops.conversion import converted
+from openinfer.simulate.binding import in_order
+from openinfer_backend_cpu.elementwise import bind_program
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
+    from openinfer.dtypes import DType
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
-
-
-def sequence(calls: Sequence[BoundCall]) -> BoundCall:
-    """Return one call that makes several, in order."""
-    if len(calls) == 1:
-        return calls[0]
-    fixed = tuple(calls)
-
-    def run() -> None:
-        for call in fixed:
-            call()
-
-    return run
 
 
 def copy_into(target: Array, source: Array) -> BoundCall:
@@ -53,24 +48,28 @@ class Staging:
         return scratch
 
     def store(self, array: Array, dtype: np.dtype[Any]) -> Array:
-        """Return where a result of type ``dtype`` is written to; it is converted once into ``array``.
-
-        Integers that do not fit a narrower integer type are clipped, as ``cast`` does.
-        """
+        """Return where a float of type ``dtype`` is written to; it is rounded once into the float ``array``."""
         if array.dtype == dtype:
             return array
         scratch = self._workspace.take(array.shape, dtype)
-        if dtype.kind in "iu" and array.dtype.kind in "iu" and not np.can_cast(dtype, array.dtype):
-            limits = np.iinfo(array.dtype)
-            own = np.iinfo(dtype)
-            low, high = max(limits.min, own.min), min(limits.max, own.max)
-            self._after.append(partial(np.clip, scratch, dtype.type(low), dtype.type(high), out=scratch))
         self._after.append(copy_into(array, scratch))
+        return scratch
+
+    def deliver(self, array: Array, computed: DType, wanted: DType) -> Array:
+        """Return where a result of type ``computed`` is written to.
+
+        It is converted once into ``array``, of element type ``wanted``, by the rules of ``cast``.
+        """
+        if computed is wanted:
+            return array
+        scratch = self._workspace.take(array.shape, storage_dtype(computed))
+        program = linearise(converted(tree.Input(0, computed), wanted))
+        self._after.append(bind_program(program, [scratch], array, self._workspace))
         return scratch
 
     def around(self, *work: BoundCall) -> BoundCall:
         """Return the whole call."""
-        return sequence([*self._before, *work, *self._after])
+        return in_order([*self._before, *work, *self._after])
 
 
 def compute_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.expr import tree
 from openinfer.expr.c_renderer import c_type
 from openinfer.expr.linear import linearise
+from openinfer.ops import conversion
 
 if TYPE_CHECKING:
     from openinfer.dtypes import DType
@@ -31,10 +32,10 @@ def added(code: Code, total: str, dtype: DType, term: tuple[str, DType]) -> str:
 
 
 def converted(code: Code, text: str, source: DType, target: DType) -> str:
-    """Return the text of a value cast to another type."""
+    """Return the text of a value as another type, by the rules of ``cast``."""
     if source is target:
         return text
-    return code.compute(linearise(tree.cast(tree.Input(0, source), target)), {0: text}, "v")
+    return code.compute(linearise(conversion.converted(tree.Input(0, source), target)), {0: text}, "v")
 
 
 def _widened(text: str, dtype: DType, wide: DType) -> str:

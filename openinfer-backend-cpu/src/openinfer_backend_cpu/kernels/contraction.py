@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer_backend_cpu.accumulate import accumulator_dtype, converts_once, first_element
+from openinfer.model import storage_dtype
+from openinfer_backend_cpu.accumulate import accumulator_type, first_element
 from openinfer_backend_cpu.products import factor_dtype, product_target
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging, widest_float
@@ -25,18 +26,19 @@ if TYPE_CHECKING:
     BoundCall: TypeAlias = Callable[[], object]
 
 
-@kernel("matmul", supports=converts_once)
+@kernel("matmul")
 def matmul(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Matrix product with NumPy's rules for ranks; low floats accumulate in f32 and round once, integers wrap.
 
     On bool it is OR over k of AND.
     """
-    accumulator = accumulator_dtype(call)
-    factors = factor_dtype(first_element(call), max(inputs[0].shape, default=1), accumulator)
+    accumulator = accumulator_type(call)
+    factors = factor_dtype(first_element(call), max(inputs[0].shape, default=1), storage_dtype(accumulator))
     staging = Staging(workspace)
     left = _swapped(staging.load(inputs[0], factors), call.settings.get("trans_a"))
     right = _swapped(staging.load(inputs[1], factors), call.settings.get("trans_b"))
-    target, wrap = product_target(staging.store(outputs[0], accumulator), factors, workspace)
+    result = staging.deliver(outputs[0], accumulator, call.outputs[0].dtype)
+    target, wrap = product_target(result, factors, workspace)
     return staging.around(partial(np.matmul, left, right, out=target), *wrap)
 
 

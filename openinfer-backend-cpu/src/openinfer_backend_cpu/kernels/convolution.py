@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from openinfer.model import storage_dtype
+from openinfer.ops.catalog.linear_algebra import widest
 from openinfer.ops.windows import windows
-from openinfer_backend_cpu.accumulate import accumulator_dtype, converts_once, first_element
+from openinfer.simulate.binding import in_order
+from openinfer_backend_cpu.accumulate import accumulator_type, first_element
 from openinfer_backend_cpu.products import factor_dtype, product_target
 from openinfer_backend_cpu.registration import kernel
-from openinfer_backend_cpu.staging import Staging, widest_float
+from openinfer_backend_cpu.staging import Staging
 from openinfer_backend_cpu.windows import Windows, padded_input
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.dtypes import DType
     from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.workspace import Workspace
 
@@ -30,18 +34,21 @@ WORKSPACE = 4 << 20
 """Bytes that the taps gathered for one matrix product take at most, unless one row of the output needs more."""
 
 
-@kernel("conv2d", supports=converts_once)
+@kernel("conv2d")
 def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Cross-correlation of x [N, C, H, W] with w [O, C/groups, kh, kw] plus bias [O]."""
     x, w = inputs[0], inputs[1]
     bias = inputs[2] if len(inputs) > 2 else None
-    dtype = _compute_dtype(call, inputs)
+    if not outputs[0].size:
+        return in_order([])
+    computed = _computed(call)
+    dtype = storage_dtype(computed)
     factors = factor_dtype(first_element(call), w[0].size, dtype)
     staging = Staging(workspace)
-    target = staging.store(outputs[0], dtype)
+    target = staging.deliver(outputs[0], computed, call.outputs[0].dtype)
     where = Windows(windows(x.shape[2:], w.shape[2:], call.settings))
     groups = cast("int", call.settings.get("groups", 1))
-    weights = staging.load(w, factors).reshape(groups, w.shape[0] // groups, -1)
+    weights = staging.load(w, factors).reshape(groups, w.shape[0] // groups, w[0].size)
     source, fill = padded_input(x, where, factors, 0, workspace)
     place, wrap = product_target(target, factors, workspace)
     work = [*fill, *_products(_grouped_taps(source, groups, where), weights, place, workspace), *wrap]
@@ -51,12 +58,12 @@ def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], work
     return staging.around(*work)
 
 
-def _compute_dtype(call: OpCall, inputs: Sequence[Array | None]) -> np.dtype[Any]:
+def _computed(call: OpCall) -> DType:
     """Return the accumulator's type, or the widest of floats that are mixed."""
-    accumulator = accumulator_dtype(call)
-    if accumulator.kind != "f":
+    accumulator = accumulator_type(call)
+    if not accumulator.is_float:
         return accumulator
-    return np.promote_types(accumulator, widest_float(inputs))
+    return widest([accumulator, *(given.dtype for given in call.inputs if given is not None)])
 
 
 def _grouped_taps(source: Array, groups: int, where: Windows) -> Array:
@@ -80,7 +87,7 @@ def _products(taps: Array, weights: Array, target: Array, workspace: Workspace) 
     images, groups, depth, kh, kw, rows, columns = taps.shape
     result = target.reshape(images, groups, weights.shape[1], rows * columns)
     row_bytes = groups * depth * kh * kw * columns * taps.itemsize
-    if 0 in (row_bytes, rows, images):
+    if not row_bytes:
         return [partial(target.fill, 0)]
     tall = max(1, min(rows, WORKSPACE // row_bytes))
     many = max(1, min(images, WORKSPACE // (row_bytes * rows))) if tall == rows else 1

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.dtypes import FLOAT, NUMERIC
-from openinfer_backend_cpu.accumulate import accumulator_dtype, converts_once
+from openinfer.model import storage_dtype
+from openinfer.simulate.binding import in_order
+from openinfer_backend_cpu.accumulate import accumulator_type
 from openinfer_backend_cpu.axes import reduced_axes
 from openinfer_backend_cpu.registration import kernel
-from openinfer_backend_cpu.staging import Staging, compute_dtype, sequence
+from openinfer_backend_cpu.staging import Staging, compute_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,15 +31,16 @@ _NUMERIC = frozenset(dtype.name for dtype in NUMERIC)
 _FLOAT = frozenset(dtype.name for dtype in FLOAT)
 
 
-@kernel("sum_axis", dtypes=_NUMERIC, supports=converts_once)
+@kernel("sum_axis", dtypes=_NUMERIC)
 def sum_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Sum over axes: floats in their compute type (pairwise), integers wrapping."""
     x = inputs[0]
     axes = reduced_axes(call.settings.get("axes"), x.ndim)
-    dtype = accumulator_dtype(call)
+    computed = accumulator_type(call)
+    dtype = storage_dtype(computed)
     staging = Staging(workspace)
     source = staging.load(x, dtype)
-    target = _kept(staging.store(outputs[0], dtype), x.shape, axes)
+    target = _kept(staging.deliver(outputs[0], computed, call.outputs[0].dtype), x.shape, axes)
     return staging.around(partial(np.add.reduce, source, axis=axes, dtype=dtype, out=target))
 
 
@@ -67,7 +70,7 @@ def _extremum(
     unordered = workspace.take(first.shape, np.dtype(np.bool_))
     return staging.around(
         partial(skipping.reduce, source, axis=axes, out=target),
-        sequence([partial(np.isnan, first, out=unordered), partial(np.copyto, target, first, where=unordered)]),
+        in_order([partial(np.isnan, first, out=unordered), partial(np.copyto, target, first, where=unordered)]),
     )
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import DType
+from openinfer.dtypes import DType, Kind
+from openinfer.expr import tree
+from openinfer.ops.conversion import converted
 from openinfer.ops.schema import OpTypeError, SettingSpec, SettingType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from openinfer.expr.tree import Expr
     from openinfer.ir.resolved import SettingValue
 
 ACC = SettingSpec(
@@ -39,7 +42,17 @@ def accumulated(dtype: DType, settings: Mapping[str, SettingValue]) -> DType:
         rule = "a float at least as wide" if dtype.is_float else "a byte-sized integer, wider and of the same sign"
         found = ", ".join(map(str, listed))
         raise OpTypeError(f"acc=[{found}] does not fit {dtype}: acc takes {rule}", code="acc-rules")
+    if listed[-1].kind is Kind.TERNARY:
+        raise OpTypeError(f"acc converts to no {listed[-1]}: it has no arithmetic", code="acc-rules")
     return listed[-1]
+
+
+def delivered(value: Expr, settings: Mapping[str, SettingValue], out: DType) -> Expr:
+    """Return a result computed in the accumulator as ``out``.
+
+    With ``acc`` it is converted once by the rules of ``cast``; without, integers wrap at the width of ``out``.
+    """
+    return converted(value, out) if _listed(settings) else tree.cast(value, out)
 
 
 def _listed(settings: Mapping[str, SettingValue]) -> list[DType]:

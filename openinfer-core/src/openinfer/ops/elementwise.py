@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import F32, I8, U8, DType, Kind
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
-from openinfer.ops.accumulate import ACC, accumulated, accumulator
+from openinfer.ops.accumulate import ACC, accumulated, accumulator, delivered
 from openinfer.ops.schema import BuildScalar, Elementwise, InferTypes, InputSpec, OpSchema
 from openinfer.ops.shapes import broadcast, needed
 
@@ -95,7 +95,7 @@ def _in_work_types(build: BuildScalar, typed: int, *, accumulates: bool) -> Buil
         if accumulates:
             wide = work_type(accumulator(inputs[typed].dtype, settings))
             widened = [tree.cast(given, wide) for given in widened]
-        return tree.cast(build(widened, settings, out), out)
+        return delivered(build(widened, settings, out), settings, out)
 
     return built
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, F64, U64, DType, Kind
+from openinfer.dtypes import BOOL, U64, DType, Kind
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
+from openinfer.ops.conversion import converted
 from openinfer.ops.dtype_sets import BITSETS, BOOLS, NUMBERS
 from openinfer.ops.elementwise import elementwise, work_type
 from openinfer.ops.rounding import MODES, rounded
@@ -56,17 +57,12 @@ def _cast_types(
 
 def _cast(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
     x, target = tree.cast(inputs[0], work_type(inputs[0].dtype)), _target(settings)
-    if target is BOOL or x.dtype is BOOL:
-        return tree.cast(x, out)
-    if target.is_float:
-        # 64-bit integers pass through f64 to f32, as everywhere in this family of programs: they round twice.
-        wide = tree.cast(x, F64) if x.dtype.is_integer and x.dtype.bits == 64 else x
-        return tree.cast(wide, out)
-    saturates = bool(settings.get("saturate"))
-    if x.dtype.is_float:
-        whole = rounded(x, str(settings.get("rounding_mode")))
-        return tree.cast(whole, out) if saturates else tree.cast(_modulo(whole, out.bits), out)
-    return tree.cast(_clipped(x, target) if saturates else x, out)
+    to_integer = x.dtype is not BOOL and target is not BOOL and not target.is_float
+    if to_integer and x.dtype.is_float:
+        x = rounded(x, str(settings.get("rounding_mode")))
+    if to_integer and not settings.get("saturate"):
+        return tree.cast(_modulo(x, out.bits) if x.dtype.is_float else x, out)
+    return converted(x, out)
 
 
 def _modulo(whole: Expr, bits: int) -> Expr:
@@ -74,14 +70,6 @@ def _modulo(whole: Expr, bits: int) -> Expr:
     remainder = tree.rem(whole, tree.literal(2.0**bits, whole.dtype))
     magnitude = tree.cast(tree.absolute(remainder), U64)
     return tree.select(tree.sign_bit(remainder), tree.neg(magnitude), magnitude)
-
-
-def _clipped(x: Expr, target: DType) -> Expr:
-    """Return an integer held within the range of another integer type."""
-    low, high = max(target.minimum or 0, x.dtype.minimum or 0), min(target.maximum or 0, x.dtype.maximum or 0)
-    if low != x.dtype.minimum:
-        x = tree.maximum(x, tree.literal(low, x.dtype))
-    return x if high == x.dtype.maximum else tree.minimum(x, tree.literal(high, x.dtype))
 
 
 FILL = elementwise(

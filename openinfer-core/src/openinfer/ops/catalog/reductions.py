@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import BOOL, I64, U64, DType, Kind
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
-from openinfer.ops.accumulate import ACC, accumulated, accumulator
+from openinfer.ops.accumulate import ACC, accumulated, accumulator, delivered
 from openinfer.ops.dtype_sets import BOOLS, FLOATS, NUMBERS
 from openinfer.ops.elementwise import work_type
 from openinfer.ops.schema import (
@@ -101,14 +101,14 @@ def _combined(
             start=tree.literal(start, wide),
             element=value if mapped is None else mapped(value),
             combine=combine(tree.Input(0, wide), tree.Input(1, wide)),
-            finish=tree.cast(tree.Input(0, wide), out),
+            finish=delivered(tree.Input(0, wide), settings, out),
         )
 
     return build
 
 
 def _mean(element: DType, settings: Settings, out: DType) -> Fold:
-    """Integers: the sum wraps in 64 bits, and the quotient is truncated."""
+    """Integers: the sum wraps in 64 bits, and the quotient is truncated and wraps in the accumulator's type."""
     own = work_type(accumulator(element, settings))
     wide = own if own.is_float else U64 if own.kind is Kind.UNSIGNED else I64
     total, count = tree.Input(0, wide), tree.Input(1, I64)
@@ -116,7 +116,7 @@ def _mean(element: DType, settings: Settings, out: DType) -> Fold:
         start=tree.literal(0, wide),
         element=tree.cast(tree.cast(tree.Input(0, element), work_type(element)), wide),
         combine=tree.add(total, tree.Input(1, wide)),
-        finish=tree.cast(tree.div(total, tree.cast(count, wide)), out),
+        finish=delivered(tree.cast(tree.div(total, tree.cast(count, wide)), own), settings, out),
     )
 
 
