@@ -93,8 +93,10 @@ class Diagnostic:
 
 
 def near_names(name: str, names: Iterable[str], count: int = 3) -> list[str]:
-    """Return up to ``count`` of ``names`` that look like ``name``, best first."""
-    return difflib.get_close_matches(name, sorted(set(names)), n=count, cutoff=0.6)
+    """Return up to ``count`` of ``names`` that look like ``name``, best first; only case apart, those alone."""
+    known = sorted(set(names))
+    same = [other for other in known if other.lower() == name.lower()]
+    return same[:count] or difflib.get_close_matches(name, known, n=count, cutoff=0.6)
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str | None:

@@ -276,7 +276,8 @@ class _Reader:
 def _code(message: str) -> str:
     if message == MISSING:
         return "missing-field"
-    return "wrong-type" if message == NULL or message.startswith("expected a") else "wrong-value"
+    is_type = message.startswith("expected a") and ", one of " not in message
+    return "wrong-type" if message == NULL or is_type else "wrong-value"
 
 
 def _without(value: dict[str, Any], places: list[Path]) -> dict[str, Any]:

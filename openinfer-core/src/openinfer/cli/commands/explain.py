@@ -1,0 +1,50 @@
+"""`openinfer explain`: what the code of a finding means, with an example."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+import click
+
+from openinfer.cli.explanations import codes, explanation
+from openinfer.cli.terminal import table, wants_colour
+
+
+@click.command(name="explain")
+@click.argument("code", required=False)
+@click.option("--list", "list_wanted", is_flag=True, help="List all codes.")
+@click.option("--markdown", is_flag=True, help="Print the page of all codes that the documentation shows.")
+@click.option("--json", "json_wanted", is_flag=True, help="Print an object, or with --list a list of them.")
+def command(*, code: str | None, list_wanted: bool, markdown: bool, json_wanted: bool) -> None:
+    """Say what CODE means, such as unknown-variable: the word in brackets behind `error` or `warning`."""
+    if sum((code is not None, list_wanted, markdown)) != 1:
+        raise click.UsageError("expected one of CODE, --list and --markdown")
+    if markdown:
+        from openinfer.cli.explanations.pages import error_index
+
+        click.echo(error_index(), nl=False)
+    elif code is None:
+        _list(json_wanted=json_wanted)
+    else:
+        _explain(code, json_wanted=json_wanted)
+
+
+def _list(*, json_wanted: bool) -> None:
+    known = [explanation(code) for code in codes()]
+    if json_wanted:
+        click.echo(json.dumps([{"code": one.code, "phase": one.phase.value} for one in known], indent=2))
+        return
+    click.echo(table(("code", "found"), [(one.code, one.phase.title) for one in known]))
+
+
+def _explain(code: str, *, json_wanted: bool) -> None:
+    explained = explanation(code)
+    if json_wanted:
+        click.echo(json.dumps({**asdict(explained), "phase": explained.phase.value}, indent=2))
+        return
+    from openinfer.cli.explanations.pages import terminal_text
+
+    colour = wants_colour(sys.stdout)
+    click.echo(terminal_text(explained, colour=colour), nl=False, color=colour)

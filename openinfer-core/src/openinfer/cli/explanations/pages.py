@@ -1,0 +1,69 @@
+"""Explanations for people: on a terminal, and as the error index of the documentation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.cli.explanations import Phase, codes, explanation
+from openinfer.cli.explanations.examples import findings
+from openinfer.diagnostics import render
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from openinfer.cli.explanations import Explanation
+
+_HEAD = """\
+# Error index
+
+Every finding has a stable code. `openinfer explain CODE` shows one entry of this page, which is made from the same
+source: `openinfer explain --markdown`. Operators and devices may add findings of their own.
+"""
+
+
+def terminal_text(explained: Explanation, *, colour: bool = False) -> str:
+    """Return an explanation as plain text: meaning, a wrong example with what is said about it, a right one."""
+    parts = [f"{explained.code}: found {explained.phase.title}", explained.text.rstrip()]
+    if explained.wrong:
+        parts += ["For example:", _indented(explained.wrong), messages(explained, colour=colour)]
+    if explained.right:
+        parts += ["Right is:", _indented(explained.right)]
+    return "\n\n".join(parts) + "\n"
+
+
+def messages(explained: Explanation, *, colour: bool = False) -> str:
+    """Return what is said about the wrong example; empty for a finding that no check without a run can make."""
+    if explained.phase is Phase.RUN or not explained.wrong:
+        return ""
+    return "\n".join(render(found, colour=colour) for found in findings(explained, explained.wrong))
+
+
+def error_index() -> str:
+    """Return the page of all codes as Markdown."""
+    known = [explanation(code) for code in codes()]
+    return "\n".join([_HEAD, *_contents(known), *(line for one in known for line in _entry(one))])
+
+
+def _contents(known: list[Explanation]) -> Iterator[str]:
+    yield "| found | codes |"
+    yield "|---|---|"
+    for phase in Phase:
+        links = ", ".join(f"[{one.code}](#{one.code})" for one in known if one.phase is phase)
+        yield f"| {phase.title} | {links} |"
+    yield ""
+
+
+def _entry(explained: Explanation) -> Iterator[str]:
+    yield f"## {explained.code}\n"
+    yield f"Found {explained.phase.title}. {explained.text}"
+    if explained.wrong:
+        yield f"```text\n{explained.wrong}```\n"
+    said = messages(explained)
+    if said:
+        yield f"```text\n{said}\n```\n"
+    if explained.right:
+        yield f"Right is:\n\n```text\n{explained.right}```\n"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in text.rstrip("\n").splitlines())
