@@ -365,6 +365,26 @@ def test_payload_padding(raw):
     assert codes_of(blob) == {"E_PADDING"}
 
 
+@pytest.mark.parametrize(("gap", "code"), [(bytes(7) + b"\1", "E_HOLE"), (b"", "E_PADDING")])
+def test_bytes_between_tensors_are_looked_at_on_first_use(raw, gap, code):
+    file = file_with(raw, tensor={"data": ONE})
+    file.tensors.append(raw.Tensor(b"x", F32, (1,), ONE))
+    whole = bytearray(file.build())
+    if gap:
+        file.tensors[0].data = ONE + bytes(4) + gap
+        file.tensors[0].nbytes = 4
+        whole = bytearray(file.build())
+    else:
+        whole[-9] = 1
+    assert codes_of(bytes(whole)) == {code}
+    with open_oinf(bytes(whole)) as opened:
+        assert opened["x"].tolist() == [1.0]
+        with pytest.raises(OinfError, match=code):
+            _ = opened["w"]
+    with pytest.raises(OinfError, match=code):
+        verify_oinf(bytes(whole), file=False)
+
+
 @pytest.mark.parametrize(
     ("changes", "code"),
     [

@@ -63,6 +63,23 @@ def test_damage_that_only_checksums_notice(name):
     assert (caught.value.code, caught.value.entry) == ("E_CHECKSUM", name)
 
 
+@pytest.mark.parametrize(
+    "read", [lambda file: file["a"], lambda file: file.load("a"), lambda file: file.tensor("a").numpy()]
+)
+def test_the_first_reading_of_a_tensor_notices_damage(read):
+    blob = bytearray(dataclass_to_oinf(MODEL, checksums=True))
+    with open_oinf(bytes(blob)) as file:
+        read(file)
+        blob[file.tensor("a").offset] ^= 1
+    with open_oinf(bytes(blob)) as file:
+        assert file["b"].size
+        with pytest.raises(OinfError) as caught:
+            read(file)
+        assert (caught.value.code, caught.value.entry) == ("E_CHECKSUM", "a")
+    with open_oinf(bytes(blob), verify="off") as file:
+        read(file)
+
+
 def test_checksums_of_another_shape_are_an_error(raw):
     file = raw.File(metadata=[raw.Metadata(b"oinf.sha256", 5, b"\1")])
     with pytest.raises(OinfError, match="E_CHECKSUM"):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_CANNOT_RESERVE = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV)
+
 
 class AtomicFile:
     """A temporary file beside `path` that takes its place on `commit` and vanishes on `discard`."""
@@ -39,6 +41,21 @@ class AtomicFile:
             atomic.discard()
             raise
         atomic.commit()
+
+    def reserve(self, nbytes: int) -> bool:
+        """Give the file its size and its place on the disk, filled with zeros; False where the system cannot.
+
+        Raises `OSError` when the disk is full, before anything is written.
+        """
+        if not hasattr(os, "posix_fallocate"):
+            return False
+        try:
+            os.posix_fallocate(self.file.fileno(), 0, nbytes)
+        except OSError as error:
+            if error.errno in _CANNOT_RESERVE:
+                return False
+            raise
+        return True
 
     def write_whole(self, data: bytes | memoryview | NDArray[Any]) -> None:
         """Write all bytes at the current place; the file is not buffered and may take less at once."""

@@ -7,14 +7,18 @@ table followed by those of its quant payload, or zeros where it has neither.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .errors import Finding
+from .errors import Finding, OinfError
 from .metadata import MetadataPayload, encode_metadata
-from .reader import OinfFile
-from .tensor import StoredTensor
+
+if TYPE_CHECKING:
+    from .reader import MetadataView, OinfFile
+    from .tensor import StoredTensor
 
 RESERVED_PREFIX = "oinf."
 CHECKSUM_KEY = "oinf.sha256"
@@ -38,18 +42,48 @@ def stored_digest(tensor: StoredTensor) -> bytes:
     return digest.digest()
 
 
+class Checksums:
+    """The checksums of a file by tensor, read when they are first asked for."""
+
+    def __init__(self, metadata: MetadataView, names: Iterable[str]) -> None:
+        self._metadata = metadata
+        self._names = names
+
+    @property
+    def exist(self) -> bool:
+        return CHECKSUM_KEY in self._metadata
+
+    @cached_property
+    def digests(self) -> dict[str, bytes]:
+        """SHA-256 by name of tensor. Raises `OinfError` (E_CHECKSUM) when the entry has another type or shape."""
+        stored = self._metadata.typed(CHECKSUM_KEY)
+        names, rows = list(self._names), stored.value
+        if stored.dtype != "u8" or not isinstance(rows, np.ndarray) or rows.shape != (len(names), _DIGEST_BYTES):
+            message = f"checksums are u8 of shape [{len(names)}, {_DIGEST_BYTES}]"
+            raise OinfError(Finding(code="E_CHECKSUM", message=message, table="metadata", entry=CHECKSUM_KEY))
+        return {name: row.tobytes() for name, row in zip(names, rows, strict=True)}
+
+    def check(self, tensor: StoredTensor) -> None:
+        """Raise `OinfError` (E_CHECKSUM) when a tensor does not agree with its checksum, if the file has them."""
+        if self.exist and self.digests[tensor.name] != stored_digest(tensor):
+            raise OinfError(_disagreement(tensor))
+
+
+def _disagreement(tensor: StoredTensor) -> Finding:
+    return tensor.finding("E_CHECKSUM", "the stored bytes do not agree with their checksum", tensor.offset)
+
+
 def checksum_findings(file: OinfFile) -> Iterator[Finding]:
     """What does not agree with the checksums of a file (E_CHECKSUM); a warning if it has none."""
-    if CHECKSUM_KEY not in file.metadata:
+    if not file.checksums.exist:
         message = "the file has no checksums; OinfWriter(checksums=True) writes them"
         yield Finding(code="W_CHECKSUM", message=message, table="metadata", entry=CHECKSUM_KEY)
         return
-    stored = file.metadata.typed(CHECKSUM_KEY)
-    rows = stored.value
-    if stored.dtype != "u8" or not isinstance(rows, np.ndarray) or rows.shape != (len(file), _DIGEST_BYTES):
-        message = f"checksums are u8 of shape [{len(file)}, {_DIGEST_BYTES}]"
-        yield Finding(code="E_CHECKSUM", message=message, table="metadata", entry=CHECKSUM_KEY)
+    try:
+        digests = file.checksums.digests
+    except OinfError as error:
+        yield error.first
         return
-    for row, tensor in zip(rows, file.tensors(), strict=True):
-        if row.tobytes() != stored_digest(tensor):
-            yield tensor.finding("E_CHECKSUM", "the stored bytes do not agree with their checksum", tensor.offset)
+    for tensor in file.tensors():
+        if digests[tensor.name] != stored_digest(tensor):
+            yield _disagreement(tensor)

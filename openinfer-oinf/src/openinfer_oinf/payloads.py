@@ -16,6 +16,8 @@ from .tables import Index, MetadataEntry, TensorEntry
 from .valuecheck import reader_of, value_problem
 from .valuetypes import LAST_TAG, by_tag
 
+Problems = Iterator[tuple[str, str]]
+
 
 class _Range(NamedTuple):
     start: int
@@ -24,48 +26,83 @@ class _Range(NamedTuple):
     name: str
 
 
-def check_placement(index: Index, source: ByteSource, findings: Findings) -> None:
-    """Find payloads that overlap and bytes of the data section that belong to nothing."""
+class Gap(NamedTuple):
+    """Bytes behind a payload that have to be zero: its padding, and what alignment left free."""
+
+    start: int
+    end: int
+
+
+Gaps = dict[str, list[Gap]]
+
+
+def check_placement(index: Index, source: ByteSource, findings: Findings) -> Gaps:
+    """Find payloads that overlap and bytes of the data section that belong to nothing.
+
+    Returns the gaps behind payloads of tensors, by name. Their bytes stay unread: with many tensors, looking at each
+    would fetch a page of the data section for every one.
+    """
     header = index.header
-    previous = _Range(header.offset_data, header.offset_data, "header", "")
+    gaps: Gaps = {}
+    before = (header.offset_data, header.offset_data, "header", "")
+    end = header.offset_data
     for current in sorted(_ranges(index)):
-        if current.start < previous.end:
-            message = f"the payload overlaps that of {previous.name!r} ({previous.table} table)"
-            findings.add(_at("E_OVERLAP", message, current))
-        elif current.start > previous.end:
-            _check_gap(source, previous, current.start, findings, is_last=False)
-        if current.end > previous.end:
-            previous = current
-    if header.file_size > previous.end:
-        _check_gap(source, previous, header.file_size, findings, is_last=True)
+        start, stop = current[:2]
+        if start < end:
+            message = f"the payload overlaps that of {before[3]!r} ({before[2]} table)"
+            findings.add(_at("E_OVERLAP", message, _Range(*current)))
+        elif start > end:
+            _check_gap(source, _Range(*before), start, findings, gaps)
+        if stop > end:
+            before, end = current, stop
+    if header.file_size > end:
+        _check_last_gap(source, _Range(*before), header.file_size, findings, gaps)
+    return gaps
 
 
-def _ranges(index: Index) -> Iterator[_Range]:
-    for entry in index.metadata:
-        if entry.nbytes:
-            yield _Range(entry.offset, entry.offset + entry.nbytes, "metadata", entry.name)
-    for entry in index.tensors:
-        if entry.nbytes:
-            yield _Range(entry.offset, entry.offset + entry.nbytes, "tensors", entry.name)
-        if entry.quant_nbytes:
-            yield _Range(entry.quant_offset, entry.quant_offset + entry.quant_nbytes, "tensors", entry.name)
+def _ranges(index: Index) -> list[tuple[int, int, str, str]]:
+    ranges = [(each.offset, each.offset + each.nbytes, "metadata", each.name) for each in index.metadata if each.nbytes]
+    for name, _, _, _, _, nbytes, offset, quant_nbytes, quant_offset in index.tensors:
+        if nbytes:
+            ranges.append((offset, offset + nbytes, "tensors", name))
+        if quant_nbytes:
+            ranges.append((quant_offset, quant_offset + quant_nbytes, "tensors", name))
+    return ranges
 
 
 def _at(code: str, message: str, place: _Range) -> Finding:
     return Finding(code=code, message=message, offset=place.start, table=place.table, entry=place.name)
 
 
-def _check_gap(source: ByteSource, before: _Range, end: int, findings: Findings, *, is_last: bool) -> None:
-    start = before.end
-    gap = _Range(start, end, before.table, before.name)
-    padding = min(up8(start), end) - start
-    if any(source.view(start, padding)):
-        findings.add(_at("E_PADDING", "the padding after a payload is not zero", gap))
-    hole = end - start - padding
-    if hole and is_last:
-        findings.add(_at("E_HOLE", f"{hole} bytes after the last payload belong to nothing", gap))
-    elif hole >= LONGEST_GAP or (hole and any(source.view(start + padding, hole))):
-        findings.add(_at("E_HOLE", f"{hole} bytes after a payload belong to nothing", gap))
+def _check_last_gap(source: ByteSource, before: _Range, end: int, findings: Findings, gaps: Gaps) -> None:
+    padded = min(up8(before.end), end)
+    if padded < end:
+        message = f"{end - padded} bytes after the last payload belong to nothing"
+        findings.add(_at("E_HOLE", message, _Range(before.end, end, before.table, before.name)))
+    if padded > before.end:
+        _check_gap(source, before, padded, findings, gaps)
+
+
+def _check_gap(source: ByteSource, before: _Range, end: int, findings: Findings, gaps: Gaps) -> None:
+    gap, place = Gap(before.end, end), _Range(before.end, end, before.table, before.name)
+    hole = end - min(up8(gap.start), end)
+    if hole >= LONGEST_GAP:
+        findings.add(_at("E_HOLE", f"{hole} bytes after a payload belong to nothing", place))
+    if before.table == "tensors":
+        gaps.setdefault(before.name, []).append(gap)
+        return
+    for code, message in gap_problems(gap, source):
+        findings.add(_at(code, message, place))
+
+
+def gap_problems(gap: Gap, source: ByteSource) -> Problems:
+    """Codes and messages of what a gap holds that is not zero; long ones have been reported already."""
+    padded = min(up8(gap.start), gap.end)
+    if any(source.view(gap.start, padded - gap.start)):
+        yield "E_PADDING", "the padding after a payload is not zero"
+    hole = gap.end - padded
+    if 0 < hole < LONGEST_GAP and any(source.view(padded, hole)):
+        yield "E_HOLE", f"{hole} bytes after a payload belong to nothing"
 
 
 def check_metadata(index: Index, source: ByteSource, limits: Limits, findings: Findings) -> None:
@@ -76,9 +113,6 @@ def check_metadata(index: Index, source: ByteSource, limits: Limits, findings: F
         budget -= entry.nbytes if eager else 0
         for code, message in metadata_problems(entry, source, limits, values=eager):
             findings.add(Finding(code=code, message=message, offset=entry.offset, table="metadata", entry=entry.name))
-
-
-Problems = Iterator[tuple[str, str]]
 
 
 def metadata_problems(entry: MetadataEntry, source: ByteSource, limits: Limits, *, values: bool) -> Problems:

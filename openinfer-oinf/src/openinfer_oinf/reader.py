@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array
+from .checksums import Checksums
 from .errors import CheckLevel, Finding, Findings, OinfError, UninitializedError
 from .header import read_header
 from .limits import Limits
 from .metadata import MetadataValue, TypedValue, decode_metadata, text_of
-from .payloads import check_metadata, check_placement, check_quant_headers, metadata_problems
+from .payloads import Gaps, check_metadata, check_placement, check_quant_headers, metadata_problems
 from .source import ByteSource, MapMode, Openable, open_source
 from .tables import Index, MetadataEntry, read_tables
 from .tensor import StoredTensor, VerifyMode
@@ -85,9 +86,10 @@ class OinfFile(Mapping[str, Array]):
     """
 
     def __init__(
-        self, index: Index, source: ByteSource, *, limits: Limits, check: CheckLevel, verify: VerifyMode
+        self, index: Index, gaps: Gaps, source: ByteSource, *, limits: Limits, check: CheckLevel, verify: VerifyMode
     ) -> None:
         self._index = index
+        self._gaps = gaps
         self._source = source
         self._check: CheckLevel = check
         self._verify: VerifyMode = verify
@@ -97,6 +99,7 @@ class OinfFile(Mapping[str, Array]):
         self.file_size = index.header.file_size
         self.sizevars: Mapping[str, int] = MappingProxyType({each.name: each.value for each in index.sizevars})
         self.metadata = MetadataView({each.name: each for each in index.metadata}, source, limits, check)
+        self.checksums = Checksums(self.metadata, self._entries)
         self.warnings: tuple[Finding, ...] = ()
 
     # Two open files are the same only if they are one object: comparing arrays would be ambiguous.
@@ -120,7 +123,10 @@ class OinfFile(Mapping[str, Array]):
         if entry is None:
             raise KeyError(_missing("tensor", name, self._entries))
         # Threads that ask at once get the same object.
-        return self._tensors.setdefault(name, StoredTensor(entry, self._source, self._check, self._verify))
+        tensor = StoredTensor(
+            entry, self._source, self._check, self._verify, gaps=self._gaps.get(name, ()), checksums=self.checksums
+        )
+        return self._tensors.setdefault(name, tensor)
 
     def tensors(self) -> Iterator[StoredTensor]:
         """Every tensor, in file order."""
@@ -209,8 +215,9 @@ def open_oinf(
 
     `mmap`: True maps the file, False reads parts into memory, "auto" maps where the system can. `check`:
     "strict" refuses whatever a proper writer would not write, "compat" only what endangers memory safety (the rest
-    is in `.warnings`). `verify`: when the bytes of bool, packed and quantised values are checked: on first use of a
-    tensor, all at once, or not at all. Raises `OinfError` with every finding, `OSError` when the path cannot be read.
+    is in `.warnings`). `verify`: when values (of bool, packed and quantised tensors), the padding behind payloads and
+    checksums (where a file has them) are checked: on first use of a tensor, all but checksums at once, or not at all.
+    Raises `OinfError` with every finding, `OSError` when the path cannot be read.
     """
     if check not in ("strict", "compat") or verify not in ("lazy", "eager", "off"):
         raise ValueError(f"check={check!r}, verify={verify!r}: expected strict or compat; lazy, eager or off")
@@ -226,8 +233,8 @@ def _open(source: Openable, mmap: MapMode, check: CheckLevel, limits: Limits, ve
     data = open_source(source, mmap)
     try:
         findings = Findings(check, limit=limits.findings)
-        index = read_index(data, limits, findings)
-        file = OinfFile(index, data, limits=limits, check=check, verify=verify)
+        index, gaps = read_index(data, limits, findings)
+        file = OinfFile(index, gaps, data, limits=limits, check=check, verify=verify)
         if verify == "eager":
             check_all_values(file, findings)
             findings.raise_errors()
@@ -238,8 +245,8 @@ def _open(source: Openable, mmap: MapMode, check: CheckLevel, limits: Limits, ve
     return file
 
 
-def read_index(data: ByteSource, limits: Limits, findings: Findings) -> Index:
-    """Header and tables, after all checks whose cost does not grow with the payloads.
+def read_index(data: ByteSource, limits: Limits, findings: Findings) -> tuple[Index, Gaps]:
+    """Header, tables and gaps between payloads, after all checks whose cost does not grow with the payloads.
 
     Raises `OinfError` after each stage (header, tables, payload places and heads) that found errors, since the
     next stage relies on it.
@@ -249,9 +256,9 @@ def read_index(data: ByteSource, limits: Limits, findings: Findings) -> Index:
     findings.raise_errors()
     check_metadata(index, data, limits, findings)
     check_quant_headers(index, data, findings)
-    check_placement(index, data, findings)
+    gaps = check_placement(index, data, findings)
     findings.raise_errors()
-    return index
+    return index, gaps
 
 
 def check_all_values(file: OinfFile, findings: Findings) -> None:
@@ -260,6 +267,7 @@ def check_all_values(file: OinfFile, findings: Findings) -> None:
         problem = tensor.value_problem()
         if problem is not None:
             findings.add(tensor.finding("E_VALUE", problem, tensor.offset))
+        findings.extend(tensor.gap_findings())
         findings.extend(tensor.quant_findings())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Literal, cast
 
@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array, as_bytes, decode, plain_numbers
+from .checksums import Checksums
 from .encoding import encode
 from .errors import CheckLevel, Finding, OinfError, UninitializedError
 from .layout import HAS_DATA, HAS_QUANT
 from .packing import unpack
+from .payloads import Gap, gap_problems
 from .quant import QuantParams, dequantize
 from .quantpayload import decode_quant, value_findings
 from .source import ByteSource
@@ -36,12 +38,24 @@ class StoredTensor:
     `shape` counts elements, `nbytes` and `offset` are bytes of the stored payload (0 without data).
     """
 
-    def __init__(self, entry: TensorEntry, source: ByteSource, check: CheckLevel, verify: VerifyMode) -> None:
+    def __init__(
+        self,
+        entry: TensorEntry,
+        source: ByteSource,
+        check: CheckLevel,
+        verify: VerifyMode,
+        *,
+        gaps: Sequence[Gap],
+        checksums: Checksums,
+    ) -> None:
         self._entry = entry
         self._source = source
+        self._gaps = gaps
+        self._checksums = checksums
         self._strict = check == "strict"
         # Values are looked at once; threads that race repeat the same look, which is harmless.
         self._values_checked = verify == "off"
+        self._checksum_checked = verify == "off"
 
     @property
     def name(self) -> str:
@@ -149,21 +163,40 @@ class StoredTensor:
         return value_problem(self._view, self.value_type, self.size) if self.has_data else None
 
     def check_values(self) -> None:
-        """Raise `OinfError` (E_VALUE) when stored bytes are not values of the type; done once, if strict."""
+        """Raise `OinfError` when stored bytes are not values of the type (E_VALUE), or those behind them not zero
+        (E_PADDING, E_HOLE); done once, if strict.
+        """
         if self._values_checked:
             return
         problem = self.value_problem() if self._strict else None
         if problem is not None:
             raise OinfError(self.finding("E_VALUE", problem, self._entry.offset))
+        wrong = [*self.gap_findings()] if self._strict else []
+        if wrong:
+            raise OinfError(*wrong)
         self._values_checked = True
+
+    def gap_findings(self) -> Iterator[Finding]:
+        """What the bytes between this tensor's payloads and the next ones have wrong."""
+        for gap in self._gaps:
+            for code, message in gap_problems(gap, self._source):
+                yield self.finding(code, message, gap.start)
+
+    def _check_whole(self) -> None:
+        """Check values and, in a file that has them, the checksum, once."""
+        self.check_values()
+        if not self._checksum_checked:
+            self._checksums.check(self)
+            self._checksum_checked = True
 
     def numpy(self) -> Array:
         """A read-only array of the values: a view of the file, but for packed types, which are unpacked.
 
-        Raises `UninitializedError` for a tensor without data, `OinfError` (E_VALUE) for bytes that are no values.
+        Raises `UninitializedError` for a tensor without data, `OinfError` for bytes that are no values (E_VALUE,
+        E_PADDING, E_HOLE) or do not agree with their checksum (E_CHECKSUM).
         """
         self._require_data()
-        self.check_values()
+        self._check_whole()
         return decode(self._view(0, self.nbytes), self.value_type, self.shape, self.size)
 
     def load(self) -> Array:

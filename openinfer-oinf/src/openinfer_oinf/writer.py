@@ -260,8 +260,9 @@ class OinfWriter:
             file.truncate()
         self._plan, self._file = plan, file
         self._unwritten = set(plan.tensors)
-        # Writing the last byte sets the size: what lies between payloads reads as zeros.
-        _write_at(file, plan.file_size - 1, b"\0")
+        if self._atomic is None or not self._atomic.reserve(plan.file_size):
+            # Writing the last byte sets the size: what lies between payloads reads as zeros.
+            _write_at(file, plan.file_size - 1, b"\0")
         _write_at(file, 0, plan.index)
         for place in (*plan.metadata.values(), *plan.quants.values()):
             _write_at(file, place.offset, place.data)
