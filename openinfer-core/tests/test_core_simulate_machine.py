@@ -164,6 +164,13 @@ def test_log_lines_are_written_as_the_environment_asks(
     assert all(line.endswith("-- hello") and line[2] == line[5] == ":" for line in stream.getvalue().splitlines())
 
 
+def test_a_log_line_cannot_steer_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    logs.log(logs.LogKind.CRITICAL, "a\x1b[2Jb\nc")
+    assert stream.getvalue().endswith("-- a\\x1b[2Jb\\nc\n")
+
+
 def device(probe: str) -> DeviceSpec:
     return DeviceSpec(name="box", summary="", probe=probe, backend="", expression_dtypes=frozenset())
 
@@ -196,6 +203,8 @@ def test_a_device_that_cannot_be_used_says_what_to_do(monkeypatch: pytest.Monkey
 def test_a_device_may_have_an_ordinal(monkeypatch: pytest.MonkeyPatch) -> None:
     offered = environment("present", monkeypatch)
     assert (choose_device("box:1", offered).name, choose_device("box:0", offered).name) == ("box:1", "box")
+    with pytest.raises(DeviceError, match="5000 digits"):
+        choose_device("box:" + "9" * 5000, offered)
     for name in ("box:", "box:-1", "box:x", "bix"):
         with pytest.raises(DeviceError):
             choose_device(name, offered)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openinfer.dtypes import BF16, BITSET, BOOL, BUILTIN, F8, F16, F32, F64, I4, I32, T1, T2, U8, U64, DType
-from openinfer.errors import DTypeError, ShapeError
+from openinfer.errors import DTypeError, ExecutionError, ShapeError
 from openinfer.events import TraceEvent, split_duration
 from openinfer.ir.types import TensorType
 from openinfer.scalars import decode_bits, encode_bits
@@ -70,6 +70,9 @@ def test_a_float_is_rounded_once_or_refused_for_overflow(value: float, dtype: DT
         (2**64, TensorType(U64), DTypeError),
         (-1, TensorType(U64), DTypeError),
         (0, TensorType(T1), DTypeError),
+        (10**400, TensorType(F32), DTypeError),
+        ([0.0, -(10**400)], TensorType(F64, (2,)), DTypeError),
+        pytest.param(10**5000, TensorType(I32), DTypeError, id="5000 digits"),
         (256, TensorType(BITSET), DTypeError),
         (1.0, TensorType(I32), DTypeError),
         (None, TensorType(I32), DTypeError),
@@ -140,7 +143,68 @@ def test_the_range_of_random_integers_is_closed() -> None:
     assert sorted(set(drawn.tolist())) == [-1, 0, 1]
 
 
-@pytest.mark.parametrize(("dtype", "bounds"), [("u8", (0, 256)), ("i4", (-9, 0)), ("f32", (1.0, 0.0)), ("f33", (0, 1))])
+FLOATS = [dtype for dtype in BUILTIN if dtype.is_float]
+ORDINARY = st.floats(-1e4, 1e4, allow_subnormal=False)
+
+
+@given(dtype=st.sampled_from(FLOATS), ends=st.tuples(ORDINARY, ORDINARY).map(sorted), seed=st.integers(0, 2**70))
+def test_random_floats_lie_in_the_closed_range_or_it_is_refused(dtype: DType, ends: list[float], seed: int) -> None:
+    low, high = ends
+    try:
+        drawn = Random.generate(dtype, (20,), range=(low, high), seed=seed).astype(np.float64)
+    except DTypeError:
+        # Only where the type has no value: both ends round away from the range to neighbours.
+        nearest = decode_bits(dtype, encode_bits(dtype, low))
+        assert not low <= nearest <= high
+        return
+    assert low <= drawn.min()
+    assert drawn.max() <= high
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_random_floats_of_the_widest_range_stay_finite(dtype: DType) -> None:
+    most = float(np.finfo(np.float64).max) if dtype is F64 else {F8: 57344.0, F16: 65504.0}.get(dtype, 3.3e38)
+    drawn = Random.generate(dtype, (400,), range=(-most, most), seed=1).astype(np.float64)
+    assert np.isfinite(drawn).all()
+    assert drawn.min() < -most / 2
+    assert drawn.max() > most / 2
+
+
+def test_a_range_of_one_value_gives_that_value() -> None:
+    assert Random.generate("f16", (3,), range=(0.1, 0.10005)).tolist() == [float(np.float16(0.1)) + 2**-14] * 3
+    assert Random.generate("i32", (3,), range=(1.5, 2.5)).tolist() == [2, 2, 2]
+    assert Random.generate("t1", (3,), range=(0, 1)).tolist() == [1, 1, 1]
+    assert Random.generate("t1", (3,), range=(-1, 0)).tolist() == [-1, -1, -1]
+
+
+@pytest.mark.parametrize("seed", [-1, (3, -1)])
+def test_a_negative_seed_is_refused(seed: Any) -> None:
+    with pytest.raises(ExecutionError, match="-1"):
+        Random.generate("f32", (1,), seed=seed)
+
+
+def test_a_negative_extent_is_refused() -> None:
+    with pytest.raises(ShapeError, match=r"\[2, -4\]"):
+        Random.generate("f32", (2, -4))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bounds"),
+    [
+        ("u8", (0, 256)),
+        ("i4", (-9, 0)),
+        ("f32", (1.0, 0.0)),
+        ("f33", (0, 1)),
+        ("i32", (0.5, 0.7)),
+        ("i32", (0, math.inf)),
+        ("f32", (-math.inf, 0.0)),
+        ("f32", (0.0, math.nan)),
+        ("f32", (0.0, 1e39)),
+        ("f16", (65505.0, 65510.0)),
+        ("f16", (0.1, 0.1)),
+        ("t1", (0, 0)),
+    ],
+)
 def test_a_range_outside_the_type_is_refused(dtype: str, bounds: tuple[float, float]) -> None:
     with pytest.raises(DTypeError):
         Random.generate(dtype, (1,), range=bounds)

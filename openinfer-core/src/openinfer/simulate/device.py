@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from openinfer.simulate.backend import DeviceBackend
 
 
+MOST_DIGITS = 9
+"""Digits of a device's number; no machine has more devices."""
+
+
 class Device(StrEnum):
     """Names of the built-in devices; the device of a plugin is given by its name."""
 
@@ -48,6 +52,8 @@ def choose_device(name: str, environment: Environment) -> DeviceChoice:
     kind, colon, digits = str(name).partition(":")
     if colon and not (digits.isascii() and digits.isdigit()):
         raise DeviceError(f"expected a device such as `{kind}` or `{kind}:1`, found {str(name)!r}")
+    if len(digits) > MOST_DIGITS:
+        raise DeviceError(f"no device {kind} has a number of {len(digits)} digits")
     spec = environment.device(kind)
     found = probe(spec)
     if not found.available:

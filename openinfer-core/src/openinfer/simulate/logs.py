@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
+from openinfer.diagnostics import printable
+
 
 class LogKind(Enum):
     """Kinds of messages; the value is the ANSI colour."""
@@ -56,9 +58,9 @@ def trace_by_default(trace: bool | None, timer: bool | None) -> tuple[bool, bool
 
 
 def log(kind: LogKind, message: str) -> None:
-    """Write a message if its kind is wanted; CRITICAL always is."""
+    """Write a message, control characters as escapes, if its kind is wanted; CRITICAL always is."""
     if kind not in _settings.kinds:
         return
     stream = sys.stderr
     on, off = (f"\x1b[{kind.value}m", "\x1b[0m") if stream.isatty() and not os.environ.get("NO_COLOR") else ("", "")
-    stream.write(f"{datetime.now(UTC):%H:%M:%S} {on}[{kind.name}]{off} -- {message}\n")
+    stream.write(f"{datetime.now(UTC):%H:%M:%S} {on}[{kind.name}]{off} -- {printable(message)}\n")

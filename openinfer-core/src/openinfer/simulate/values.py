@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -104,6 +105,9 @@ def _element(item: Any, dtype: DType, name: str) -> Scalar:
     plain: Any = cast("Any", item).item() if isinstance(item, np.generic) else item
     if not isinstance(plain, bool | int | float):
         raise DTypeError(f"`{name}` takes {dtype} elements, found {type(plain).__name__}", code=MISMATCH)
+    if isinstance(plain, int) and abs(plain) > sys.float_info.max:
+        message = f"`{name}`: an integer of {plain.bit_length()} bits does not fit {dtype}"
+        raise DTypeError(message, code=MISMATCH)
     if dtype.is_float and isinstance(plain, int) and not isinstance(plain, bool):
         plain = float(plain)
     problem = check_fits(dtype, plain)
