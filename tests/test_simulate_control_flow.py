@@ -185,10 +185,6 @@ def test_a_prefix_entry_that_is_not_there_is_an_error(k: int, code: str) -> None
 @pytest.mark.parametrize(
     ("statement", "named"),
     [
-        ("cache.read K[0] >> y;", "cache.read of a table"),
-        ("cache.write y >> K[0];", "cache.write to a table"),
-        ("cache.reset K;", "cache.reset of a table"),
-        ("cache.read A >> m;", "declared @auto_dim"),
         ("yield y; await y;", "`yield`"),
     ],
 )

@@ -145,7 +145,7 @@ def test_fetch_gives_scalars_tuples_and_copies(ex: Executor) -> None:
         ("W[-1]", "out-of-range"),
         ("W[7]", "model-data"),
         ("y[0]", "not-indexable"),
-        ("K[0]", "unsupported"),
+        ("K[-1]", "index-count"),
         ("x", "dynamic-unset"),
         ("y]", "unknown-variable"),
     ],

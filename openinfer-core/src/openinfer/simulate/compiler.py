@@ -20,7 +20,8 @@ from openinfer.ir.nodes import (
     Return,
     Transfer,
 )
-from openinfer.ir.resolved import ResolvedVar
+from openinfer.simulate.access import expressions, slot_reader
+from openinfer.simulate.binding import in_order
 from openinfer.simulate.counting import bind_count
 from openinfer.simulate.describe import describer
 from openinfer.simulate.failures import Place, unsupported
@@ -32,13 +33,14 @@ from openinfer.simulate.program import Action, Call, Code, Leave, Repeat
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from openinfer.ir.nodes import Node
+    from openinfer.ir.nodes import CacheAccess, Node
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.ir.values import Ref
-    from openinfer.simulate.backend import BoundCall, DeviceBackend
+    from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.memory import Memory
     from openinfer.simulate.program import Item
+    from openinfer.simulate.varying import Varying
 
 
 def compile_graph(resolved: ResolvedGraph, memory: Memory, backend: DeviceBackend, binder: Binder) -> Code:
@@ -138,7 +140,7 @@ class _Compiler:
             place=place,
             call=call,
             describe=describer(node, (), names.integer),
-            reads=self._read(read, names) | needed,
+            reads=self._read(read, names) | needed | self._in_brackets(node, names),
             writes=self._absent(written),
         )
 
@@ -147,33 +149,64 @@ class _Compiler:
         kind = place.node.kind
         match kind:
             case Assign(name):
-                return self._backend.bind_fill(self._memory.buffer(name), 0), [], [name]
+                return self._zeros(name), [], [name]
             case Transfer(src, dst):
-                return self._operators.copy(src, self._memory.buffer(dst), names), [src], [dst]
+                return self._operators.copy(src, self._target(dst), names), [src], [dst]
             case CacheRead(src, dst):
-                self._plain(src.base, "cache.read of a table", place)
-                return self._backend.bind_copy(self._memory.buffer(src.base), self._memory.buffer(dst)), [], [dst]
+                return self._cache_read(src, dst, names), [], [dst]
             case CacheWrite(src, dst):
-                self._plain(dst.base, "cache.write to a table", place)
-                return self._operators.copy(src, self._memory.buffer(dst.base), names), [src], []
+                return self._cache_write(src, dst, names), [src], []
             case CacheIncrement(target, amount):
                 return bind_count(self._backend, self._memory.buffer(target), amount), [], []
             case CacheDecrement(target, amount):
                 return bind_count(self._backend, self._memory.buffer(target), -amount), [], []
             case CacheReset(target):
-                self._plain(target.base, "cache.reset of a table", place)
-                return self._memory.restore(target.base), [], []
+                return self._cache_reset(target, names), [], []
             case Barrier() | Dep():
                 return partial(int), [], []
             case _:
                 raise unsupported(f"`{type(kind).__name__.lower()}`", place)
 
-    def _plain(self, name: str, what: str, place: Place) -> ResolvedVar:
-        variable = self._memory.variables[name]
-        if variable.decl is not None and variable.decl.formals:
-            form = "@auto_dim" if variable.decl.auto_dim else "@table"
-            raise unsupported(f"{what} (`{name}` is declared {form})", place)
-        return variable
+    def _zeros(self, name: str) -> BoundCall:
+        fill = self._backend.bind_fill(self._memory.buffer(name), 0)
+        varying = self._memory.varying(name)
+        return fill if varying is None else in_order([varying.rebind, fill])
+
+    def _target(self, name: str) -> Buffer | Varying:
+        return self._memory.varying(name) or self._memory.buffer(name)
+
+    def _cache_read(self, access: CacheAccess, target: str, names: Names) -> BoundCall:
+        if not self._memory.is_cache(access.base):
+            return self._operators.copy_buffer(self._memory.buffer(access.base), self._target(target))
+        cache = self._memory.cache(access.base)
+        slots = slot_reader(access, names.inside_brackets(cache.cache))
+        varying, buffer = self._memory.varying(target), self._memory.buffer(target)
+        if varying is None:
+            return lambda: cache.read(slots(), buffer)
+        return lambda: cache.show(slots(), varying)
+
+    def _cache_write(self, source: Ref, access: CacheAccess, names: Names) -> BoundCall:
+        if not self._memory.is_cache(access.base):
+            return self._operators.copy(source, self._memory.buffer(access.base), names)
+        cache = self._memory.cache(access.base)
+        slots = slot_reader(access, names.inside_brackets(cache.cache))
+        prepare, found = self._operators.source(source, names)
+        return in_order([*prepare, lambda: cache.write(slots(), found())])
+
+    def _cache_reset(self, access: CacheAccess, names: Names) -> BoundCall:
+        if not self._memory.is_cache(access.base):
+            return self._memory.restore(access.base)
+        cache = self._memory.cache(access.base)
+        slots = slot_reader(access, names.inside_brackets(cache.cache))
+        return lambda: cache.reset(slots())
+
+    def _in_brackets(self, node: Node, names: Names) -> frozenset[str]:
+        """Return the variables that may be absent among those in the brackets of a cache."""
+        kind = node.kind
+        if not isinstance(kind, CacheRead | CacheWrite | CacheReset):
+            return frozenset()
+        access = kind.src if isinstance(kind, CacheRead) else kind.dst if isinstance(kind, CacheWrite) else kind.target
+        return self._absent(names.scalars_in(*expressions(access)))
 
     def _absent(self, names: Iterable[str]) -> frozenset[str]:
         return self._memory.conditional.intersection(names)

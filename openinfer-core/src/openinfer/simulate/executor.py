@@ -181,8 +181,7 @@ class Executor:
         """
         self._need_idle("reset memory")
         self._keep_results(self._results)
-        for name in self._memory.persistent():
-            self._memory.restore(name)()
+        self._memory.reset()
 
     def snapshot(self) -> Any:
         """Raise `UnsupportedError`: saving persistent memory is not supported by this version."""

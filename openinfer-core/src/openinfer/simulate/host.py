@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.diagnostics import did_you_mean
 from openinfer.dtypes import BY_NAME, DType
-from openinfer.errors import DTypeError, ExecutionError, UnsupportedError
+from openinfer.errors import DTypeError, ExecutionError
 from openinfer.ir.resolved import Storage
+from openinfer.simulate.access import slots_of
 from openinfer.simulate.failures import unset
 from openinfer.simulate.values import Tensor, storage_of
 
@@ -36,17 +37,18 @@ class Host:
             self._memory.insert(name, array)
 
     def fetch(self, access: str, dtype: DType | str | None = None) -> Tensor:
-        """Return a copy of a variable or of an entry of a prefix table."""
-        found = self._buffer(access)
-        if dtype is not None and found.type.dtype is not _dtype(dtype):
-            raise DTypeError(f"`{access}` is {found.type.dtype}, asked for as {dtype}")
-        return self._copied(found)
+        """Return a copy of a variable, of an entry of a prefix table, or of entries of a cache."""
+        name, indices = self._parts(access)
+        found = self._cached(name, indices) if self._is_cache(name) else self._copied(self._buffer(name, indices))
+        if dtype is not None and found.dtype is not _dtype(dtype):
+            raise DTypeError(f"`{access}` is {found.dtype}, asked for as {dtype}")
+        return found
 
     def result(self, name: str) -> Tensor:
         """Return a copy of what a variable holds, temporaries of the last step included."""
         if name in self._memory.conditional - self._memory.available and not self._is_temporary(name):
             raise unset(self._memory, [name])
-        return self._copied(self._memory.buffer(name))
+        return self._cached(name, None) if self._is_cache(name) else self._copied(self._memory.current(name))
 
     def _copied(self, buffer: Buffer) -> Tensor:
         return Tensor(buffer.type.dtype, buffer.type.shape, self._backend.read(buffer))
@@ -67,23 +69,31 @@ class Host:
         message = f"`{name}` is {kind}: only dynamic variables take values from the host ({listed})"
         raise ExecutionError(message, code="not-dynamic")
 
-    def _buffer(self, access: str) -> Buffer:
+    def _parts(self, access: str) -> tuple[str, str | None]:
+        """Return the name, and what stands in brackets behind it."""
         match = _ACCESS.fullmatch(access)
-        name = match.group(1) if match else access
-        indices = None if match is None else match.group(2)
+        return (match.group(1), match.group(2)) if match else (access, None)
+
+    def _is_cache(self, name: str) -> bool:
+        return name in self._memory.variables and self._memory.is_cache(name)
+
+    def _cached(self, name: str, indices: str | None) -> Tensor:
+        cache = self._memory.cache(name)
+        kind, stored = cache.fetch(slots_of(name, indices or "", cache.cache.formals))
+        return Tensor(kind.dtype, kind.shape, stored)
+
+    def _buffer(self, name: str, indices: str | None) -> Buffer:
         if name in self._memory.tables:
             return self._memory.entry(name, self._indices(name, indices))
         variable = self._memory.variables.get(name)
         if variable is None:
             known = [*self._memory.variables, *self._memory.tables]
             raise ExecutionError(_unknown(name, known, "variables"), code="unknown-variable")
-        if variable.decl is not None and variable.decl.formals:
-            raise UnsupportedError(f"fetching the table `{name}` is not supported by the simulator of this version")
         if indices is not None:
             raise ExecutionError(f"`{name}` is a plain variable: it takes no indices", code="not-indexable")
         if name in self._memory.conditional - self._memory.available:
             raise self._absent(name)
-        return self._memory.buffer(name)
+        return self._memory.current(name)
 
     def _indices(self, name: str, text: str | None) -> tuple[int, ...]:
         formals = self._memory.tables[name].formals

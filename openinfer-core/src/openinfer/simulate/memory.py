@@ -11,7 +11,9 @@ from openinfer.ir.nodes import CacheRead, Op, Transfer
 from openinfer.ir.resolved import Filled, FromMetadata, FromTensor, PrefixTable, ResolvedVar, Storage
 from openinfer.ir.types import TensorType
 from openinfer.model import storage_dtype
+from openinfer.simulate.caches import SharedCache, make_cache
 from openinfer.simulate.packing import pack
+from openinfer.simulate.varying import Varying
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,6 +41,8 @@ class Memory:
         self._backend = backend
         self._buffers: dict[str, Buffer] = {}
         self._entries: dict[tuple[str, tuple[int, ...]], Buffer] = {}
+        self._caches: dict[str, SharedCache] = {}
+        self._varying: dict[str, Varying] = {}
         self._restore: dict[str, BoundCall] = {}
         self._inserted: set[str] = set()
         self._written = frozenset(_written(resolved))
@@ -58,10 +62,35 @@ class Memory:
         return self._resolved.tables
 
     def buffer(self, name: str) -> Buffer:
-        """Return the buffer of a plain variable or temporary."""
+        """Return the buffer of a plain variable or temporary; of a varying one, that of the declared shape."""
         if name not in self._buffers:
             self._buffers[name] = self._made(self._resolved.variables[name])
         return self._buffers[name]
+
+    def varying(self, name: str) -> Varying | None:
+        """Return a variable to which ``cache.read`` may give another shape; None for others."""
+        if not self._resolved.variables[name].varying:
+            return None
+        if name not in self._varying:
+            self._varying[name] = Varying(self.buffer(name), self._backend)
+        return self._varying[name]
+
+    def current(self, name: str) -> Buffer:
+        """Return the buffer that holds the value of a plain variable or temporary at this moment."""
+        varying = self.varying(name)
+        return self.buffer(name) if varying is None else varying.current
+
+    def cache(self, name: str) -> SharedCache:
+        """Return a persistent table or growing matrix."""
+        if name not in self._caches:
+            cache = make_cache(self._resolved.variables[name], self._model)
+            self._caches[name] = SharedCache(cache, self._backend)
+        return self._caches[name]
+
+    def is_cache(self, name: str) -> bool:
+        """Whether a variable is a table or growing matrix."""
+        decl = self._resolved.variables[name].decl
+        return decl is not None and bool(decl.formals)
 
     def entry(self, name: str, indices: tuple[int, ...]) -> Buffer:
         """Return an entry of a prefix table.
@@ -76,13 +105,14 @@ class Memory:
         return self._entries[key]
 
     def restore(self, name: str) -> BoundCall:
-        """Return the call that gives a persistent variable its initial value."""
+        """Return the call that gives a plain persistent variable its initial value."""
         self.buffer(name)
         return self._restore[name]
 
     def insert(self, name: str, array: Array) -> None:
         """Give a dynamic variable its value for the next step."""
         self._backend.write(self.buffer(name), array)
+        self._rebind(name)
         self._inserted.add(name)
         self.available.add(name)
 
@@ -91,22 +121,36 @@ class Memory:
         self.available.difference_update(self._temporaries)
         for name in self._dynamic - self._inserted:
             self.available.discard(name)
+            self._rebind(name)
             if name in self._restore:
                 self._restore[name]()
         self._inserted.clear()
         for name in self._written:
             if self._resolved.variables[name].storage is Storage.VOLATILE and name in self._restore:
+                self._rebind(name)
                 self._restore[name]()
+
+    def _rebind(self, name: str) -> None:
+        if name in self._varying:
+            self._varying[name].rebind()
 
     def end_step(self) -> None:
         """Drop the temporaries."""
         self.available.difference_update(self._temporaries)
 
     def persistent(self) -> Iterator[str]:
-        """Yield the names of plain persistent variables, in the order declared."""
+        """Yield the names of persistent variables, caches included, in the order declared."""
         for variable in self._resolved.variables.values():
-            if variable.storage is Storage.PERSISTENT and not (variable.decl and variable.decl.formals):
+            if variable.storage is Storage.PERSISTENT:
                 yield variable.name
+
+    def reset(self) -> None:
+        """Give every persistent variable its initial value."""
+        for name in self.persistent():
+            if self.is_cache(name):
+                self.cache(name).reset()
+            else:
+                self.restore(name)()
 
     def written(self) -> Iterator[str]:
         """Yield the declared variables that some statement writes, in the order declared."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from openinfer.scalars import Scalar
     from openinfer.simulate.backend import DeviceBackend
+    from openinfer.simulate.cache import Cache
     from openinfer.simulate.integers import IntReader, LoopIndex
     from openinfer.simulate.memory import Memory
     from openinfer.symbolic import IntExpr
@@ -22,16 +24,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """Lookup of names, first hit wins: loop index (innermost first), integer scalar, size variable."""
+    """Lookup of names, first hit wins: loop index (innermost first), integer scalar, growth count, size variable.
+
+    Attributes:
+        counts: how to read the growth counts of the cache in whose brackets an expression stands, by formal.
+    """
 
     memory: Memory
     backend: DeviceBackend
     sizes: Mapping[str, int]
     loops: tuple[LoopIndex, ...] = ()
+    counts: Mapping[str, IntReader] = field(default_factory=dict[str, "IntReader"])
 
     def inside(self, index: LoopIndex) -> Names:
         """Return the names in the body of a loop."""
         return replace(self, loops=(*self.loops, index))
+
+    def inside_brackets(self, cache: Cache) -> Names:
+        """Return the names in the brackets behind a cache: those of its growing extents mean their counts."""
+        return replace(self, counts={formal: partial(cache.count, formal) for formal in cache.autos})
 
     def index(self, name: str) -> LoopIndex | None:
         """Return the innermost loop index of that name."""
@@ -61,7 +72,7 @@ class Names:
         if index is not None:
             return index
         if not self._is_integer_scalar(name):
-            return self.sizes[name]
+            return self.counts[name] if name in self.counts else self.sizes[name]
         read = self.scalar(name)
         return lambda: int(read())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from openinfer.ops.calls import call_of
 from openinfer.ops.schema import SettingType
 from openinfer.simulate.binding import in_order
 from openinfer.simulate.integers import LoopIndex, value_of, values_of
+from openinfer.simulate.varying import Varying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
     from openinfer.simulate.memory import Memory
     from openinfer.simulate.names import Names
 
-    Source: TypeAlias = "Buffer | Callable[[], Buffer]"
-    """A buffer, or how to find the one that is meant at this moment."""
-
 MOST_BOUND = 4096
 """Most calls that are kept for one statement; when more values occur, binding starts afresh."""
+
+MOST_VIEWS = 64
+"""The same where buffers come and go, and keeping calls would keep their memory."""
 
 
 class OperatorCompiler:
@@ -45,41 +46,54 @@ class OperatorCompiler:
 
     def compile(self, op: ResolvedOp, names: Names) -> BoundCall:
         """Return the call of an operator statement."""
-        outputs = [self._memory.buffer(name) for name in op.outputs]
         before: list[BoundCall] = []
         fixed: dict[int, Buffer | None] = {}
-        entries: dict[int, tuple[Ref, tuple[int | IntReader, ...]]] = {}
+        late: dict[int, Late] = {}
         for position, ref in enumerate(op.inputs):
             found = None if ref is None else self._operand(ref, names, before)
-            if ref is not None and isinstance(found, tuple):
-                entries[position] = (ref, found)
+            if isinstance(found, Late):
+                late[position] = found
             else:
-                fixed[position] = None if isinstance(found, tuple) else found
+                fixed[position] = found
+        outputs = [self._memory.varying(name) or self._memory.buffer(name) for name in op.outputs]
         settings = {name: _setting(value, names) for name, value in op.runtime_settings.items()}
-        recipe = _Recipe(self._memory, self._binder, op, fixed, entries, tuple(settings), outputs)
-        if not entries and not settings:
+        recipe = _Recipe(self._binder, op, fixed, tuple(late), tuple(settings), outputs)
+        varies = any(isinstance(output, Varying) for output in outputs)
+        if not late and not settings and not varies:
             return in_order([*before, recipe.bind((), ())])
-        return in_order([*before, _bound_late(recipe, entries, list(settings.values()))])
+        return in_order([*before, _bound_late(recipe, list(late.values()), list(settings.values()))])
 
-    def copy(self, source: Ref, target: Buffer, names: Names) -> BoundCall:
-        """Return a call that copies a value into a buffer of the same type."""
+    def source(self, ref: Ref, names: Names) -> tuple[list[BoundCall], Callable[[], Buffer]]:
+        """Return calls to make first, and how to find the buffer of a value that a statement reads."""
+        before: list[BoundCall] = []
+        found = self._operand(ref, names, before)
+        return before, (found if isinstance(found, Late) else lambda: found)
+
+    def copy(self, source: Ref, target: Buffer | Varying, names: Names) -> BoundCall:
+        """Return a call that copies a value into a buffer, or to a varying variable of the same type."""
         before: list[BoundCall] = []
         found = self._operand(source, names, before)
-        if not isinstance(found, tuple):
-            if found is target:
-                return in_order([])
-            return in_order([*before, self._backend.bind_copy(found, target)])
-        calls: dict[tuple[int, ...], BoundCall] = {}
+        if isinstance(found, _Entry) and not isinstance(target, Varying):
+            return _entry_copy(found, target, self._backend)
+        if isinstance(found, Late):
+            return in_order([*before, lambda: self._copy_now(found(), target, source.name)])
+        return in_order([*before, self.copy_buffer(found, target)])
 
-        def run() -> None:
-            indices = values_of(found)
-            if indices not in calls:
-                if len(calls) >= MOST_BOUND:
-                    calls.clear()
-                calls[indices] = self._backend.bind_copy(self._memory.entry(source.name, indices), target)
-            calls[indices]()
+    def copy_buffer(self, source: Buffer, target: Buffer | Varying) -> BoundCall:
+        """Return a call that copies a buffer into another, or to a varying variable."""
+        if isinstance(target, Varying):
+            return lambda: self._copy_now(source, target, "the value")
+        return in_order([]) if source is target else self._backend.bind_copy(source, target)
 
-        return run
+    def _copy_now(self, source: Buffer, target: Buffer | Varying, name: str) -> None:
+        wanted = target.current.type if isinstance(target, Varying) else target.type
+        if source.type != wanted:
+            raise ShapeError(f"`{name}` is {source.type} here, the target is {wanted}")
+        own = target.buffer(wanted) if isinstance(target, Varying) else target
+        if source is not own:
+            self._backend.bind_copy(source, own)()
+        if isinstance(target, Varying):
+            target.hold(own)
 
     def names_read(self, op: ResolvedOp, names: Names) -> Iterator[str]:
         """Yield the variables that settings read when the operator runs."""
@@ -89,48 +103,96 @@ class OperatorCompiler:
             elif names.index(setting.name) is None:
                 yield setting.name
 
-    def _operand(self, ref: Ref, names: Names, before: list[BoundCall]) -> Buffer | tuple[int | IntReader, ...]:
-        """Return a buffer, or the indices of a prefix entry that are only known when the statement runs."""
+    def _operand(self, ref: Ref, names: Names, before: list[BoundCall]) -> Buffer | Late:
+        """Return a buffer, or how to find it when the statement runs."""
         index = names.index(ref.name)
         if index is not None and not ref.indices:
             buffer = self._backend.allocate(TensorType(I64))
             before.append(lambda: self._backend.write(buffer, np.array(index.value, np.int64)))
             return buffer
         if ref.name not in self._memory.tables:
-            return self._memory.buffer(ref.name)
+            return self._memory.varying(ref.name) or self._memory.buffer(ref.name)
         indices = tuple(names.integer(each) for each in ref.indices)
         known = tuple(each for each in indices if isinstance(each, int))
-        return self._memory.entry(ref.name, known) if len(known) == len(indices) else indices
+        return (
+            self._memory.entry(ref.name, known)
+            if len(known) == len(indices)
+            else _Entry(self._memory, ref.name, indices)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entry:
+    """An entry of a prefix table whose indices are only known when the statement runs."""
+
+    memory: Memory
+    name: str
+    indices: tuple[int | IntReader, ...]
+
+    def __call__(self) -> Buffer:
+        return self.memory.entry(self.name, values_of(self.indices))
+
+
+Late: TypeAlias = _Entry | Varying
+"""A value whose buffer is found when the statement runs, by calling it."""
+
+
+def _entry_copy(source: _Entry, target: Buffer, backend: DeviceBackend) -> BoundCall:
+    calls: dict[tuple[int, ...], BoundCall] = {}
+
+    def run() -> None:
+        indices = values_of(source.indices)
+        if indices not in calls:
+            if len(calls) >= MOST_BOUND:
+                calls.clear()
+            calls[indices] = backend.bind_copy(source.memory.entry(source.name, indices), target)
+        calls[indices]()
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A bound call, and the buffers that varying variables hold afterwards."""
+
+    call: BoundCall
+    results: tuple[tuple[Varying, Buffer], ...]
+
+    def run(self) -> None:
+        self.call()
+        for variable, buffer in self.results:
+            variable.hold(buffer)
 
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
     """An operator statement with what is known of it; `bind` adds the rest."""
 
-    memory: Memory
     binder: Binder
     op: ResolvedOp
     fixed: Mapping[int, Buffer | None]
-    entries: Mapping[int, tuple[Ref, tuple[int | IntReader, ...]]]
+    late_inputs: tuple[int, ...]
     late_settings: tuple[str, ...]
-    outputs: list[Buffer] = field(default_factory=list["Buffer"])
+    outputs: list[Buffer | Varying]
 
-    def bind(self, indices: tuple[tuple[int, ...], ...], late: tuple[SettingValue, ...]) -> BoundCall:
-        """Return the bound call for some entries and values of settings."""
-        inputs = dict(self.fixed)
-        for (position, (ref, _)), index in zip(self.entries.items(), indices, strict=True):
-            inputs[position] = self.memory.entry(ref.name, index)
+    def bind(self, found: tuple[Buffer, ...], late: tuple[SettingValue, ...]) -> BoundCall:
+        """Return the bound call for some buffers of late inputs and values of settings."""
+        inputs = {**self.fixed, **dict(zip(self.late_inputs, found, strict=True))}
         buffers = [inputs[position] for position in range(len(self.op.inputs))]
         schema = self.binder.schema(self.op.op)
         settings = {**self.op.settings, **self._converted(schema, late)}
         types = [None if buffer is None else buffer.type for buffer in buffers]
-        call = call_of(schema, types, settings, [buffer.type for buffer in self.outputs])
-        for found, buffer, name in zip(call.outputs, self.outputs, self.op.outputs, strict=False):
-            if found.dtype is not buffer.type.dtype:
-                raise DTypeError(f"{self.op.op} yields {found}, `{name}` is declared {buffer.type}")
-            if found.shape != buffer.type.shape:
-                raise ShapeError(f"{self.op.op} yields {found}, `{name}` is declared {buffer.type}")
-        return self.binder.bind(call, buffers, self.outputs)
+        declared = [each.current.type if isinstance(each, Varying) else each.type for each in self.outputs]
+        call = call_of(schema, types, settings, declared)
+        outputs: list[Buffer] = []
+        results: list[tuple[Varying, Buffer]] = []
+        for kind, output, name in zip(call.outputs, self.outputs, self.op.outputs, strict=False):
+            _check_output(self.op.op, kind, output, name)
+            outputs.append(output.buffer(kind) if isinstance(output, Varying) else output)
+            if isinstance(output, Varying):
+                results.append((output, outputs[-1]))
+        bound = self.binder.bind(call, buffers, outputs)
+        return _Bound(bound, tuple(results)).run if results else bound
 
     def _converted(self, schema: OpSchema, late: tuple[SettingValue, ...]) -> dict[str, SettingValue]:
         converted: dict[str, SettingValue] = {}
@@ -150,32 +212,40 @@ def _setting(value: UnresolvedSetting, names: Names) -> Callable[[], SettingValu
     return lambda: value_of(readers[0])
 
 
-def _bound_late(
-    recipe: _Recipe,
-    entries: Mapping[int, tuple[Ref, tuple[int | IntReader, ...]]],
-    settings: list[Callable[[], SettingValue]],
-) -> BoundCall:
-    """Return a call that binds the operator for the indices and settings of the moment, once for each."""
-    readers = [indices for _, indices in entries.values()]
-    if len(readers) == 1 and len(readers[0]) == 1 and isinstance(readers[0][0], LoopIndex) and not settings:
-        return _bound_by_index(recipe, readers[0][0])
-    calls: dict[tuple[object, ...], BoundCall] = {}
+def _check_output(op: str, found: TensorType, output: Buffer | Varying, name: str) -> None:
+    """Check a result against the variable that takes it; a varying one takes any shape."""
+    wanted = output.declared.type if isinstance(output, Varying) else output.type
+    if found.dtype is not wanted.dtype:
+        raise DTypeError(f"{op} yields {found}, `{name}` is declared {wanted}")
+    if found.shape != wanted.shape and not isinstance(output, Varying):
+        raise ShapeError(f"{op} yields {found}, `{name}` is declared {wanted}")
+
+
+def _bound_late(recipe: _Recipe, late: list[Late], settings: list[Callable[[], SettingValue]]) -> BoundCall:
+    """Return a call that binds the operator for the buffers and settings of the moment, once for each."""
+    varies = any(isinstance(each, Varying) for each in (*late, *recipe.outputs))
+    only = late[0] if len(late) == 1 and not settings and not varies else None
+    if isinstance(only, _Entry) and len(only.indices) == 1 and isinstance(only.indices[0], LoopIndex):
+        return _bound_by_index(recipe, only, only.indices[0])
+    most = MOST_VIEWS if varies else MOST_BOUND
+    # Buffers are told apart by identity, so the ones that calls were bound for are kept with them.
+    calls: dict[tuple[object, ...], tuple[BoundCall, tuple[Buffer, ...]]] = {}
 
     def run() -> None:
-        indices = tuple(values_of(each) for each in readers)
-        late = tuple(read() for read in settings)
-        key = (indices, repr(late)) if late else indices
-        call = calls.get(key)
-        if call is None:
-            if len(calls) >= MOST_BOUND:
+        found = tuple([each() for each in late])
+        values = tuple([read() for read in settings])
+        key = (*map(id, found), repr(values)) if values else tuple(map(id, found))
+        bound = calls.get(key)
+        if bound is None:
+            if len(calls) >= most:
                 calls.clear()
-            call = calls[key] = recipe.bind(indices, late)
-        call()
+            bound = calls[key] = recipe.bind(found, values), found
+        bound[0]()
 
     return run
 
 
-def _bound_by_index(recipe: _Recipe, index: LoopIndex) -> BoundCall:
+def _bound_by_index(recipe: _Recipe, entry: _Entry, index: LoopIndex) -> BoundCall:
     """Do what `_bound_late` does where one loop index decides: the common case, which has to be quick."""
     calls: dict[int, BoundCall] = {}
 
@@ -185,7 +255,7 @@ def _bound_by_index(recipe: _Recipe, index: LoopIndex) -> BoundCall:
         if call is None:
             if len(calls) >= MOST_BOUND:
                 calls.clear()
-            call = calls[value] = recipe.bind(((value,),), ())
+            call = calls[value] = recipe.bind((entry(),), ())
         call()
 
     return run

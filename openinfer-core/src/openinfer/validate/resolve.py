@@ -10,12 +10,13 @@ from openinfer.errors import ValidationError
 from openinfer.ir.resolved import PrefixTable, ResolvedGraph, ResolvedVar
 from openinfer.model import exact_size
 from openinfer.plugins.environment import Environment
+from openinfer.validate.caches import varying_names
 from openinfer.validate.declarations import resolve_declaration
 from openinfer.validate.findings import Findings
 from openinfer.validate.kernels import check_kernels
 from openinfer.validate.scope import Scope
 from openinfer.validate.signature import signature_findings
-from openinfer.validate.statements import Walk, temporaries, varying_names
+from openinfer.validate.statements import Walk, temporaries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,6 +102,6 @@ def _declared(graph: Graph, model: Model, sizes: Mapping[str, int], findings: Fi
     tables = {found.name: found for found in resolved if isinstance(found, PrefixTable)}
     scope = Scope(model=model, sizes=sizes, variables=variables, tables=tables, indices={})
     variables |= temporaries(graph, scope, findings)
-    varying = varying_names(graph, variables)
+    varying = varying_names(graph, variables, sizes)
     shaped = {n: replace(v, varying=True) if n in varying else v for n, v in variables.items()}
     return replace(scope, variables=shaped)

@@ -13,16 +13,17 @@ from openinfer.ir.nodes import (
     CacheDecrement,
     CacheIncrement,
     CacheRead,
+    CacheReset,
     CacheWrite,
     Loop,
     Node,
     Op,
-    Single,
     Transfer,
 )
 from openinfer.ir.resolved import Filled, ResolvedOp, ResolvedVar, Storage
 from openinfer.ir.types import TensorType
 from openinfer.ir.values import Ref, StrValue
+from openinfer.validate.caches import check_read, check_reset, check_write, persistent
 from openinfer.validate.declarations import tensor_type
 from openinfer.validate.operators import resolve_op, writable_type
 from openinfer.validate.references import readable_type
@@ -49,19 +50,6 @@ def temporaries(graph: Graph, scope: Scope, findings: Findings) -> dict[str, Res
             name = node.kind.name
             found[name] = ResolvedVar(name=name, storage=Storage.TEMPORARY, type=type_, initial=Filled(0))
     return found
-
-
-def varying_names(graph: Graph, variables: dict[str, ResolvedVar]) -> frozenset[str]:
-    """Return the variables to which ``cache.read`` may give another shape than the declared one."""
-    names: set[str] = set()
-    for _, node in graph.nodes():
-        if isinstance(node.kind, CacheRead):
-            decl = variables[node.kind.src.base].decl if node.kind.src.base in variables else None
-            whole_entry = decl is not None and len(node.kind.src.slots) == len(decl.formals)
-            singles = all(isinstance(slot, Single) for slot in node.kind.src.slots)
-            if decl is not None and decl.formals and (decl.auto_dim or not (whole_entry and singles)):
-                names.add(node.kind.dst)
-    return frozenset(names)
 
 
 @dataclass
@@ -103,9 +91,11 @@ class Walk:
         elif isinstance(kind, CacheIncrement | CacheDecrement):
             self._count(kind.target, scope)
         elif isinstance(kind, CacheRead):
-            self._cache_read(kind, scope)
+            check_read(kind, scope, self.findings)
         elif isinstance(kind, CacheWrite):
-            self._cache_write(kind, scope)
+            check_write(kind, scope, self.findings)
+        elif isinstance(kind, CacheReset):
+            check_reset(kind, scope, self.findings)
 
     def _placement(self, node: Node) -> None:
         wanted = node.hints.get("placement")
@@ -156,7 +146,7 @@ class Walk:
             self.findings.warn("cond-not-bool", message)
 
     def _count(self, target: str, scope: Scope) -> None:
-        variable = self._persistent(target, scope)
+        variable = persistent(target, scope, self.findings)
         if variable is None:
             return
         dtype = variable.type.dtype
@@ -164,27 +154,3 @@ class Walk:
         if variable.type.shape or not numeric or (variable.decl is not None and variable.decl.formals):
             message = f"`{target}` is {variable.type}, expected a plain scalar of an unpacked number type"
             self.findings.error("dtype-unsupported", message, decl=variable.decl)
-
-    def _persistent(self, name: str, scope: Scope) -> ResolvedVar | None:
-        variable = scope.variables.get(name)
-        if variable is None or variable.storage is Storage.PERSISTENT:
-            return variable
-        message = f"`{name}` is {variable.storage.value}, expected a persistent variable"
-        self.findings.error("persistent-direct", message, decl=variable.decl)
-        return None
-
-    def _cache_read(self, read: CacheRead, scope: Scope) -> None:
-        source = self._persistent(read.src.base, scope)
-        wanted = writable_type(read.dst, scope, self.findings)
-        if source is not None and wanted is not None:
-            known = not scope.variables[read.dst].varying
-            self._same(source.type, wanted, f"`{read.src.base}`", f"`{read.dst}`", shapes=known)
-
-    def _cache_write(self, write: CacheWrite, scope: Scope) -> None:
-        given = readable_type(write.src, scope, self.findings)
-        target = self._persistent(write.dst.base, scope)
-        if given is None or target is None:
-            return
-        grows = target.decl is not None and bool(target.decl.auto_dim)
-        varies = write.src.name in scope.variables and scope.variables[write.src.name].varying
-        self._same(given, target.type, f"`{write.src.name}`", f"`{write.dst.base}`", shapes=not grows and not varies)

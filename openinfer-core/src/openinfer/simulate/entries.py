@@ -1,0 +1,236 @@
+"""Entries of a persistent cache in host memory: one growing array where indices run densely, else an array for each.
+
+A cache without table indices has the one entry ``()``. All entries have one shape, which only grows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import product
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+Index: TypeAlias = tuple[int, ...]
+Region: TypeAlias = "tuple[int | tuple[int, int], ...]"
+"""One position or half-open range for each table index, inside or beyond what is stored."""
+
+LOOSE_BYTES = 1 << 20
+"""Size up to which a table is one array, however few of its entries are there."""
+
+LOOSE_SHARE = 8
+"""Beyond that size, most cells that a table held in one array may have for each entry that is there."""
+
+
+class Entries(Protocol):
+    """Entries by index; cells that nothing was stored to hold the initial value."""
+
+    @property
+    def sizes(self) -> Index:
+        """For each table index, 1 + the largest that is there; 0 for none."""
+        ...
+
+    def view(self, region: Region) -> Array:
+        """Return a region, with the shape of an entry behind the lengths of the ranges; it may share memory."""
+        ...
+
+    def touch(self, index: Index) -> None:
+        """Make an entry be there; its cells keep what they hold."""
+        ...
+
+    def write(self, index: Index, array: Array) -> None:
+        """Store an entry."""
+        ...
+
+    def clear(self, prefix: Index) -> None:
+        """Remove all entries with these first indices."""
+        ...
+
+    def resize(self, shape: Index) -> None:
+        """Let every entry have a larger shape; what is there keeps its place."""
+        ...
+
+    def indices(self) -> Iterator[Index]:
+        """Yield the indices of the entries that are there, in ascending order."""
+        ...
+
+
+class DenseEntries:
+    """Entries in one array, with room to grow along table indices and along the first axis of the entry.
+
+    Attributes:
+        array: all cells, spare ones included; replaced when it becomes too small.
+        present: which entries are there.
+    """
+
+    def __init__(self, axes: int, shape: Index, fill: Array) -> None:
+        self._axes = axes
+        self._shape = shape
+        self._fill = fill
+        self._sizes = [0] * axes
+        self.array = filled((*(0,) * axes, *shape), fill)
+        self.present = np.zeros((0,) * axes, np.bool_)
+
+    @property
+    def sizes(self) -> Index:
+        return tuple(self._sizes)
+
+    def view(self, region: Region) -> Array:
+        if not region:
+            return self._cut(self.array)
+        room = self.present.shape
+        ends = [each + 1 if isinstance(each, int) else each[1] for each in region]
+        if any(end > extent for end, extent in zip(ends, room, strict=True)):
+            return self._padded(region)
+        places = (each if isinstance(each, int) else slice(*each) for each in region)
+        return self._cut(self.array[(*places, ...)])
+
+    def _cut(self, array: Array) -> Array:
+        """Return cells without the spare rows of the entries."""
+        if not self._shape or array.shape[-len(self._shape)] == self._shape[0]:
+            return array
+        return array[(..., slice(self._shape[0]), *(slice(None) for _ in self._shape[1:]))]
+
+    def _padded(self, region: Region) -> Array:
+        """Return a copy of a region that is not all stored."""
+        found = filled((*(end - start for start, end in _ranges(region)), *self._shape), self._fill)
+        for axis, place in enumerate(region):
+            if isinstance(place, int) and place >= self.present.shape[axis]:
+                return found
+        stored = tuple(
+            each if isinstance(each, int) else (min(each[0], extent), min(each[1], extent))
+            for each, extent in zip(region, self.present.shape, strict=True)
+        )
+        part = self.view(stored)
+        found[tuple(slice(end - start) for start, end in _ranges(stored))] = part
+        return found
+
+    def touch(self, index: Index) -> None:
+        self._reserve(index)
+        self.present[index] = True
+        for axis, place in enumerate(index):
+            if place >= self._sizes[axis]:
+                self._sizes[axis] = place + 1
+
+    def write(self, index: Index, array: Array) -> None:
+        self.touch(index)
+        self._cut(self.array[(*index, ...)])[...] = array
+
+    def clear(self, prefix: Index) -> None:
+        if all(place < extent for place, extent in zip(prefix, self.present.shape, strict=False)):
+            self.array[prefix] = self._fill
+            self.present[prefix] = False
+        for axis in range(self._axes):
+            others = tuple(other for other in range(self._axes) if other != axis)
+            there = np.flatnonzero(self.present.any(axis=others))
+            self._sizes[axis] = int(there[-1]) + 1 if there.size else 0
+
+    def resize(self, shape: Index) -> None:
+        extents = self.array.shape[self._axes :]
+        if shape[1:] != extents[1:] or shape[0] > extents[0]:
+            room = shape[0] if shape[0] <= extents[0] else max(shape[0], 2 * self._shape[0])
+            self._move((*self.present.shape, room, *shape[1:]))
+        self._shape = shape
+
+    def indices(self) -> Iterator[Index]:
+        yield from (tuple(map(int, index)) for index in np.argwhere(self.present))
+
+    def stays_dense(self, index: Index) -> bool:
+        """Whether one array is still a good place when this entry is added."""
+        if all(place < extent for place, extent in zip(index, self.present.shape, strict=True)):
+            return True
+        cells = math.prod(max(size, place + 1) for size, place in zip(self._sizes, index, strict=True))
+        if cells * math.prod(self._shape) * self.array.itemsize <= LOOSE_BYTES:
+            return True
+        return cells <= LOOSE_SHARE * (int(np.count_nonzero(self.present)) + 1)
+
+    def _reserve(self, index: Index) -> None:
+        """Make room for an entry; each axis that is too short at least doubles, so that appending stays cheap."""
+        room = self.present.shape
+        if all(place < extent for place, extent in zip(index, room, strict=True)):
+            return
+        wider = tuple(
+            extent if place < extent else max(place + 1, 2 * extent) for place, extent in zip(index, room, strict=True)
+        )
+        self._move((*wider, *self.array.shape[self._axes :]))
+        present = np.zeros(wider, np.bool_)
+        present[tuple(map(slice, room))] = self.present
+        self.present = present
+
+    def _move(self, shape: Index) -> None:
+        larger = filled(shape, self._fill)
+        kept = self._cut(self.array)
+        larger[tuple(map(slice, kept.shape))] = kept
+        self.array = larger
+
+
+class SparseEntries:
+    """Entries in an array each."""
+
+    def __init__(self, dense: DenseEntries, axes: int, shape: Index, fill: Array) -> None:
+        """Take over what is in one array."""
+        self._axes = axes
+        self._shape = shape
+        self._fill = fill
+        self._entries = {index: dense.view(index).copy() for index in dense.indices()}
+        self._sizes = list(dense.sizes)
+
+    @property
+    def sizes(self) -> Index:
+        return tuple(self._sizes)
+
+    def view(self, region: Region) -> Array:
+        ranges = [(each, each + 1) if isinstance(each, int) else each for each in region]
+        found = filled((*(end - start for start, end in ranges), *self._shape), self._fill)
+        for index in self._inside(ranges):
+            found[tuple(place - start for place, (start, _) in zip(index, ranges, strict=True))] = self._entries[index]
+        return found[(*(0 if isinstance(each, int) else slice(None) for each in region), ...)]
+
+    def _inside(self, ranges: list[tuple[int, int]]) -> Iterator[Index]:
+        if math.prod(end - start for start, end in ranges) < len(self._entries):
+            yield from (index for index in product(*(range(*each) for each in ranges)) if index in self._entries)
+            return
+        for index in self._entries:
+            if all(start <= place < end for place, (start, end) in zip(index, ranges, strict=True)):
+                yield index
+
+    def touch(self, index: Index) -> None:
+        if index not in self._entries:
+            self._entries[index] = filled(self._shape, self._fill)
+            self._sizes = [max(size, place + 1) for size, place in zip(self._sizes, index, strict=True)]
+
+    def write(self, index: Index, array: Array) -> None:
+        self.touch(index)
+        self._entries[index][...] = array
+
+    def clear(self, prefix: Index) -> None:
+        for index in [index for index in self._entries if index[: len(prefix)] == prefix]:
+            del self._entries[index]
+        self._sizes = [1 + max((index[axis] for index in self._entries), default=-1) for axis in range(self._axes)]
+
+    def resize(self, shape: Index) -> None:
+        for index, entry in self._entries.items():
+            larger = filled(shape, self._fill)
+            larger[tuple(map(slice, entry.shape))] = entry
+            self._entries[index] = larger
+        self._shape = shape
+
+    def indices(self) -> Iterator[Index]:
+        yield from sorted(self._entries)
+
+
+def filled(shape: Index, fill: Array) -> Array:
+    """Return an array of one value; zeros take no memory until they are written."""
+    if not fill.tobytes().strip(b"\0"):
+        return np.zeros(shape, fill.dtype)
+    return np.full(shape, fill)
+
+
+def _ranges(region: Region) -> list[tuple[int, int]]:
+    return [each for each in region if not isinstance(each, int)]

@@ -1,0 +1,147 @@
+"""Statements on persistent memory: types, and the shapes that reads yield (language specification, 9.4 and 9.5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer import symbolic
+from openinfer.ir.nodes import CacheAccess, CacheRead, CacheReset, CacheWrite, Loop, Single
+from openinfer.ir.resolved import Storage
+from openinfer.ir.text import access_text
+from openinfer.validate.operators import writable_type
+from openinfer.validate.references import readable_type
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from openinfer.ir.graph import Graph, VarDecl
+    from openinfer.ir.nodes import Slice
+    from openinfer.ir.resolved import ResolvedVar
+    from openinfer.ir.types import TensorType
+    from openinfer.symbolic import IntExpr
+    from openinfer.validate.findings import Findings
+    from openinfer.validate.scope import Scope
+
+    Extents: TypeAlias = tuple[int | None, ...]
+    """A shape; None for what is only known when the program runs."""
+
+
+def varying_names(graph: Graph, variables: Mapping[str, ResolvedVar], sizes: Mapping[str, int]) -> frozenset[str]:
+    """Return the variables to which ``cache.read`` may give another shape than the declared one."""
+    indices = {node.kind.index for _, node in graph.nodes() if isinstance(node.kind, Loop)}
+    known = {name: size for name, size in sizes.items() if name not in variables and name not in indices}
+    names: set[str] = set()
+    for _, node in graph.nodes():
+        if isinstance(node.kind, CacheRead) and node.kind.src.base in variables:
+            source = variables[node.kind.src.base]
+            if None in read_extents(node.kind.src, source, known):
+                names.add(node.kind.dst)
+    return frozenset(names)
+
+
+def read_extents(access: CacheAccess, source: ResolvedVar, known: Mapping[str, int]) -> Extents:
+    """Return the shape that a read of a persistent variable yields, as far as named sizes tell it."""
+    decl = source.decl
+    if decl is None or not decl.formals:
+        return source.type.shape
+    tables = len(decl.formals) - len(decl.auto_dim)
+    table, auto = access.slots[:tables], access.slots[tables:]
+    sizes = dict(decl.fixed)
+    found: list[int | None] = []
+    for number, formal in enumerate(decl.formals[:tables]):
+        slot = table[number] if number < len(table) else None
+        if not isinstance(slot, Single):
+            found.append(_length(slot, sizes.get(formal), known))
+    return (*found, *_entry_extents(auto, decl, source.type, known))
+
+
+def _entry_extents(
+    slots: tuple[Single | Slice, ...], decl: VarDecl, kind: TensorType, known: Mapping[str, int]
+) -> Iterator[int | None]:
+    if not decl.auto_dim:
+        yield from kind.shape
+        return
+    selects = any(not isinstance(slot, Single) for slot in slots)
+    for number in range(len(decl.auto_dim)):
+        slot = slots[number] if number < len(slots) else None
+        if selects and isinstance(slot, Single):
+            continue
+        yield _length(None if isinstance(slot, Single) else slot, None, known)
+
+
+def _length(slot: Slice | None, size: int | None, known: Mapping[str, int]) -> int | None:
+    """Return the length of a range; ``size`` is what an open or negative end counts from."""
+    start = 0 if slot is None or slot.start is None else _value(slot.start, known)
+    end = size if slot is None or slot.end is None else _value(slot.end, known)
+    if end is not None and end < 0:
+        end = None if size is None else size + end
+    return None if start is None or end is None or end < start else end - start
+
+
+def _value(expr: IntExpr, known: Mapping[str, int]) -> int | None:
+    if any(name not in known for name in symbolic.names(expr)):
+        return None
+    return symbolic.evaluate(expr, known.__getitem__)
+
+
+def persistent(name: str, scope: Scope, findings: Findings) -> ResolvedVar | None:
+    """Return a persistent variable; None after an error was recorded, or when its declaration is wrong."""
+    variable = scope.variables.get(name)
+    if variable is None or variable.storage is Storage.PERSISTENT:
+        return variable
+    message = f"`{name}` is {variable.storage.value}, expected a persistent variable"
+    findings.error("persistent-direct", message, decl=variable.decl)
+    return None
+
+
+def check_read(read: CacheRead, scope: Scope, findings: Findings) -> None:
+    """Check ``cache.read``."""
+    source = persistent(read.src.base, scope, findings)
+    wanted = writable_type(read.dst, scope, findings)
+    if source is None or wanted is None or not _check_indices(read.src, source, scope, findings):
+        return
+    known = {name: size for name, size in scope.sizes.items() if scope.is_size(name)}
+    found = read_extents(read.src, source, known)
+    agree = all(extent is None or extent == other for extent, other in zip(found, wanted.shape, strict=False))
+    if source.type.dtype is wanted.dtype and len(found) == len(wanted.shape) and agree:
+        return
+    shape = ",".join("?" if extent is None else str(extent) for extent in found)
+    message = f"`{access_text(read.src)}` is {source.type.dtype}[{shape}], `{read.dst}` is {wanted}"
+    findings.error("shape-mismatch", message, decl=source.decl)
+
+
+def check_write(write: CacheWrite, scope: Scope, findings: Findings) -> None:
+    """Check ``cache.write``."""
+    given = readable_type(write.src, scope, findings)
+    target = persistent(write.dst.base, scope, findings)
+    if given is None or target is None or not _check_indices(write.dst, target, scope, findings):
+        return
+    grows = target.decl is not None and bool(target.decl.auto_dim)
+    varies = write.src.name in scope.variables and scope.variables[write.src.name].varying
+    wanted = target.type
+    ranks_differ = len(given.shape) != len(wanted.shape)
+    shapes_differ = ranks_differ if grows or varies else given.shape != wanted.shape
+    if given.dtype is not wanted.dtype or shapes_differ:
+        message = f"`{write.src.name}` is {given}, `{write.dst.base}` is {wanted}"
+        findings.error("shape-mismatch", message, decl=target.decl)
+
+
+def check_reset(reset: CacheReset, scope: Scope, findings: Findings) -> None:
+    """Check ``cache.reset``."""
+    target = persistent(reset.target.base, scope, findings)
+    if target is not None:
+        _check_indices(reset.target, target, scope, findings)
+
+
+def _check_indices(access: CacheAccess, variable: ResolvedVar, scope: Scope, findings: Findings) -> bool:
+    """Record names in brackets that are no integers, and fixed positions that can never be; whether all is well."""
+    counts: Collection[str] = () if variable.decl is None else variable.decl.auto_dim
+    for slot in access.slots:
+        bounds = (slot.index,) if isinstance(slot, Single) else (slot.start, slot.end)
+        for name in (name for bound in bounds if bound is not None for name in symbolic.names(bound)):
+            problem = None if name in counts else scope.integer_problem(name)
+            if problem is not None:
+                code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
+                findings.error(code, f"index of `{access_text(access)}`: {problem}")
+                return False
+    return True
