@@ -124,11 +124,22 @@ def test_sizes_may_be_overridden(files: Path) -> None:
         (("--input", "x=1", "--device", "cpo"), 1, "did you mean `cpu`"),
         (("--input", "x=1", "--size", "C=3"), 1, "unknown-sizevar"),
         (("--input", "x=1", "--size", "B=-3"), 2, "B=8"),
+        pytest.param(("--input", "x=1", "--size", "B=" + "9" * 5000), 2, "5000 digits", id="large size"),
+        (("--input", "x=random", "--seed", "-1"), 2, "-1"),
+        (("--input", "x=archive.npy"), 1, "extract the array"),
+        (("--input", "x=vast.npy"), 1, "vast.npy"),
+        (("--input", "x=endless.npy"), 1, "endless.npy"),
+        pytest.param(("--input", "x=1", "--device", "cpu:" + "1" * 5000), 1, "5000 digits", id="large device"),
         (("--steps", "-1"), 2, "--steps"),
     ],
 )
 def test_a_mistake_is_told_in_one_message(files: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
     Path("m.oinf.npy").write_bytes(Path("m.oinf").read_bytes())
+    with Path("archive.npy").open("wb") as stream:
+        np.savez(stream, x=np.zeros(2, np.float32))
+    for name, extents in (("vast", (10**14,)), ("endless", (10**30,))):
+        with Path(f"{name}.npy").open("wb") as stream:
+            np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": extents})
     result = run(*arguments)
     assert result.exit_code == code
     assert told in result.output

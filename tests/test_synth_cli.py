@@ -126,6 +126,13 @@ def test_without_a_compiler_verification_ends_with_3(files, monkeypatch):
         (("--target", "c", "-o", "FULL"), 1, "error[output-directory]"),
         (("--target", "c"), 2, "give a directory with -o, or --verify"),
         (("--target", "c", "-o", "OUT", "--size", "N"), 2, "expected NAME=N"),
+        pytest.param(("--target", "c", "-o", "OUT", "--size", "N=" + "9" * 5000), 2, "5000 digits", id="large size"),
+        (("--target", "c", "--verify", "--seed", "-1"), 2, "--seed"),
+        (("--target", "c", "--verify", "--timeout", "nan"), 2, "--timeout"),
+        (("--target", "c", "--verify", "--timeout", "-1"), 2, "--timeout"),
+        (("--target", "c", "--verify", "--timeout", "0"), 2, "--timeout"),
+        (("--target", "c", "--verify", "--timeout", "1e300"), 2, "--timeout"),
+        (("--target", "c", "--verify", "--tolerance", "nan"), 2, "--tolerance"),
         (("--target", "c", "-o", "OUT", "--size", "M=2"), 1, "no size variable `M`"),
     ],
 )

@@ -14,6 +14,9 @@ from openinfer.errors import ExecutionError
 if TYPE_CHECKING:
     from openinfer.ir.types import TensorType
 
+ZIP = b"PK\x03\x04"
+"""How a zip archive begins."""
+
 
 @dataclass(frozen=True, slots=True)
 class Input:
@@ -62,21 +65,20 @@ def parse_output(text: str) -> tuple[str, Path | None]:
     return name.strip(), Path(file.strip()) if equals else None
 
 
-def parse_size(text: str) -> tuple[str, int]:
-    """Return the parts of ``NAME=N``."""
-    name, _, digits = text.partition("=")
-    if not name.strip() or not (digits.strip().isascii() and digits.strip().isdigit()):
-        raise click.BadParameter(f"expected NAME=N with a size N such as B=8, found {text!r}")
-    return name.strip(), int(digits)
-
-
 def _array(file: str) -> Any:
     import numpy as np
 
+    with Path(file).open("rb") as stream:
+        if stream.read(len(ZIP)) == ZIP:
+            message = f"{file!r} is an archive (.npz): extract the array from it and give that .npy file"
+            raise ExecutionError(message, code="input-file")
     try:
         return np.load(file, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, OverflowError) as error:
         raise ExecutionError(f"{file!r} is no array file (.npy): {error}", code="input-file") from error
+    except MemoryError as error:
+        message = f"{file!r} says that it holds more than fits in memory: {error}"
+        raise ExecutionError(message, code="input-file") from error
 
 
 def _viewed(array: Any, wanted: TensorType) -> Any:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from openinfer.cli.options import seed_option, size_option
 from openinfer.cli.run_report import output_lines, output_object, save_array, time_lines
-from openinfer.cli.run_values import parse_input, parse_output, parse_size
+from openinfer.cli.run_values import parse_input, parse_output
 from openinfer.diagnostics import Diagnostic
 from openinfer.errors import DynamicUnsetError
 
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 )
 @click.option("--output", "outputs", multiple=True, metavar="NAME[=FILE]", help="Print a variable; save it as .npy.")
 @click.option("--steps", default=1, show_default=True, type=click.IntRange(min=0), help="Steps to run.")
-@click.option("--size", "sizes", multiple=True, metavar="NAME=N", help="Use another size than the model's.")
-@click.option("--seed", default=0, show_default=True, help="Seed of random inputs.")
+@size_option
+@seed_option
 @click.option("--trace", "trace_path", metavar="FILE", help="Write the events of all steps as JSON.")
 @click.option("--timing", is_flag=True, help="Time operators and print which take how long.")
 @click.option("--verbose", is_flag=True, help="Print every node as it runs, on standard error.")
@@ -49,7 +50,7 @@ def command(
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     steps: int,
-    sizes: tuple[str, ...],
+    sizes: dict[str, int],
     seed: int,
     trace_path: str | None,
     timing: bool,
@@ -63,11 +64,10 @@ def command(
 
     given = [parse_input(text) for text in inputs]
     wanted = [parse_output(text) for text in outputs]
-    chosen_sizes = dict(parse_size(text) for text in sizes)
     program = read_graph(graph)
     with ModelLoader.open(model_path) as model:
         recording = trace_path is not None or timing
-        simulator = Simulator(model, program, device=device, sizes=chosen_sizes, trace=recording, timer=timing)
+        simulator = Simulator(model, program, device=device, sizes=sizes, trace=recording, timer=timing)
         with simulator.make_executor() as executor:
             watch = _tell if verbose else None
             _run(executor, given, steps, seed, by_node=recording or verbose, watch=watch)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from openinfer.cli.options import FiniteRange, seed_option, size_option
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -16,19 +18,7 @@ if TYPE_CHECKING:
     from openinfer.synth.comparison import Difference
 
 
-def sizes_option(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
-    """Return ``NAME=N`` arguments as a mapping.
-
-    Raises:
-        click.BadParameter: one has another form.
-    """
-    sizes: dict[str, int] = {}
-    for value in values:
-        name, equals, number = value.partition("=")
-        if not equals or not name or not number.isdecimal():
-            raise click.BadParameter(f"expected NAME=N, found {value!r}", ctx=context, param=parameter)
-        sizes[name] = int(number)
-    return sizes
+SECONDS = FiniteRange(min=0, min_open=True, max=24 * 60 * 60)
 
 
 @click.command(name="synth")
@@ -36,11 +26,13 @@ def sizes_option(context: click.Context, parameter: click.Parameter, values: tup
 @click.option("--model", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
 @click.option("--target", required=True, metavar="NAME", help="Synth target, such as c.")
 @click.option("-o", "--output", "directory", metavar="DIR", help="Directory for the source files.")
-@click.option("--size", "sizes", multiple=True, metavar="NAME=N", callback=sizes_option, help="Override a named size.")
+@size_option
 @click.option("--verify", is_flag=True, help="Compile, run on random inputs, and compare with the simulator.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
-@click.option("--tolerance", type=float, help="Largest difference of floats, as a share of the largest magnitude.")
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds for compiling and for running.")
+@seed_option
+@click.option(
+    "--tolerance", type=FiniteRange(min=0), help="Largest difference of floats, as a share of the largest magnitude."
+)
+@click.option("--timeout", default=60.0, show_default=True, type=SECONDS, help="Seconds for compiling and for running.")
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
 @click.option("--plan", "show_plan", is_flag=True, help="Print the schedule and the memory map too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
