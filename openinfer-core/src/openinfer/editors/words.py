@@ -1,0 +1,35 @@
+"""The words of the language for highlighters, from the grammar and the tables that the parser itself uses."""
+
+from __future__ import annotations
+
+import re
+
+from openinfer.dsl.grammar import ATTRIBUTES, CACHE_VERBS, FLOAT, INTEGER, NAME, STATEMENTS
+from openinfer.dsl.settings import DTYPE_SETTINGS, KNOWN_HINTS
+from openinfer.dtypes import BY_NAME
+from openinfer.ir.graph import MemoryKind
+
+__all__ = [
+    "ATTRIBUTES",
+    "CACHE_VERBS",
+    "DTYPES",
+    "DTYPE_SETTINGS",
+    "FLOAT",
+    "HINTS",
+    "INTEGER",
+    "MEMORY",
+    "NAME",
+    "STATEMENTS",
+    "any_of",
+]
+
+MEMORY = (*(kind.value for kind in MemoryKind), "constants")
+"""First words of memory sections."""
+
+DTYPES = tuple(BY_NAME)
+HINTS = tuple(KNOWN_HINTS)
+
+
+def any_of(words: tuple[str, ...]) -> str:
+    """Return a regular expression for one of several words, whole."""
+    return rf"(?:{'|'.join(sorted(map(re.escape, words), key=lambda word: (-len(word), word)))})(?![A-Za-z0-9_])"
