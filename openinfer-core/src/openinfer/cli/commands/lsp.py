@@ -1,0 +1,30 @@
+"""`openinfer lsp`: the language server for editors."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import click
+
+import openinfer
+from openinfer.errors import EnvironmentLacksError
+
+
+@click.command(name="lsp")
+@click.option("--model", "-m", metavar="FILE", help="Check programs against this model: sizes, types, names.")
+@click.option("--stdio", is_flag=True, help="Speak on standard input and output (the only way; editors pass this).")
+def command(*, model: str | None, stdio: bool) -> None:  # noqa: ARG001 - there is no other way to speak
+    """Answer an editor on standard input and output: diagnostics, hover, definitions, completion, rename."""
+    if find_spec("pygls") is None:
+        raise EnvironmentLacksError(
+            "`openinfer lsp` needs pygls, which is not installed: pip install 'openinfer-core[lsp]'"
+        )
+    from openinfer.editors.server import serve
+
+    if model is None:
+        serve(openinfer.__version__)
+        return
+    from openinfer.model import ModelLoader
+
+    with ModelLoader.open(model) as opened:
+        serve(openinfer.__version__, opened)

@@ -1,0 +1,280 @@
+"""The language server as an editor meets it: messages over standard input and output, with time limits."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from openinfer_oinf import OinfWriter
+
+pytest.importorskip("pygls", reason="pygls, the extra `lsp`, is not installed")
+
+LIMIT_S = 20.0
+URI = "file:///program.oi"
+PROGRAM = """dynamic { x: f32[B]; }
+volatile { y: f32[B]; }
+block entry {
+  op relu(x) >> y; // 😀 x
+  return y;
+}
+"""
+
+
+class Client:
+    """One conversation with one server."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "openinfer", "lsp", *arguments]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        self._received: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._kept: list[dict[str, Any]] = []
+        self._count = 0
+        self.capabilities: dict[str, Any] = {}
+        assert self.process.stdout is not None
+        threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True).start()
+
+    def _read(self, stream: IO[bytes]) -> None:
+        while header := stream.readline():
+            name, _, value = header.partition(b":")
+            if name.lower() != b"content-length":
+                continue
+            while stream.readline().strip():
+                pass
+            self._received.put(json.loads(stream.read(int(value))))
+
+    def send(self, method: str, **message: Any) -> None:
+        body = json.dumps({"jsonrpc": "2.0", "method": method, **message}).encode()
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        self.process.stdin.flush()
+
+    def request(self, method: str, **params: Any) -> dict[str, Any]:
+        """Return the answer to a request: it has ``result`` or ``error``."""
+        self._count += 1
+        self.send(method, id=self._count, params=params)
+        return self._wait(lambda message: message.get("id") == self._count and "method" not in message)
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """Return the result of a request."""
+        answer = self.request(method, **params)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def published(self) -> dict[str, Any]:
+        """Return the next findings that the server sends."""
+        return self._wait(lambda message: message.get("method") == "textDocument/publishDiagnostics")["params"]
+
+    def _wait(self, wanted: Any) -> dict[str, Any]:
+        until = time.monotonic() + LIMIT_S
+        for message in self._kept:
+            if wanted(message):
+                self._kept.remove(message)
+                return message
+        while True:
+            message = self._received.get(timeout=max(0.01, until - time.monotonic()))
+            if wanted(message):
+                return message
+            self._kept.append(message)
+
+    def initialize(self, capabilities: dict[str, Any]) -> None:
+        answer = self.ask("initialize", processId=None, rootUri=None, capabilities=capabilities)
+        self.capabilities = answer["capabilities"]
+
+    def open(self, text: str) -> dict[str, Any]:
+        document = {"uri": URI, "languageId": "openinfer", "version": 1, "text": text}
+        self.send("textDocument/didOpen", params={"textDocument": document})
+        return self.published()
+
+    def change(self, text: str, version: int) -> dict[str, Any]:
+        document = {"uri": URI, "version": version}
+        self.send("textDocument/didChange", params={"textDocument": document, "contentChanges": [{"text": text}]})
+        return self.published()
+
+    def at(self, line: int, character: int) -> dict[str, Any]:
+        return {"textDocument": {"uri": URI}, "position": {"line": line, "character": character}}
+
+
+def started(*arguments: str, encodings: tuple[str, ...] = ("utf-16",)) -> Iterator[Client]:
+    client = Client(*arguments)
+    try:
+        capabilities = {
+            "general": {"positionEncodings": list(encodings)},
+            "textDocument": {"rename": {"prepareSupport": True}},
+        }
+        client.initialize(capabilities)
+        client.send("initialized", params={})
+        yield client
+        client.request("shutdown")
+        client.send("exit")
+        assert client.process.wait(LIMIT_S) == 0
+    finally:
+        client.process.kill()
+        client.process.wait(LIMIT_S)
+        for stream in (client.process.stdin, client.process.stdout):
+            assert stream is not None
+            stream.close()
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    yield from started()
+
+
+def span(line: int, start: int, end: int) -> dict[str, Any]:
+    return {"start": {"line": line, "character": start}, "end": {"line": line, "character": end}}
+
+
+def test_it_says_what_it_can_do(client: Client) -> None:
+    capabilities = client.capabilities
+
+    for feature in ("hoverProvider", "definitionProvider", "referencesProvider", "documentSymbolProvider"):
+        assert capabilities[feature]
+    assert capabilities["renameProvider"] == {"prepareProvider": True}
+    assert "documentFormattingProvider" not in capabilities
+    assert capabilities["completionProvider"]["triggerCharacters"]
+
+
+def test_findings_come_when_a_text_opens_changes_and_closes(client: Client) -> None:
+    assert client.open(PROGRAM)["diagnostics"] == []
+
+    broken = client.change(PROGRAM.replace("return y;", "branch nowhere;\n  return z;"), 2)
+    assert broken["version"] == 2
+    assert [(found["code"], found["range"]["start"]["line"]) for found in broken["diagnostics"]] == [
+        ("unknown-block", 4),
+        ("unknown-variable", 5),
+    ]
+    assert all((found["severity"], found["source"]) == (1, "openinfer") for found in broken["diagnostics"])
+
+    syntax = client.change(PROGRAM.replace("y; //", "y //"), 3)
+    assert [found["code"] for found in syntax["diagnostics"]] == ["syntax"]
+
+    client.send("textDocument/didClose", params={"textDocument": {"uri": URI}})
+    assert client.published()["diagnostics"] == []
+
+
+def test_the_other_place_of_a_finding_is_related(client: Client) -> None:
+    (found,) = client.open("dynamic { x: f32;\n x: f32; } block entry { return; }")["diagnostics"]
+
+    assert found["code"] == "duplicate-name"
+    assert found["range"] == span(1, 1, 2)
+    assert found["relatedInformation"][0]["location"]["range"]["start"]["line"] == 0
+
+
+def test_hover_and_definition(client: Client) -> None:
+    client.open(PROGRAM)
+
+    hover = client.ask("textDocument/hover", **client.at(3, 10))
+    assert "x: f32[B];" in hover["contents"]["value"]
+    assert hover["range"] == span(3, 10, 11)
+    assert client.ask("textDocument/definition", **client.at(3, 10)) == {"uri": URI, "range": span(0, 10, 11)}
+    assert client.ask("textDocument/hover", **client.at(4, 3)) is None
+    assert "max" in client.ask("textDocument/hover", **client.at(3, 6))["contents"]["value"].lower()
+
+
+def test_references_and_symbols(client: Client) -> None:
+    client.open(PROGRAM)
+
+    found = client.ask("textDocument/references", **client.at(4, 9), context={"includeDeclaration": False})
+    assert [place["range"] for place in found] == [span(3, 16, 17), span(4, 9, 10)]
+    symbols = client.ask("textDocument/documentSymbol", textDocument={"uri": URI})
+    assert [symbol["name"] for symbol in symbols] == ["x", "y", "entry"]
+
+
+def test_completion_in_a_text_that_is_being_written(client: Client) -> None:
+    client.open(PROGRAM.replace("return y;", "op re"))
+
+    items = client.ask("textDocument/completion", **client.at(4, 7))
+    relu = next(item for item in items if item["label"] == "relu")
+    assert relu["insertText"] == "relu"
+    assert relu["documentation"]["kind"] == "markdown"
+
+
+def test_rename_edits_every_place_and_refuses_what_cannot_be(client: Client) -> None:
+    client.open(PROGRAM)
+
+    assert client.ask("textDocument/prepareRename", **client.at(3, 10)) == span(3, 10, 11)
+    edits = client.ask("textDocument/rename", **client.at(3, 10), newName="image")["changes"][URI]
+    assert [(edit["range"], edit["newText"]) for edit in edits] == [
+        (span(0, 10, 11), "image"),
+        (span(3, 10, 11), "image"),
+    ]
+    taken = client.request("textDocument/rename", **client.at(3, 10), newName="y")
+    assert "is taken" in taken["error"]["message"]
+    size = client.request("textDocument/prepareRename", **client.at(0, 17))
+    assert "does not define it" in size["error"]["message"]
+
+
+@pytest.mark.parametrize(("encoding", "column"), [("utf-16", 39), ("utf-8", 41), ("utf-32", 38)])
+def test_columns_are_counted_as_agreed(encoding: str, column: int) -> None:
+    for client in started(encodings=(encoding,)):
+        assert client.capabilities["positionEncoding"] == encoding
+        (found,) = client.open(PROGRAM.replace("// 😀 x", "/* 😀 */ op f(x) >> q;"))["diagnostics"][:1]
+        line = found["range"]["start"]
+
+        assert line["line"] == 3
+        assert line["character"] == column
+
+
+def test_a_model_gives_shapes_and_deeper_findings(tmp_path: Path) -> None:
+    path = tmp_path / "model.oinf"
+    with OinfWriter(path) as writer:
+        writer.sizevar("B", 5)
+    for client in started("--model", str(path)):
+        assert client.open(PROGRAM)["diagnostics"] == []
+        assert "f32[5]" in client.ask("textDocument/hover", **client.at(3, 10))["contents"]["value"]
+
+        (found,) = client.change(PROGRAM.replace("y: f32[B]", "y: f32[B+1]"), 2)["diagnostics"]
+        assert found["code"] == "shape-mismatch"
+        assert "f32[5]" in client.ask("textDocument/hover", **client.at(3, 10))["contents"]["value"]
+
+
+def test_nonsense_is_answered_and_does_not_end_the_server(client: Client) -> None:
+    for text in ("\0", "{" * 3000, '"' * 500, "block entry {" * 300, "/*" * 1000, "\ud83d"):
+        client.open(text)
+        client.ask("textDocument/completion", **client.at(0, 1))
+        client.ask("textDocument/documentSymbol", textDocument={"uri": URI})
+    client.ask("textDocument/hover", **client.at(1_000_000, 1_000_000))
+    assert "error" in client.request("textDocument/nothing")
+
+    assert client.change(PROGRAM, 9)["diagnostics"] == []
+
+
+def test_a_long_program_is_answered_within_seconds(client: Client) -> None:
+    lines = "".join(f"  op add(x, y) >> y; // {i}\n" for i in range(5000))
+    start = time.monotonic()
+    client.open(PROGRAM.replace("  return y;", lines + "  return y;"))
+    client.ask("textDocument/hover", **client.at(4000, 9))
+    client.ask("textDocument/rename", **client.at(4000, 9), newName="image")
+
+    assert time.monotonic() - start < 8
+
+
+def test_without_pygls_the_command_says_what_to_install(tmp_path: Path) -> None:
+    program = (
+        "import sys, importlib.util as u; find = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'pygls' else find(name, *rest)\n"
+        "from openinfer.cli import main; main(['lsp'])"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert finished.returncode == 3
+    assert "openinfer-core[lsp]" in finished.stderr
+
+
+def test_help_does_not_load_the_server() -> None:
+    program = (
+        "import sys\nfrom openinfer.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+        "sys.exit('pygls' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
