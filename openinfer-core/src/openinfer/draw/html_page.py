@@ -17,7 +17,7 @@ from openinfer.ir.nodes import Assign, Await, Branch, Yield
 from openinfer.ir.uses import reads, writes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from openinfer.draw.layout import Card, Layout, Line
     from openinfer.draw.memory import MemoryRow
@@ -125,9 +125,7 @@ class _Page:
                 yield f'<li class="item"><b>{_text(name)}</b> <span>{size}</span></li>'
             yield "</ul></details>\n"
         for kind, rows in self._memory.items():
-            total = sum(row.nbytes or 0 for row in rows)
-            size = f", {_bytes(total)}" if self._resolved is not None else ""
-            yield from self._section(kind.value, f"{len(rows)}{size}", map(self._declaration, rows))
+            yield from self._section(kind.value, f"{len(rows)}{self._size(rows)}", map(self._declaration, rows))
         if self._temporaries:
             yield from self._section("temporary", str(len(self._temporaries)), map(self._temporary, self._temporaries))
         links = (
@@ -140,6 +138,12 @@ class _Page:
         yield f'<details open class="memory {name}"><summary>{name} <small>{counts}</small></summary><ul>\n'
         yield "\n".join(items)
         yield "\n</ul></details>\n"
+
+    def _size(self, rows: Sequence[MemoryRow]) -> str:
+        if self._resolved is None:
+            return ""
+        tables = " and tables" if any(row.nbytes is None for row in rows) else ""
+        return f", {_bytes(sum(row.nbytes or 0 for row in rows))}{tables}"
 
     def _declaration(self, row: MemoryRow) -> str:
         extra = "; ".join(filter(None, (row.attributes, f"data: {row.source}" if row.source else "")))

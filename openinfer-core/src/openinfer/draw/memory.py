@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRow:
-    """A declaration: ``type`` with numbers if they are known, ``source`` the model's name of its data if it has any."""
+    """A declaration.
+
+    ``type`` has numbers if they are known, ``nbytes`` is None if they are not or if the declaration stands for many
+    tensors, ``source`` is the model's name of its data if it has any.
+    """
 
     name: str
     formals: str
@@ -56,7 +60,7 @@ def _row(decl: VarDecl, resolved: ResolvedGraph | None) -> MemoryRow:
         formals=formals,
         type=declared if type_ is None else sized_type(type_),
         attributes=shown(attributes),
-        nbytes=None if type_ is None else type_.nbytes,
+        nbytes=None if type_ is None or decl.formals else type_.nbytes,
         source=shown(source),
     )
 
