@@ -118,6 +118,18 @@ def test_an_output_file_has_what_is_printed_otherwise(tmp_path: Path) -> None:
         assert (tmp_path / "out").read_text(encoding="utf-8") == printed.stdout
 
 
+def test_the_commands_of_the_documentation_work(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "pictures-and-editors.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^openinfer (graph .*)$", text, re.MULTILINE)
+    shutil.copytree(DIGITS, tmp_path / "examples" / "digits")
+
+    assert len(commands) == 4
+    for command in commands:
+        arguments = [sys.executable, "-m", "openinfer", *command.split()]
+        subprocess.run(arguments, cwd=tmp_path, check=True, timeout=LIMIT_S)
+        assert (tmp_path / command.split()[-1]).stat().st_size > 500
+
+
 # The page in a browser
 
 
