@@ -127,6 +127,7 @@ def test_sizes_may_be_overridden(files: Path) -> None:
         pytest.param(("--input", "x=1", "--size", "B=" + "9" * 5000), 2, "5000 digits", id="large size"),
         (("--input", "x=random", "--seed", "-1"), 2, "-1"),
         (("--input", "x=archive.npy"), 1, "extract the array"),
+        (("--input", "x=random", "--size", "B=1000000000000000"), 1, "Unable to allocate"),
         (("--input", "x=vast.npy"), 1, "vast.npy"),
         (("--input", "x=endless.npy"), 1, "endless.npy"),
         pytest.param(("--input", "x=1", "--device", "cpu:" + "1" * 5000), 1, "5000 digits", id="large device"),

@@ -85,11 +85,11 @@ class CpuBackend:
     def bind_kernel(
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
     ) -> BoundCall:
-        """Return a call of a kernel that was registered with `openinfer_backend_cpu.registration.kernel`."""
+        """Return a call of a kernel, an `openinfer_backend_cpu.registration.Bind`."""
         sources = self._sources(inputs)
         targets = [elements(own(buffer), self._workspace) for buffer in outputs]
         arrays = [None if source is None else source.array for source in sources]
-        work = kernel.kernel(call, arrays, [target.array for target in targets], self._workspace)
+        work = kernel.load()(call, arrays, [target.array for target in targets], self._workspace)
         return _with_packing(sources, work, targets)
 
     def bind_expression(self, expr: Expr, inputs: Sequence[Buffer | None], output: Buffer) -> BoundCall:

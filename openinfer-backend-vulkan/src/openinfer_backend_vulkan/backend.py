@@ -13,7 +13,6 @@ from openinfer.expr.linear import linearise
 from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
 from openinfer.model import storage_dtype
-from openinfer.plugins.types import load_object
 from openinfer.scalars import converted
 from openinfer.simulate.packing import pack
 from openinfer_backend_vulkan import buffers, derived
@@ -114,8 +113,7 @@ class VulkanBackend:
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
     ) -> BoundCall:
         """Return a call of a kernel that was registered with `openinfer_backend_vulkan.registration.kernel`."""
-        write = load_object(kernel.kernel) if isinstance(kernel.kernel, str) else kernel.kernel
-        return self._bound(write(call), [own(b) for b in inputs if b is not None], [own(b) for b in outputs])
+        return self._bound(kernel.load()(call), [own(b) for b in inputs if b is not None], [own(b) for b in outputs])
 
     def bind_expression(self, expr: Expr, inputs: Sequence[Buffer | None], output: Buffer) -> BoundCall:
         """Return a call that evaluates an elementwise expression.

@@ -19,7 +19,6 @@ from openinfer.plan.steps import (
     LoopStep,
     ReturnStep,
 )
-from openinfer.plugins.types import load_object
 from openinfer.synth.c_text import comment
 from openinfer_synth_c.folds import fold
 from openinfer_synth_c.index_text import broadcast_strides, nest
@@ -122,8 +121,7 @@ class StatementWriter:
     def _kernel(self, step: KernelStep) -> None:
         if not any(type_.count for type_ in step.call.outputs):
             return
-        emitter = step.kernel.kernel
-        write = load_object(emitter) if isinstance(emitter, str) else emitter
+        write = step.kernel.load()
         with self._code.braces():
             binder = Binder(self._code, self._names, self._plan)
             store = self._store(binder, step.outputs[0], step.epilogue)

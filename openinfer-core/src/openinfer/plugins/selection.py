@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer.errors import PluginError
 from openinfer.ops.calls import Decomposition, decomposition, fold_expression, scalar_expression
 from openinfer.ops.schema import Composite, Elementwise, Fold, OpSchema, Reduction
 
@@ -82,10 +83,28 @@ def select(environment: Environment, table: KernelTable, call: OpCall) -> Implem
 
 
 def fits(kernel: KernelSpec, call: OpCall) -> bool:
-    """Return whether a kernel takes the element types and shapes of a call."""
+    """Return whether a kernel takes the element types and shapes of a call.
+
+    Raises:
+        PluginError: the kernel's ``supports`` raised something.
+    """
     if kernel.dtypes is not None and any(t is not None and t.dtype.name not in kernel.dtypes for t in call.inputs):
         return False
-    return kernel.supports is None or kernel.supports(call)
+    if kernel.supports is None:
+        return True
+    try:
+        return kernel.supports(call)
+    except Exception as error:
+        message = f"`supports` of the kernel {_named(kernel)} of {call.op} raised {type(error).__name__}: {error}"
+        raise PluginError(message, hook="openinfer_kernels") from error
+
+
+def _named(kernel: KernelSpec) -> str:
+    """Return the path or module and name of a kernel: where it comes from."""
+    if isinstance(kernel.kernel, str):
+        return kernel.kernel
+    module, name = (getattr(kernel.kernel, part, None) for part in ("__module__", "__qualname__"))
+    return f"{module}:{name}" if module and name else repr(kernel.kernel)
 
 
 def _derived(environment: Environment, table: KernelTable, call: OpCall) -> Implementation:

@@ -56,6 +56,14 @@ class KernelSpec:
     supports: Callable[[OpCall], bool] | None = None
     cost: float = 1.0
 
+    def load(self) -> Any:
+        """Return the object that ``kernel`` is or names.
+
+        Raises:
+            PluginError: the object that it names cannot be imported.
+        """
+        return load_object(self.kernel) if isinstance(self.kernel, str) else self.kernel
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Availability:
@@ -124,12 +132,15 @@ class ModelFormatSpec:
         suffixes: file name endings, with the point.
         magic: first bytes of a file; empty when it has none.
         open: ``"module:function"`` from a path to an `openinfer.model.ModelStore`.
+        save: ``"module:function"`` that writes to a path an `openinfer.model.ModelContents`; None where the format is
+            only read.
     """
 
     name: str
     suffixes: tuple[str, ...]
     magic: bytes
     open: str
+    save: str | None = None
     replaces: str | None = None
 
 

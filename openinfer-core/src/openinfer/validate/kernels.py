@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.errors import PluginError
 from openinfer.ops.calls import OpCall
 from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.selection import Decomposed, KernelTable, Missing, kernel_table, select
@@ -28,7 +29,7 @@ def check_kernels(
         if op is None:
             continue
         with findings.at(block, node):
-            for reason in _missing(call_of_node(op), table, environment):
+            for reason in _missing(call_of_node(op), table, environment, late=bool(op.runtime_settings)):
                 findings.error("kernel-missing", reason)
 
 
@@ -37,14 +38,19 @@ def call_of_node(op: ResolvedOp) -> OpCall:
     return OpCall(op=op.op, inputs=op.input_types, outputs=op.output_types, settings=op.settings)
 
 
-def _missing(call: OpCall, table: KernelTable, environment: Environment) -> Iterator[str]:
+def _missing(call: OpCall, table: KernelTable, environment: Environment, *, late: bool) -> Iterator[str]:
+    """Yield why a call cannot be carried out; ``late``: the executor selects again once it knows every setting."""
     pending = [call]
     while pending:
         current = pending.pop()
         try:
             chosen = select(environment, table, current)
-        except (OpTypeError, KeyError):
-            # A setting that is known only at run time: the executor selects when it binds.
+        except OpTypeError:
+            continue
+        except (KeyError, PluginError):
+            # Kernels and definitions of plugins may need the setting that is absent as yet.
+            if not late:
+                raise
             continue
         if isinstance(chosen, Missing):
             yield chosen.reason
