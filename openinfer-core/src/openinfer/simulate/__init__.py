@@ -5,6 +5,7 @@ from openinfer.simulate.executor import Executor, NodeRun
 from openinfer.simulate.formatting import format_truncated
 from openinfer.simulate.random import Random
 from openinfer.simulate.simulator import Simulator
+from openinfer.simulate.state import Snapshot
 from openinfer.simulate.values import Tensor
 
-__all__ = ["Device", "Executor", "NodeRun", "Random", "Simulator", "Tensor", "format_truncated"]
+__all__ = ["Device", "Executor", "NodeRun", "Random", "Simulator", "Snapshot", "Tensor", "format_truncated"]

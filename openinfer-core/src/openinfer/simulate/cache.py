@@ -5,6 +5,8 @@ Indices and limits are checked first, so that an access that fails changes nothi
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,7 +17,7 @@ from openinfer.ir.types import TensorType
 from openinfer.simulate.entries import DenseEntries, SparseEntries, filled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -136,6 +138,43 @@ class Cache:
             return
         self.counts: list[int] = [0] * len(self.autos)
         self.entries = self._initial()
+
+    # State
+
+    def contents(self) -> Array | dict[Index, Array]:
+        """Return the entries: in one array when they are all that the sizes allow, else by index."""
+        sizes = self.entries.sizes
+        indices = list(self.entries.indices())
+        if len(indices) == math.prod(sizes):
+            return self.entries.view(tuple((0, size) for size in sizes))
+        return {index: self.entries.view(index) for index in indices}
+
+    def load(self, counts: Sequence[int], contents: Array | Mapping[Index, Array]) -> None:
+        """Take over growth counts and entries that `check` has accepted."""
+        self.counts = list(counts)
+        entries = DenseEntries(len(self.indices), self.extents, self._fill)
+        self.entries = entries
+        if not isinstance(contents, Mapping):
+            entries.fill(contents)
+            return
+        for index, entry in contents.items():
+            self._made_room(index).write(index, entry)
+
+    def check(self, counts: Sequence[int], sizes: Iterable[Index]) -> Index:
+        """Return the shape of entries after growth by ``counts``; ``sizes`` are to be inside the bounds.
+
+        Raises:
+            CacheLimitError: a count or size passes its ``@fixed`` bound.
+        """
+        for formal, reached in (*zip(self.autos, counts, strict=True), *self._reached(sizes)):
+            limit = self._limits.get(formal)
+            if limit is not None and reached > limit:
+                raise CacheLimitError(f"`{formal}` of `{self.name}` reaches {reached}: @fixed allows up to {limit}")
+        return self._extents(list(counts))
+
+    def _reached(self, sizes: Iterable[Index]) -> Iterator[tuple[str, int]]:
+        for each in sizes:
+            yield from zip(self.indices, each, strict=True)
 
     # Parts of an access
 

@@ -16,7 +16,7 @@ from openinfer.simulate.cache import Cache, contiguous, overlaps
 from openinfer.simulate.packing import pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from openinfer.model import Model
     from openinfer.simulate.backend import Buffer, DeviceBackend
     from openinfer.simulate.cache import Slot
-    from openinfer.simulate.entries import Region
+    from openinfer.simulate.entries import Index, Region
     from openinfer.simulate.varying import Varying
 
     Array: TypeAlias = npt.NDArray[Any]
@@ -84,9 +84,17 @@ class SharedCache:
         Raises:
             CacheIndexError, CacheLimitError: nothing can be there.
         """
+        self._detach_all()
+        self.cache.reset(slots)
+
+    def load(self, counts: Sequence[int], contents: Array | Mapping[Index, Array]) -> None:
+        """Replace everything by what `Cache.check` has accepted."""
+        self._detach_all()
+        self.cache.load(counts, contents)
+
+    def _detach_all(self) -> None:
         for target in list(self._shown):
             target.detach()
-        self.cache.reset(slots)
 
     def fetch(self, slots: Sequence[Slot]) -> tuple[TensorType, Array]:
         """Return a copy of what an access reads, in storage form; nothing is created and nothing grows."""

@@ -141,6 +141,15 @@ class DenseEntries:
     def indices(self) -> Iterator[Index]:
         yield from (tuple(map(int, index)) for index in np.argwhere(self.present))
 
+    def fill(self, array: Array) -> None:
+        """Store the entries 0, 1, ... along every index at once."""
+        sizes = array.shape[: self._axes]
+        if all(sizes):
+            self.touch(tuple(size - 1 for size in sizes))
+            box = tuple(map(slice, sizes))
+            self.present[box] = True
+            self._cut(self.array[(*box, ...)])[...] = array
+
     def stays_dense(self, index: Index) -> bool:
         """Whether one array is still a good place when this entry is added."""
         if all(place < extent for place, extent in zip(index, self.present.shape, strict=True)):

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from openinfer.errors import ExecutionError, StepStateError, UnsupportedError
+from openinfer.errors import ExecutionError, StepStateError
 from openinfer.simulate.compiler import compile_graph
 from openinfer.simulate.host import Host
 from openinfer.simulate.logs import LogKind, log
 from openinfer.simulate.memory import Memory
 from openinfer.simulate.program import Machine
 from openinfer.simulate.recording import Recorder
+from openinfer.simulate.state import Snapshot, restore_snapshot, take_snapshot
 from openinfer.simulate.values import Tensor, host_value
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Mapping
 
     from openinfer.dtypes import DType
@@ -53,6 +55,7 @@ class Executor:
         trace: bool = False,
         timer: bool = False,
     ) -> None:
+        self._graph = resolved.graph
         self._backend = backend
         self._memory = Memory(resolved, model, backend)
         with np.errstate(all="ignore"):
@@ -183,14 +186,31 @@ class Executor:
         self._keep_results(self._results)
         self._memory.reset()
 
-    def snapshot(self) -> Any:
-        """Raise `UnsupportedError`: saving persistent memory is not supported by this version."""
-        raise UnsupportedError("Executor.snapshot is not supported by the simulator of this version")
+    def snapshot(self) -> Snapshot:
+        """Return a copy of all persistent variables with their growth.
 
-    def restore(self, state: Any) -> None:
-        """Raise `UnsupportedError`: loading persistent memory is not supported by this version."""
-        message = f"Executor.restore ({type(state).__name__}) is not supported by the simulator of this version"
-        raise UnsupportedError(message)
+        Raises:
+            StepStateError: a step is running.
+        """
+        self._need_idle("take a snapshot")
+        return take_snapshot(self._graph, self._memory, self._backend)
+
+    def restore(self, state: Snapshot | str | os.PathLike[str], *, force: bool = False) -> None:
+        """Give persistent variables the values of a snapshot, or of a file that one was saved to; all of them, or none.
+
+        Args:
+            force: accept the state of another program; variables that only one of both has are passed over.
+
+        Raises:
+            ExecutionError: ``state-mismatch``, the state is of another program, or the file holds none.
+            DTypeError, ShapeError, CacheLimitError: a value does not fit its declaration.
+            ModelError: the file cannot be read.
+            StepStateError: a step is running.
+        """
+        self._need_idle("restore memory")
+        snapshot = state if isinstance(state, Snapshot) else Snapshot.load(state)
+        self._keep_results(self._results)
+        restore_snapshot(snapshot, self._graph, self._memory, self._backend, force=force)
 
     def close(self) -> None:
         """Release the device; the executor must not be used afterwards."""

@@ -1,0 +1,158 @@
+"""Persistent memory taken out of executors and put back: section 9 of the runtime specification."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer.dsl import graph
+from openinfer.simulate import Executor, Simulator, Snapshot
+
+TEXT = """
+dynamic { x: f32[2] @init(1.0); p: i4[3] @init(2); t: i32 @init(0); far: i32 @init(0); }
+volatile { y: f32[2, 2]; }
+persistent { n: i64 @init(5); w: bf16[2]; K(l, t_): f32[2] @table @fixed(l=2); S(i): i4[3] @table @init(-1);
+  A(i, j): f32[2, 2] @auto_dim(i, j) @init(3.0); C(k, i, j): f32[2, 2] @table @auto_dim(i, j); }
+block entry {
+  cache.increment n;
+  loop l (l in 0..2) { cache.write x >> K[l, t]; }
+  cache.write p >> S[far];
+  cache.read A[t, far] >> y;
+  cache.read C[1, t, 0] >> y;
+  return;
+}
+"""
+VARIABLES = ("n", "w", "K", "S", "A", "C")
+
+
+def executor(text: str = TEXT) -> Executor:
+    return Simulator(oi.Model.from_arrays({}), graph(text)).make_executor()
+
+
+def stepped() -> Executor:
+    ex = executor()
+    for t in range(3):
+        ex.step(x=[t, -t], t=t, far=2 * t, p=[t, 1, 0])
+    return ex
+
+
+def values(ex: Executor) -> list[Any]:
+    return [np.asarray(ex.fetch(name)).astype(float).tolist() for name in VARIABLES]
+
+
+def test_a_snapshot_brings_everything_back() -> None:
+    ex = stepped()
+    before, snapshot = values(ex), ex.snapshot()
+    ex.step(x=[9, 9], t=4, far=7)
+    ex.reset()
+    ex.restore(snapshot)
+    assert values(ex) == before
+    ex.step(x=[9, 9], t=3)
+    assert ex.fetch("K").shape == (2, 4, 2)
+
+
+def test_a_snapshot_is_not_changed_by_later_steps() -> None:
+    ex = stepped()
+    before, snapshot = values(ex), ex.snapshot()
+    for _ in range(2):
+        ex.step(x=[9, 9], t=1, far=1)
+    other = executor()
+    other.restore(snapshot)
+    assert values(other) == before
+
+
+def test_a_snapshot_survives_in_a_file(tmp_path: Path) -> None:
+    ex = stepped()
+    ex.snapshot().save(tmp_path / "state.oinf")
+    other = executor()
+    other.restore(tmp_path / "state.oinf")
+    assert values(other) == values(ex)
+    other.step(x=[7, 7], t=3, far=9)
+    ex.step(x=[7, 7], t=3, far=9)
+    assert values(other) == values(ex)
+
+
+def test_the_file_holds_tables_in_the_documented_form(tmp_path: Path) -> None:
+    stepped().snapshot().save(tmp_path / "state.oinf")
+    with oi.ModelLoader.open(tmp_path / "state.oinf") as file:
+        assert file.sizevars == {
+            "K.l.len": 2, "K.t_.len": 3, "A.i.count": 2, "A.j.count": 4, "C.i.count": 2, "C.j.count": 0
+        }  # fmt: skip
+        shapes = {name: info.shape for name, info in file.tensors.items()}
+        assert shapes == {
+            "n": (), "w": (2,), "K": (2, 3, 2), "S.0": (3,), "S.2": (3,), "S.4": (3,), "A": (4, 6), "C.1": (4, 2)
+        }  # fmt: skip
+        assert len(file.load_metadata_string("openinfer.graph")) == 64
+        assert file.load_tensor("S.4").tolist() == [2, 1, 0]
+        assert file.load_tensor("K")[1].tolist() == [[0, 0], [1, -1], [2, -2]]
+
+
+def test_an_empty_table_is_saved_and_empties_another(tmp_path: Path) -> None:
+    executor().snapshot().save(tmp_path / "state.oinf")
+    ex = stepped()
+    ex.restore(tmp_path / "state.oinf")
+    assert values(ex) == values(executor())
+
+
+def test_the_state_of_another_program_is_refused_unless_forced() -> None:
+    ex = executor("persistent { n: i64; other: f32; } block entry { cache.increment n; return; }")
+    with pytest.raises(oi.ExecutionError, match="another program") as caught:
+        ex.restore(stepped().snapshot())
+    assert caught.value.code == "state-mismatch"
+    assert ex.fetch("n") == 0
+    ex.restore(stepped().snapshot(), force=True)
+    assert ex.fetch("n", "other") == (8, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("persistent", "error", "said"),
+    [
+        ("n: i32;", oi.DTypeError, r"`n` as i64\[\], the program needs i32\[\]"),
+        ("w: bf16[3];", oi.ShapeError, r"`w` as bf16\[2\]"),
+        ("K(a): f32[2] @table;", oi.ShapeError, "`K`"),
+        ("K(l, t_): f32[2] @table @fixed(t_=2);", oi.CacheLimitError, "`t_` of `K` reaches 3: @fixed allows up to 2"),
+        ("S(i): i4[3] @table @fixed(i=4);", oi.CacheLimitError, "`i` of `S` reaches 5"),
+        ("A(i, j): f32[2, 2] @auto_dim(i, j) @fixed(j=3);", oi.CacheLimitError, "`j` of `A` reaches 4"),
+        ("A(i, j): f32[2, 3] @auto_dim(i, j);", oi.ShapeError, r"needs f32\[4,7\]"),
+    ],
+)
+def test_a_state_that_does_not_fit_changes_nothing(persistent: str, error: type[Exception], said: str) -> None:
+    ex = executor(f"persistent {{ first: i32; {persistent} }} block entry {{ return; }}")
+    before = ex.snapshot()
+    with pytest.raises(error, match=said):
+        ex.restore(stepped().snapshot(), force=True)
+    assert {n: t.storage.tolist() for n, t in ex.snapshot().tensors.items()} == {
+        n: t.storage.tolist() for n, t in before.tensors.items()
+    }
+
+
+def test_a_model_without_state_is_refused(tmp_path: Path) -> None:
+    empty = Snapshot("hash", {}, {})
+    empty.save(tmp_path / "state.oinf")
+    assert Snapshot.load(tmp_path / "state.oinf").graph == "hash"
+    from openinfer_oinf import save_file
+
+    save_file({"n": np.int64(3)}, tmp_path / "model.oinf")
+    with pytest.raises(oi.ExecutionError, match="holds no saved state"):
+        executor().restore(tmp_path / "model.oinf")
+
+
+def test_a_state_is_written_in_a_format_that_is_known(tmp_path: Path) -> None:
+    executor().snapshot().save(tmp_path / "state.bin")
+    assert Snapshot.load(tmp_path / "state.bin").sizes["A.i.count"] == 0
+    with pytest.raises(oi.ModelError):
+        executor().snapshot().save(tmp_path / "nowhere" / "state.oinf")
+
+
+def test_snapshots_wait_for_the_step_to_end() -> None:
+    ex = executor()
+    run = ex.iterate()
+    next(run)
+    with pytest.raises(oi.StepStateError, match="take a snapshot"):
+        ex.snapshot()
+    with pytest.raises(oi.StepStateError, match="restore memory"):
+        ex.restore(Snapshot("", {}, {}))
