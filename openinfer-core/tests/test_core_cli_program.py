@@ -71,7 +71,7 @@ def test_an_unknown_command_is_a_usage_error_with_a_hint() -> None:
     result = run("plugin")
 
     assert result.exit_code == 2
-    assert "there is no command 'plugin': did you mean `plugins`?" in result.output
+    assert "there is no command 'plugin': did you mean `plugins`" in result.output
 
 
 def raising(error: BaseException) -> Any:

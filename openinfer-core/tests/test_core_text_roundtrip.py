@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from random import Random
 from types import MappingProxyType
 from uuid import UUID
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from openinfer.diagnostics import Diagnostic
 from openinfer.dsl import graph
+from openinfer.dsl.formatting import formatted
 from openinfer.dtypes import BUILTIN, Kind
 from openinfer.errors import DslSyntaxError, GraphError, SerializationError
 from openinfer.ir.graph import AttrArg, Block, Graph, MemoryKind, VarDecl
@@ -336,3 +339,23 @@ def test_a_document_with_any_part_replaced_is_a_graph_or_an_error_with_a_pointer
         assert GraphDeserialize.from_json(GraphSerialize.json(read)) == read
     else:
         assert all(finding.path is not None for finding in read)
+
+
+@LIMITS
+@given(graphs())
+def test_layout_leaves_canonical_text_as_it_is(built: Graph) -> None:
+    assert formatted(built.to_dsl()) == built.to_dsl()
+
+
+@LIMITS
+@given(graphs(), st.randoms(use_true_random=False))
+def test_layout_does_not_depend_on_white_space(built: Graph, random: Random) -> None:
+    canonical = built.to_dsl()
+    crowded = re.sub(
+        r'("(?:[^"\\\n]|\\[^\n])*")|([;{}(),\[\]=:@]) ?|\n *',
+        lambda found: found[1] or f"{found[2] or ''}{random.choice(['', ' ', chr(10), '  '])}",
+        canonical,
+    )
+    laid_out = formatted(crowded)
+    assert graph(laid_out) == built
+    assert formatted(laid_out) == laid_out

@@ -1,0 +1,64 @@
+"""`openinfer fmt`: program text laid out anew, comments kept."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import click
+
+from openinfer.cli.graph_argument import STANDARD_INPUT
+from openinfer.dsl import decoded
+from openinfer.dsl.formatting import formatted
+from openinfer.dsl.upgrade import upgraded
+
+
+@click.command(name="fmt")
+@click.argument("files", nargs=-1, required=True)
+@click.option("--check", is_flag=True, help="Change nothing; exit 1 if a file is not laid out.")
+@click.option("--upgrade", is_flag=True, help="Rewrite the earlier syntax where its meaning is clear.")
+@click.pass_context
+def command(ctx: click.Context, *, files: tuple[str, ...], check: bool, upgrade: bool) -> None:
+    """Lay out program text FILES in place; - reads standard input and writes standard output.
+
+    Every statement stands on one line, indented by two spaces a level. Order and comments stay as they are; a comment
+    inside a statement moves in front of it.
+    """
+    others = 0
+    for file in files:
+        before = _read(file)
+        name = "<standard input>" if file == STANDARD_INPUT else file
+        after = upgraded(before, name=name) if upgrade else formatted(before, name=name)
+        others += before != after
+        if check:
+            if before != after:
+                click.echo(f"{file}: not laid out")
+        elif file == STANDARD_INPUT:
+            click.echo(after, nl=False)
+        elif before != after:
+            _replace(Path(file), after)
+            click.echo(f"{file}: laid out")
+    if check and others:
+        ctx.exit(1)
+
+
+def _read(file: str) -> str:
+    if file == STANDARD_INPUT:
+        return decoded(sys.stdin.buffer.read(), name="<standard input>")
+    return decoded(Path(file).read_bytes(), name=file)
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file so that it is whole at every moment, and keep its mode."""
+    target = file.resolve()
+    with NamedTemporaryFile("w", encoding="utf-8", newline="\n", dir=target.parent, delete=False) as stream:
+        written = Path(stream.name)
+        try:
+            stream.write(text)
+            written.chmod(target.stat().st_mode & 0o7777)
+        except BaseException:
+            written.unlink()
+            raise
+    os.replace(written, target)  # noqa: PTH105 - one call that replaces on every system

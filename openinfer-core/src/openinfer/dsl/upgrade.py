@@ -1,0 +1,202 @@
+"""The earlier syntax rewritten where its meaning is clear (language specification, section 14).
+
+What needs a decision stays and gets its targeted error from the parser: model data inside a graph needs a declaration
+with a type; so does a temporary, whose `assign` the structure check then asks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from openinfer.dsl.formatting import formatted
+from openinfer.dsl.tokens import Token, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_SECTIONS = {"inputs": "dynamic", "outputs": "volatile", "state": "persistent"}
+_STATEMENT_START = ("", ";", "{", "}")
+
+
+def upgraded(text: str, *, name: str = "<text>") -> str:
+    """Return the text in the language of today, laid out as `formatted` does.
+
+    Raises:
+        DslSyntaxError: what is left of the earlier syntax, or wrong otherwise; places are those of the rewritten text.
+    """
+    found = list(tokens(text))
+    words = [token for token in found if not token.is_comment]
+    edits = [edit for rule in _RULES for edit in rule(words)]
+    comments = [token for token in found if token.is_comment]
+    return formatted(_edited(text, edits, comments), name=f"{name} (upgraded)" if edits else name)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Edit:
+    """Characters ``start`` to ``end`` (excluded) become ``text``."""
+
+    start: int
+    end: int
+    text: str = field(compare=False, default="")
+
+
+def _edited(text: str, edits: list[_Edit], comments: list[Token]) -> str:
+    """Return the text with every edit made; comments inside of what is replaced stay."""
+    pieces: list[str] = []
+    position = 0
+    for edit in sorted(edits):
+        kept = (f"{comment.text}\n" for comment in comments if edit.start <= comment.start < edit.end)
+        pieces += [text[position : edit.start], *kept, edit.text]
+        position = edit.end
+    return "".join([*pieces, text[position:]])
+
+
+def _end(token: Token) -> int:
+    return token.start + len(token.text)
+
+
+def _removed(first: Token, last: Token) -> _Edit:
+    return _Edit(first.start, _end(last))
+
+
+def _texts(words: Sequence[Token], position: int, count: int) -> tuple[str, ...]:
+    return tuple(word.text for word in words[position : position + count])
+
+
+def _closing(words: Sequence[Token], position: int) -> int:
+    """Return the position of the bracket that closes the one at ``position``, or the last position."""
+    depth = 0
+    for here in range(position, len(words)):
+        depth += (words[here].text in ("(", "[", "{")) - (words[here].text in (")", "]", "}"))
+        if depth == 0:
+            return here
+    return len(words) - 1
+
+
+def _semicolon(words: Sequence[Token], position: int) -> int | None:
+    """Return the position of the ``;`` that ends the statement at ``position``."""
+    return next((here for here in range(position, len(words)) if words[here].text == ";"), None)
+
+
+def _wrapper(words: Sequence[Token]) -> Iterator[_Edit]:
+    """Drop ``graph! { … }`` around the program."""
+    for position in range(min(4, len(words))):
+        if _texts(words, position, 3) == ("graph", "!", "{"):
+            closing = _closing(words, position + 2)
+            yield _removed(words[0], words[position + 2])
+            yield _removed(words[closing], words[-1])
+
+
+def _model(words: Sequence[Token]) -> Iterator[_Edit]:
+    """Drop ``model: model,``: variables are linked by name."""
+    for position, word in enumerate(words):
+        if word.text == "model" and _texts(words, position + 1, 3) in ((":", "model", ","), (":", "model", ";")):
+            yield _removed(word, words[position + 3])
+
+
+def _sections(words: Sequence[Token]) -> Iterator[_Edit]:
+    """Give sections the names of today."""
+    for position, word in enumerate(words):
+        before = words[position - 1].text if position else ""
+        if word.text in _SECTIONS and _texts(words, position + 1, 1) == ("{",) and before in (*_STATEMENT_START, ","):
+            yield _Edit(word.start, _end(word), _SECTIONS[word.text])
+
+
+def _buffers(words: Sequence[Token]) -> Iterator[_Edit]:
+    """Write ``buffer(f32, [B, D])`` as ``f32[B, D]``."""
+    for position, word in enumerate(words):
+        if _texts(words, position, 3) == (":", "buffer", "("):
+            closing = _closing(words, position + 2)
+            inner = words[position + 3 : closing]
+            dims = inner[2:] if len(inner) > 2 else ()
+            dtype = inner[0].text if inner else ""
+            text = f": {dtype}{' '.join(dim.text for dim in dims)}"
+            yield _Edit(word.start, _end(words[closing]), text)
+
+
+def _assigned(words: Sequence[Token]) -> Iterator[_Edit]:
+    """Write ``y = op f(x) with { … };`` as ``op f(x) >> y with { … };``, and effects as cache statements."""
+    for position, word in enumerate(words):
+        if word.text not in ("op", "effect"):
+            continue
+        before = words[position - 1].text if position else ""
+        outputs = _outputs(words, position - 1) if before == "=" else ()
+        end = _semicolon(words, position)
+        is_statement = bool(outputs) or (word.text == "effect" and before in _STATEMENT_START)
+        if not is_statement or end is None or _texts(words, position + 2, 1) != ("(",):
+            continue
+        first = outputs[0] if outputs else word
+        names = ", ".join(name.text for name in outputs if name.kind == "word")
+        if word.text == "effect":
+            yield from _effect(words, position, first, names, end)
+        elif (closing := _closing(words, position + 2)) < end:
+            yield _removed(first, words[position - 1])
+            yield _Edit(_end(words[closing]), _end(words[closing]), f" >> {names}")
+
+
+def _outputs(words: Sequence[Token], equals: int) -> Sequence[Token]:
+    """Return the names in front of ``=``: a name, or several with commas."""
+    start = equals - 1
+    while (
+        start > 1 and words[start].kind == "word" and words[start - 1].text == "," and words[start - 2].kind == "word"
+    ):
+        start -= 2
+    starts = start >= 0 and words[start].kind == "word"
+    before = words[start - 1].text if start > 0 else ""
+    return words[start:equals] if starts and before in _STATEMENT_START else ()
+
+
+def _effect(words: Sequence[Token], position: int, first: Token, names: str, end: int) -> Iterator[_Edit]:
+    """Yield the cache statement of ``effect write(c, index=i, value=v);`` or ``h = effect read(c, index=i);``."""
+    verb = words[position + 1].text
+    parts = _arguments(words[position + 3 : _closing(words, position + 2)])
+    target = parts.get("", "")
+    access = f"{target}[{parts['index']}]" if "index" in parts else target
+    if verb == "read" and names:
+        yield _Edit(first.start, words[end].start, f"cache.read {access} >> {names}")
+    elif verb == "write" and "value" in parts:
+        yield _Edit(first.start, words[end].start, f"cache.write {parts['value']} >> {access}")
+
+
+def _arguments(words: Sequence[Token]) -> dict[str, str]:
+    """Return arguments by name; the one without a name under the empty name."""
+    found: dict[str, str] = {}
+    current: list[str] = []
+    name, depth = "", 0
+    for text in (*(word.text for word in words), ","):
+        depth += (text in ("(", "[")) - (text in (")", "]"))
+        if text == "," and depth == 0:
+            found[name] = " ".join(current)
+            name, current = "", []
+        elif text == "=" and depth == 0 and len(current) == 1:
+            name, current = current[0], []
+        else:
+            current.append(text)
+    return found
+
+
+def _nested_blocks(words: Sequence[Token]) -> Iterator[_Edit]:
+    """Drop ``block name { … }`` inside of blocks, whose statements run in place."""
+    depth = 0
+    for position, word in enumerate(words):
+        depth += (word.text == "{") - (word.text == "}")
+        starts = word.text == "block" and depth > _wrapper_depth(words) and words[position - 1].text in _STATEMENT_START
+        if starts and _texts(words, position + 2, 1) == ("{",):
+            closing = words[_closing(words, position + 2)]
+            yield _removed(word, words[position + 2])
+            yield _removed(closing, closing)
+
+
+def _wrapper_depth(words: Sequence[Token]) -> int:
+    return int(any(_texts(words, position, 2) == ("graph", "!") for position in range(min(4, len(words)))))
+
+
+_RULES: tuple[Callable[[Sequence[Token]], Iterator[_Edit]], ...] = (
+    _wrapper,
+    _model,
+    _sections,
+    _buffers,
+    _assigned,
+    _nested_blocks,
+)

@@ -1,0 +1,244 @@
+"""`openinfer fmt`: layout, comments, the earlier syntax, and the command."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from openinfer.cli import main
+from openinfer.dsl import graph
+from openinfer.dsl.formatting import formatted
+from openinfer.dsl.upgrade import upgraded
+from openinfer.errors import DslSyntaxError
+
+CROWDED = """\
+// head
+dynamic{x:f32[B,3 * D];  // in
+ // own
+
+ z : i32 reference("q") init( 3 ) ; }
+constants { } persistent { K(l,t):f16[H,Dh] @table @fixed(l = 32,) ; } // tail
+/* two
+   lines */
+
+
+block entry with{fuse=true}{ op add( x , W[l, 0], bias=b[l , 1] , shape=[1,B + 1, -1,], eps = 0x1F ,)
+  >> y,z with {fuse=true}; // t
+
+ loop  l (i in (a+1)..n*(2 + k)) { /* a */ barrier; dep after(matmul) before( cache . write );
+   scope "a b" { yield x , y , ; op f // why
+   (x) >> y; // last
+   // trailing
+   }
+
+   }
+
+
+   cache . increment 2 step; cache.read A[i, ] >> y; cache.read K[0 .. -3] >> y; return y;
+   }
+"""
+
+LAID_OUT = """\
+// head
+dynamic {
+  x: f32[B, 3*D];  // in
+  // own
+
+  z: i32 @ref("q") @init(3);
+}
+
+constant {
+}
+
+persistent {
+  K(l, t): f16[H, Dh] @table @fixed(l=32);
+}  // tail
+
+/* two
+   lines */
+
+block entry with { fuse = true } {
+  op add(x, W[l,0], bias=b[l,1], shape=[1, B+1, -1], eps=0x1F) >> y, z with { fuse = true };  // t
+
+  loop l (i in (a+1)..n*(2+k)) {  /* a */
+    barrier;
+    dep after(matmul) before(cache.write);
+    scope "a b" {
+      yield x, y;
+      // why
+      op f(x) >> y;  // last
+      // trailing
+    }
+  }
+
+  cache.increment 2 step;
+  cache.read A[i,] >> y;
+  cache.read K[0..-3] >> y;
+  return y;
+}
+"""
+
+
+def test_a_program_is_laid_out() -> None:
+    assert formatted(CROWDED) == LAID_OUT
+
+
+def test_what_is_laid_out_stays() -> None:
+    assert formatted(LAID_OUT) == LAID_OUT
+
+
+def test_the_layout_does_not_change_the_graph() -> None:
+    assert graph(formatted(CROWDED)) == graph(CROWDED)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    {
+        "nothing": ("", ""),
+        "only a comment": ("  // c  \n", "// c\n"),
+        "names like keywords": (
+            "block with{op with(with,with=with)>>with with{with=with};return;}",
+            "block with {\n  op with(with, with=with) >> with with { with = with };\n  return;\n}\n",
+        ),
+        "a loop called loop": (
+            "block a{loop loop(in in in..in){}}",
+            "block a {\n  loop loop (in in in..in) {\n  }\n}\n",
+        ),
+        "a variable called loop": ('constant{loop(l):f8@pattern("{l}");}', None),
+        "old spellings as names": ("dynamic{init:f32;reference:f32@init(1.0);}", None),
+        "line ends of Windows": ("dynamic {\r\n  x: f32; // c\r\n}\r\n", "dynamic {\n  x: f32;  // c\n}\n"),
+        "a comment between the last token and its end": (
+            "dynamic { x: f32 // why\n; }",
+            "dynamic {\n  // why\n  x: f32;\n}\n",
+        ),
+        "a comment before a brace": ("block a { // b\n// c\n}", "block a {  // b\n  // c\n}\n"),
+        "strings hold anything": ('dynamic { x: f32 @ref("a // {b} ; \\" /* "); }', None),
+        "unknown attributes": ("dynamic{x:f32[2]@layout(nchw,tile=[4,4]);}", None),
+    }.values(),
+)
+def test_layout(text: str, expected: str | None) -> None:
+    found = formatted(text)
+    assert expected is None or found == expected
+    assert formatted(found) == found
+    assert [word for word in found.split() if "//" in word] or graph(found) == graph(text)
+
+
+def test_a_program_with_errors_is_left_alone() -> None:
+    with pytest.raises(DslSyntaxError, match="expected `;`"):
+        formatted("dynamic { x: f32 }")
+
+
+EARLIER = """\
+graph! {
+  model: model,
+  inputs { x : f32 [B, D]; }  // the input
+  outputs { y: f32[B, D]; h: f32[B, D]; }
+  state { c : buffer(f32, [B, T, D]); n: buffer(i32); }
+  block entry {
+    y = op add(a=x, b=x)
+        with { fuse = true, placement = "gpu" };
+    y, h = op split(y, axis=1);
+    effect write(c, index=step /* now */, value=y); // store
+    h = effect read(c, index=step - 1);
+    loop layers (l in 0..3) { block body { y = op relu(x=y); } }
+    return y;
+  }
+}
+"""
+
+OF_TODAY = """\
+dynamic {
+  x: f32[B, D];
+}  // the input
+
+volatile {
+  y: f32[B, D];
+  h: f32[B, D];
+}
+
+persistent {
+  c: f32[B, T, D];
+  n: i32;
+}
+
+block entry {
+  op add(a=x, b=x) >> y with { fuse = true, placement = "gpu" };
+  op split(y, axis=1) >> y, h;
+  /* now */
+  cache.write y >> c[step];  // store
+  cache.read c[step-1] >> h;
+  loop layers (l in 0..3) {
+    op relu(x=y) >> y;
+  }
+  return y;
+}
+"""
+
+
+def test_the_earlier_syntax_is_rewritten() -> None:
+    assert upgraded(EARLIER) == OF_TODAY
+
+
+@pytest.mark.parametrize("text", [OF_TODAY, LAID_OUT])
+def test_the_syntax_of_today_is_left_by_an_upgrade(text: str) -> None:
+    assert upgraded(text) == text
+
+
+def test_names_of_the_earlier_syntax_stay_names() -> None:
+    text = formatted(
+        "dynamic { state: f32; op: f32; effect: f32; model: f32; buffer: f32; }\n"
+        "block entry { branch state; op effect(x, a=op, state=model) >> op; scope inputs { barrier; } return; }\n"
+        "block state { loop outputs (i in 0..2) { barrier; } return; }\n"
+    )
+    assert upgraded(text) == text
+
+
+def test_what_needs_a_decision_keeps_its_error() -> None:
+    with pytest.raises(DslSyntaxError) as caught:
+        upgraded('block entry { y = op mul(x, model["scale"]); }')
+    assert "linked by name" in (caught.value.diagnostics[0].hint or "")
+
+
+def run(*arguments: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(main, ["fmt", *arguments], input=text)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "model.oi"
+    path.write_text(CROWDED, encoding="utf-8")
+    path.chmod(0o640)
+    return path
+
+
+def test_the_command_rewrites_files_in_place(file: Path) -> None:
+    result = run(str(file))
+    assert (result.exit_code, result.output) == (0, f"{file}: laid out\n")
+    assert file.read_text(encoding="utf-8") == LAID_OUT
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert list(file.parent.iterdir()) == [file]
+    assert run(str(file)).output == ""
+
+
+def test_check_changes_nothing_and_fails(file: Path) -> None:
+    result = run("--check", str(file))
+    assert (result.exit_code, result.output) == (1, f"{file}: not laid out\n")
+    assert file.read_text(encoding="utf-8") == CROWDED
+    file.write_text(LAID_OUT, encoding="utf-8")
+    assert run("--check", str(file)).exit_code == 0
+
+
+def test_standard_input_goes_to_standard_output() -> None:
+    assert run("-", text=CROWDED).output == LAID_OUT
+    assert run("--upgrade", "-", text=EARLIER).output == OF_TODAY
+
+
+def test_a_wrong_program_is_reported_and_kept(file: Path) -> None:
+    file.write_text("dynamic { x: f32 }", encoding="utf-8")
+    result = run(str(file))
+    assert result.exit_code == 1
+    assert "error[syntax]: expected `;`" in result.output
+    assert file.read_text(encoding="utf-8") == "dynamic { x: f32 }"
