@@ -49,6 +49,16 @@ class MetadataValue:
     value: Any
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ModelContents:
+    """What goes into a model file: named sizes, metadata strings, and tensors with element type, shape and stored form
+    (packed types: their packed bytes)."""
+
+    sizevars: Mapping[str, int]
+    metadata: Mapping[str, str]
+    tensors: Mapping[str, tuple[DType, tuple[int, ...], Array]]
+
+
 class ModelStore(Protocol):
     """What a model format yields; its ``open`` function raises `ModelError` for a file that it cannot read."""
 
@@ -261,6 +271,22 @@ def exact_size(value: object) -> int | None:
         return operator.index(value)  # pyright: ignore[reportArgumentType] -- what is no integer raises
     except TypeError:
         return None
+
+
+def save_model(
+    contents: ModelContents, path: str | os.PathLike[str], *, environment: Environment | None = None
+) -> None:
+    """Write a model file, in the format of the file name's ending, or in the only one there is.
+
+    Raises:
+        ModelError: no installed format can be written, or the file cannot be.
+    """
+    formats = [f for f in (environment or Environment.default()).model_formats.values() if f.save is not None]
+    fitting = [f for f in formats if Path(path).suffix in f.suffixes] or formats[: len(formats) == 1]
+    if not fitting or fitting[0].save is None:
+        known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats) or "none installed"
+        raise ModelError(f"cannot tell in which format to write {str(path)!r}; known: {known}", code="model-format")
+    load_object(fitting[0].save)(Path(path), contents)
 
 
 def storage_dtype(dtype: DType) -> np.dtype[Any]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from openinfer.model import MetadataValue, VarInfo
+    from openinfer.model import MetadataValue, ModelContents, VarInfo
 
     from .errors import OinfError
     from .reader import OinfFile
@@ -25,7 +25,13 @@ OPENINFER_API = 1
 
 @hookimpl
 def openinfer_model_formats() -> Iterable[ModelFormatSpec]:
-    yield ModelFormatSpec(name="oinf", suffixes=(".oinf",), magic=b"OINF\x00", open="openinfer_oinf.plugin:OinfStore")
+    yield ModelFormatSpec(
+        name="oinf",
+        suffixes=(".oinf",),
+        magic=b"OINF\x00",
+        open="openinfer_oinf.plugin:OinfStore",
+        save="openinfer_oinf.plugin:save",
+    )
 
 
 class OinfStore:
@@ -79,6 +85,29 @@ class OinfStore:
 
     def close(self) -> None:
         self._file.close()
+
+
+def save(path: Path, contents: ModelContents) -> None:
+    """Write a container, replacing an older one in one step.
+
+    Raises:
+        openinfer.errors.ModelError: the contents or the path cannot be written.
+    """
+    from .errors import OinfError
+    from .writer import OinfWriter
+
+    try:
+        with OinfWriter(path, allow_case_collisions=True) as writer:
+            for name, size in contents.sizevars.items():
+                writer.sizevar(name, size)
+            for name, text in contents.metadata.items():
+                writer.metadata(name, text)
+            for name, (dtype, shape, _) in contents.tensors.items():
+                writer.declare(name, dtype.name, shape)
+            for name, (_, _, stored) in sorted(contents.tensors.items()):
+                writer.write_raw(name, stored.tobytes())
+    except (OinfError, OSError) as error:
+        raise _model_error(error, str(path)) from error
 
 
 def _info(tensor: StoredTensor) -> VarInfo:
