@@ -156,6 +156,25 @@ def test_what_cannot_be_fetched_says_why(ex: Executor, access: str, code: str) -
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("f32[1125899906842624]", "allocate"), ("f32[4611686018427387904]", ""), ("f32[" + ",".join(["1"] * 65) + "]", "")],
+    ids=["much", "more than addresses", "more dims than arrays have"],
+)
+def test_what_is_too_large_for_this_machine_is_named(kind: str, reason: str) -> None:
+    program = graph(f"dynamic {{ x: {kind} @init(0.0); }} volatile {{ y: {kind}; }} block entry {{ return; }}")
+    ex = Simulator(MODEL, program).make_executor()
+    with pytest.raises(oi.ExecutionError, match=f"`y` is more than this machine holds: .*{reason}") as caught:
+        ex.fetch("y")
+    assert caught.value.code == "too-large"
+
+
+def test_an_index_of_5000_digits_is_refused(ex: Executor) -> None:
+    with pytest.raises(oi.ExecutionError, match=r"`W\[9+…` is more than this machine holds") as caught:
+        ex.fetch("W[" + "9" * 5000 + "]")
+    assert len(str(caught.value)) < 300
+
+
 def test_fetch_checks_the_type_that_is_asked_for(ex: Executor) -> None:
     assert ex.fetch("W[ 0 ]", dtype="f32").tolist() == [1.0, 2.0]
     with pytest.raises(oi.DTypeError, match="`y` is f32, asked for as f64"):

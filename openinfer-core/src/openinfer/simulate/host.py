@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from openinfer.diagnostics import did_you_mean
@@ -14,11 +15,14 @@ from openinfer.simulate.failures import unset
 from openinfer.simulate.values import Tensor, storage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
     from openinfer.ir.types import TensorType
     from openinfer.simulate.backend import Buffer, DeviceBackend
     from openinfer.simulate.memory import Memory
+
+LONGEST_SHOWN = 60
+"""Characters of an access that messages repeat."""
 
 _ACCESS = re.compile(r"\s*([^\s\[\]]+)\s*(?:\[([^\[\]]*)\]\s*)?")
 
@@ -34,12 +38,14 @@ class Host:
         """Give dynamic variables their values for the next step: all of them, or none."""
         checked = {name: storage_of(value, self.dynamic_type(name), name) for name, value in values.items()}
         for name, array in checked.items():
-            self._memory.insert(name, array)
+            with _held(name):
+                self._memory.insert(name, array)
 
     def fetch(self, access: str, dtype: DType | str | None = None) -> Tensor:
         """Return a copy of a variable, of an entry of a prefix table, or of entries of a cache."""
         name, indices = self._parts(access)
-        found = self._cached(name, indices) if self._is_cache(name) else self._copied(self._buffer(name, indices))
+        with _held(access):
+            found = self._cached(name, indices) if self._is_cache(name) else self._copied(self._buffer(name, indices))
         if dtype is not None and found.dtype is not _dtype(dtype):
             raise DTypeError(f"`{access}` is {found.dtype}, asked for as {dtype}")
         return found
@@ -48,7 +54,8 @@ class Host:
         """Return a copy of what a variable holds, temporaries of the last step included."""
         if name in self._memory.conditional - self._memory.available and not self._is_temporary(name):
             raise unset(self._memory, [name])
-        return self._cached(name, None) if self._is_cache(name) else self._copied(self._memory.current(name))
+        with _held(name):
+            return self._cached(name, None) if self._is_cache(name) else self._copied(self._memory.current(name))
 
     def _copied(self, buffer: Buffer) -> Tensor:
         return Tensor(buffer.type.dtype, buffer.type.shape, self._backend.read(buffer))
@@ -111,6 +118,17 @@ class Host:
             message = f"`{name}` is a temporary: it is there only while a step runs, once its `assign` has run"
             return ExecutionError(message, code="temporary-unset")
         return unset(self._memory, [name])
+
+
+@contextmanager
+def _held(access: str) -> Generator[None]:
+    """Name what the host asked for where this machine has no memory or no number for it."""
+    try:
+        yield
+    except (MemoryError, ValueError, OverflowError) as error:
+        shown = access if len(access) <= LONGEST_SHOWN else f"{access[:LONGEST_SHOWN]}…"
+        message = f"`{shown}` is more than this machine holds: {str(error) or type(error).__name__}"
+        raise ExecutionError(message, code="too-large") from error
 
 
 def _unknown(name: str, known: Iterable[str], what: str) -> str:
