@@ -51,10 +51,10 @@
   }, { passive: false });
   let held = null;
   let moved = false;
-  stage.addEventListener("pointerdown", (event) => {
-    if (event.button) return;
-    held = { x: event.clientX - view.x, y: event.clientY - view.y, from: [event.clientX, event.clientY] };
+  addEventListener("pointerdown", (event) => {
     moved = false;
+    if (event.button || !stage.contains(event.target)) return;
+    held = { x: event.clientX - view.x, y: event.clientY - view.y, from: [event.clientX, event.clientY] };
   });
   addEventListener("pointermove", (event) => {
     if (!held) return;
