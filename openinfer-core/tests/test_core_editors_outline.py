@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -225,6 +226,20 @@ def test_any_text_has_an_outline_in_order(text: str, offset: int) -> None:
     assert all(one[1] <= other[0] for one, other in pairwise(ends))
     assert all(text[o.start : o.end] == o.name for o in outline.occurrences)
     outline.segment_at(min(offset, len(text)))
+
+
+def test_time_grows_with_the_text_and_not_faster() -> None:
+    def seconds(count: int) -> float:
+        loops = "loop l (i in 0..2) { loop m (i in 0..i) { op f(W[i], x) >> y; } }\n" * count
+        start = time.perf_counter()
+        outline = outline_of(f"dynamic {{ x: f32; }} block entry {{ {loops} }}")
+        for definition in (outline.definitions[0], outline.definitions[-1]):
+            assert outline.uses(definition)
+        return time.perf_counter() - start
+
+    seconds(100)
+
+    assert seconds(4000) < 8 * 4 * seconds(500) + 0.5
 
 
 # Lines and columns

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from openinfer.editors.segments import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 
 class Role(Enum):
@@ -89,23 +89,98 @@ class Context:
     name: str = ""
 
 
+class Names:
+    """Definitions by what is asked for, each question answered in time that does not grow with their number."""
+
+    def __init__(self, definitions: Iterable[Definition]) -> None:
+        self._own: dict[int, Definition] = {}
+        self._variables: dict[str, Definition] = {}
+        self._blocks: dict[str, Definition] = {}
+        self._loops: dict[str, Definition] = {}
+        self._formals: dict[tuple[str, str], Definition] = {}
+        ranges: dict[str, list[Definition]] = defaultdict(list)
+        for found in sorted(definitions, key=lambda definition: definition.start):
+            self._own[found.start] = found
+            if found.sort in (Sort.VARIABLE, Sort.TEMPORARY):
+                self._variables.setdefault(found.name, found)
+            elif found.sort is Sort.BLOCK:
+                self._blocks.setdefault(found.name, found)
+            elif found.sort is Sort.LOOP:
+                self._loops.setdefault(found.name, found)
+            elif found.sort is Sort.FORMAL:
+                self._formals.setdefault((found.name, found.owner), found)
+            else:
+                ranges[found.name].append(found)
+        self._indices = {name: Ranges(found) for name, found in ranges.items()}
+
+    def find(self, occurrence: Occurrence) -> Definition | None:
+        """Return what a name stands for."""
+        own = self._own.get(occurrence.start)
+        if own is not None:
+            return own
+        name = occurrence.name
+        match occurrence.role:
+            case Role.VALUE:
+                return self._index(occurrence) or self._variables.get(name) or self._count(occurrence)
+            case Role.BLOCK:
+                return self._blocks.get(name)
+            case Role.FORMAL:
+                return self._formals.get((name, occurrence.context))
+            case Role.TARGET:
+                return self._loops.get(name) or self._blocks.get(name) or self._variables.get(name)
+            case _:
+                return None
+
+    def _index(self, occurrence: Occurrence) -> Definition | None:
+        ranges = self._indices.get(occurrence.name)
+        return None if ranges is None else ranges.innermost(occurrence.start)
+
+    def _count(self, occurrence: Occurrence) -> Definition | None:
+        """Return the formal that means a count of the growing variable whose brackets the name stands in."""
+        formal = self._formals.get((occurrence.name, occurrence.context))
+        return formal if formal is not None and formal.section == "auto_dim" else None
+
+
+class Ranges:
+    """Indices of one name with the bodies of their loops, which lie inside or apart from each other."""
+
+    def __init__(self, definitions: Sequence[Definition]) -> None:
+        self._definitions = definitions
+        self._firsts = [definition.first for definition in definitions]
+        self._around: list[int] = []
+        open_: list[int] = []
+        for place, definition in enumerate(definitions):
+            while open_ and definitions[open_[-1]].last < definition.first:
+                open_.pop()
+            self._around.append(open_[-1] if open_ else -1)
+            open_.append(place)
+
+    def innermost(self, offset: int) -> Definition | None:
+        """Return the index of the innermost loop whose body holds ``offset``."""
+        place = bisect_right(self._firsts, offset) - 1
+        while place >= 0 and self._definitions[place].last < offset:
+            place = self._around[place]
+        return self._definitions[place] if place >= 0 else None
+
+
 @dataclass(slots=True)
 class Outline:
     """What is known of a text (with its comments blanked out).
 
-    Occurrences are in order and do not overlap; a definition is an occurrence too.
+    Occurrences are in order and do not overlap; a definition is an occurrence too. `complete` is called when all are
+    added.
     """
 
     text: str
     segments: list[tuple[Context, Segment]] = field(default_factory=list[tuple[Context, Segment]])
     occurrences: list[Occurrence] = field(default_factory=list[Occurrence])
     definitions: list[Definition] = field(default_factory=list[Definition])
-    _named: dict[str, list[Definition]] = field(default_factory=lambda: defaultdict(list))
+    _names: Names = field(default_factory=lambda: Names(()))
 
-    def define(self, definition: Definition) -> None:
-        """Add a definition."""
-        self.definitions.append(definition)
-        self._named[definition.name].append(definition)
+    def complete(self) -> None:
+        """Put the occurrences in order, and make definitions quick to find."""
+        self.occurrences.sort(key=lambda occurrence: occurrence.start)
+        self._names = Names(self.definitions)
 
     def at(self, offset: int) -> Occurrence | None:
         """Return the name that a cursor before the character at ``offset`` touches."""
@@ -121,13 +196,7 @@ class Outline:
 
     def definition(self, occurrence: Occurrence) -> Definition | None:
         """Return what a name stands for, by the language's order of lookup; None for what the text does not define."""
-        found = self._named.get(occurrence.name, ())
-        for sorts in _LOOKUP.get(occurrence.role, ()):
-            near = [d for d in found if d.sort in sorts and _known_at(d, occurrence)]
-            if near:
-                # Of nested loops with one index the innermost begins last.
-                return max(near, key=lambda d: d.first)
-        return None
+        return self._names.find(occurrence)
 
     def uses(self, definition: Definition) -> list[Occurrence]:
         """Return every place that means ``definition``, the one that defines it included."""
@@ -140,29 +209,3 @@ class Outline:
             for d in self.definitions
             if d.sort in (Sort.VARIABLE, Sort.TEMPORARY) or (d.sort is Sort.INDEX and d.first <= offset <= d.last)
         ]
-
-    def operators(self) -> list[Occurrence]:
-        """Return every use of an operator."""
-        return [occurrence for occurrence in self.occurrences if occurrence.role is Role.OP]
-
-
-_VARIABLES = frozenset({Sort.VARIABLE, Sort.TEMPORARY})
-_LOOKUP: Mapping[Role, Sequence[frozenset[Sort]]] = {
-    Role.VALUE: (frozenset({Sort.INDEX}), _VARIABLES, frozenset({Sort.FORMAL})),
-    Role.BLOCK: (frozenset({Sort.BLOCK}),),
-    Role.LOOP: (frozenset({Sort.LOOP}),),
-    Role.FORMAL: (frozenset({Sort.FORMAL}),),
-    Role.TARGET: (frozenset({Sort.LOOP}), frozenset({Sort.BLOCK}), _VARIABLES),
-}
-
-
-def _known_at(definition: Definition, occurrence: Occurrence) -> bool:
-    if definition.sort is Sort.FORMAL:
-        counts = occurrence.role is not Role.VALUE or definition.section == "auto_dim"
-        return counts and definition.owner == occurrence.context
-    if definition.sort is Sort.INDEX:
-        own = (definition.start, definition.end) == (occurrence.start, occurrence.end)
-        return own or definition.first <= occurrence.start <= definition.last
-    if definition.sort is Sort.LOOP and occurrence.role is Role.LOOP:
-        return definition.start == occurrence.start
-    return True

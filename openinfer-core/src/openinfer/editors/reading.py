@@ -26,7 +26,7 @@ def outline_of(text: str) -> Outline:
     for segment in segments_of(tokens_of(outline.text), len(text)):
         reader.read(segment)
     reader.finish()
-    outline.occurrences.sort(key=lambda occurrence: occurrence.start)
+    outline.complete()
     return outline
 
 
@@ -54,7 +54,7 @@ class _Reader:
 
     def _close(self, offset: int) -> None:
         for definition in self._stack.pop()[1]:
-            self._outline.define(replace(definition, last=offset))
+            self._outline.definitions.append(replace(definition, last=offset))
 
     def _opened(self, context: Context, segment: Segment) -> tuple[Context, tuple[Definition, ...]]:
         """Read a piece, and return what its ``{`` opens."""
@@ -125,7 +125,7 @@ class _Reader:
             return Context("unknown"), ()
         name = tokens[1]
         self._add(name, Role.BLOCK)
-        self._outline.define(
+        self._outline.definitions.append(
             Definition(name=name.text, sort=Sort.BLOCK, start=name.start, end=name.end, text=f"block {name.text}")
         )
         return Context("body", name.text), ()
@@ -139,7 +139,7 @@ class _Reader:
         formals = _formals(rest)
         text = _one_line(self._outline.text[name.start : segment.stop])
         self._add(name, Role.VALUE)
-        self._outline.define(
+        self._outline.definitions.append(
             Definition(
                 name=name.text,
                 sort=Sort.VARIABLE,
@@ -158,7 +158,7 @@ class _Reader:
 
     def _formal(self, token: Token, owner: str, section: str) -> None:
         self._add(token, Role.FORMAL, owner)
-        self._outline.define(
+        self._outline.definitions.append(
             Definition(
                 name=token.text,
                 sort=Sort.FORMAL,
@@ -232,7 +232,7 @@ class _Reader:
         name = tokens[0]
         self._add(name, Role.VALUE)
         text = _one_line(self._outline.text[segment.tokens[0].start : segment.stop])
-        self._outline.define(
+        self._outline.definitions.append(
             Definition(
                 name=name.text, sort=Sort.TEMPORARY, start=name.start, end=name.end, section=block, text=f"{text};"
             )
@@ -263,7 +263,7 @@ class _Reader:
         if segment.end == "{":
             return found
         for definition in found:
-            self._outline.define(definition)
+            self._outline.definitions.append(definition)
         return ()
 
     def _branch(self, tokens: Sequence[Token]) -> None:
