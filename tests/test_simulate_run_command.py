@@ -72,7 +72,7 @@ def test_random_inputs_depend_on_seed_and_step_only(files: Path) -> None:
 
 def test_outputs_may_be_chosen_and_saved(files: Path) -> None:
     result = run("--input", "x=1", "--steps", "3", "--output", "n", "--output", "y=y.npy")
-    assert result.stdout.splitlines()[0] == "n: i32 = {3}"
+    assert result.stdout.splitlines()[:2] == ["after 3 steps:", "n: i32 = {3}"]
     assert np.load("y.npy").tolist() == [[1.0, 10.0], [1.0, 10.0]]
 
 
@@ -132,12 +132,22 @@ def test_sizes_may_be_overridden(files: Path) -> None:
         (("--input", "x=endless.npy"), 1, "endless.npy"),
         pytest.param(("--input", "x=1", "--device", "cpu:" + "1" * 5000), 1, "5000 digits", id="large device"),
         (("--steps", "-1"), 2, "--steps"),
+        (("--input", "x=1", "--input", "x=2"), 2, "given twice"),
+        (("--input", "x=wide.npy"), 1, "'wide.npy' holds float64 of shape [2, 2], `x` is declared f32[2,2]"),
+        (("--input", "x=wide.npy"), 1, "np.save('wide.npy', np.load('wide.npy').astype(np.float32))"),
+        (("--input", "x=long.npy"), 1, "'long.npy' holds float32 of shape [3, 2]"),
+        (("--input", "x=archive.npz"), 1, "extract the array"),
+        (("--input", "x=1", "--state", "m.oinf"), 1, "holds no saved state"),
+        (("--input", "x=1", "--state", "no/where.oinf"), 1, "no/where.oinf"),
     ],
 )
 def test_a_mistake_is_told_in_one_message(files: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
     Path("m.oinf.npy").write_bytes(Path("m.oinf").read_bytes())
-    with Path("archive.npy").open("wb") as stream:
-        np.savez(stream, x=np.zeros(2, np.float32))
+    for archive in ("archive.npy", "archive.npz"):
+        with Path(archive).open("wb") as stream:
+            np.savez(stream, x=np.zeros(2, np.float32))
+    np.save("wide.npy", np.zeros((2, 2)))
+    np.save("long.npy", np.zeros((3, 2), np.float32))
     for name, extents in (("vast", (10**14,)), ("endless", (10**30,))):
         with Path(f"{name}.npy").open("wb") as stream:
             np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": extents})
@@ -145,6 +155,26 @@ def test_a_mistake_is_told_in_one_message(files: Path, arguments: tuple[str, ...
     assert result.exit_code == code
     assert told in result.output
     assert "Traceback" not in result.output
+
+
+def test_no_steps_say_so(files: Path) -> None:
+    assert run("--steps", "0").stdout == "no step was run\n"
+    assert run("--steps", "0", "--output", "n").stdout == "no step was run\nn: i32 = {0}\n"
+
+
+def test_persistent_memory_is_carried_from_run_to_run_in_a_file(files: Path) -> None:
+    printed = [run("--input", "x=1", "--state", "s.oinf", "--output", "n").stdout for _ in range(3)]
+    assert printed == ["n: i32 = {1}\n", "n: i32 = {2}\n", "n: i32 = {3}\n"]
+    failed = run("--state", "s.oinf")
+    assert failed.exit_code == 1
+    assert run("--input", "x=1", "--state", "s.oinf", "--output", "n").stdout == "n: i32 = {4}\n"
+
+
+def test_the_command_that_is_suggested_converts_the_file(files: Path) -> None:
+    np.save("x.npy", np.array([[1.0, 2.0], [3.0, 4.0]]))
+    command = run("--input", "x=x.npy").output.partition('python -c "')[2].partition('"')[0]
+    subprocess.run([sys.executable, "-c", command], check=True, timeout=60)
+    assert run("--input", "x=x.npy").exit_code == 0
 
 
 def test_a_pickle_is_not_opened(files: Path) -> None:

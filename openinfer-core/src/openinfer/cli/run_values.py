@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from openinfer.errors import ExecutionError
+from openinfer.diagnostics import Diagnostic
+from openinfer.errors import DTypeError, ExecutionError, ShapeError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from openinfer.ir.types import TensorType
 
 ZIP = b"PK\x03\x04"
@@ -40,9 +43,48 @@ class Input:
             return Random.generate(wanted.dtype, wanted.shape, seed=seed)
         if self.source == "zeros":
             return np.full(wanted.shape, -1 if wanted.dtype.name == "t1" else 0, storage_dtype(wanted.dtype))
-        if self.source.endswith(".npy"):
-            return _viewed(_array(self.source), wanted)
+        if self.source.endswith((".npy", ".npz")):
+            return self._fitting(_viewed(_array(self.source), wanted), wanted)
         return _repeated(_literal(self.name, self.source), wanted)
+
+    def _fitting(self, array: Any, wanted: TensorType) -> Any:
+        """Return an array that has the type and shape of the variable."""
+        from openinfer.model import storage_dtype
+
+        dtype = storage_dtype(wanted.dtype)
+        found = f"{self.source!r} holds {array.dtype} of shape {list(array.shape)}, `{self.name}` is declared {wanted}"
+        if array.dtype != dtype:
+            raise DTypeError(
+                found, code="insert-mismatch", diagnostics=(_mismatch(found, self._conversion(dtype.name)),)
+            )
+        if array.shape != wanted.shape:
+            raise ShapeError(found, code="insert-mismatch", diagnostics=(_mismatch(found, None),))
+        return array
+
+    def _conversion(self, dtype: str) -> str | None:
+        """Return a command that converts the file, where NumPy knows the type by this name."""
+        if dtype in ("bfloat16", "float8_e5m2"):
+            return None
+        code = f"import numpy as np; np.save({self.source!r}, np.load({self.source!r}).astype(np.{dtype}))"
+        return f'convert the file with: python -c "{code}"'
+
+
+def _mismatch(message: str, hint: str | None) -> Diagnostic:
+    return Diagnostic(code="insert-mismatch", message=message, hint=hint)
+
+
+def parse_inputs(texts: Sequence[str]) -> list[Input]:
+    """Return the parts of every ``NAME=SOURCE``.
+
+    Raises:
+        BadParameter: one has no ``=``, or a name occurs twice.
+    """
+    inputs = [parse_input(text) for text in texts]
+    names = [each.name for each in inputs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise click.BadParameter(f"--input {twice}=... is given twice: a variable takes one value a step")
+    return inputs
 
 
 def parse_input(text: str) -> Input:

@@ -6,20 +6,20 @@ import json
 import sys
 from contextlib import nullcontext
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from openinfer.cli.options import seed_option, size_option
 from openinfer.cli.run_report import output_lines, output_object, save_array, time_lines
-from openinfer.cli.run_values import parse_input, parse_output
+from openinfer.cli.run_values import parse_inputs, parse_output
 from openinfer.diagnostics import Diagnostic
 from openinfer.errors import DynamicUnsetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from openinfer.cli.run_values import Input
     from openinfer.errors import Finding
@@ -35,9 +35,16 @@ if TYPE_CHECKING:
     "--input", "inputs", multiple=True, metavar="NAME=SOURCE", help="SOURCE: a .npy file, random, zeros, a value."
 )
 @click.option("--output", "outputs", multiple=True, metavar="NAME[=FILE]", help="Print a variable; save it as .npy.")
-@click.option("--steps", default=1, show_default=True, type=click.IntRange(min=0), help="Steps to run.")
+@click.option(
+    "--steps",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Steps to run; values are printed as they are after the last.",
+)
 @size_option
 @seed_option
+@click.option("--state", "state_path", metavar="FILE", help="Persistent memory: load it if there, save it at the end.")
 @click.option("--trace", "trace_path", metavar="FILE", help="Write the events of all steps as JSON.")
 @click.option("--timing", is_flag=True, help="Time operators and print which take how long.")
 @click.option("--verbose", is_flag=True, help="Print every node as it runs, on standard error.")
@@ -52,6 +59,7 @@ def command(
     steps: int,
     sizes: dict[str, int],
     seed: int,
+    state_path: str | None,
     trace_path: str | None,
     timing: bool,
     verbose: bool,
@@ -62,7 +70,7 @@ def command(
     from openinfer.model import ModelLoader
     from openinfer.simulate import Simulator
 
-    given = [parse_input(text) for text in inputs]
+    given = parse_inputs(inputs)
     wanted = [parse_output(text) for text in outputs]
     program = read_graph(graph)
     with ModelLoader.open(model_path) as model:
@@ -70,8 +78,12 @@ def command(
         simulator = Simulator(model, program, device=device, sizes=sizes, trace=recording, timer=timing)
         with simulator.make_executor() as executor:
             watch = _tell if verbose else None
+            if state_path is not None and Path(state_path).exists():
+                executor.restore(state_path)
             _run(executor, given, steps, seed, by_node=recording or verbose, watch=watch)
-            names = wanted or [(name, None) for name in _results(executor)]
+            if state_path is not None:
+                executor.snapshot().save(state_path)
+            names = wanted or [(name, None) for name in _results(executor, steps)]
             if trace_path is not None:
                 _write_trace(trace_path, executor.trace())
             _report(executor, names, steps, device, as_json=as_json, timing=timing)
@@ -122,14 +134,12 @@ def _tell(event: TraceEvent) -> None:
     click.echo(str(event), err=True)
 
 
-def _results(executor: Executor) -> list[str]:
+def _results(executor: Executor, steps: int) -> list[str]:
     """Return what to print when nothing was asked for: the results of ``entry``, else what was written."""
-    return list(executor.outputs()) or list(executor.written())
+    return list(executor.outputs()) or list(executor.written() if steps else ())
 
 
 def _write_trace(path: str, events: list[TraceEvent]) -> None:
-    from pathlib import Path
-
     from openinfer.serialize import trace_to_json
 
     Path(path).write_text(json.dumps(trace_to_json(events), indent=2, allow_nan=False) + "\n", encoding="utf-8")
@@ -153,7 +163,8 @@ def _report(
     times = operator_times(executor.trace()) if timing else []
     if not as_json:
         lines = [line for name, value in values.items() for line in output_lines(name, value)]
-        click.echo("\n".join([*lines, *(time_lines(times, steps) if timing else [])]))
+        head = [] if steps == 1 else [f"after {steps} steps:" if steps else "no step was run"]
+        click.echo("\n".join([*head, *lines, *(time_lines(times, steps) if timing else [])]))
         return
     document: dict[str, Any] = {"device": device, "steps": steps}
     document["outputs"] = {name: output_object(value) for name, value in values.items()}
