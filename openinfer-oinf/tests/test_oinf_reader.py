@@ -152,7 +152,7 @@ def test_tensor_descriptions(opened):
     tensor = opened.tensor("W.0")
     assert (tensor.name, tensor.dtype, tensor.shape, tensor.nbytes) == ("W.0", "f32", (4, 6), 96)
     assert tensor.offset % 8 == 0
-    assert repr(tensor) == "<tensor W.0: f32[4, 6], 96 bytes>"
+    assert repr(tensor) == "<tensor W.0: f32[4, 6], 96 B>"
     assert repr(opened).startswith("<oinf version 2: 2 sizevars, 2 metadata, 4 tensors")
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .contents import Contents, SizeVar, TensorSpec, UninitializedTensor
+    from .convert.conversion import ConversionOptions, convert_to_oinf
+    from .convert.model import Change, ReadOptions
     from .errors import Finding, OinfError, UninitializedError
     from .limits import Limits
     from .metadata import Bitset, ScalarValue, TypedValue
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     from .quantization import QuantizationError, QuantizedArray, quantization_error, quantize, quantize_array
     from .reader import OinfFile, load_file, open_oinf
     from .rewrite import QuantizeOptions, quantize_oinf, rewrite_oinf
+    from .salvage import salvage_oinf
     from .save import dataclass_to_oinf, save_file, write_oinf
+    from .shards import ShardedOinf, save_shards
     from .tensor import StoredTensor
     from .verify import Report, verify_oinf
     from .writer import OinfWriter
@@ -27,6 +31,8 @@ __version__ = "0.2.0"
 
 _MODULES = {
     "contents": ("Contents", "SizeVar", "TensorSpec", "UninitializedTensor"),
+    "convert.conversion": ("ConversionOptions", "convert_to_oinf"),
+    "convert.model": ("Change", "ReadOptions"),
     "errors": ("Finding", "OinfError", "UninitializedError"),
     "limits": ("Limits",),
     "metadata": ("Bitset", "ScalarValue", "TypedValue"),
@@ -35,6 +41,8 @@ _MODULES = {
     "quantization": ("QuantizationError", "QuantizedArray", "quantization_error", "quantize", "quantize_array"),
     "rewrite": ("QuantizeOptions", "quantize_oinf", "rewrite_oinf"),
     "reader": ("OinfFile", "load_file", "open_oinf"),
+    "salvage": ("salvage_oinf",),
+    "shards": ("ShardedOinf", "save_shards"),
     "save": ("dataclass_to_oinf", "save_file", "write_oinf"),
     "tensor": ("StoredTensor",),
     "verify": ("Report", "verify_oinf"),
@@ -44,7 +52,9 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Bitset",
+    "Change",
     "Contents",
+    "ConversionOptions",
     "FilePlan",
     "Finding",
     "Limits",
@@ -57,14 +67,17 @@ __all__ = [
     "QuantizationError",
     "QuantizeOptions",
     "QuantizedArray",
+    "ReadOptions",
     "Report",
     "ScalarValue",
+    "ShardedOinf",
     "SizeVar",
     "StoredTensor",
     "TensorSpec",
     "TypedValue",
     "UninitializedError",
     "UninitializedTensor",
+    "convert_to_oinf",
     "dataclass_to_oinf",
     "load_file",
     "open_oinf",
@@ -73,7 +86,9 @@ __all__ = [
     "quantize_array",
     "quantize_oinf",
     "rewrite_oinf",
+    "salvage_oinf",
     "save_file",
+    "save_shards",
     "verify_oinf",
     "write_oinf",
 ]

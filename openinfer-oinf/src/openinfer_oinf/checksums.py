@@ -74,7 +74,12 @@ def _disagreement(tensor: StoredTensor) -> Finding:
 
 
 def checksum_findings(file: OinfFile) -> Iterator[Finding]:
-    """What does not agree with the checksums of a file (E_CHECKSUM); a warning if it has none."""
+    """What does not agree with the checksums of a file or its shards (E_CHECKSUM); a warning where there are none."""
+    for part in file.parts:
+        yield from _part_findings(part)
+
+
+def _part_findings(file: OinfFile) -> Iterator[Finding]:
     if not file.checksums.exist:
         message = "the file has no checksums; OinfWriter(checksums=True) writes them"
         yield Finding(code="W_CHECKSUM", message=message, table="metadata", entry=CHECKSUM_KEY)

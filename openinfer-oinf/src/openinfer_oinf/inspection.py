@@ -6,22 +6,14 @@ import os
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from .layoutpicture import layout_picture
 from .metadata import Bitset
 from .reader import OinfFile, open_oinf
+from .sizes import size_text
 from .source import Openable
 from .tensor import StoredTensor
 from .textform import metadata_text
 from .verify import finding_json, typed_json
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-def size_text(nbytes: int) -> str:
-    """A byte count in the unit that suits it."""
-    amount, unit = float(nbytes), 0
-    while amount >= 1024 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1024, unit + 1
-    return f"{nbytes} B" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
 
 
 def inspect_text(source: Openable, names: Iterable[str] = (), *, offsets: bool = False) -> str:
@@ -33,7 +25,8 @@ def inspect_text(source: Openable, names: Iterable[str] = (), *, offsets: bool =
         wanted = _wanted(opened, names)
         lines = [repr(opened)[1:-1]]
         if offsets:
-            lines += ["", *_section_lines(opened)]
+            for part in opened.parts:
+                lines += ["", *_section_lines(part), "", *layout_picture(part.index)]
         sizevars = [[name, ":=", str(value)] for name, value in opened.sizevars.items() if name in wanted]
         if sizevars:
             lines += ["", "size variables", *aligned(sizevars)]
@@ -52,17 +45,11 @@ def inspect_json(source: Openable, names: Iterable[str] = ()) -> dict[str, objec
     """The same as plain data, offsets included. Raises as `inspect_text` does."""
     with open_oinf(source) as opened:
         wanted = _wanted(opened, names)
-        header = opened.index.header
         return {
             "path": os.fspath(source) if isinstance(source, str | os.PathLike) else "",
             "version": opened.version,
             "file_size": opened.file_size,
-            "sections": {
-                "sizevars": header.offset_sizevars,
-                "metadata": header.offset_metadata,
-                "tensors": header.offset_tensors,
-                "data": header.offset_data,
-            },
+            "sections": _sections_json(opened),
             "sizevars": {name: value for name, value in opened.sizevars.items() if name in wanted},
             "metadata": {
                 name: typed_json(opened.metadata.typed(name)) | {"offset": opened.metadata.entry(name).offset}
@@ -72,6 +59,19 @@ def inspect_json(source: Openable, names: Iterable[str] = ()) -> dict[str, objec
             "tensors": [_tensor_json(tensor) for tensor in opened.tensors() if tensor.name in wanted],
             "findings": [finding_json(finding) for finding in opened.warnings],
         }
+
+
+def _sections_json(opened: OinfFile) -> dict[str, int] | None:
+    """Where the sections begin; None for a model in shards, whose files each have their own."""
+    if opened.parts != (opened,):
+        return None
+    header = opened.index.header
+    return {
+        "sizevars": header.offset_sizevars,
+        "metadata": header.offset_metadata,
+        "tensors": header.offset_tensors,
+        "data": header.offset_data,
+    }
 
 
 def _wanted(opened: OinfFile, names: Iterable[str]) -> set[str]:

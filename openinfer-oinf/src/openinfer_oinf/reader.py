@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import TypeVar, overload
+from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,12 @@ from .header import read_header
 from .limits import Limits
 from .metadata import MetadataValue, TypedValue, decode_metadata, text_of
 from .payloads import Gaps, check_metadata, check_placement, check_quant_headers, metadata_problems
+from .sizes import size_text
 from .source import ByteSource, MapMode, Openable, open_source
-from .tables import Index, MetadataEntry, read_tables
+from .tables import Index, MetadataEntry, TensorEntry, read_tables
 from .tensor import StoredTensor, VerifyMode
+
+INDEX_SUFFIX = ".oinf.index.json"
 
 _T = TypeVar("_T")
 
@@ -93,7 +97,7 @@ class OinfFile(Mapping[str, Array]):
         self._source = source
         self._check: CheckLevel = check
         self._verify: VerifyMode = verify
-        self._entries = {entry.name: entry for entry in index.tensors}
+        self._entries: Mapping[str, TensorEntry] = {entry.name: entry for entry in index.tensors}
         self._tensors: dict[str, StoredTensor] = {}
         self.version = index.header.version
         self.file_size = index.header.file_size
@@ -113,6 +117,11 @@ class OinfFile(Mapping[str, Array]):
     def index(self) -> Index:
         """Header and table rows as they stand in the file."""
         return self._index
+
+    @property
+    def parts(self) -> tuple[OinfFile, ...]:
+        """The files that this consists of: itself, or the shards of an index."""
+        return (self,)
 
     def tensor(self, name: str) -> StoredTensor:
         """The description of a tensor. Raises `KeyError` when the file has none of that name."""
@@ -170,8 +179,14 @@ class OinfFile(Mapping[str, Array]):
     def __repr__(self) -> str:
         return (
             f"<oinf version {self.version}: {len(self.sizevars)} sizevars, {len(self.metadata)} metadata, "
-            f"{len(self)} tensors, {self.file_size} bytes>"
+            f"{len(self)} tensors, {size_text(self.file_size)}>"
         )
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from .notebook import file_html
+
+        return file_html(self)
 
     def close(self) -> None:
         """Let go of the file; what was read before stays usable, later reads raise `OinfError` (E_CLOSED)."""
@@ -211,7 +226,7 @@ def open_oinf(
     limits: Limits | None = None,
     verify: VerifyMode = "lazy",
 ) -> OinfFile:
-    """Open a container for reading: a path, bytes, or a seekable binary file object.
+    """Open a container for reading: a path, bytes, a seekable binary file object, or the path of a shard index.
 
     `mmap`: True maps the file, False reads parts into memory, "auto" maps where the system can. `check`:
     "strict" refuses whatever a proper writer would not write, "compat" only what endangers memory safety (the rest
@@ -221,15 +236,44 @@ def open_oinf(
     """
     if check not in ("strict", "compat") or verify not in ("lazy", "eager", "off"):
         raise ValueError(f"check={check!r}, verify={verify!r}: expected strict or compat; lazy, eager or off")
-    label = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
+    options = OpenOptions(mmap, check, limits or Limits(), verify)
+    if isinstance(source, str | os.PathLike) and os.fspath(source).endswith(INDEX_SUFFIX):
+        # Opened inside, because it builds on this module.
+        from .shards import open_shards
+
+        return _labelled(lambda path: open_shards(Path(path), options), source)
+    return open_container(source, options)
+
+
+class OpenOptions(NamedTuple):
+    """What `open_oinf` was asked for."""
+
+    mmap: MapMode
+    check: CheckLevel
+    limits: Limits
+    verify: VerifyMode
+
+
+def open_container(source: Openable, options: OpenOptions) -> OinfFile:
+    """Open one file."""
+    return _labelled(lambda each: _open(each, options), source)
+
+
+_Source = TypeVar("_Source", bound=Openable)
+
+
+def _labelled(call: Callable[[_Source], OinfFile], source: _Source) -> OinfFile:
+    """Open, with the path in the error where there is one."""
     try:
-        return _open(source, mmap, check, limits or Limits(), verify)
+        return call(source)
     except OinfError as error:
-        error.source = label
+        if isinstance(source, str | os.PathLike) and not error.source:
+            error.source = str(os.fspath(source))
         raise
 
 
-def _open(source: Openable, mmap: MapMode, check: CheckLevel, limits: Limits, verify: VerifyMode) -> OinfFile:
+def _open(source: Openable, options: OpenOptions) -> OinfFile:
+    mmap, check, limits, verify = options
     data = open_source(source, mmap)
     try:
         findings = Findings(check, limit=limits.findings)

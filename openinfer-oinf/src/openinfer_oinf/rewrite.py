@@ -27,7 +27,13 @@ def rewrite_oinf(
     With `check="compat"` the source may break rules that do not endanger memory safety. Raises `OinfError`, also for
     quantised tensors in version 1, and `OSError`.
     """
-    with open_oinf(source, check=check) as file, _writer_like(file, target, version, align) as writer:
+    with open_oinf(source, check=check) as file:
+        rewrite_file(file, target, version=version, align=align)
+
+
+def rewrite_file(file: OinfFile, target: WriteTarget, *, version: int = 2, align: int = 8) -> None:
+    """As `rewrite_oinf`, from an open file."""
+    with _writer_like(file, target, version, align) as writer:
         copy_tables(file, writer)
         for tensor in file.tensors():
             declare_like(writer, tensor)
@@ -42,7 +48,7 @@ def _writer_like(file: OinfFile, target: WriteTarget, version: int, align: int) 
         target,
         version=version,
         align=align,
-        checksums=CHECKSUM_KEY in file.metadata,
+        checksums=all(part.checksums.exist for part in file.parts),
         allow_case_collisions=True,
         allow_any_scale=True,
     )

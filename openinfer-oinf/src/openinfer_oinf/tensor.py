@@ -20,6 +20,7 @@ from .packing import unpack
 from .payloads import Gap, gap_problems
 from .quant import QuantParams, dequantize
 from .quantpayload import decode_quant, value_findings
+from .sizes import size_text
 from .source import ByteSource
 from .tables import TensorEntry
 from .valuecheck import value_problem
@@ -111,8 +112,14 @@ class StoredTensor:
         return self._entry.quant_offset
 
     def __repr__(self) -> str:
-        state = f"{self.nbytes} bytes" if self.has_data else "no data"
+        state = size_text(self.nbytes) if self.has_data else "no data"
         return f"<tensor {self.name}: {self.dtype}{list(self.shape)}, {state}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from .notebook import tensor_html
+
+        return tensor_html(self)
 
     @cached_property
     def quant(self) -> QuantParams | None:

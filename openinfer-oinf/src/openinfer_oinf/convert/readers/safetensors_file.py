@@ -15,10 +15,10 @@ from typing import cast
 import numpy as np
 
 from ...arrays import as_bytes
+from ...jsonfile import INDEX_NBYTES, json_object, shard_paths
 from ...source import ByteSource, open_source
 from ...valuetypes import ValueType, value_type
 from ..eightbit import f16_of_e4m3fn
-from ..jsonfile import INDEX_NBYTES, json_file, json_object, shard_paths
 from ..model import BLOCK_NBYTES, Blocks, Change, ReadOptions, SourceModel, SourceTensor, source_error
 
 NAME = "safetensors"
@@ -57,10 +57,7 @@ def read(path: Path, options: ReadOptions) -> SourceModel:
 
 
 def _read_shards(path: Path, options: ReadOptions, model: SourceModel) -> None:
-    weight_map = json_file(path).get("weight_map")
-    if not isinstance(weight_map, dict):
-        raise source_error(f"{path.name} has no weight_map")
-    homes = shard_paths(path, cast("dict[str, object]", weight_map))
+    homes = shard_paths(path, "E_SOURCE")
     found: dict[str, Path] = {}
     for shard in dict.fromkeys(homes.values()):
         before = len(model.tensors)
@@ -99,7 +96,7 @@ def _header(source: ByteSource) -> tuple[dict[str, object], int]:
     nbytes = int.from_bytes(source.view(0, _ROOM), "little")
     if nbytes > min(INDEX_NBYTES, source.size - _ROOM):
         raise source_error(f"a header of {nbytes} bytes is longer than the file, or than {INDEX_NBYTES} bytes")
-    return json_object(bytes(source.view(_ROOM, nbytes)), "the header"), _ROOM + nbytes
+    return json_object(bytes(source.view(_ROOM, nbytes)), "the header", "E_SOURCE"), _ROOM + nbytes
 
 
 def _entry(name: str, entry: object) -> tuple[str, tuple[int, ...], int, int]:

@@ -1,0 +1,26 @@
+"""`oinf salvage`: repair files that a writer of version 2 left with misplaced quantisation parameters."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..cli import Subparsers
+
+
+def add_to(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("salvage", help="repair a file whose payloads are grouped otherwise than indexed")
+    parser.add_argument("source", metavar="SRC")
+    parser.add_argument("target", metavar="DST")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0, or raises `OinfError` (also for a file that needs no repair) or `OSError`."""
+    from ..salvage import salvage_oinf
+
+    count = salvage_oinf(arguments.source, arguments.target)
+    sys.stdout.write(f"{count} tensors had other offsets than their index said\n")
+    return 0

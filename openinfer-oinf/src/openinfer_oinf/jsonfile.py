@@ -1,0 +1,56 @@
+"""JSON from files that are not trusted: repeated keys, wrong shapes and absurd nesting are errors of ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import cast
+
+from .errors import Finding, OinfError
+
+INDEX_NBYTES = 100_000_000
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return table
+
+
+def _rejected(code: str, message: str, entry: str | None = None) -> OinfError:
+    return OinfError(Finding(code=code, message=message, entry=entry))
+
+
+def json_object(text: bytes, what: str, code: str) -> dict[str, object]:
+    """The object that a text holds. Raises `OinfError` with `code`."""
+    try:
+        value: object = json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise _rejected(code, f"{what} is no valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise _rejected(code, f"{what} is no JSON object")
+    return cast("dict[str, object]", value)
+
+
+def json_file(path: Path, code: str) -> dict[str, object]:
+    """The object that a file of at most 100 MB holds. Raises `OinfError` with `code`, and `OSError`."""
+    if path.stat().st_size > INDEX_NBYTES:
+        raise _rejected(code, f"{path.name} is larger than {INDEX_NBYTES} bytes")
+    return json_object(path.read_bytes(), path.name, code)
+
+
+def shard_paths(index: Path, code: str) -> dict[str, Path]:
+    """The file of each tensor that the `weight_map` of a shard index names: plain names of files beside the index.
+
+    Raises `OinfError` with `code` for anything that leads elsewhere.
+    """
+    weight_map = json_file(index, code).get("weight_map")
+    if not isinstance(weight_map, dict):
+        raise _rejected(code, f"{index.name} has no object weight_map")
+    paths: dict[str, Path] = {}
+    for tensor, name in cast("dict[str, object]", weight_map).items():
+        if not isinstance(name, str) or not name or name in (".", "..") or any(char in name for char in "/\\:\0"):
+            raise _rejected(code, f"{name!r:.80} is no plain file name", ascii(tensor)[1:-1])
+        paths[tensor] = index.parent / name
+    return paths

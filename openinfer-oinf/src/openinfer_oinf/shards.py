@@ -1,0 +1,175 @@
+"""Models in several files: `NAME.oinf.index.json` names the file of every tensor, and is opened as one container.
+
+The index is JSON with an object `weight_map` from tensor names to plain names of files in its own directory. No name
+may be in two shards; checksums are every shard's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Unpack
+
+from .atomicfile import AtomicFile
+from .checksums import CHECKSUM_KEY
+from .contents import TensorSpec, UninitializedTensor
+from .errors import Finding, OinfError
+from .jsonfile import shard_paths
+from .metadata import TypedValue
+from .reader import INDEX_SUFFIX, MetadataView, OinfFile, OpenOptions, open_container
+from .save import WriteOptions, save_file
+from .tables import Index
+from .tensor import StoredTensor
+
+_CODE = "E_SHARDS"
+
+
+def _rejected(message: str, entry: str | None = None) -> OinfError:
+    return OinfError(Finding(code=_CODE, message=message, entry=entry))
+
+
+class ShardMetadata(MetadataView):
+    """The metadata of all shards; checksums, which every shard has of its own, are left out."""
+
+    def __init__(self, homes: Mapping[str, MetadataView]) -> None:
+        self._entries = {name: view.entry(name) for name, view in homes.items()}
+        self._homes = homes
+
+    def typed(self, name: str) -> TypedValue:
+        home = self._homes.get(name)
+        return super().typed(name) if home is None else home.typed(name)
+
+    def payload(self, name: str) -> bytes:
+        return self._homes[name].payload(name)
+
+
+class ShardedOinf(OinfFile):
+    """Several containers as one: a mapping of all tensors, in the order of the shards.
+
+    `version` is the highest of the shards, `file_size` their sum in bytes; there is no single `index`.
+    """
+
+    def __init__(self, shards: Sequence[OinfFile]) -> None:
+        self._shards = tuple(shards)
+        self._tensors = {}
+        self._entries = {entry.name: entry for shard in shards for entry in shard.index.tensors}
+        self._homes = _homes(("tensors", name, shard) for shard in shards for name in shard)
+        sizes = _homes(("sizevars", name, shard) for shard in shards for name in shard.sizevars)
+        metadata = _homes(
+            ("metadata", name, shard) for shard in shards for name in shard.metadata if name != CHECKSUM_KEY
+        )
+        self.version = max((shard.version for shard in shards), default=2)
+        self.file_size = sum(shard.file_size for shard in shards)
+        self.sizevars = MappingProxyType({name: shard.sizevars[name] for name, shard in sizes.items()})
+        self.metadata = ShardMetadata({name: shard.metadata for name, shard in metadata.items()})
+        self.warnings = tuple(finding for shard in shards for finding in shard.warnings)
+
+    @property
+    def index(self) -> Index:
+        raise _rejected("a model in shards has no single index; open one of its files")
+
+    @property
+    def parts(self) -> tuple[OinfFile, ...]:
+        return self._shards
+
+    def tensor(self, name: str) -> StoredTensor:
+        home = self._homes.get(name)
+        return super().tensor(name) if home is None else home.tensor(name)
+
+    def close(self) -> None:
+        for shard in self._shards:
+            shard.close()
+
+
+def _homes(names: Iterator[tuple[str, str, OinfFile]]) -> dict[str, OinfFile]:
+    """The shard of each name. Raises `OinfError` (E_DUPLICATE) for a name in two of them."""
+    homes: dict[str, OinfFile] = {}
+    for table, name, shard in names:
+        if homes.setdefault(name, shard) is not shard:
+            raise OinfError(Finding(code="E_DUPLICATE", message="the name is in two shards", table=table, entry=name))
+    return homes
+
+
+def open_shards(path: Path, options: OpenOptions) -> ShardedOinf:
+    """Open a shard index and all its files. Raises `OinfError` (E_SHARDS) where the two do not agree, and `OSError`."""
+    places = shard_paths(path, _CODE)
+    shards: dict[Path, OinfFile] = {}
+    try:
+        for place in dict.fromkeys(places.values()):
+            if place.is_symlink():
+                raise _rejected(f"{place.name} is a link, which is not followed")
+            shards[place] = open_container(place, options)
+        merged = ShardedOinf(list(shards.values()))
+        _check_homes(places, shards)
+    except BaseException:
+        for shard in shards.values():
+            shard.close()
+        raise
+    return merged
+
+
+def _check_homes(places: Mapping[str, Path], shards: Mapping[Path, OinfFile]) -> None:
+    for name, place in places.items():
+        if name not in shards[place]:
+            raise _rejected(f"{place.name} lacks a tensor that the index places there", ascii(name)[1:-1])
+    for place, shard in shards.items():
+        for name in shard:
+            if places.get(name) != place:
+                raise _rejected(f"the index does not place a tensor of {place.name} there", name)
+
+
+def save_shards(
+    tensors: Mapping[str, TensorSpec | UninitializedTensor],
+    path: str | os.PathLike[str],
+    *,
+    shard_nbytes: int,
+    sizevars: Mapping[str, int] | None = None,
+    metadata: Mapping[str, object] | None = None,
+    **options: Unpack[WriteOptions],
+) -> tuple[Path, ...]:
+    """Write tensors in files of at most `shard_nbytes` bytes of values (a larger tensor has its own), and an index.
+
+    `path` ends in `.oinf.index.json`; the files are `NAME-00001-of-N.oinf` beside it. Size variables and metadata go
+    to the first. Returns the paths of the shards. Raises `OinfError` and `OSError`; the index comes last, so that it
+    never names files that are not complete.
+    """
+    index = Path(path)
+    if not is_shard_index(index):
+        raise _rejected(f"the name of a shard index ends in {INDEX_SUFFIX}")
+    groups = _groups(tensors, shard_nbytes)
+    stem = index.name.removesuffix(INDEX_SUFFIX)
+    places = [index.with_name(f"{stem}-{at + 1:05}-of-{len(groups):05}.oinf") for at in range(len(groups))]
+    for at, (place, names) in enumerate(zip(places, groups, strict=True)):
+        part = {name: tensors[name] for name in names}
+        first = at == 0
+        save_file(part, place, sizevars=sizevars if first else None, metadata=metadata if first else None, **options)
+    weight_map = {name: place.name for place, names in zip(places, groups, strict=True) for name in names}
+    with AtomicFile.writing(index) as file:
+        file.write_whole((json.dumps({"weight_map": weight_map}, indent=1) + "\n").encode())
+    return tuple(places)
+
+
+def _groups(tensors: Mapping[str, TensorSpec | UninitializedTensor], shard_nbytes: int) -> list[list[str]]:
+    """Names in order, as many to a group as fit; at least one group."""
+    groups: list[list[str]] = [[]]
+    used = 0
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        nbytes = 0
+        if isinstance(tensor, TensorSpec):
+            array, kind = tensor.resolved()
+            nbytes = kind.stored_nbytes(array.size)
+        if groups[-1] and used + nbytes > shard_nbytes:
+            groups.append([])
+            used = 0
+        groups[-1].append(name)
+        used += nbytes
+    return groups
+
+
+def is_shard_index(source: object) -> bool:
+    """Whether a path is, by its name, that of a shard index."""
+    return isinstance(source, str | Path) and str(source).endswith(INDEX_SUFFIX)
