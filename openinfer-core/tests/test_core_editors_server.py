@@ -138,10 +138,11 @@ def span(line: int, start: int, end: int) -> dict[str, Any]:
 def test_it_says_what_it_can_do(client: Client) -> None:
     capabilities = client.capabilities
 
-    for feature in ("hoverProvider", "definitionProvider", "referencesProvider", "documentSymbolProvider"):
+    for feature in ("hoverProvider", "definitionProvider", "documentFormattingProvider"):
+        assert capabilities[feature]
+    for feature in ("referencesProvider", "documentSymbolProvider"):
         assert capabilities[feature]
     assert capabilities["renameProvider"] == {"prepareProvider": True}
-    assert "documentFormattingProvider" not in capabilities
     assert capabilities["completionProvider"]["triggerCharacters"]
 
 
@@ -213,6 +214,21 @@ def test_rename_edits_every_place_and_refuses_what_cannot_be(client: Client) -> 
     assert "is taken" in taken["error"]["message"]
     size = client.request("textDocument/prepareRename", **client.at(0, 17))
     assert "does not define it" in size["error"]["message"]
+
+
+def test_formatting_keeps_comments_and_leaves_broken_texts_alone(client: Client) -> None:
+    options = {"tabSize": 8, "insertSpaces": True}
+
+    client.open("dynamic{x:f32[B];}\nblock entry{ // 😀 first\nreturn  x ;}")
+    (edit,) = client.ask("textDocument/formatting", textDocument={"uri": URI}, options=options)
+    assert edit["range"] == {"start": {"line": 0, "character": 0}, "end": {"line": 2, "character": 12}}
+    assert "  return x;\n" in edit["newText"]
+    assert "// 😀 first" in edit["newText"]
+
+    client.change(edit["newText"], 2)
+    assert client.ask("textDocument/formatting", textDocument={"uri": URI}, options=options) == []
+    client.change("block entry { op (; }", 3)
+    assert client.ask("textDocument/formatting", textDocument={"uri": URI}, options=options) is None
 
 
 @pytest.mark.parametrize(("encoding", "column"), [("utf-16", 39), ("utf-8", 41), ("utf-32", 38)])

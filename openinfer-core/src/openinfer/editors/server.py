@@ -21,7 +21,7 @@ from openinfer.editors.hover import hover
 from openinfer.editors.outline import Sort
 from openinfer.editors.places import Places
 from openinfer.editors.rename import RenameError, definition_to_rename, renamed
-from openinfer.errors import OpenInferError
+from openinfer.errors import DslSyntaxError, OpenInferError
 from openinfer.plugins.environment import Environment
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ def make_server(version: str, model: Model | None = None) -> Server:
     server.feature(types.TEXT_DOCUMENT_DEFINITION)(defined)
     server.feature(types.TEXT_DOCUMENT_REFERENCES)(references)
     server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)(symbols)
+    server.feature(types.TEXT_DOCUMENT_FORMATTING)(laid_out)
     triggers = types.CompletionOptions(trigger_characters=[".", "(", ",", "=", ":", "@", "[", ">"])
     server.feature(types.TEXT_DOCUMENT_COMPLETION, triggers)(completed)
     server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)(rename_prepared)
@@ -232,6 +233,19 @@ def completed(server: Server, parameters: types.CompletionParams) -> list[types.
         )
         for proposal in completions(opened.analysis, offset, server.environment, server.model)
     ]
+
+
+def laid_out(server: Server, parameters: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
+    """Lay the text out as `openinfer fmt` does; a text with syntax errors stays as it is, they are shown already."""
+    from openinfer.dsl.formatting import formatted
+
+    opened = server.document(parameters.text_document.uri)
+    text = opened.analysis.text
+    try:
+        wanted = formatted(text)
+    except DslSyntaxError:
+        return None
+    return [] if wanted == text else [types.TextEdit(opened.range(0, len(text)), wanted)]
 
 
 def rename_prepared(server: Server, parameters: types.PrepareRenameParams) -> types.Range | None:
