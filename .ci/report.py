@@ -1,7 +1,8 @@
 """Add up the JUnit reports that the tox environments wrote: `report.py REPORTS TOX_INI`.
 
 Prints a line per environment, every reason for a skip with its count and the environments it happened in, the
-interpreters that gave no results, and a total. Exits 1 where a test failed or no report was found.
+environments that gave no results, and a total. Exits 1 where a test failed, or where an environment gave no results
+for another reason than that its interpreter is absent.
 """
 
 import configparser
@@ -62,8 +63,20 @@ def skips_by_reason(reports: list[Report]) -> dict[str, list[str]]:
     return dict(found)
 
 
-def interpreters(tox_ini: Path) -> list[str]:
-    return [name for name in environments(tox_ini) if re.fullmatch(r"py3\d+", name)]
+def test_environments(tox_ini: Path) -> list[str]:
+    """The environments that run pytest, in the order of tox."""
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(tox_ini, encoding="utf-8")
+    sections = {
+        name: parser[f"testenv:{name}" if f"testenv:{name}" in parser else "testenv"] for name in environments(tox_ini)
+    }
+    default = parser["testenv"]["commands"]
+    return [name for name, section in sections.items() if "[testenv]pytest" in section.get("commands", default)]
+
+
+def is_interpreter(environment: str) -> bool:
+    """Whether an environment may be absent because its interpreter is."""
+    return re.fullmatch(r"py3\d+", environment) is not None
 
 
 def total(reports: list[Report]) -> Report:
@@ -76,16 +89,28 @@ def total(reports: list[Report]) -> Report:
     )
 
 
+def absent(reports: list[Report], expected: list[str]) -> list[str]:
+    found = {report.environment for report in reports}
+    return [name for name in expected if name not in found]
+
+
 def describe(reports: list[Report], expected: list[str]) -> list[str]:
-    """The lines to print; `expected` are the environments of one interpreter each."""
+    """The lines to print; `expected` are the environments that should have results."""
     lines = [f"{report.environment:<12} {report.summary()}" for report in reports]
-    absent = [name for name in expected if name not in {report.environment for report in reports}]
-    lines += [f"{name:<12} no results: this interpreter was not found, or its environment failed" for name in absent]
+    missing = absent(reports, expected)
+    for name in missing:
+        why = (
+            "this interpreter was not found, or its environment failed"
+            if is_interpreter(name)
+            else "it failed to start"
+        )
+        lines.append(f"{name:<12} no results: {why}")
     reasons = skips_by_reason(reports)
     lines += [
         f"skipped x{len(places)}: {reason} [{', '.join(sorted(set(places)))}]" for reason, places in reasons.items()
     ]
-    tested = f"{len(expected) - len(absent)} of {len(expected)} interpreters"
+    wanted = [name for name in expected if is_interpreter(name)]
+    tested = f"{len(wanted) - len(absent(reports, wanted))} of {len(wanted)} interpreters"
     return [*lines, f"==== {total(reports).summary()} ({tested}) ===="]
 
 
@@ -95,8 +120,9 @@ def main() -> None:
     if not reports:
         message = f"no test reports in {folder}: no environment got as far as its tests"
         raise SystemExit(message)
-    print("\n".join(describe(reports, interpreters(tox_ini))))
-    if total(reports).failed:
+    expected = test_environments(tox_ini)
+    print("\n".join(describe(reports, expected)))
+    if total(reports).failed or any(not is_interpreter(name) for name in absent(reports, expected)):
         raise SystemExit(1)
 
 

@@ -113,8 +113,28 @@ def test_the_lines_name_reasons_absent_interpreters_and_the_total(report: Module
     assert lines[-1] == "==== 4 failed, 4 passed, 4 skipped in 3.00s (1 of 2 interpreters) ===="
 
 
-def test_the_expected_interpreters_are_those_of_tox(report: ModuleType) -> None:
-    assert report.interpreters(ROOT / "tox.ini") == ["py311", "py312", "py313"]
+def test_every_environment_that_runs_pytest_is_expected(report: ModuleType) -> None:
+    expected = ["py311", "py312", "py313", "oinf", "core", "core-cpu", "core-cpu-c", "all", "plugins", "readme"]
+
+    assert report.test_environments(ROOT / "tox.ini") == expected
+
+
+def test_an_environment_without_results_fails_the_report(tmp_path: Path) -> None:
+    passing = JUNIT.replace('<failure message="no">trace</failure>', "").replace(
+        '<error message="no">trace</error>', ""
+    )
+    (tmp_path / "py311.xml").write_text(passing, encoding="utf-8")
+
+    finished = subprocess.run(
+        [sys.executable, str(ROOT / ".ci" / "report.py"), str(tmp_path), str(ROOT / "tox.ini")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert finished.returncode == 1
+    assert "core         no results: it failed to start" in finished.stdout
 
 
 @pytest.mark.parametrize("content", [JUNIT, None], ids=["failures", "no reports"])
