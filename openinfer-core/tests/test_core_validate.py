@@ -326,3 +326,13 @@ def test_a_setting_may_be_called_nan() -> None:
     assert op.settings["nan"] == "propagate"
     assert graph(parsed.to_dsl()) == parsed
     assert type(parsed).from_json(parsed.to_json()) == parsed
+
+
+def test_more_dimensions_than_backends_take_are_refused() -> None:
+    for rank, accepted in ((32, True), (33, False)):
+        parsed = graph(program(f"dynamic {{ x: f32[{', '.join(['1'] * rank)}]; }}", "return;"))
+        if accepted:
+            assert len(resolve(parsed, Model.from_arrays()).variables["x"].type.shape) == rank
+        else:
+            with pytest.raises(ValidationError, match="33 dimensions, more than 32"):
+                resolve(parsed, Model.from_arrays())

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 LARGEST_SIZE = 2**63 - 1
 """Most elements that a tensor may have."""
 
+LARGEST_RANK = 32
+"""Most dimensions that a tensor may have: what every backend's array library takes."""
+
 
 def tensor_type(
     dtype: DType, dims: Sequence[IntExpr], sizes: Mapping[str, int], findings: Findings, span: Span | None
@@ -58,6 +61,9 @@ def _checked_type(
                 "bad-dim", f"dimension `{symbolic.text(dim)}` is {value}: it must not be negative", span=span
             )
             return None
+    if len(dims) > LARGEST_RANK:
+        findings.error("bad-dim", f"a tensor has {len(dims)} dimensions, more than {LARGEST_RANK}", span=span)
+        return None
     if found.count > LARGEST_SIZE:
         shown = ", ".join(symbolic.text(dim) for dim in dims)
         findings.error("bad-dim", f"a tensor [{shown}] has more than {LARGEST_SIZE} elements", span=span)
