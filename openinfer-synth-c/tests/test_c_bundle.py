@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from openinfer.dsl import graph
 from openinfer.errors import SynthesisError
 from openinfer.model import Model
 from openinfer.synth import Synthesizer
+from openinfer_synth_c.project import bundle_of
 
 FILES = ["Makefile", "README.md", "main.c", "model.c", "model.h", "npy.h", "plan.json"]
 
@@ -93,6 +95,23 @@ def test_the_source_has_no_path_and_every_byte_is_ascii():
         assert os.getcwd().encode() not in data  # noqa: PTH109
 
 
+def test_the_readme_names_inputs_and_outputs_with_their_types():
+    readme = synthesis().bundle.files["README.md"].decode()
+
+    assert "./model --input image=image.npy --input go=go.npy --output logits=logits.npy --output odds" in readme
+    assert "input  image: f32[1,2,6,6]\ninput  go: bool[]\noutput logits: f32[1,3]\n" in readme
+
+
+def test_the_readme_gives_no_name_to_the_shell_that_it_may_misread():
+    text = "dynamic { x: f32; } volatile { y: f32; } block entry { transfer x >> y; return y; }"
+    plan = synthesis(text, {}).plan
+    renamed = replace(plan, inputs=(replace(plan.inputs[0], name="$größe"),))
+    readme = bundle_of(renamed).files["README.md"].decode()
+
+    assert "./model --input NAME=FILE.npy --output NAME=FILE.npy\n" in readme
+    assert "input  $gr\\xf6\\xdfe: f32[]\n" in readme
+
+
 def test_comments_carry_the_lines_of_the_program():
     source = synthesis().bundle.files["model.c"].decode()
 
@@ -122,7 +141,7 @@ def test_make_builds_without_a_warning(compiler, tmp_path):
     subprocess.run(["make", f"CC={compiler}"], cwd=directory, check=True, capture_output=True)
 
     listed = subprocess.run([directory / "model", "--help"], check=True, capture_output=True, text=True).stdout
-    assert "  input  image\n  input  go\n  output logits\n" in listed
+    assert "  input  image: f32[1,2,6,6]\n  input  go: bool[]\n  output logits: f32[1,3]\n" in listed
     synthesis().emit(directory)
 
 

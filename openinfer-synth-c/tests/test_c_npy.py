@@ -89,11 +89,15 @@ DAMAGED = {
     "header cut": (npy(X)[:60], "it ends inside its header"),
     "data cut": (npy(X)[:-1], "it ends inside its data"),
     "data too long": (npy(X) + b"\0", "followed by something else"),
-    "other type": (npy(X.astype(np.float64)), "element type"),
-    "other byte order": (npy(X.astype(">f4")), "element type"),
-    "other shape": (npy(X.T.copy()), "shape"),
-    "flat": (npy(X.reshape(-1)), "shape"),
-    "deeper": (npy(X.reshape(2, 3, 1)), "shape"),
+    "other type": (npy(X.astype(np.float64)), "its element type is '<f8', expected '<f4'\n"),
+    "several types": (npy(np.zeros(2, "f4,i4")), "its element type is [('f0', expected '<f4'\n"),
+    "control characters": (with_header("{'descr': '\x1b[2J\n"), "its element type is '?[2J?, expected '<f4'\n"),
+    "other byte order": (npy(X.astype(">f4")), "its element type is '>f4', expected '<f4'\n"),
+    "other shape": (npy(X.T.copy()), "its shape is (3, 2), expected (2, 3)\n"),
+    "flat": (npy(X.reshape(-1)), "its shape is (6,), expected (2, 3)\n"),
+    "scalar": (npy(np.float32(1)), "its shape is (), expected (2, 3)\n"),
+    "deeper": (npy(X.reshape(2, 3, 1)), "its shape is (2, 3, 1), expected (2, 3)\n"),
+    "very deep": (with_header(GOOD.replace("2, 3", "1, " * 900)), "its shape is (1, 1, 1,"),
     "Fortran order": (npy(np.asfortranarray(X)), "C order"),
     "header too long": (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "header is too long"),
     "huge extent": (with_header(GOOD.replace("2, 3", "99999999999999999999999, 3")), "shape"),
@@ -141,32 +145,44 @@ def test_no_damage_to_a_header_does_harm(program, tmp_path, data):
 
     assert finished.returncode in (0, 1)
     assert "Sanitizer" not in finished.stderr
+    assert finished.stderr.rstrip("\n").isprintable()
     if finished.returncode == 0:
         np.testing.assert_array_equal(outputs(tmp_path)[0].tobytes(), np.load(tmp_path / "x.npy").tobytes())
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "told"),
     [
-        ("--steps", "0"),
-        ("--steps", "-1"),
-        ("--steps", "1x"),
-        ("--repeat", "99999999999999999999"),
-        ("--input", "nothing=x.npy"),
-        ("--input", "x"),
-        ("--bad", "1"),
-        ("--steps",),
+        (("--steps", "0"), "--steps 0: expected a number from 1 to 1000000000"),
+        (("--steps", "-1"), "--steps -1: expected a number from 1 to 1000000000"),
+        (("--steps", "1x"), "--steps 1x: expected a number from 1 to 1000000000"),
+        (("--repeat", "9" * 20), f"--repeat {'9' * 20}: expected a number from 1 to 1000000000"),
+        (("--input", "z=x.npy"), "--input z=x.npy: the model has none of that name"),
+        (("--output", "q=x.npy"), "--output q=x.npy: the model has none of that name"),
+        (("--input", "x"), "--input x: expected NAME=FILE.npy"),
+        (("--input", "x=again.npy"), "--input x=again.npy: it has a file already"),
+        (("--bogus", "1"), "--bogus 1: there is no such option"),
+        (("--bogus",), "--bogus: there is no such option"),
+        (("--steps",), "--steps: an argument is missing"),
     ],
 )
-def test_wrong_arguments_show_the_usage(program, tmp_path, options):
+def test_wrong_arguments_are_named_before_the_usage(program, tmp_path, options, told):
     finished = run(program, tmp_path, options=options)
 
     assert finished.returncode == 2
-    assert finished.stderr.startswith("usage: model ")
+    assert finished.stderr.startswith(f"model: {told}\nusage: model ")
+
+
+def test_help_lists_types_wherever_it_stands(program, tmp_path):
+    finished = run(program, tmp_path, options=("--help",))
+
+    assert finished.returncode == 0
+    assert finished.stdout.startswith("usage: model ")
+    assert "  input  x: f32[2,3]\n  input  flag: bool[] (optional)\n" in finished.stdout
 
 
 def test_steps_must_be_those_of_the_file(program, tmp_path):
     finished = run(program, tmp_path, x=npy(np.stack([X, X])), options=("--steps", "3"))
 
     assert finished.returncode == 1
-    assert "its shape is not the one expected" in finished.stderr
+    assert "its shape is (2, 2, 3), expected (3, 2, 3)\n" in finished.stderr

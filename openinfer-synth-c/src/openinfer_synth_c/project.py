@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O2", "-ffp-contract=off")
 """Flags of the compiler; contraction to fused multiply-add would change results."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
 
 PROGRAM = "model"
 """Name of the program that building makes."""
@@ -73,11 +76,21 @@ def bundle_of(plan: ExecutionPlan) -> Bundle:
         "main.c": _render("main.c.j2", ports),
         HEADER_NAME: harness_header(),
         "Makefile": _render("Makefile.j2", {"flags": " ".join(FLAGS)}),
-        "README.md": _render("README.md.j2", {**ports, "arena_nbytes": plan.arena_nbytes}),
+        "README.md": _render("README.md.j2", {**ports, "arena_nbytes": plan.arena_nbytes, "example": _example(plan)}),
         "plan.json": f"{document}\n",
     }
     files = {name: text.encode("ascii") for name, text in texts.items()}
     return Bundle(files if blob is None else {**files, FILE_NAME: blob.data}, products=(PROGRAM,))
+
+
+def _example(plan: ExecutionPlan) -> str:
+    """Return a command that runs the program; names that a shell may read otherwise are left as ``NAME``."""
+    options = [("--input", port.name) for port in plan.inputs if _is_needed(port)]
+    options += [("--output", port.name) for port in plan.outputs]
+    if not options or not all(_PLAIN.fullmatch(name) for _, name in options):
+        options = [("--input", "NAME"), ("--output", "NAME")]
+    arguments = " ".join(f"{option} {name}={name}.npy" for option, name in options)
+    return f"./{PROGRAM} {arguments.replace('NAME.npy', 'FILE.npy')}"
 
 
 def _check(plan: ExecutionPlan) -> None:
@@ -172,6 +185,7 @@ def _port(name: str, type: TensorType, field: str) -> dict[str, object]:  # noqa
     return {
         "field": field,
         "literal": literal,
+        "shown": string_literal(str(type)),
         "c_type": spelled,
         "comment": comment(f"{name}: {type}"),
         "descr": npy_descr(type.dtype),

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define NPY_LARGEST_HEADER 4096
+#define NPY_LONGEST_SHOWN 60
 
 /* Element type as NumPy spells it, bytes of an element, and the shape of one step. */
 struct npy_type {
@@ -86,6 +87,39 @@ static inline int npy_number(struct npy_cursor *cursor, size_t *number) {
     return 1;
 }
 
+/* Writes the shape of `type`, with `steps` in front unless that is 0; cut where the room ends. */
+static inline void npy_shape_text(char *text, size_t room, const struct npy_type *type, size_t steps) {
+    const size_t leading = steps > 0 ? 1 : 0;
+    size_t length = 1, axis;
+    text[0] = '(';
+    for (axis = 0; axis < type->rank + leading && length + 32 < room; ++axis) {
+        const size_t extent = axis < leading ? steps : type->shape[axis - leading];
+        const char *const between = axis > 0 ? ", " : "";
+        const int written = snprintf(text + length, room - length, "%s%lu", between, (unsigned long)extent);
+        length += (size_t)written;
+    }
+    memcpy(text + length, type->rank + leading == 1 ? ",)" : ")", type->rank + leading == 1 ? 3 : 2);
+}
+
+/* Says what was found, up to the comma or with the closing parenthesis (`last`) that ends it, and what was expected. */
+static inline const char *npy_other(
+    const char *what, const struct npy_cursor *found, char last, const char *expected) {
+    static char text[3 * NPY_LONGEST_SHOWN + 64];
+    char shown[NPY_LONGEST_SHOWN + 1];
+    size_t length = 0;
+    const char *at = found->at;
+    while (at < found->end && length < NPY_LONGEST_SHOWN && (length == 0 || shown[length - 1] != last)) {
+        shown[length++] = *at >= ' ' && *at <= '~' ? *at : '?';
+        ++at;
+    }
+    if (length > 0 && shown[length - 1] == ',') {
+        --length;
+    }
+    shown[length] = '\0';
+    snprintf(text, sizeof text, "its %s is %.60s, expected %.110s", what, shown, expected);
+    return text;
+}
+
 /* Takes a shape, which must be that of `type`, with `steps` in front unless that is 0. */
 static inline int npy_shape(struct npy_cursor *cursor, const struct npy_type *type, size_t steps) {
     const size_t leading = steps > 0 ? 1 : 0;
@@ -109,11 +143,15 @@ static inline int npy_shape(struct npy_cursor *cursor, const struct npy_type *ty
 
 static inline const char *npy_value(
     struct npy_cursor *cursor, const char *key, const struct npy_type *type, size_t steps, unsigned *seen) {
-    char descr[16];
+    struct npy_cursor found;
+    char expected[NPY_LONGEST_SHOWN + 50], descr[16];
+    npy_skip(cursor);
+    found = *cursor;
     if (strcmp(key, "descr") == 0) {
         *seen |= 1u;
+        snprintf(expected, sizeof expected, "'%.14s'", type->descr);
         return npy_string(cursor, descr, sizeof descr) && strcmp(descr, type->descr) == 0
-            ? NULL : "its element type is not the one expected";
+            ? NULL : npy_other("element type", &found, ',', expected);
     }
     if (strcmp(key, "fortran_order") == 0) {
         *seen |= 2u;
@@ -121,7 +159,8 @@ static inline const char *npy_value(
     }
     if (strcmp(key, "shape") == 0) {
         *seen |= 4u;
-        return npy_shape(cursor, type, steps) ? NULL : "its shape is not the one expected";
+        npy_shape_text(expected, sizeof expected, type, steps);
+        return npy_shape(cursor, type, steps) ? NULL : npy_other("shape", &found, ')', expected);
     }
     return "its header has an unknown key";
 }
