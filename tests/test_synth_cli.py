@@ -148,6 +148,19 @@ def test_mistakes_end_with_one_message_and_write_nothing(files, options, code, t
     assert sorted(files.iterdir()) == before
 
 
+def test_an_arena_of_more_than_a_gibibyte_is_warned_of(files):
+    few = synth(files, "--target", "c", "-o", str(files / "few"), "--size", "N=16777216")
+    many = synth(files, "--target", "c", "-o", str(files / "many"), "--size", "N=134217728")
+    strict = synth(files, "--target", "c", "-o", str(files / "strict"), "--size", "N=134217728", "--strict")
+
+    assert (few.exit_code, few.stderr) == (0, "")
+    assert many.exit_code == 0
+    assert "warning[large-arena]: the intermediate results take" in many.stderr
+    assert strict.exit_code == 1
+    assert "error[large-arena]" in strict.stderr
+    assert not (files / "strict").exists()
+
+
 def test_what_cannot_be_synthesised_is_shown_in_the_text(files):
     text = PROGRAM.replace("volatile {", "persistent { n: i32; } volatile {").replace(
         "return y;", "cache.increment n;\n  return y;"

@@ -9,6 +9,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openinfer.diagnostics import Diagnostic, Severity, as_errors
+from openinfer.errors import SynthesisError
 from openinfer.ir.graph import Graph
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
@@ -16,10 +18,14 @@ from openinfer.plugins.types import load_object
 from openinfer.synth.bundle import Bundle, write_bundle
 
 if TYPE_CHECKING:
-    from openinfer.diagnostics import Diagnostic
+    from collections.abc import Iterator
+
     from openinfer.model import Model
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.synth.target import Array, RunResult, SynthTarget
+
+LARGE_ARENA = 2**30
+"""Bytes of static memory above which a program may be meant, and is warned of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,8 @@ class Synthesizer:
 
         Raises:
             ValidationError: the graph does not fit the model; all findings.
-            SynthesisError: the target cannot carry out something in it; the message names construct and line.
+            SynthesisError: the target cannot carry out something in it; the message names construct and line. In
+                strict mode also ``large-arena``, the intermediate results take more than a GiB.
         """
         from openinfer.plan import make_plan
         from openinfer.validate import resolve
@@ -96,7 +103,20 @@ class Synthesizer:
         resolved = resolve(_graph_of(graph), model, sizes=sizes, environment=self._environment, strict=strict)
         table = kernel_table(self._environment, self._spec.name, self._spec.expression_dtypes)
         plan = make_plan(resolved, model, self._environment, table, epilogues=self._target.epilogues)
-        return Synthesis(plan, self._target.emit(plan), self._target, resolved.warnings)
+        large = tuple(_large_arena(plan.arena_nbytes))
+        if strict and large:
+            raise SynthesisError(large[0].message, diagnostics=as_errors(large))
+        return Synthesis(plan, self._target.emit(plan), self._target, (*resolved.warnings, *large))
+
+
+def _large_arena(nbytes: int) -> Iterator[Diagnostic]:
+    if nbytes > LARGE_ARENA:
+        yield Diagnostic(
+            code="large-arena",
+            message=f"the intermediate results take {nbytes / 2**30:.1f} GiB of static memory",
+            severity=Severity.WARNING,
+            hint="use smaller sizes (--size); many linkers refuse more than 2 GiB",
+        )
 
 
 def _graph_of(graph: Graph | Mapping[str, Any] | str | os.PathLike[str]) -> Graph:
