@@ -9,7 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from openinfer.arch import DeviceArch, DeviceCustom
     from openinfer.dsl import graph, load_graph
+    from openinfer.dsl.builder import GraphBuilder
     from openinfer.errors import (
         CacheIndexError,
         CacheLimitError,
@@ -50,6 +52,8 @@ __all__ = [
     "DeadlockError",
     "DepthError",
     "Device",
+    "DeviceArch",
+    "DeviceCustom",
     "DeviceError",
     "DslSyntaxError",
     "DynamicUnsetError",
@@ -58,6 +62,7 @@ __all__ = [
     "ExecutionError",
     "Executor",
     "Graph",
+    "GraphBuilder",
     "GraphDeserialize",
     "GraphError",
     "GraphSerialize",
@@ -91,6 +96,8 @@ _MODULES = {
     "DeadlockError": "openinfer.errors",
     "DepthError": "openinfer.errors",
     "Device": "openinfer.simulate",
+    "DeviceArch": "openinfer.arch",
+    "DeviceCustom": "openinfer.arch",
     "DeviceError": "openinfer.errors",
     "DslSyntaxError": "openinfer.errors",
     "DynamicUnsetError": "openinfer.errors",
@@ -99,6 +106,7 @@ _MODULES = {
     "ExecutionError": "openinfer.errors",
     "Executor": "openinfer.simulate",
     "Graph": "openinfer.ir.graph",
+    "GraphBuilder": "openinfer.dsl.builder",
     "GraphDeserialize": "openinfer.serialize",
     "GraphError": "openinfer.errors",
     "GraphSerialize": "openinfer.serialize",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from openinfer.diagnostics import Diagnostic, Related, Severity, as_errors, did_you_mean, summary
 from openinfer.dsl.declarations import lower_declaration
@@ -39,18 +39,21 @@ from openinfer.ir.values import Attrs, AttrValue, Ref
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from openinfer.diagnostics import Span
     from openinfer.dsl.syntax import BlockSyntax, Program, Statement, Word
 
 _CARRIES_HINTS = (Op, Transfer, CacheRead, CacheWrite, CacheIncrement, CacheDecrement, CacheReset, Loop)
 
 
-def lower(program: Program, *, strict: bool = False) -> Graph:
+def lower(program: Program, *, strict: bool = False, positions: Spans | None = None) -> Graph:
     """Return the graph of a program; warnings are in ``Graph.warnings``.
+
+    Places are looked up in ``positions``, or else in the program's source.
 
     Raises:
         GraphError: with every error found; in strict mode warnings are errors.
     """
-    lowering = Lowering(program)
+    lowering = Lowering(program, positions or Positions(program.source))
     graph = lowering.run()
     if lowering.errors:
         raise GraphError(summary(lowering.errors), diagnostics=lowering.errors)
@@ -60,13 +63,19 @@ def lower(program: Program, *, strict: bool = False) -> Graph:
     return graph
 
 
+class Spans(Protocol):
+    """Turns places into spans, if there is anything to show."""
+
+    def of(self, place: Place) -> Span | None: ...
+
+
 class Lowering:
     """One program on its way to a graph, with the findings so far."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, positions: Spans) -> None:
         self.errors: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = list(program.warnings)
-        self.positions = Positions(program.source)
+        self.positions = positions
         self._program = program
         self._numbering = Numbering()
 

@@ -97,7 +97,8 @@ def _transfer(tree: Tree) -> _Parts:
     return Transfer(reference_of(source), text_of(target)), hints_of(hints)
 
 
-def _access(tree: Tree) -> CacheAccess:
+def access_of(tree: Tree) -> CacheAccess:
+    """Return the cache access of an ``access`` tree."""
     name, slots = tree.children
     bracketed = optional(slots)
     if bracketed is None:
@@ -126,12 +127,12 @@ def _index(tree: Tree) -> IntExpr:
 
 def _cache_read(tree: Tree) -> _Parts:
     _, _, _, access, _, target, hints, _ = tree.children
-    return CacheRead(_access(access), text_of(target)), hints_of(hints)
+    return CacheRead(access_of(access), text_of(target)), hints_of(hints)
 
 
 def _cache_write(tree: Tree) -> _Parts:
     _, _, _, source, _, access, hints, _ = tree.children
-    return CacheWrite(reference_of(source), _access(access)), hints_of(hints)
+    return CacheWrite(reference_of(source), access_of(access)), hints_of(hints)
 
 
 def _amount(tree: Tree) -> tuple[str, int, tuple[Setting, ...]]:
@@ -152,7 +153,7 @@ def _decrement(tree: Tree) -> _Parts:
 
 def _reset(tree: Tree) -> _Parts:
     _, _, _, access, hints, _ = tree.children
-    return CacheReset(_access(access)), hints_of(hints)
+    return CacheReset(access_of(access)), hints_of(hints)
 
 
 def _branch(tree: Tree) -> _Parts:
