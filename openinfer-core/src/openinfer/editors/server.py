@@ -1,5 +1,3 @@
-# pygls is an optional requirement: where it is absent its types are unknown.
-# pyright: basic, reportMissingImports=false
 """The language server: what editors ask over standard input and output, answered by the modules beside this one."""
 
 from __future__ import annotations
@@ -73,7 +71,7 @@ class Server(LanguageServer):
 
     def __init__(self, version: str, model: Model | None = None) -> None:
         # Whole texts: columns of changes would have to be counted by the rules of whoever applies them.
-        super().__init__("openinfer", version, types.TextDocumentSyncKind.Full)
+        super().__init__("openinfer", version, types.TextDocumentSyncKind.Full)  # pyright: ignore[reportUnknownMemberType] -- pygls leaves one of its types open
         self.environment = Environment.default()
         self.model = model
         self._opened: dict[str, Opened] = {}
