@@ -10,6 +10,9 @@ import pytest
 
 from openinfer.dsl import graph
 from openinfer.model import Model
+from openinfer.plan.accesses import mask
+from openinfer.plan.liveness import Liveness
+from openinfer.plan.values import ArenaMemory, OutputMemory
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 
@@ -19,14 +22,18 @@ FLAGS = (
 )
 SQUARES = ["a", "b", "x", "t", "u", "v"]
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
 
 class Writer:
-    """Writes a program: squares of 4 by 4, a row `r`, bools `p` and `q`, blocks that call later blocks only."""
+    """Writes a program: squares of 4 by 4, a row `r`, bools `p` and `q`, blocks that call later blocks only.
 
-    def __init__(self, seed):
+    ``idle`` of all loops never run.
+    """
+
+    def __init__(self, seed, idle=0.0):
         self.random = random.Random(seed)
+        self.idle = idle
         self.loops = 0
 
     def program(self):
@@ -80,7 +87,8 @@ class Writer:
         self.loops += 1
         index = f"i{self.loops}"
         leave = "return;" if self.random.random() < 0.15 and block != "entry" else ""
-        start, end = self.random.choice(["0..2", "1..3", "0..3", "2..2"]).split("..")
+        bounds = "2..2" if self.random.random() < self.idle else self.random.choice(["0..2", "1..3", "0..3", "2..2"])
+        start, end = bounds.split("..")
         body = self.statements(block, 4, (*loops, index))
         return f"loop turns ({index} in {start}..{end}) {{ {body} {leave} }}"
 
@@ -93,11 +101,28 @@ class Writer:
         return f"branch {self.random.choice('pq')} {self.random.choice(deeper)} {self.random.choice(deeper)};"
 
 
+def weights(seed):
+    generator = np.random.default_rng(seed)
+    return Model.from_arrays({f"w.{n}": generator.integers(-9, 9, (4, 4)).astype(np.int32) for n in range(3)})
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_no_result_and_no_intermediate_value_is_read_before_it_is_written(seed):
+    program = Writer(seed, idle=0.7).program()
+
+    plan = Synthesizer("c").synthesize(weights(seed), graph(program)).plan
+
+    outputs = mask(port.value for port in plan.outputs)
+    blank = mask(v.number for v in plan.values if isinstance(v.memory, ArenaMemory | OutputMemory))
+    assert Liveness(plan.procedures, outputs).at_start & blank == 0
+
+
+@needs_gcc
 @pytest.mark.parametrize("seed", range(12))
 def test_a_random_program_gives_the_same_everywhere(seed):
-    program = graph(Writer(seed).program())
+    program = graph(Writer(seed, idle=0.3).program())
     generator = np.random.default_rng(seed)
-    model = Model.from_arrays({f"w.{n}": generator.integers(-9, 9, (4, 4)).astype(np.int32) for n in range(3)})
+    model = weights(seed)
     inputs = {"x": generator.integers(-(2**31), 2**31, (4, 4)).astype(np.int32), "p": np.array(seed % 2 == 0)}
     synthesis = Synthesizer("c").synthesize(model, program)
 

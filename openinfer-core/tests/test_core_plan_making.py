@@ -12,7 +12,7 @@ from openinfer.errors import SynthesisError
 from openinfer.model import Model
 from openinfer.plan import make_plan
 from openinfer.plan.document import plan_json
-from openinfer.plan.steps import CallStep, ElementwiseStep, FillStep, FoldStep, KernelStep, LoopStep
+from openinfer.plan.steps import CallStep, CopyStep, ElementwiseStep, FillStep, FoldStep, KernelStep, LoopStep
 from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, Role, WeightMemory
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import KernelTable
@@ -168,6 +168,19 @@ def test_a_block_that_is_never_called_is_left_out():
     block never { return; }
     """
     assert [procedure.name for procedure in plan_of(text).procedures] == ["entry"]
+
+
+def test_a_result_that_only_a_block_never_called_would_write_is_given_its_initial_value():
+    text = """
+    dynamic { x: f32[3]; }
+    volatile { y: f32[3] @init(5.0); }
+    block entry { loop none (i in 2..2) { branch never; } return x, y; }
+    block never { op add(x, x) >> x; op add(y, x) >> y; return; }
+    """
+    plan = plan_of(text)
+
+    copied = [(plan.values[s.source.value].name, s.output) for s in entry(plan) if isinstance(s, CopyStep)]
+    assert copied == [(port.name, port.value) for port in plan.outputs]
 
 
 def test_entries_of_a_prefix_table_that_can_be_asked_for():

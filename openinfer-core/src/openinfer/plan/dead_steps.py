@@ -16,11 +16,8 @@ if TYPE_CHECKING:
 
 
 def without_dead_steps(procedures: Sequence[Procedure], wanted: int) -> tuple[tuple[Procedure, ...], Liveness]:
-    """Return the procedures without steps whose results nobody reads, and the liveness of what is left.
-
-    Procedures that nothing calls, such as those of loops that never run, are left out too.
-    """
-    procedures = _reached(procedures)
+    """Return the procedures without steps whose results nobody reads, and the liveness of what is left."""
+    procedures = reached(procedures)
     while True:
         liveness = Liveness(procedures, wanted)
         left = tuple(Procedure(p.name, _needed_steps(p.steps, liveness)) for p in procedures)
@@ -29,13 +26,16 @@ def without_dead_steps(procedures: Sequence[Procedure], wanted: int) -> tuple[tu
         procedures = left
 
 
-def _reached(procedures: Sequence[Procedure]) -> tuple[Procedure, ...]:
-    """Return the procedures that the last one reaches; they come callees first."""
-    reached = {procedures[-1].name}
+def reached(procedures: Sequence[Procedure]) -> tuple[Procedure, ...]:
+    """Return the procedures that the last one reaches; they come callees first.
+
+    Others are those that only loops which never run, or statements after a return, would call.
+    """
+    wanted = {procedures[-1].name}
     for procedure in reversed(procedures):
-        if procedure.name in reached:
-            reached.update(name for step in walk(procedure.steps) for name in called(step))
-    return tuple(procedure for procedure in procedures if procedure.name in reached)
+        if procedure.name in wanted:
+            wanted.update(name for step in walk(procedure.steps) for name in called(step))
+    return tuple(procedure for procedure in procedures if procedure.name in wanted)
 
 
 def _needed_steps(steps: Sequence[Step], liveness: Liveness) -> tuple[Step, ...]:

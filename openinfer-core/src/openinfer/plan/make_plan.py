@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.ir.resolved import Filled, Storage
 from openinfer.plan.accesses import Accesses, mask, touched, written
 from openinfer.plan.arena import interference, place
-from openinfer.plan.dead_steps import without_dead_steps
+from openinfer.plan.dead_steps import reached, without_dead_steps
 from openinfer.plan.execution_plan import ExecutionPlan
 from openinfer.plan.findings import about
 from openinfer.plan.fusion import Fusion, fuse
@@ -50,10 +50,12 @@ def make_plan(
         SynthesisError: something in the program cannot be carried out on the target; it names the line.
     """
     draft = lower(resolved, model, environment, table)
-    names = _output_names(draft, resolved)
-    results, copies = output_copies(draft, names, written(draft.procedures))
+    reachable = reached(draft.procedures)
+    changed = written(reachable)
+    names = _output_names(draft, resolved, changed)
+    results, copies = output_copies(draft, names, changed)
     wanted = mask(results)
-    procedures = _with_start(draft.procedures, copies)
+    procedures = _with_start(reachable, copies)
     procedures, liveness = without_dead_steps(procedures, wanted)
     changed = written(procedures)
     needed = liveness.at_start
@@ -77,7 +79,7 @@ def make_plan(
     )
 
 
-def _output_names(draft: Draft, resolved: ResolvedGraph) -> tuple[str, ...]:
+def _output_names(draft: Draft, resolved: ResolvedGraph, changed: int) -> tuple[str, ...]:
     """Return what ``entry`` returns, else every volatile that the program writes."""
     if draft.returned:
         for name in draft.returned:
@@ -86,7 +88,6 @@ def _output_names(draft: Draft, resolved: ResolvedGraph) -> tuple[str, ...]:
             if name not in draft.numbers:
                 draft.add_variable(resolved.variables[name])
         return tuple(draft.returned)
-    changed = written(draft.procedures)
     volatile = [name for name, variable in resolved.variables.items() if variable.storage is Storage.VOLATILE]
     found = tuple(name for name in volatile if name in draft.numbers and changed >> draft.numbers[name] & 1)
     if not found:
