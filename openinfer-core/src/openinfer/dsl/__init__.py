@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Source
 from openinfer.errors import DslSyntaxError
+from openinfer.ir.bulk import many_objects
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +36,8 @@ def graph(text: str, *, check: bool = False, strict: bool = False, name: str = "
     """
     from openinfer.dsl.lower import lower
 
-    built = lower(_parsed(text, name, strict=strict), strict=strict)
+    with many_objects():
+        built = lower(_parsed(text, name, strict=strict), strict=strict)
     if check:
         built.check(strict=strict)
     return built
@@ -47,7 +49,8 @@ def parse(text: str, *, name: str = "<text>") -> Program:
     Raises:
         DslSyntaxError: the text does not match the grammar; all findings.
     """
-    return _parsed(text, name, strict=False)
+    with many_objects():
+        return _parsed(text, name, strict=False)
 
 
 def _parsed(text: str, name: str, *, strict: bool) -> Program:

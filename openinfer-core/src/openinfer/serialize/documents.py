@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -52,8 +53,11 @@ def parse_json(text: str, name: str) -> Any:
     Raises:
         SerializationError: ``not-json``, ``non-finite``, ``duplicate-key``.
     """
+    marked: list[RepeatedKeys] = []
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
+        value = json.loads(
+            text, object_pairs_hook=lambda pairs: _object(pairs, marked), parse_constant=_refuse_constant
+        )
     except json.JSONDecodeError as error:
         place = min(error.pos, len(text.rstrip()))
         found = Diagnostic(code="not-json", message=_not_json(error, text), span=Source(name, text).span(place, place))
@@ -62,14 +66,14 @@ def parse_json(text: str, name: str) -> Any:
         fail(f"{name}: nested too deeply", "too-deep")
     except ValueError as error:
         fail(f"{name}: not JSON: {error}", "not-json")
+    if not marked:
+        return value
     repeated = [
         Diagnostic(code="duplicate-key", message=f"key {key!r} occurs twice", path=pointer)
         for pointer, keys in _repeated(value)
         for key in keys
     ]
-    if repeated:
-        raise SerializationError(summary(repeated), diagnostics=repeated)
-    return value
+    raise SerializationError(summary(repeated), diagnostics=repeated)
 
 
 def _not_json(error: json.JSONDecodeError, text: str) -> str:
@@ -100,14 +104,16 @@ def pointer_to(path: tuple[str | int, ...]) -> str:
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]], marked: list[RepeatedKeys]) -> dict[str, Any]:
+    """Return an object; one with repeated keys is put on a list too."""
     plain = dict(pairs)
     if len(plain) == len(pairs):
         return plain
-    marked = RepeatedKeys(plain)
-    keys = [key for key, _ in pairs]
-    marked.repeated = tuple(key for key in plain if keys.count(key) > 1)
-    return marked
+    repeated = RepeatedKeys(plain)
+    counts = Counter(key for key, _ in pairs)
+    repeated.repeated = tuple(key for key in plain if counts[key] > 1)
+    marked.append(repeated)
+    return repeated
 
 
 def _refuse_constant(token: str) -> NoReturn:

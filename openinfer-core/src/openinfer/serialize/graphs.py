@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.diagnostics import Severity, summary
 from openinfer.errors import SerializationError
+from openinfer.ir.bulk import many_objects
 from openinfer.ir.graph import Block, Graph, VarDecl
 from openinfer.ir.nodes import Loop, Node
 from openinfer.serialize.declarations import DECLARATION
@@ -37,11 +38,12 @@ class GraphSerialize:
     @staticmethod
     def json(graph: Graph) -> dict[str, Any]:
         """Return the document of a graph: plain dictionaries, lists, strings and numbers."""
-        document: dict[str, Any] = {
-            "vars": {name: DECLARATION.write(decl) for name, decl in sorted(graph.vars.items())},
-            "blocks": {name: _block_out(block) for name, block in sorted(graph.blocks.items())},
-            "next_index": graph.next_index,
-        }
+        with many_objects():
+            document: dict[str, Any] = {
+                "vars": {name: DECLARATION.write(decl) for name, decl in sorted(graph.vars.items())},
+                "blocks": {name: _block_out(block) for name, block in sorted(graph.blocks.items())},
+                "next_index": graph.next_index,
+            }
         if needed_version(graph) > 1:
             document["schema_version"] = VERSION
         return document
@@ -74,11 +76,13 @@ class GraphDeserialize:
             SerializationError: with every finding and its JSON pointer.
             OSError: the file cannot be read.
         """
-        document = read_document(source, name)
-        if not isinstance(document, dict):
-            fail(f"a graph is an object with `vars`, `blocks` and `next_index`, found {shown(document)}", "wrong-type")
         reader = _Reader(strict=strict)
-        graph = reader.graph(cast("dict[str, Any]", document))
+        with many_objects():
+            document = read_document(source, name)
+            if not isinstance(document, dict):
+                what = "a graph is an object with `vars`, `blocks` and `next_index`"
+                fail(f"{what}, found {shown(document)}", "wrong-type")
+            graph = reader.graph(cast("dict[str, Any]", document))
         if reader.errors:
             raise SerializationError(summary(reader.errors), diagnostics=reader.errors)
         return graph
