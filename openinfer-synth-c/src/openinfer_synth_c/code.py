@@ -16,11 +16,15 @@ _INDENT = "    "
 
 
 class Code:
-    """Collects lines. ``helpers`` are names of the renderer's functions that the lines call."""
+    """Collects lines.
+
+    ``helpers`` are names of the renderer's functions that the lines call, ``index_functions`` those of `integers`.
+    """
 
     def __init__(self, depth: int = 0) -> None:
         self.lines: list[str] = []
         self.helpers: dict[str, None] = {}
+        self.index_functions: set[str] = set()
         self._depth = depth
 
     def line(self, *texts: str) -> None:

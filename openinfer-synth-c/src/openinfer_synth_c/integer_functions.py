@@ -1,4 +1,4 @@
-"""Functions of the generated source for index arithmetic; each stays at the end of its range instead of overflowing."""
+"""Functions of the generated source for index arithmetic: exact in 64 bits, and what leaves them is noted."""
 
 from __future__ import annotations
 
@@ -9,37 +9,48 @@ if TYPE_CHECKING:
 
 _SOURCES = {
     "index_add": """\
-static int64_t index_add(int64_t a, int64_t b) {
-    if (b > 0 && a > INT64_MAX - b) {
-        return INT64_MAX;
+static int64_t index_add(int64_t a, int64_t b, bool *overflow) {
+    if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b) {
+        *overflow = true;
+        return 0;
     }
-    return b < 0 && a < INT64_MIN - b ? INT64_MIN : a + b;
+    return a + b;
 }""",
     "index_sub": """\
-static int64_t index_sub(int64_t a, int64_t b) {
-    if (b < 0 && a > INT64_MAX + b) {
-        return INT64_MAX;
+static int64_t index_sub(int64_t a, int64_t b, bool *overflow) {
+    if (b > 0 ? a < INT64_MIN + b : a > INT64_MAX + b) {
+        *overflow = true;
+        return 0;
     }
-    return b > 0 && a < INT64_MIN + b ? INT64_MIN : a - b;
+    return a - b;
 }""",
     "index_mul": """\
-static int64_t index_mul(int64_t a, int64_t b) {
-    const int negative = (a < 0) != (b < 0);
+static int64_t index_mul(int64_t a, int64_t b, bool *overflow) {
+    const bool negative = (a < 0) != (b < 0);
     const uint64_t left = a < 0 ? 0 - (uint64_t)a : (uint64_t)a;
     const uint64_t right = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
-    if (left != 0 && right > (uint64_t)INT64_MAX / left) {
-        return negative ? INT64_MIN : INT64_MAX;
+    const uint64_t most = (uint64_t)INT64_MAX + (negative ? 1 : 0);
+    if (left == 0 || right == 0) {
+        return 0;
     }
-    return negative ? -(int64_t)(left * right) : (int64_t)(left * right);
+    if (right > most / left) {
+        *overflow = true;
+        return 0;
+    }
+    return negative ? -(int64_t)(left * right - 1) - 1 : (int64_t)(left * right);
 }""",
     "index_from_u64": """\
-static int64_t index_from_u64(uint64_t value) {
-    return value > (uint64_t)INT64_MAX ? INT64_MAX : (int64_t)value;
+static int64_t index_from_u64(uint64_t value, bool *overflow) {
+    if (value > (uint64_t)INT64_MAX) {
+        *overflow = true;
+        return 0;
+    }
+    return (int64_t)value;
 }""",
 }
 
 
-def integer_functions(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the functions that are called in the given lines."""
-    text = "\n".join(lines)
-    return tuple(source for name, source in _SOURCES.items() if f"{name}(" in text)
+def integer_functions(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the functions of these names, always in the same order."""
+    wanted = frozenset(names)
+    return tuple(source for name, source in _SOURCES.items() if name in wanted)

@@ -1,29 +1,51 @@
-"""Integer expressions of loop bounds and table indices in C; they saturate instead of overflowing."""
+"""Integer expressions of loop bounds and table indices in C, exact in 64 bits."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import U64
+from openinfer.errors import SynthesisError
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import LoopIndex
 from openinfer.symbolic import BinOp, Const, Name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openinfer.plan.steps import IndexExpr, ValueRef
     from openinfer.symbolic import IntExpr
+    from openinfer_synth_c.code import Code
     from openinfer_synth_c.names import Names
 
 FUNCTIONS = {"+": "index_add", "-": "index_sub", "*": "index_mul"}
-"""Functions of the generated source, in its template."""
+"""Functions of the generated source by operator."""
 
 
-def integer_text(index: IndexExpr, names: Names) -> str:
-    """Return an ``int64_t`` expression."""
+def declare_integers(code: Code, names: Names, integers: Mapping[str, IndexExpr], flag: str = "overflow") -> None:
+    """Append an ``int64_t`` constant for each expression, by name.
+
+    Where a value, or a step on the way to it, needs more than 64 bits, the generated block returns ``MODEL_INDEX``;
+    ``flag`` is the name of the variable that notes it.
+
+    Raises:
+        SynthesisError: a number in an expression needs more than 64 bits.
+    """
+    functions: set[str] = set()
+    lines = [f"const int64_t {name} = {_text(index, names, functions, flag)};" for name, index in integers.items()]
+    if not functions:
+        code.line(*lines)
+        return
+    code.line(f"bool {flag} = false;", *lines, f"if ({flag}) {{ return MODEL_INDEX; }}")
+    code.index_functions |= functions
+
+
+def _text(index: IndexExpr, names: Names, functions: set[str], flag: str) -> str:
+    """Return an ``int64_t`` expression, and note the functions that it calls."""
     known = constant(index)
     if known is not None:
         return number_text(known)
-    bound = {name: _bound_text(meaning, names) for name, meaning in index.names}
+    bound = {name: _bound_text(meaning, names, functions, flag) for name, meaning in index.names}
     done: list[str] = []
     stack: list[IntExpr | str] = [index.expr]
     while stack:
@@ -36,20 +58,33 @@ def integer_text(index: IndexExpr, names: Names) -> str:
             stack += [item.op, item.right, item.left]
         else:
             right, left = done.pop(), done.pop()
-            done.append(f"{FUNCTIONS[item]}({left}, {right})")
+            done.append(_called(FUNCTIONS[item], f"{left}, {right}", functions, flag))
     return done[0]
 
 
 def number_text(value: int) -> str:
-    """Return a number as an ``int64_t`` constant, held to its range."""
-    held = min(max(value, -(2**63) + 1), 2**63 - 1)
-    return str(held) if abs(held) < 2**31 else f"INT64_C({held})"
+    """Return a number as an ``int64_t`` constant.
+
+    Raises:
+        SynthesisError: it needs more than 64 bits.
+    """
+    if abs(value) >= 2**63:
+        message = f"the number {value} in a loop bound or an index needs more than the 64 bits of C's int64_t"
+        raise SynthesisError(message, code="unsupported")
+    return str(value) if abs(value) < 2**31 else f"INT64_C({value})"
 
 
-def _bound_text(meaning: int | LoopIndex | ValueRef, names: Names) -> str:
+def _bound_text(meaning: int | LoopIndex | ValueRef, names: Names, functions: set[str], flag: str) -> str:
     if isinstance(meaning, int):
         return number_text(meaning)
     if isinstance(meaning, LoopIndex):
         return names.loops[meaning.loop]
     element = f"{names.value(meaning.value)}[0]"
-    return f"index_from_u64({element})" if names.type_of(meaning).dtype is U64 else f"(int64_t){element}"
+    if names.type_of(meaning).dtype is not U64:
+        return f"(int64_t){element}"
+    return _called("index_from_u64", element, functions, flag)
+
+
+def _called(function: str, arguments: str, functions: set[str], flag: str) -> str:
+    functions.add(function)
+    return f"{function}({arguments}, &{flag})"

@@ -39,7 +39,11 @@ class Names:
         steps = [step for procedure in plan.procedures for step in walk(procedure.steps)]
         self.used_weights: set[int] = set()
         self.used_tables: set[int] = set()
-        self.loops = {step.loop: loops.name("i_", step.index) for step in steps if isinstance(step, LoopStep)}
+        found = [step for step in steps if isinstance(step, LoopStep)]
+        self.loops = {step.loop: loops.name("i_", step.index) for step in found}
+        self.loop_bounds = {
+            step.loop: (loops.name("start_", step.index), loops.name("end_", step.index)) for step in found
+        }
 
     def value(self, number: int) -> str:
         """Return the expression of the address of a value's first element."""

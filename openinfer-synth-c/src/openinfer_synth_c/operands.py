@@ -9,7 +9,7 @@ from openinfer.expr.c_renderer import c_type
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import LoopIndex, TableRef, ValueRef
 from openinfer_synth_c.index_text import broadcast_strides, flat
-from openinfer_synth_c.integers import integer_text, number_text
+from openinfer_synth_c.integers import declare_integers, number_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,13 +83,14 @@ class Binder:
         known = [value for value in fixed if value is not None]
         if len(known) == len(fixed) and not ref.checked:
             return self._names.weight(_fixed_entry(table, known))
-        texts: list[str] = []
-        for axis, index in enumerate(ref.indices):
-            text = integer_text(index, self._names)
-            if ref.checked:
-                self._code.line(f"const int64_t {name}_{axis} = {text};", _range_test(f"{name}_{axis}", table, axis))
-                text = f"{name}_{axis}"
-            texts.append(text if not table.starts[axis] else f"({text} - {number_text(table.starts[axis])})")
+        indices = {f"{name}_{axis}": index for axis, index in enumerate(ref.indices)}
+        declare_integers(self._code, self._names, indices, flag=f"{name}_overflow")
+        if ref.checked:
+            self._code.line(*(_range_test(local, table, axis) for axis, local in enumerate(indices)))
+        texts = [
+            f"({local} - {number_text(start)})" if start else local
+            for local, start in zip(indices, table.starts, strict=True)
+        ]
         strides = [_stride(table, axis) for axis in range(len(texts))]
         entry = f"{self._names.table(table.number)}[{flat(texts, strides)}]"
         return f"weight_at({entry})" if self._names.weights_apart else entry

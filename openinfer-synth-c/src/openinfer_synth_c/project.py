@@ -107,15 +107,15 @@ def _body(plan: ExecutionPlan, blob: Blob | None) -> _Body:
     names = Names(plan, weights_apart=blob is not None)
     blocks: list[dict[str, object]] = []
     helpers: dict[str, None] = {}
-    lines: list[str] = []
+    functions: set[str] = set()
     for procedure in plan.procedures:
         code = Code(depth=1)
         StatementWriter(code, names, plan).block(procedure.steps)
         helpers.update(code.helpers)
-        lines += code.lines
+        functions |= code.index_functions
         block = {"name": names.blocks[procedure.name], "lines": code.lines}
         blocks.append({**block, "comment": comment(f"block {procedure.name}")})
-    return _Body(tuple(blocks), names, tuple(helpers), integer_functions(lines))
+    return _Body(tuple(blocks), names, tuple(helpers), integer_functions(functions))
 
 
 def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, object]:

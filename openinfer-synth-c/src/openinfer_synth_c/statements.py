@@ -22,7 +22,7 @@ from openinfer.plan.steps import (
 from openinfer.synth.c_text import comment
 from openinfer_synth_c.folds import fold
 from openinfer_synth_c.index_text import broadcast_strides, nest
-from openinfer_synth_c.integers import integer_text
+from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.site import KernelSite, Store
 
@@ -179,10 +179,10 @@ class StatementWriter:
 
     def _loop(self, step: LoopStep) -> None:
         counter = self._names.loops[step.loop]
+        start, end = self._names.loop_bounds[step.loop]
         with self._code.braces():
-            start, end = integer_text(step.start, self._names), integer_text(step.end, self._names)
-            self._code.line(f"const int64_t {counter}_end = {end};")
-            with self._code.braces(f"for (int64_t {counter} = {start}; {counter} < {counter}_end; ++{counter})"):
+            declare_integers(self._code, self._names, {start: step.start, end: step.end})
+            with self._code.braces(f"for (int64_t {counter} = {start}; {counter} < {end}; ++{counter})"):
                 self.steps(step.body)
 
     def _call(self, step: CallStep) -> None:
