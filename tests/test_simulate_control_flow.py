@@ -180,24 +180,3 @@ def test_a_prefix_entry_that_is_not_there_is_an_error(k: int, code: str) -> None
     with pytest.raises(oi.ExecutionError, match=rf"`W\[{k}\]`") as caught:
         ex.step(k=k)
     assert caught.value.code == code
-
-
-@pytest.mark.parametrize(
-    ("statement", "named"),
-    [
-        ("yield y; await y;", "`yield`"),
-    ],
-)
-def test_what_cannot_run_yet_is_named_with_its_line(statement: str, named: str) -> None:
-    text = (
-        "volatile { y: f32[2]; m: f32[2, 2]; }"
-        " persistent { K(i): f32[2] @table; A(i, j): f32[2, 2] @auto_dim(i, j); }\n"
-        f"block entry {{\n  {statement}\n  return;\n}}\n"
-    )
-    with pytest.raises(
-        oi.UnsupportedError, match=r"not supported by the simulator of this version.*\(line 3\)"
-    ) as caught:
-        executor(text)
-    assert named in str(caught.value)
-    assert caught.value.block == "entry"
-    assert caught.value.diagnostics[0].span.line == 3

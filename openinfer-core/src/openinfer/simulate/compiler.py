@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.ir.nodes import (
     Assign,
+    Await,
     Barrier,
     Branch,
     CacheDecrement,
@@ -19,19 +20,20 @@ from openinfer.ir.nodes import (
     Op,
     Return,
     Transfer,
+    Yield,
 )
 from openinfer.simulate.access import expressions, slot_reader
 from openinfer.simulate.binding import in_order
 from openinfer.simulate.counting import bind_count
 from openinfer.simulate.describe import describer
-from openinfer.simulate.failures import Place, unsupported
+from openinfer.simulate.failures import Place
 from openinfer.simulate.integers import LoopIndex
 from openinfer.simulate.names import Names
 from openinfer.simulate.operators import OperatorCompiler
-from openinfer.simulate.program import Action, Call, Code, Leave, Repeat
+from openinfer.simulate.program import Action, Call, Code, HandOver, Leave, Repeat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from openinfer.ir.nodes import CacheAccess, Node
     from openinfer.ir.resolved import ResolvedGraph
@@ -43,11 +45,12 @@ if TYPE_CHECKING:
     from openinfer.simulate.varying import Varying
 
 
-def compile_graph(resolved: ResolvedGraph, memory: Memory, backend: DeviceBackend, binder: Binder) -> Code:
-    """Return the block ``entry`` of a graph, from which all others are reached.
+def compile_graph(
+    resolved: ResolvedGraph, memory: Memory, backend: DeviceBackend, binder: Binder
+) -> Mapping[str, Code]:
+    """Return the blocks of a graph by name.
 
     Raises:
-        UnsupportedError: the graph has a construct that cannot be run yet.
         ExecutionError: an operator cannot be bound on the device.
     """
     return _Compiler(resolved, memory, backend, binder).run()
@@ -62,7 +65,7 @@ class _Compiler:
         self._codes = {name: Code(name) for name in resolved.graph.blocks}
         self._pending: list[tuple[Code, Sequence[Node], Names]] = []
 
-    def run(self) -> Code:
+    def run(self) -> Mapping[str, Code]:
         """Compile every block, and loop bodies as they are met, without recursion."""
         names = Names(memory=self._memory, backend=self._backend, sizes=self._resolved.sizes)
         for name, code in self._codes.items():
@@ -71,7 +74,7 @@ class _Compiler:
             code, nodes, inner = self._pending.pop()
             code.items += [self._item(node, code.block, inner) for node in nodes]
             code.merge()
-        return self._codes["entry"]
+        return self._codes
 
     def _item(self, node: Node, block: str, names: Names) -> Item:
         place = Place(node, block)
@@ -83,6 +86,10 @@ class _Compiler:
                 return self._branch(kind, place, names)
             if isinstance(kind, Return):
                 return Leave(place=place, names=kind.names)
+            if isinstance(kind, Yield | Await) and block == "entry":
+                return HandOver(place=place, names=kind.names, is_yield=isinstance(kind, Yield))
+            if isinstance(kind, Yield):
+                return Leave(place=place, given=kind.names)
             if isinstance(kind, Op):
                 return self._op(place, names)
             return self._simple(place, names)
@@ -162,10 +169,10 @@ class _Compiler:
                 return bind_count(self._backend, self._memory.buffer(target), -amount), [], []
             case CacheReset(target):
                 return self._cache_reset(target, names), [], []
-            case Barrier() | Dep():
+            case Barrier() | Dep() | Await():
                 return partial(int), [], []
             case _:
-                raise unsupported(f"`{type(kind).__name__.lower()}`", place)
+                raise TypeError(f"unknown statement {type(kind).__name__}")
 
     def _zeros(self, name: str) -> BoundCall:
         fill = self._backend.bind_fill(self._memory.buffer(name), 0)

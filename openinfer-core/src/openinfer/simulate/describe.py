@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from openinfer import symbolic
 from openinfer.ir.nodes import (
     Assign,
+    Await,
     CacheDecrement,
     CacheIncrement,
     CacheRead,
@@ -118,6 +119,8 @@ def _fixed(node: Node) -> Description:
             return Description(desc, (target,), ())
         case CacheReset(target):
             return Description(desc, (access_text(target),), ())
+        case Await(names):
+            return Description(desc, names, ())
         case Dep(after, before):
             return Description(desc, (after,), (before,))
         case _:

@@ -9,6 +9,7 @@ import numpy as np
 
 from openinfer.errors import ExecutionError, StepStateError
 from openinfer.simulate.compiler import compile_graph
+from openinfer.simulate.exchange import Exchange, sharing
 from openinfer.simulate.host import Host
 from openinfer.simulate.logs import LogKind, log
 from openinfer.simulate.memory import Memory
@@ -59,7 +60,8 @@ class Executor:
         self._backend = backend
         self._memory = Memory(resolved, model, backend)
         with np.errstate(all="ignore"):
-            self._entry = compile_graph(resolved, self._memory, backend, binder)
+            self._codes = compile_graph(resolved, self._memory, backend, binder)
+        self._sharing = sharing(resolved.graph)
         self._host = Host(self._memory, backend)
         self._recorder = Recorder(backend, timer)
         self._tracing = trace
@@ -103,9 +105,12 @@ class Executor:
         if not self._tracing:
             return self._run_merged()
         last: TraceEvent | None = None
+        told = len(self._recorder.events)
         for run in self.iterate():
             last = run.event
-            print(last)
+            for event in self._recorder.events[told:]:
+                print(event)
+            told = len(self._recorder.events)
         return last
 
     run_step = step
@@ -239,8 +244,23 @@ class Executor:
         self._need_idle("begin a step")
         self._results = {}
         self._memory.begin_step()
-        self._machine = Machine(self._memory, self._entry, merged=merged)
+        exchange = self._exchange()
+        entry = self._codes["entry"]
+        self._machine = Machine(self._memory, entry, merged=merged and exchange is None, exchange=exchange)
         return self._machine
+
+    def _exchange(self) -> Exchange | None:
+        if self._sharing is None:
+            return None
+        return Exchange(self._sharing, self._memory, self._run_consumer, self._recorder.events)
+
+    def _run_consumer(self, name: str, events: list[TraceEvent]) -> None:
+        """Run a consumer block to its end; with tracing on, add its events."""
+        machine = Machine(self._memory, self._codes[name], merged=not self._tracing)
+        if not self._tracing:
+            machine.run()
+        while machine.frames:
+            events.append(self._recorder.advance(machine, track=name))
 
     def _end(self, machine: Machine) -> None:
         if self._machine is not machine:
@@ -254,6 +274,7 @@ class Executor:
         try:
             with np.errstate(all="ignore"):
                 machine.run()
+                machine.finish()
                 self._backend.synchronize()
         except ExecutionError as error:
             log(LogKind.ERROR, f"step failed in block {error.block}: {error}")
@@ -275,6 +296,7 @@ class Executor:
                 for ended in list(machine.ended):
                     if ended.last is not None:
                         yield NodeRun(ended.last, self)
+            machine.finish()
         except ExecutionError as error:
             log(LogKind.ERROR, f"step failed in block {error.block}: {error}")
             raise

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic
-from openinfer.errors import DynamicUnsetError, ExecutionError, OpenInferError, ShapeError, UnsupportedError
+from openinfer.errors import DynamicUnsetError, ExecutionError, OpenInferError, ShapeError
 from openinfer.ir.resolved import Storage
 from openinfer.ir.text import node_desc
 from openinfer.ops.schema import OpTypeError
@@ -61,15 +61,6 @@ def unset(memory: Memory, names: Iterable[str]) -> ExecutionError:
         message = f"temporary `{name}` is used before its `assign` has run in this step"
         return ExecutionError(message, code="temporary-unset")
     return DynamicUnsetError(f"dynamic `{name}` holds no value in this step: insert one before it, or declare @init")
-
-
-def unsupported(construct: str, place: Place) -> UnsupportedError:
-    """Return the error for a construct that cannot be run yet."""
-    node = place.node
-    line = f" (line {node.span.line})" if node.span is not None else ""
-    error = UnsupportedError(f"{construct} is not supported by the simulator of this version: {place.desc}{line}")
-    _name(error, place)
-    return error
 
 
 def _name(error: ExecutionError, place: Place) -> None:

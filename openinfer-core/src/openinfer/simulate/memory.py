@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend
 
     Array: TypeAlias = npt.NDArray[Any]
+    Saved: TypeAlias = tuple[TensorType, Array, bool]
+    """The type and content of a variable, and whether it holds a value."""
 
 
 class Memory:
@@ -79,6 +81,24 @@ class Memory:
         """Return the buffer that holds the value of a plain variable or temporary at this moment."""
         varying = self.varying(name)
         return self.buffer(name) if varying is None else varying.current
+
+    def save(self, name: str) -> Saved:
+        """Return a copy of what a plain variable or temporary holds."""
+        buffer = self.current(name)
+        return buffer.type, self._backend.read(buffer), name in self.available
+
+    def load(self, name: str, saved: Saved) -> None:
+        """Give a plain variable or temporary what `save` returned."""
+        kind, array, there = saved
+        varying = self.varying(name)
+        buffer = self.buffer(name) if varying is None else varying.buffer(kind)
+        self._backend.write(buffer, array)
+        if varying is not None:
+            varying.hold(buffer)
+        if there:
+            self.available.add(name)
+        else:
+            self.available.discard(name)
 
     def cache(self, name: str) -> SharedCache:
         """Return a persistent table or growing matrix."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
-from openinfer.errors import DepthError
+from openinfer.errors import DeadlockError, DepthError
 from openinfer.simulate.failures import Place, unset
 from openinfer.simulate.integers import value_of
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from openinfer.simulate.backend import BoundCall
     from openinfer.simulate.describe import Describe
+    from openinfer.simulate.exchange import Exchange
     from openinfer.simulate.integers import IntReader, LoopIndex
     from openinfer.simulate.memory import Memory
 
@@ -191,11 +192,36 @@ class Repeat:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Leave:
-    """A return: leaves the block, also from inside its loops."""
+class HandOver:
+    """A yield or await of ``entry``."""
 
     place: Place
     names: tuple[str, ...]
+    is_yield: bool
+
+    def execute(self, machine: Machine) -> None:
+        exchange = machine.exchange
+        with self.place:
+            if exchange is None:
+                raise DeadlockError("only entry hands variables over")
+            if self.is_yield:
+                exchange.hand_over(self.names, self.place)
+            else:
+                exchange.take_back(self.names)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Leave:
+    """A return, or a yield that ends a block: leaves the block, also from inside its loops.
+
+    Attributes:
+        names: results that a return names.
+        given: variables that a yield gives back.
+    """
+
+    place: Place
+    names: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     def execute(self, machine: Machine) -> None:
         machine.leave()
@@ -221,12 +247,14 @@ class Machine:
     Attributes:
         frames: runs of blocks and loops that have not ended, outermost first; empty when the step is over.
         ended: runs of blocks that ended with the latest item.
+        exchange: for ``entry`` of a program that hands variables over.
         latest: the item that ran last.
         returned: names in the return that ended the step.
     """
 
-    def __init__(self, memory: Memory, entry: Code, *, merged: bool) -> None:
+    def __init__(self, memory: Memory, entry: Code, *, merged: bool, exchange: Exchange | None = None) -> None:
         self.memory = memory
+        self.exchange = exchange
         self.merged = merged
         self.returned: tuple[str, ...] = ()
         self.latest: Item | None = None
@@ -250,8 +278,20 @@ class Machine:
         frame = self.frames[-1]
         item = self.latest = frame.items[frame.position]
         frame.position += 1
+        if self.exchange is not None and isinstance(item, Action | Call | Repeat):
+            with item.place:
+                self.exchange.check(item.place)
         item.execute(self)
         return item
+
+    def finish(self) -> None:
+        """Check that the step may end.
+
+        Raises:
+            DeadlockError: variables are still out.
+        """
+        if self.exchange is not None:
+            self.exchange.finish()
 
     def push(self, frame: Frame) -> None:
         """Enter a block or loop.

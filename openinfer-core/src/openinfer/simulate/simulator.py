@@ -90,7 +90,6 @@ class Simulator:
 
         Raises:
             ValidationError: the graph does not fit, or there is none.
-            UnsupportedError: the graph has a construct that this version cannot run.
         """
         resolved = self._resolved if graph is None else self._resolve(graph)
         if resolved is None:

@@ -11,6 +11,7 @@ from openinfer.ir.resolved import PrefixTable, ResolvedGraph, ResolvedVar
 from openinfer.model import exact_size
 from openinfer.plugins.environment import Environment
 from openinfer.validate.caches import varying_names
+from openinfer.validate.concurrency import check_concurrency
 from openinfer.validate.declarations import resolve_declaration
 from openinfer.validate.findings import Findings
 from openinfer.validate.kernels import check_kernels
@@ -53,6 +54,7 @@ def resolve(
     scope = _declared(graph, model, known_sizes, findings)
     walk = Walk(graph, offered, findings)
     walk.blocks(scope)
+    check_concurrency(graph, findings)
     if device is not None and not findings.has_errors:
         check_kernels(graph, walk.ops, device, offered, findings)
     return ResolvedGraph(
