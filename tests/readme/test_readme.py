@@ -27,8 +27,11 @@ import openinfer as oi
 from openinfer.ir.graph import MemoryKind
 
 ROOT = Path(__file__).resolve().parents[2]
-ELSEWHERE = {"plugins.md": "tests/test_plugin_docs.py"}
-"""Pages with a test of their own."""
+ELSEWHERE = {
+    "docs/plugins.md": "tests/test_plugin_docs.py",
+    "docs/oinf.md": "openinfer-oinf/tests/test_oinf_docs.py",
+}
+"""Pages whose snippets another test runs."""
 
 FENCE = re.compile(
     r"(?:^`(?P<path>[\w./-]+)`:\n\n)?^```(?P<info>[^`\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
@@ -76,17 +79,14 @@ def blocks_of(text: str) -> Iterator[Block]:
 
 def read_pages() -> list[Page]:
     files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    return [
-        Page(str(file.relative_to(ROOT)), tuple(blocks_of(file.read_text(encoding="utf-8"))))
-        for file in files
-        if file.name not in ELSEWHERE
-    ]
+    return [Page(str(file.relative_to(ROOT)), tuple(blocks_of(file.read_text(encoding="utf-8")))) for file in files]
 
 
 PAGES = read_pages()
+EXECUTED = [page for page in PAGES if page.name not in ELSEWHERE]
 PROGRAMS = [
     pytest.param(page, block, id=f"{page.name}:{block.line}")
-    for page in PAGES
+    for page in EXECUTED
     for block in page.blocks
     if block.language == "oi"
 ]
@@ -158,7 +158,7 @@ def workplace(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)
 def test_pages_run_from_top_to_bottom(page: Page, workplace: Path) -> None:
     missing: list[str] = []
     for blocks in page.sections().values():
@@ -286,10 +286,10 @@ def test_links_lead_to_files(page: Page) -> None:
     assert broken == []
 
 
-def test_pages_with_a_test_of_their_own_exist() -> None:
-    for page, test in ELSEWHERE.items():
-        assert (ROOT / "docs" / page).is_file()
-        assert (ROOT / test).is_file()
+@pytest.mark.parametrize(("page", "test"), ELSEWHERE.items())
+def test_another_test_names_the_pages_that_it_runs(page: str, test: str) -> None:
+    assert (ROOT / page).is_file()
+    assert Path(page).name in (ROOT / test).read_text(encoding="utf-8")
 
 
 def test_a_failing_snippet_is_reported_with_its_line_in_the_page(workplace: Path) -> None:
