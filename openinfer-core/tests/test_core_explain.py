@@ -20,17 +20,11 @@ from openinfer.cli.explanations import Phase, codes, explanation
 from openinfer.cli.explanations.examples import findings
 from openinfer.cli.explanations.pages import error_index
 from openinfer.cli.findings import as_json
-from openinfer.diagnostics import Severity, render
+from openinfer.diagnostics import render
 
 GOLDEN = Path(__file__).parent / "golden" / "diagnostics"
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 SHOWN = [code for code in codes() if explanation(code).wrong and explanation(code).phase is not Phase.RUN]
-
-WARNINGS = {
-    *("old-spelling", "unknown-attr", "unknown-hint", "shadowed-index", "no-return", "unreachable", "dep-unmatched"),
-    *("branch-cycle", "init-unused", "cond-not-bool", "unknown-placement", "unknown-field", "shared-memory"),
-    "default-precision",
-}
 
 NO_EXAMPLE = {"not-text", "graph", "kernel-missing", "too-deep"}
 """Codes that no program text or short document can get."""
@@ -56,8 +50,7 @@ def golden(name: str, text: str) -> str:
 def test_the_wrong_example_gets_the_code_and_nothing_else(code: str) -> None:
     explained = explanation(code)
     found = findings(explained, explained.wrong)
-    expected = Severity.WARNING if code in WARNINGS else Severity.ERROR
-    assert [(finding.code, finding.severity) for finding in found] == [(code, expected)]
+    assert [finding.code for finding in found] == [code]
 
 
 @pytest.mark.parametrize("code", [code for code in SHOWN if explanation(code).right])

@@ -143,6 +143,8 @@ def render(diagnostic: Diagnostic, *, colour: bool = False) -> str:
 
 def printable(text: str) -> str:
     """Return ``text`` with control characters as escapes, so that it cannot steer a terminal."""
+    if text.isprintable():
+        return text
     return "".join(
         character if unicodedata.category(character) not in ("Cc", "Cf") else _escape(character) for character in text
     )

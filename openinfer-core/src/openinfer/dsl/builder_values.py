@@ -201,4 +201,4 @@ def _literal(value: object, place: Place, largest: int = I64_MAX) -> Literal:
     if isinstance(value, Real):
         return Literal(float(value), place)
     kinds = "a number, truth value, string, Ref, DType, expression or list of them"
-    raise GraphError(f"expected {kinds}, found {type(value).__name__}", code="bad-value")
+    raise GraphError(f"expected {kinds}, found {type(value).__name__}", code="syntax")

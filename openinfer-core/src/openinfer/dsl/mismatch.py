@@ -70,10 +70,10 @@ def _missing_semicolon(rule: str, text: str, start: int, place: Place, expected:
     """Return the finding at the end of what lacks its ``;``, which is often a line above the next token."""
     end = start + len(text[start : place.start].rstrip())
     what = "declaration" if rule == "declaration" else "statement"
-    written = text[start:end]
-    fix = written if len(written) <= _LONGEST_FIX and "\n" not in written else f"…{written[-20:]}"
+    written = " ".join(text[start:end].split())
+    fix = written if len(written) <= _LONGEST_FIX else f"…{written[-20:]}"
     message = f"expected `;` at the end of the {what}, found {_shown(text, place)}"
-    return Finding("syntax", message, Place(end, end), f"write `{fix.strip()};`", expected)
+    return Finding("syntax", message, Place(end, end), f"write `{fix};`", expected)
 
 
 def _token_at(text: str, offset: int) -> Place:
