@@ -26,13 +26,8 @@ class _Range(NamedTuple):
     name: str
 
 
-class Gap(NamedTuple):
-    """Bytes behind a payload that have to be zero: its padding, and what alignment left free."""
-
-    start: int
-    end: int
-
-
+# Start and end of bytes behind a payload that have to be zero: its padding, and what alignment left free.
+Gap = tuple[int, int]
 Gaps = dict[str, list[Gap]]
 
 
@@ -52,7 +47,10 @@ def check_placement(index: Index, source: ByteSource, findings: Findings) -> Gap
             message = f"the payload overlaps that of {before[3]!r} ({before[2]} table)"
             findings.add(_at("E_OVERLAP", message, _Range(*current)))
         elif start > end:
-            _check_gap(source, _Range(*before), start, findings, gaps)
+            if before[2] == "tensors" and start - end < LONGEST_GAP:
+                gaps.setdefault(before[3], []).append((end, start))
+            else:
+                _check_gap(source, _Range(*before), start, findings, gaps)
         if stop > end:
             before, end = current, stop
     if header.file_size > end:
@@ -84,8 +82,8 @@ def _check_last_gap(source: ByteSource, before: _Range, end: int, findings: Find
 
 
 def _check_gap(source: ByteSource, before: _Range, end: int, findings: Findings, gaps: Gaps) -> None:
-    gap, place = Gap(before.end, end), _Range(before.end, end, before.table, before.name)
-    hole = end - min(up8(gap.start), end)
+    gap, place = (before.end, end), _Range(before.end, end, before.table, before.name)
+    hole = end - min(up8(before.end), end)
     if hole >= LONGEST_GAP:
         findings.add(_at("E_HOLE", f"{hole} bytes after a payload belong to nothing", place))
     if before.table == "tensors":
@@ -97,10 +95,11 @@ def _check_gap(source: ByteSource, before: _Range, end: int, findings: Findings,
 
 def gap_problems(gap: Gap, source: ByteSource) -> Problems:
     """Codes and messages of what a gap holds that is not zero; long ones have been reported already."""
-    padded = min(up8(gap.start), gap.end)
-    if any(source.view(gap.start, padded - gap.start)):
+    start, end = gap
+    padded = min(up8(start), end)
+    if any(source.view(start, padded - start)):
         yield "E_PADDING", "the padding after a payload is not zero"
-    hole = gap.end - padded
+    hole = end - padded
     if 0 < hole < LONGEST_GAP and any(source.view(padded, hole)):
         yield "E_HOLE", f"{hole} bytes after a payload belong to nothing"
 

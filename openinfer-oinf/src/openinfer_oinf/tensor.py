@@ -187,7 +187,7 @@ class StoredTensor:
         """What the bytes between this tensor's payloads and the next ones have wrong."""
         for gap in self._gaps:
             for code, message in gap_problems(gap, self._source):
-                yield self.finding(code, message, gap.start)
+                yield self.finding(code, message, gap[0])
 
     def _check_whole(self) -> None:
         """Check values and, in a file that has them, the checksum, once."""
