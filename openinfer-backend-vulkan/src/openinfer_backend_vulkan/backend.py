@@ -113,7 +113,11 @@ class VulkanBackend:
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
     ) -> BoundCall:
         """Return a call of a kernel that was registered with `openinfer_backend_vulkan.registration.kernel`."""
-        return self._bound(kernel.load()(call), [own(b) for b in inputs if b is not None], [own(b) for b in outputs])
+        given = [own(b) for b in inputs if b is not None]
+        try:
+            return self._bound(kernel.load()(call), given, [own(b) for b in outputs])
+        except KernelMissingError as error:
+            raise KernelMissingError(f"{self._device.physical.name} cannot compute this {call.op}: {error}") from error
 
     def bind_expression(self, expr: Expr, inputs: Sequence[Buffer | None], output: Buffer) -> BoundCall:
         """Return a call that evaluates an elementwise expression.
@@ -138,7 +142,8 @@ class VulkanBackend:
             ShapeError: there is nothing to fold and the fold has no start.
         """
         try:
-            shader = derived.fold_shader(axes, fold, own(source).type, own(output).type)
+            most_turns = self._device.physical.most_turns
+            shader = derived.fold_shader(axes, fold, own(source).type, own(output).type, most_turns=most_turns)
         except ExprError as error:
             raise _missing("reduction", error) from error
         return self._bound(shader, [own(source)], [own(output)])
@@ -176,11 +181,16 @@ class VulkanBackend:
             raise KernelMissingError(f"{self._device.physical.name} lacks what a kernel needs: {needed}")
         if shader.threads == 0:
             return _do_nothing
-        return self._enqueuing(self._dispatch(shader, inputs, outputs))
+        runs = shader.runs(self._device.physical.most_turns)
+        writes = [b.storage for b in outputs]
+        if shader.scratch_nbytes:
+            writes.append(self._memory.buffer(shader.scratch_nbytes))
+        return self._enqueuing(*(self._dispatch(shader, run, [b.storage for b in inputs], writes) for run in runs))
 
-    def _dispatch(self, shader: Shader, inputs: Sequence[VulkanBuffer], outputs: Sequence[VulkanBuffer]) -> Dispatch:
-        reads, writes = [b.storage for b in inputs], [b.storage for b in outputs]
-        parameters = self._parameters(shader)
+    def _dispatch(
+        self, shader: Shader, run: tuple[int, ...], reads: Sequence[StorageBuffer], writes: Sequence[StorageBuffer]
+    ) -> Dispatch:
+        parameters = self._parameters(run)
         pipeline = self._pipelines.pipeline(shader.source, len(reads) + len(writes) + 1)
         return Dispatch(
             pipeline=pipeline,
@@ -190,14 +200,21 @@ class VulkanBackend:
             writes=tuple(writes),
         )
 
-    def _parameters(self, shader: Shader) -> StorageBuffer:
-        words = np.array(shader.parameters, np.uint32)
+    def _parameters(self, run: tuple[int, ...]) -> StorageBuffer:
+        words = np.array(run, np.uint32)
         buffer = self._memory.buffer(words.nbytes)
         np.copyto(np.frombuffer(buffer.bytes, np.uint32), words)
         return buffer
 
-    def _enqueuing(self, command: Command) -> BoundCall:
-        return partial(self._queue.enqueue, command)
+    def _enqueuing(self, *commands: Command) -> BoundCall:
+        if len(commands) == 1:
+            return partial(self._queue.enqueue, commands[0])
+
+        def enqueue() -> None:
+            for command in commands:
+                self._queue.enqueue(command)
+
+        return enqueue
 
 
 def _given(inputs: Sequence[Buffer | None], number: int) -> VulkanBuffer:

@@ -10,7 +10,7 @@ from openinfer.errors import ShapeError
 from openinfer.expr.glsl_renderer import glsl_type, helper_source, render
 from openinfer.expr.linear import Instruction, Program, linearise
 from openinfer_backend_vulkan.buffers import glsl_word
-from openinfer_backend_vulkan.shaders import Shader, rendered
+from openinfer_backend_vulkan.shaders import Shader, Turns, rendered
 from openinfer_backend_vulkan.strides import broadcast_walk, contiguous, merged
 
 if TYPE_CHECKING:
@@ -53,8 +53,12 @@ def expression_shader(expr: Expr, inputs: Mapping[int, TensorType], output: Tens
     return Shader(source, parameters, output.count, needed_features(program))
 
 
-def fold_shader(axes: tuple[int, ...], fold: Fold, source: TensorType, output: TensorType) -> Shader:
+def fold_shader(
+    axes: tuple[int, ...], fold: Fold, source: TensorType, output: TensorType, *, most_turns: int | None = None
+) -> Shader:
     """Return the kernel of a reduction of ``source`` over ``axes``: a thread for each kept position.
+
+    Where it takes more than ``most_turns`` turns, accumulators are kept between several runs.
 
     Raises:
         ExprError: GLSL cannot hold a type of the fold.
@@ -68,13 +72,23 @@ def fold_shader(axes: tuple[int, ...], fold: Fold, source: TensorType, output: T
     if count == 0 and fold.start is None and output.count:
         raise ShapeError(f"a slice over axes {list(axes)} of shape {list(source.shape)} is empty")
     finish = counting_in_32_bits(linearise(fold.finish))
-    glsl = _fold_source(fold, finish, source, output, (outer.rank, inner.rank))
-    parameters = (output.count, count, *outer.extents, *outer.strides[0], *inner.extents, *inner.strides[0])
-    needs = needed_features(linearise(fold.element), linearise(fold.combine), finish)
-    return Shader(glsl, parameters, output.count, needs)
+    divided = most_turns is not None and count > most_turns
+    glsl = _fold_source(fold, finish, source, output, (outer.rank, inner.rank), divided=divided)
+    walks = (*outer.extents, *outer.strides[0], *inner.extents, *inner.strides[0])
+    return Shader(
+        glsl,
+        (output.count, count, 0, count, *walks),
+        output.count,
+        needed_features(linearise(fold.element), linearise(fold.combine), finish),
+        Turns(count, at=2),
+        scratch_nbytes=max(fold.combine.dtype.bits // 8, 4) * output.count if divided else 0,
+    )
 
 
-def _fold_source(fold: Fold, finish: Program, source: TensorType, output: TensorType, ranks: tuple[int, int]) -> str:
+def _fold_source(
+    fold: Fold, finish: Program, source: TensorType, output: TensorType, ranks: tuple[int, int], *, divided: bool
+) -> str:
+    accumulator = glsl_type(fold.combine.dtype)
     parts = {"element": linearise(fold.element), "combine": linearise(fold.combine), "finish": finish}
     if fold.start is not None:
         parts["start"] = linearise(fold.start)
@@ -87,7 +101,9 @@ def _fold_source(fold: Fold, finish: Program, source: TensorType, output: Tensor
         target_word=glsl_word(output.dtype),
         source_type=glsl_type(source.dtype),
         mapped_type=glsl_type(fold.element.dtype),
-        accumulator_type=glsl_type(fold.combine.dtype),
+        accumulator_type=accumulator,
+        kept_type="uint" if accumulator == "bool" else accumulator,
+        divided=divided,
         result_type=glsl_type(output.dtype),
         kept_rank=ranks[0],
         folded_rank=ranks[1],

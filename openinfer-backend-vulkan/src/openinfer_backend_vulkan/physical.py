@@ -15,6 +15,9 @@ _KINDS = {0: "other", 1: "integrated GPU", 2: "discrete GPU", 3: "virtual GPU", 
 FEATURES = ("shaderInt64", "shaderFloat64")
 """Optional features that are switched on where a device has them."""
 
+LLVMPIPE_TURNS = 60_000
+"""Loop turns of one thread that Mesa's llvmpipe carries out for sure: it silently ends its loops after 65,535."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhysicalDevice:
@@ -38,6 +41,11 @@ class PhysicalDevice:
     max_storage_bytes: int
     max_storage_buffers: int
     max_groups: tuple[int, int]
+
+    @property
+    def most_turns(self) -> int | None:
+        """Greatest number of loop turns of one thread in a dispatch; None where there is no limit."""
+        return LLVMPIPE_TURNS if self.name.startswith("llvmpipe") else None
 
     @property
     def unusable(self) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from openinfer.errors import UnsupportedError
+from openinfer.errors import KernelMissingError, UnsupportedError
 
 if TYPE_CHECKING:
     from openinfer_backend_vulkan.physical import PhysicalDevice
@@ -21,17 +21,53 @@ MOST_THREADS = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class Shader:
-    """One run of a kernel.
+class Turns:
+    """How often each thread goes round its loops: ``steps`` times, and ``each`` times in a step.
 
-    Bindings are the inputs in order, then the outputs, then ``parameters`` as a buffer of unsigned words. ``features``
-    are the optional device features that it needs.
+    Inner loops are included, with the turns that find them at their ends.
+    ``at`` is the place of two parameters, the first step of a run and the one after its last: a run can then take part
+    of the steps and go on where the run before it ended. Without it one run takes all steps.
+    """
+
+    steps: int
+    each: int = 1
+    at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shader:
+    """A kernel with the numbers that it is run with.
+
+    Bindings are the inputs in order, then the outputs, then a buffer of ``scratch_nbytes`` (if not 0) which keeps its
+    content from run to run, then ``parameters`` as a buffer of unsigned words. ``features`` are the optional device
+    features that it needs.
     """
 
     source: str
     parameters: tuple[int, ...]
     threads: int
     features: frozenset[str] = frozenset()
+    turns: Turns = Turns(0)
+    scratch_nbytes: int = 0
+
+    def runs(self, most_turns: int | None) -> tuple[tuple[int, ...], ...]:
+        """Return the parameters of each run, for a device that ends loops after so many turns of a thread.
+
+        Raises:
+            KernelMissingError: a run would need more turns than that and cannot be divided.
+        """
+        turns = self.turns
+        if most_turns is None or turns.steps * turns.each <= most_turns:
+            return (self.parameters,)
+        if turns.at is None or turns.each > most_turns:
+            count = turns.each if turns.at is not None else turns.steps * turns.each
+            message = f"{count} turns of a loop for one result, and this device ends loops after {most_turns}"
+            raise KernelMissingError(message)
+        size = most_turns // turns.each
+        return tuple(
+            (*self.parameters[: turns.at], first, min(first + size, turns.steps), *self.parameters[turns.at + 2 :])
+            for first in range(0, turns.steps, size)
+        )
 
 
 @cache

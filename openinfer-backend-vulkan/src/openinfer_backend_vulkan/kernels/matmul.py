@@ -9,7 +9,7 @@ from openinfer.ops.accumulate import accumulator
 from openinfer.ops.shapes import needed
 from openinfer_backend_vulkan.buffers import glsl_word
 from openinfer_backend_vulkan.registration import kernel
-from openinfer_backend_vulkan.shaders import Shader, rendered
+from openinfer_backend_vulkan.shaders import Shader, Turns, rendered
 from openinfer_backend_vulkan.strides import broadcast_strides, merged
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def _product(call: OpCall, left: Matrix, right: Matrix, batch: tuple[int, ...]) 
     walk = merged(batch, [_batch_strides(left[0], batch), _batch_strides(right[0], batch)])
     bias = len(call.inputs) > 2 and call.inputs[2] is not None
     source = rendered("matmul.comp.j2", word=glsl_word(output.dtype), bias=bias, rank=walk.rank)
-    fixed = (output.count, rows, columns, depth, *left_steps, *reversed(right_steps))
+    fixed = (output.count, rows, columns, depth, *left_steps, *reversed(right_steps), 0, depth)
     strides = (step for operand in walk.strides for step in operand)
-    return Shader(source, (*fixed, *walk.extents, *strides), output.count)
+    return Shader(source, (*fixed, *walk.extents, *strides), output.count, turns=Turns(depth, at=8))
 
 
 def _matrix(operand: Matrix) -> tuple[int, int, tuple[int, int]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.ops.shapes import axis_of, integer, needed
 from openinfer_backend_vulkan.buffers import glsl_word
 from openinfer_backend_vulkan.registration import kernel
-from openinfer_backend_vulkan.shaders import Shader, rendered
+from openinfer_backend_vulkan.shaders import Shader, Turns, rendered
 
 if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
@@ -43,4 +43,5 @@ def _position(call: OpCall, better: str) -> Shader:
         first=first,
     )
     count = call.outputs[0].count
-    return Shader(source, (count, x.shape[axis], math.prod(x.shape[axis + 1 :])), count)
+    extent = x.shape[axis]
+    return Shader(source, (count, extent, math.prod(x.shape[axis + 1 :]), 0, extent), count, turns=Turns(extent, at=3))

@@ -9,7 +9,7 @@ from openinfer.ops.shapes import needed
 from openinfer.ops.windows import Window, per_dim, windows
 from openinfer_backend_vulkan.buffers import glsl_word
 from openinfer_backend_vulkan.registration import kernel
-from openinfer_backend_vulkan.shaders import Shader, rendered
+from openinfer_backend_vulkan.shaders import Shader, Turns, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def conv2d(call: OpCall) -> Shader:
     over = windows(x[2:], w[2:], call.settings)
     kernels_in_group = w[0] // cast("int", call.settings.get("groups", 1))
     bias = len(call.inputs) > 2 and call.inputs[2] is not None
-    return _shader(call, rendered("conv2d.comp.j2", bias=bias), over, (w[1], max(1, kernels_in_group)))
+    return _shader(call, rendered("conv2d.comp.j2", bias=bias), over, (w[1], max(1, kernels_in_group), 0, w[1]), w[1])
 
 
 @kernel("max_pool2d", dtypes=frozenset({"f32", "i32", "u32"}))
@@ -53,10 +53,19 @@ def _pooled(call: OpCall) -> tuple[Window, ...]:
     return windows(needed(call.inputs).shape[2:], per_dim(call.settings, "kernel", 2), call.settings)
 
 
-def _shader(call: OpCall, source: str, over: Sequence[Window], own: tuple[int, ...]) -> Shader:
-    """Return the shader with the parameters that ``window.glsl`` reads, followed by its own from number 15 on."""
+def _shader(
+    call: OpCall, source: str, over: Sequence[Window], own: tuple[int, ...], channels: int | None = None
+) -> Shader:
+    """Return the shader with the parameters that ``window.glsl`` reads, followed by its own from number 15 on.
+
+    A thread walks one window, or that of each of ``channels``, whose first and last stand in parameters 17 and 18.
+    """
     output = call.outputs[0]
     shape = (needed(call.inputs).shape[1], output.shape[1], *(w.positions for w in over))
     fields = ("size", "kernel", "stride", "dilation", "before")
     sliding = (getattr(w, field) for field in fields for w in over)
-    return Shader(source, (output.count, *shape, *sliding, *own), output.count)
+    rows, columns = (w.kernel for w in over)
+    # A loop takes a turn to find its end, and on software devices that turn also enters the loop inside.
+    window = (rows + 1) + rows * (columns + 1) + 1
+    turns = Turns(window) if channels is None else Turns(channels, 1 + window, at=17)
+    return Shader(source, (output.count, *shape, *sliding, *own), output.count, turns=turns)
