@@ -312,6 +312,11 @@ def test_a_source_of_no_known_format(convert):
         convert(b"something", "m.xyz")
 
 
+def test_a_source_that_is_a_container_already(convert, raw):
+    with pytest.raises(OinfError, match="container already"):
+        convert(raw.File().build(), "m.oinf")
+
+
 @given(st.text(min_size=1, max_size=20))
 def test_mapped_names_keep_to_the_alphabet_and_plain_ones_stay(name):
     mapped = plain_name(name)

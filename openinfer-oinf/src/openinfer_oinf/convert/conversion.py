@@ -13,6 +13,7 @@ from types import ModuleType
 
 from ..arrays import plain_numbers
 from ..errors import Finding, OinfError
+from ..layout import MAGIC
 from ..metadata import ScalarValue
 from ..progress import progress_bar
 from ..valuetypes import ValueType, element_type
@@ -80,6 +81,8 @@ def reader_of_file(path: Path, name: str | None = None) -> ModuleType:
         return known[name]
     with path.open("rb") as file:
         head = file.read(_HEAD_NBYTES)
+    if head.startswith(MAGIC):
+        raise source_error(f"{path.name} is a container already; canonicalize, upgrade and downgrade write it again")
     for reader in known.values():
         if reader.recognises(head):
             return reader
