@@ -1,14 +1,19 @@
 """docs/plugins.md says what is: every hook with its exact signature, every status and switch, every listing."""
 
+import importlib.util
 import inspect
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from openinfer.cli import main
+from openinfer.dtypes import F32
+from openinfer.ir.types import TensorType
+from openinfer.ops.calls import call_of
 from openinfer.plugins import hookspecs, switches
-from openinfer.plugins.environment import Status
+from openinfer.plugins.environment import Environment, Status
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
@@ -52,3 +57,23 @@ def test_every_python_file_of_an_example_is_listed() -> None:
 
     listed = {path for path, _ in LISTINGS if path.endswith(".py")}
     assert {path.relative_to(ROOT).as_posix() for path in sources} == listed
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+def test_the_example_of_a_kernel_reads_the_settings_of_its_operator(left: bool, right: bool) -> None:
+    path = ROOT / "tests/plugins/openinfer-example-device/src/openinfer_example_device/kernels.py"
+    spec = importlib.util.spec_from_file_location("example_kernels", path)
+    assert spec is not None
+    assert spec.loader is not None
+    kernels = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(kernels)
+    a, b = (np.arange(count, dtype=np.float32).reshape(-1, 4) for count in (12, 20))
+    a, b = a if not left else a.T.copy(), b if right else b.T.copy()
+    types = [TensorType(F32, array.shape) for array in (a, b)]
+    call = call_of(Environment.default().op("matmul"), types, {"trans_a": left, "trans_b": right})
+    out = np.zeros(call.outputs[0].shape, np.float32)
+
+    kernels.bind_matmul(call, [a, b], [out])()
+
+    assert out.tolist() == ((a.T if left else a) @ (b.T if right else b)).tolist()

@@ -197,6 +197,17 @@ def test_the_device_runs_kernels_expressions_folds_and_decompositions() -> None:
     np.testing.assert_allclose(found, expected, rtol=2e-6)
 
 
+def test_the_device_multiplies_what_is_transposed() -> None:
+    text = """
+    dynamic { a: f32[4, 3]; b: f32[2, 4]; }
+    volatile { y: f32[3, 2]; }
+    block entry { op matmul(a, b, trans_a=true, trans_b=true) >> y; return y; }
+    """
+    a, b = np.arange(12, dtype=np.float32).reshape(4, 3), np.arange(8, dtype=np.float32).reshape(2, 4)
+
+    assert run_on("abacus", text, a=a, b=b).tolist() == (a.T @ b.T).tolist()
+
+
 def test_a_device_that_cannot_run_an_operator_says_so_before_the_first_step() -> None:
     simulator = oi.Simulator(MODEL, device="abacus")
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def bind_matmul(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
     """Return a call that multiplies matrices, or stacks of them; a transposed input is read through a view."""
     a, b = (
-        np.swapaxes(array, -1, -2) if call.settings.get(name) else array
-        for array, name in zip(inputs, ("transpose_a", "transpose_b"), strict=True)
+        np.swapaxes(array, -1, -2) if array.ndim > 1 and call.settings.get(name) else array
+        for array, name in zip(inputs, ("trans_a", "trans_b"), strict=True)
     )
 
     def run() -> None:
