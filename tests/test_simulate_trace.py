@@ -211,3 +211,42 @@ def test_logs_tell_of_binding_warnings_and_failed_steps(
     logs.read_environment()
     kinds = [line.split()[1] for line in capsys.readouterr().err.splitlines()]
     assert kinds == ["[WARNING]", "[TRACE]", "[ERROR]", "[ERROR]"]
+
+
+def test_printing_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    program = graph("volatile { y: f32; } block entry { op add(y, y) >> y; return; }")
+    ex = Simulator(oi.Model.from_arrays({}), program, trace=True, echo=False).make_executor()
+    ex.step()
+    assert capsys.readouterr().out == ""
+    assert [event.kind for event in ex.trace()] == ["OpExecute", "Return"]
+
+
+def test_a_step_and_an_iteration_record_the_same() -> None:
+    program = graph("""
+        dynamic { b: bool; } volatile { y: f32; W(l, k): f32 @pattern("w{l}{k}"); }
+        block entry { loop a (i in 0..2) { loop c (j in i..2) { op add(y, W[i, j]) >> y; } branch b yes no; } return; }
+        block yes { transfer W[0, 0] >> y; } block no { return; }
+    """)
+    arrays = {f"w{i}{j}": np.float32(i + j) for i in range(2) for j in range(2)}
+    stepped, iterated = (
+        Simulator(oi.Model.from_arrays(arrays), program, trace=True, echo=False).make_executor() for _ in range(2)
+    )
+    for flag in (True, False):
+        last = stepped.step(b=flag)
+        iterated.insert(b=flag)
+        runs = [run.event for run in iterated.iterate()]
+        assert last == stepped.trace()[-1]
+        assert runs == iterated.trace()[-len(runs) :]
+    shown = [
+        [(e.kind, e.node_index, e.node_desc, e.params, e.output) for e in ex.trace()] for ex in (stepped, iterated)
+    ]
+    assert shown[0] == shown[1]
+    assert ("OpExecute", "op add(y,W[i=0, j=1]) >> y") in [(kind, desc) for kind, _, desc, *_ in shown[0]]
+
+
+def test_a_failed_step_prints_what_ran_before(capsys: pytest.CaptureFixture[str]) -> None:
+    program = graph("dynamic { x: f32; } volatile { y: f32; } block entry { op add(y, y) >> y; op add(x, y) >> y; }")
+    ex = Simulator(oi.Model.from_arrays({}), program, trace=True).make_executor()
+    with pytest.raises(oi.DynamicUnsetError):
+        ex.step()
+    assert [line.split("--")[1].strip() for line in capsys.readouterr().out.splitlines()] == ["op add(y,y) >> y"]

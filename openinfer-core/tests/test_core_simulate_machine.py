@@ -16,7 +16,7 @@ from openinfer.ir.nodes import Assign, Barrier, Branch, Loop, Node, NodeKind, Re
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.types import DeviceSpec
 from openinfer.simulate import logs, program
-from openinfer.simulate.describe import Description
+from openinfer.simulate.describe import Description, always
 from openinfer.simulate.device import choose_device
 from openinfer.simulate.failures import Place
 from openinfer.simulate.integers import LoopIndex, integer, value_of
@@ -35,7 +35,7 @@ def action(log: Log, what: Any) -> Action:
     def call() -> None:
         log.append(what() if callable(what) else what)
 
-    return Action(place=Place(node(Barrier()), "b"), call=call, describe=lambda: Description(""))
+    return Action(place=Place(node(Barrier()), "b"), call=call, describe=always(Description("")))
 
 
 def repeat(index: LoopIndex, start: int, end: int, body: Code) -> Repeat:
@@ -108,7 +108,7 @@ def test_an_error_names_its_node_once(merged: bool) -> None:
 
     log, index = Log(), LoopIndex("i")
     place = Place(node(Assign("t", F32), 7), "b")
-    failing = Action(place=place, call=fail, describe=lambda: Description(""))
+    failing = Action(place=place, call=fail, describe=always(Description("")))
     entry = code("entry", repeat(index, 0, 3, code("b", action(log, index), failing)))
     with pytest.raises(ExecutionError, match="assign t: ZeroDivisionError: by hand") as caught:
         run(entry, merged=merged)

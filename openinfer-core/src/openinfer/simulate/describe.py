@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer import symbolic
@@ -20,10 +21,9 @@ from openinfer.ir.nodes import (
     Transfer,
 )
 from openinfer.ir.text import access_text, node_desc, ref_text
-from openinfer.simulate.integers import value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from openinfer.ir.nodes import Node
     from openinfer.ir.values import Ref
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from openinfer.symbolic import IntExpr
 
     ReaderOf: TypeAlias = Callable[[IntExpr], int | IntReader]
+    Shown: TypeAlias = str | Callable[[tuple[int, ...]], str]
+    """A reference as text, or its text for the values that are watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,68 +44,69 @@ class Description:
     output: tuple[str, ...] = ()
 
 
-Describe: TypeAlias = Callable[[], Description]
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """How to describe a node: by values that are read when it runs, so that texts can be made later.
+
+    Attributes:
+        watched: how to read the values.
+        text: the description for some values.
+    """
+
+    watched: tuple[IntReader, ...]
+    text: Callable[[tuple[int, ...]], Description]
+
+
+def always(description: Description) -> Describe:
+    """Return how to describe a node that is described alike whenever it runs."""
+    return Describe((), lambda _: description)
 
 
 def describer(node: Node, inputs: Sequence[Ref], reader_of: ReaderOf) -> Describe:
-    """Return a function that describes a node as it ran just now.
+    """Return how to describe a node.
 
     Args:
         inputs: what an operator reads, inputs given by name included.
         reader_of: the value of an index expression, or how to read it.
     """
     kind = node.kind
+    watched: list[IntReader] = []
     if isinstance(kind, Op):
-        return _operator(kind, node_desc(node), inputs, reader_of)
+        shown = {ref: _shown(ref, reader_of, watched) for ref in (*inputs, *kind.inputs)}
+        if watched:
+            return Describe(tuple(watched), partial(_operator, kind, tuple(inputs), shown))
+        return always(Description(node_desc(node), tuple(_text(shown[ref], ()) for ref in inputs), kind.outputs))
     if isinstance(kind, Transfer):
-        return _transfer(kind, node_desc(node), reader_of)
-    fixed = _fixed(node)
-    return lambda: fixed
+        source = _shown(kind.src, reader_of, watched)
+        return Describe(tuple(watched), lambda values: _transfer(kind, _text(source, values)))
+    return always(_fixed(node))
 
 
-def _operator(op: Op, desc: str, inputs: Sequence[Ref], reader_of: ReaderOf) -> Describe:
-    shown = [_shown(ref, reader_of) for ref in inputs]
-    written = [_shown(ref, reader_of) for ref in op.inputs]
-    if not any(callable(each) for each in shown):
-        fixed = Description(desc, tuple(map(_text, shown)), op.outputs)
-        return lambda: fixed
-
-    def describe() -> Description:
-        head = f"op {op.op}({','.join(map(_text, written))}) >> {', '.join(op.outputs)}"
-        return Description(head, tuple(map(_text, shown)), op.outputs)
-
-    return describe
+def _operator(op: Op, inputs: tuple[Ref, ...], shown: Mapping[Ref, Shown], values: tuple[int, ...]) -> Description:
+    texts = {ref: _text(each, values) for ref, each in shown.items()}
+    head = f"op {op.op}({','.join(texts[ref] for ref in op.inputs)}) >> {', '.join(op.outputs)}"
+    return Description(head, tuple(texts[ref] for ref in inputs), op.outputs)
 
 
-def _transfer(transfer: Transfer, desc: str, reader_of: ReaderOf) -> Describe:
-    source = _shown(transfer.src, reader_of)
-    if not callable(source):
-        fixed = Description(desc, (source,), (transfer.dst,))
-        return lambda: fixed
-
-    def describe() -> Description:
-        text = source()
-        return Description(f"transfer {text} >> {transfer.dst}", (text,), (transfer.dst,))
-
-    return describe
+def _transfer(transfer: Transfer, source: str) -> Description:
+    return Description(f"transfer {source} >> {transfer.dst}", (source,), (transfer.dst,))
 
 
-def _shown(ref: Ref, reader_of: ReaderOf) -> str | Callable[[], str]:
+def _shown(ref: Ref, reader_of: ReaderOf, watched: list[IntReader]) -> Shown:
     """Return a reference; one whose indices are only known when it runs names them: ``QKV[l=0, h=1]``."""
     readers = [reader_of(index) for index in ref.indices]
     if not any(callable(reader) for reader in readers):
         return f"{ref.name}[{', '.join(map(symbolic.text, ref.indices))}]" if ref.indices else ref_text(ref)
-    texts = [symbolic.text(index) for index in ref.indices]
+    places: list[tuple[str, int | None]] = []
+    for index, reader in zip(ref.indices, readers, strict=True):
+        places.append((symbolic.text(index), len(watched) if callable(reader) else None))
+        if callable(reader):
+            watched.append(reader)
+    return lambda values: f"{ref.name}[{', '.join(t if n is None else f'{t}={values[n]}' for t, n in places)}]"
 
-    def show() -> str:
-        pairs = zip(texts, readers, strict=True)
-        return f"{ref.name}[{', '.join(f'{t}={value_of(r)}' if callable(r) else t for t, r in pairs)}]"
 
-    return show
-
-
-def _text(shown: str | Callable[[], str]) -> str:
-    return shown() if callable(shown) else shown
+def _text(shown: Shown, values: tuple[int, ...]) -> str:
+    return shown(values) if callable(shown) else shown
 
 
 def _fixed(node: Node) -> Description:

@@ -17,12 +17,12 @@ from openinfer.ir.uses import reads, writes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from openinfer.events import TraceEvent
     from openinfer.ir.graph import Graph
     from openinfer.simulate.failures import Place
     from openinfer.simulate.memory import Memory, Saved
+    from openinfer.simulate.program import Happened
 
-    RunBlock: TypeAlias = Callable[[str, list[TraceEvent]], None]
+    RunBlock: TypeAlias = Callable[[str, list[Happened]], None]
     """Runs a block by name and adds its events."""
 
 
@@ -55,14 +55,14 @@ class _Run:
     """A consumer that has started and is not awaited yet."""
 
     consumer: Consumer
-    events: list[TraceEvent] = field(default_factory=list["TraceEvent"])
+    events: list[Happened] = field(default_factory=list["Happened"])
     error: OpenInferError | None = None
 
 
 class Exchange:
     """The variables that are out and the consumers that run, in one step."""
 
-    def __init__(self, sharing: Sharing, memory: Memory, run_block: RunBlock, record: list[TraceEvent]) -> None:
+    def __init__(self, sharing: Sharing, memory: Memory, run_block: RunBlock, record: list[Happened]) -> None:
         self._sharing = sharing
         self._memory = memory
         self._run_block = run_block

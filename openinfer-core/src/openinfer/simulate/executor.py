@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from openinfer.model import Model
     from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.binding import Binder
+    from openinfer.simulate.program import Happened, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Executor:
         *,
         trace: bool = False,
         timer: bool = False,
+        echo: bool = True,
     ) -> None:
         self._graph = resolved.graph
         self._backend = backend
@@ -65,6 +68,7 @@ class Executor:
         self._host = Host(self._memory, backend)
         self._recorder = Recorder(backend, timer)
         self._tracing = trace
+        self._echo = echo
         self._machine: Machine | None = None
         self._results: dict[str, Tensor | None] = {}
 
@@ -95,7 +99,8 @@ class Executor:
     def step(self, /, **inputs: Any) -> TraceEvent | None:
         """Insert values, run one whole step, and return its last event; None when no node ran.
 
-        With tracing on, one line is printed for each event.
+        With tracing on, one line is printed for each event when the step ends, unless the simulator was made with
+        ``echo=False``.
 
         Raises:
             ExecutionError: the step failed; what it wrote to persistent memory stays.
@@ -103,15 +108,14 @@ class Executor:
         """
         self.insert(inputs)
         if not self._tracing:
-            return self._run_merged()
-        last: TraceEvent | None = None
-        told = len(self._recorder.events)
-        for run in self.iterate():
-            last = run.event
-            for event in self._recorder.events[told:]:
-                print(event)
-            told = len(self._recorder.events)
-        return last
+            return self._run_merged(None)
+        told = len(self._recorder.notes)
+        try:
+            self._run_merged(self._recorder.record())
+        finally:
+            events = self._recorder.events()[told:] if self._echo else ()
+            sys.stdout.write("".join(f"{event}\n" for event in events))
+        return self._recorder.events()[-1] if len(self._recorder.notes) > told else None
 
     run_step = step
 
@@ -131,11 +135,11 @@ class Executor:
 
     def trace(self) -> list[TraceEvent]:
         """Return the recorded events of all steps; none when tracing is off."""
-        return list(self._recorder.events)
+        return list(self._recorder.events())
 
     def clear_trace(self) -> None:
         """Forget the recorded events."""
-        self._recorder.events.clear()
+        self._recorder.clear()
 
     def fetch(self, *names: str, dtype: DType | str | None = None) -> Any:
         """Return a value, or a tuple of several: copies; a Python scalar for rank 0.
@@ -240,27 +244,24 @@ class Executor:
             if name in self._results and self._results[name] is None:
                 self._results[name] = self._host.result(name)
 
-    def _begin(self, *, merged: bool) -> Machine:
+    def _begin(self, *, merged: bool, record: Record | None) -> Machine:
         self._need_idle("begin a step")
         self._results = {}
         self._memory.begin_step()
         exchange = self._exchange()
-        entry = self._codes["entry"]
-        self._machine = Machine(self._memory, entry, merged=merged and exchange is None, exchange=exchange)
+        entry, one_by_one = self._codes["entry"], not merged or exchange is not None
+        self._machine = Machine(self._memory, entry, merged=not one_by_one, exchange=exchange, record=record)
         return self._machine
 
     def _exchange(self) -> Exchange | None:
         if self._sharing is None:
             return None
-        return Exchange(self._sharing, self._memory, self._run_consumer, self._recorder.events)
+        return Exchange(self._sharing, self._memory, self._run_consumer, self._recorder.notes)
 
-    def _run_consumer(self, name: str, events: list[TraceEvent]) -> None:
-        """Run a consumer block to its end; with tracing on, add its events."""
-        machine = Machine(self._memory, self._codes[name], merged=not self._tracing)
-        if not self._tracing:
-            machine.run()
-        while machine.frames:
-            events.append(self._recorder.advance(machine, track=name))
+    def _run_consumer(self, name: str, notes: list[Happened]) -> None:
+        """Run a consumer block to its end; with tracing on, note what ran."""
+        record = self._recorder.record(notes, name) if self._tracing else None
+        Machine(self._memory, self._codes[name], merged=True, record=record).run()
 
     def _end(self, machine: Machine) -> None:
         if self._machine is not machine:
@@ -269,8 +270,8 @@ class Executor:
         self._memory.end_step()
         self._results = dict.fromkeys(() if machine.frames else machine.returned)
 
-    def _run_merged(self) -> TraceEvent | None:
-        machine = self._begin(merged=True)
+    def _run_merged(self, record: Record | None) -> TraceEvent | None:
+        machine = self._begin(merged=True, record=record)
         try:
             with np.errstate(all="ignore"):
                 machine.run()
@@ -281,15 +282,16 @@ class Executor:
             raise
         finally:
             self._end(machine)
-        return self._recorder.latest(machine)
+        return self._recorder.latest(machine) if record is None else None
 
     def _runs(self, *, by_block: bool) -> Iterator[NodeRun]:
-        machine = self._begin(merged=False)
+        record = self._recorder.record(None if self._tracing else [])
+        machine = self._begin(merged=False, record=record)
         try:
             while machine.frames:
-                event = self._recorder.advance(machine)
-                if self._tracing:
-                    self._recorder.events.append(event)
+                event = self._recorder.advance(machine, record)
+                if not self._tracing:
+                    record.events.clear()
                 if not by_block:
                     yield NodeRun(event, self)
                     continue

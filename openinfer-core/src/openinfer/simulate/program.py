@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Protocol
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from openinfer.errors import DeadlockError, DepthError
 from openinfer.simulate.failures import Place, unset
-from openinfer.simulate.integers import value_of
+from openinfer.simulate.integers import value_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from openinfer.simulate.integers import IntReader, LoopIndex
     from openinfer.simulate.memory import Memory
 
+    Happened: TypeAlias = tuple["Item", int, int, tuple[object, ...], str]
+    """An item that ran: start and duration in nanoseconds, values to describe it by, track."""
+
 MOST_FRAMES = 100_000
 """Deepest nesting of block calls and loops (runtime specification, section 6)."""
 
@@ -31,6 +35,27 @@ class Item(Protocol):
     """Something that a frame runs."""
 
     def execute(self, machine: Machine) -> None: ...
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Record:
+    """Where a machine notes what ran; texts are made of it later.
+
+    Attributes:
+        events: items with start and duration in nanoseconds, values to describe them by, and the track.
+        timer: whether operators are timed.
+        synchronize: waits for the device, so that times are those of the work.
+        track: ``"entry"`` or the name of a consumer block.
+    """
+
+    events: list[Happened]
+    timer: bool
+    synchronize: BoundCall
+    track: str = "entry"
+
+    def add(self, item: Item, values: tuple[object, ...] = (), start: int | None = None) -> None:
+        """Note an item that takes no time."""
+        self.events.append((item, perf_counter_ns() if start is None else start, 0, values, self.track))
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -55,8 +80,22 @@ class Action:
         with self.place:
             if not self.reads <= available:
                 raise unset(machine.memory, self.reads - available)
-            self.call()
+            if machine.record is None:
+                self.call()
+            else:
+                self.run_recorded(machine.record)
         available.update(self.writes)
+
+    def run_recorded(self, record: Record) -> None:
+        """Make the call and note it."""
+        start = perf_counter_ns()
+        self.call()
+        duration = 0
+        if record.timer and self.op:
+            record.synchronize()
+            duration = perf_counter_ns() - start
+        watched = self.describe.watched
+        record.events.append((self, start, duration, values_of(watched) if watched else (), record.track))
 
 
 @dataclass(slots=True, eq=False)
@@ -82,8 +121,21 @@ class Segment:
             for action in self.actions:
                 action.execute(machine)
             return
-        self.run()
+        if machine.record is None:
+            self.run()
+        else:
+            self.run_recorded(machine.record)
         machine.memory.available.update(self.writes)
+
+    def run_recorded(self, record: Record) -> None:
+        """Make the calls as `run` does, and note each."""
+        action = self.actions[0]
+        try:
+            for action in self.actions:
+                action.run_recorded(record)
+        except Exception:
+            with action.place:
+                raise
 
     def run(self) -> None:
         """Make the calls; what the actions need must be there."""
@@ -95,8 +147,13 @@ class Segment:
             with self._place_of(call):
                 raise
 
-    def run_turns(self, index: LoopIndex, start: int, end: int) -> None:
+    def run_turns(self, index: LoopIndex, start: int, end: int, record: Record | None) -> None:
         """Make the calls once for every value of a loop index."""
+        if record is not None:
+            for value in range(start, end):
+                index.value = value
+                self.run_recorded(record)
+            return
         call = None
         try:
             for value in range(start, end):
@@ -148,6 +205,8 @@ class Call:
                 raise unset(machine.memory, self.reads - available)
             chosen = self.then if self.condition is None or self.condition() else self.otherwise
             self.taken = chosen.block
+            if machine.record is not None:
+                machine.record.add(self, (self.taken,))
             machine.push(Frame(machine.items(chosen)))
 
 
@@ -176,6 +235,8 @@ class Repeat:
                 raise unset(machine.memory, self.reads - available)
             start, end = self.bounds = value_of(self.start), value_of(self.end)
             self.inline = False
+            if machine.record is not None:
+                machine.record.add(self, self.bounds)
             if start < end and self.body.items:
                 self._enter(machine, start, end)
 
@@ -188,7 +249,7 @@ class Repeat:
             machine.push(Frame(items, self, start, end))
             return
         only.execute(machine)
-        only.run_turns(self.index, start + 1, end)
+        only.run_turns(self.index, start + 1, end, machine.record)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -200,7 +261,7 @@ class HandOver:
     is_yield: bool
 
     def execute(self, machine: Machine) -> None:
-        exchange = machine.exchange
+        exchange, start = machine.exchange, perf_counter_ns()
         with self.place:
             if exchange is None:
                 raise DeadlockError("only entry hands variables over")
@@ -208,6 +269,8 @@ class HandOver:
                 exchange.hand_over(self.names, self.place)
             else:
                 exchange.take_back(self.names)
+        if machine.record is not None:
+            machine.record.add(self, start=start)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -224,6 +287,8 @@ class Leave:
     given: tuple[str, ...] = ()
 
     def execute(self, machine: Machine) -> None:
+        if machine.record is not None:
+            machine.record.add(self)
         machine.leave()
         if not machine.frames:
             machine.returned = self.names
@@ -248,13 +313,23 @@ class Machine:
         frames: runs of blocks and loops that have not ended, outermost first; empty when the step is over.
         ended: runs of blocks that ended with the latest item.
         exchange: for ``entry`` of a program that hands variables over.
+        record: where to note what ran.
         latest: the item that ran last.
         returned: names in the return that ended the step.
     """
 
-    def __init__(self, memory: Memory, entry: Code, *, merged: bool, exchange: Exchange | None = None) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        entry: Code,
+        *,
+        merged: bool,
+        exchange: Exchange | None = None,
+        record: Record | None = None,
+    ) -> None:
         self.memory = memory
         self.exchange = exchange
+        self.record = record
         self.merged = merged
         self.returned: tuple[str, ...] = ()
         self.latest: Item | None = None

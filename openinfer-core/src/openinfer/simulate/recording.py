@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from openinfer.events import KIND_OF_NODE, TraceEvent, split_duration
 from openinfer.simulate.describe import Description
-from openinfer.simulate.program import Action, Call, HandOver, Leave, Repeat, Segment
+from openinfer.simulate.integers import values_of
+from openinfer.simulate.program import Action, Call, HandOver, Leave, Record, Repeat, Segment
 
 if TYPE_CHECKING:
     from openinfer.simulate.backend import DeviceBackend
-    from openinfer.simulate.program import Item, Machine
-
+    from openinfer.simulate.program import Happened, Item, Machine
 
 Shown: TypeAlias = Action | Call | HandOver | Repeat | Leave
 """Items that are one node."""
@@ -23,41 +23,56 @@ Shown: TypeAlias = Action | Call | HandOver | Repeat | Leave
 
 @dataclass(slots=True, eq=False)
 class Recorder:
-    """Runs a machine node by node and tells what ran.
+    """Keeps what machines note, and makes events of it when they are asked for.
 
     Attributes:
         backend: waited for around operators when they are timed.
         timer: whether operators are timed.
-        events: what has been recorded.
+        notes: what ran.
     """
 
     backend: DeviceBackend
     timer: bool
     origin_ns: int = field(default_factory=perf_counter_ns)
-    events: list[TraceEvent] = field(default_factory=list[TraceEvent])
+    notes: list[Happened] = field(default_factory=list["Happened"])
+    _events: list[TraceEvent] = field(default_factory=list[TraceEvent])
 
-    def advance(self, machine: Machine, track: str = "entry") -> TraceEvent:
+    def record(self, notes: list[Happened] | None = None, track: str = "entry") -> Record:
+        """Return where a machine notes what it runs: in ``notes``, or what is kept."""
+        kept = self.notes if notes is None else notes
+        return Record(events=kept, timer=self.timer, synchronize=self.backend.synchronize, track=track)
+
+    def events(self) -> list[TraceEvent]:
+        """Return the events of all that is kept."""
+        self._events += [self._event(*each) for each in self.notes[len(self._events) :]]
+        return self._events
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.notes.clear()
+        self._events.clear()
+
+    def advance(self, machine: Machine, record: Record) -> TraceEvent:
         """Run one node, go on to the next, and return the event of the first."""
         frame = machine.block_frame()
-        start = perf_counter_ns()
         with np.errstate(all="ignore"):
-            item = machine.advance()
-        duration = 0
-        if self.timer and isinstance(item, Action) and item.op:
-            self.backend.synchronize()
-            duration = perf_counter_ns() - start
-        event = frame.last = self._event(_node(item), start, duration, track)
+            machine.advance()
+        event = frame.last = self._event(*record.events[-1])
         machine.settle()
         return event
 
     def latest(self, machine: Machine) -> TraceEvent | None:
         """Return an event, without a duration, for the node that ran last; None when no node has run."""
-        return None if machine.latest is None else self._event(_node(machine.latest), perf_counter_ns(), 0)
+        if machine.latest is None:
+            return None
+        item = _inner(machine.latest)
+        return self._event(item, perf_counter_ns(), 0, _values(item), "entry")
 
-    def _event(self, item: Shown, start: int, duration: int, track: str = "entry") -> TraceEvent:
+    def _event(self, noted: Item, start: int, duration: int, values: tuple[Any, ...], track: str) -> TraceEvent:
+        item = _node(noted)
         node = item.place.node
         kind = type(node.kind).__name__
-        texts = _texts(item)
+        texts = _texts(item, values)
         return TraceEvent(
             kind=KIND_OF_NODE.get(kind, kind),
             node_index=node.index,
@@ -77,22 +92,35 @@ def _node(item: Item) -> Shown:
     """Return the last single node of an item."""
     if isinstance(item, Segment):
         return item.actions[-1]
-    if isinstance(item, Repeat):
-        body = item.body.merged if item.inline else []
-        return item if not body else _node(body[0])
-    if isinstance(item, Action | Call | HandOver | Leave):
+    if isinstance(item, Action | Call | HandOver | Repeat | Leave):
         return item
     raise TypeError(f"unknown item {type(item).__name__}")
 
 
-def _texts(item: Shown) -> Description:
+def _inner(item: Item) -> Shown:
+    """Return the last single node of an item, or of the loop body that ran within it."""
+    if isinstance(item, Repeat) and item.inline and item.body.merged:
+        return _node(item.body.merged[0])
+    return _node(item)
+
+
+def _values(item: Shown) -> tuple[Any, ...]:
+    """Return the values by which an item is described at this moment."""
     if isinstance(item, Action):
-        return item.describe()
+        return values_of(item.describe.watched)
+    if isinstance(item, Call):
+        return (item.taken,)
+    return item.bounds if isinstance(item, Repeat) else ()
+
+
+def _texts(item: Shown, values: tuple[Any, ...]) -> Description:
+    if isinstance(item, Action):
+        return item.describe.text(values)
     desc = item.place.desc
     if isinstance(item, Call):
-        return Description(desc, (item.condition_name,) if item.condition_name else (), (item.taken,))
+        return Description(desc, (item.condition_name,) if item.condition_name else (), values)
     if isinstance(item, Repeat):
-        start, end = item.bounds
+        start, end = values
         return Description(desc, (f"{item.index.name}={start}..{end}",))
     if isinstance(item, HandOver):
         return Description(desc, item.names)

@@ -29,6 +29,7 @@ class Simulator:
         device: name of the device (``"cpu"``, ``"vulkan:1"``, ...) or a `Device`; cpu by default.
         strict: whether warnings are errors.
         trace, timer: whether executors record events, and time operators; by default as ``OPENINFER_TRACE`` says.
+        echo: whether `Executor.step` prints the events that it records.
         sizes: named sizes that take the place of the model's.
         environment: what the plugins offer; the installed ones by default.
 
@@ -45,6 +46,7 @@ class Simulator:
         strict: bool = False,
         trace: bool | None = None,
         timer: bool | None = None,
+        echo: bool = True,
         sizes: Mapping[str, int] | None = None,
         environment: Environment | None = None,
     ) -> None:
@@ -52,6 +54,7 @@ class Simulator:
         self._model = model
         self._strict = strict
         self._trace, self._timer = trace_by_default(trace, timer)
+        self._echo = echo
         self._sizes = dict(sizes or {})
         self._environment = environment or Environment.default()
         self._device = choose_device(name, self._environment)
@@ -97,7 +100,9 @@ class Simulator:
         log(LogKind.TRACE, f"binding {len(resolved.ops)} operators of {self._model.name} to device {self.device}")
         backend, binder = open_device(self._device, self._environment)
         try:
-            return Executor(resolved, self._model, backend, binder, trace=self._trace, timer=self._timer)
+            return Executor(
+                resolved, self._model, backend, binder, trace=self._trace, timer=self._timer, echo=self._echo
+            )
         except BaseException:
             backend.close()
             raise
