@@ -1,8 +1,8 @@
 """Speed of the language: text to graph at three lengths, and printing and JSON of a large graph.
 
-`python benchmarks/language/speed.py [--repeats N]`. Times are of the processor, the best of the repeats. Exit code 1 if a
-figure misses its target: 8,000 lines a second at every length, the slowest within 15 % of the fastest; a graph of 10,000
-nodes printed in 0.5 s, written as JSON and read back in 1.5 s.
+`python benchmarks/language/speed.py [--repeats N]`. Times are of the processor, the best of the repeats. Exit code 1 if
+a figure misses its target: 8,000 lines a second at every length, the slowest within 15 % of the fastest; a graph of
+10,000 nodes printed in 0.5 s, written as JSON and read back in 1.5 s.
 """
 
 from __future__ import annotations

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from openinfer.serialize.graphs import GraphDeserialize, GraphSerialize
+    from openinfer.serialize.json_schemas import json_schema
     from openinfer.serialize.traces import trace_from_json, trace_to_json
 
-__all__ = ["GraphDeserialize", "GraphSerialize", "trace_from_json", "trace_to_json"]
+__all__ = ["GraphDeserialize", "GraphSerialize", "json_schema", "trace_from_json", "trace_to_json"]
 
 _HOMES = {
     "GraphSerialize": "graphs",
     "GraphDeserialize": "graphs",
+    "json_schema": "json_schemas",
     "trace_to_json": "traces",
     "trace_from_json": "traces",
 }

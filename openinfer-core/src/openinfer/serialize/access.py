@@ -14,13 +14,14 @@ from openinfer.serialize.forms import (
     FormError,
     list_of,
     read_tagged,
+    tagged_schema,
 )
 from openinfer.serialize.objects import Member, ObjectSchema, object_form
 from openinfer.symbolic import Const, IntExpr, Name
 
 _INDICES: dict[str, Form[Any]] = {
-    "Lit": Form(lambda expr: expr.value, lambda value: Const(INTEGER.read(value))),
-    "Ident": Form(lambda expr: expr.name, lambda value: Name(IDENTIFIER.read(value))),
+    "Lit": Form(lambda expr: expr.value, lambda value: Const(INTEGER.read(value)), INTEGER.schema),
+    "Ident": Form(lambda expr: expr.name, lambda value: Name(IDENTIFIER.read(value)), IDENTIFIER.schema),
     "Expr": EXPRESSION,
 }
 
@@ -30,7 +31,9 @@ def _write_index(expr: IntExpr) -> dict[str, Any]:
     return {tag: _INDICES[tag].write(expr)}
 
 
-_INDEX: Form[IntExpr] = Form(_write_index, lambda value: read_tagged(value, _INDICES, "an index")[1])
+_INDEX: Form[IntExpr] = Form(
+    _write_index, lambda value: read_tagged(value, _INDICES, "an index")[1], tagged_schema(_INDICES)
+)
 
 
 class _SliceSchema(ObjectSchema):
@@ -39,7 +42,7 @@ class _SliceSchema(ObjectSchema):
 
 
 _SLOTS: dict[str, Form[Any]] = {
-    "Single": Form(lambda slot: _INDEX.write(slot.index), lambda value: Single(_INDEX.read(value))),
+    "Single": Form(lambda slot: _INDEX.write(slot.index), lambda value: Single(_INDEX.read(value)), _INDEX.schema),
     "Slice": object_form(_SliceSchema(), lambda data: Slice(**data)),
 }
 
@@ -49,7 +52,9 @@ def _write_slot(slot: Single | Slice) -> dict[str, Any]:
     return {tag: _SLOTS[tag].write(slot)}
 
 
-_SLOT: Form[Single | Slice] = Form(_write_slot, lambda value: read_tagged(value, _SLOTS, "a slot")[1])
+_SLOT: Form[Single | Slice] = Form(
+    _write_slot, lambda value: read_tagged(value, _SLOTS, "a slot")[1], tagged_schema(_SLOTS)
+)
 
 
 class _AccessSchema(ObjectSchema):

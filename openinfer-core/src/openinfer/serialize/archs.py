@@ -58,8 +58,9 @@ def _read_workgroup(value: object) -> tuple[int, ...]:
     return sizes
 
 
+_THREE = {"type": "array", "items": _POSITIVE.schema, "minItems": 3, "maxItems": 3}
 _LIMITS: dict[str, Form[Any]] = {
-    "max_workgroup_size": Form(list, _read_workgroup),
+    "max_workgroup_size": Form(list, _read_workgroup, _THREE),
     "max_shared_memory_bytes": COUNT,
     "max_push_constants_bytes": COUNT,
     "max_storage_buffer_range_bytes": _POSITIVE,
@@ -67,7 +68,9 @@ _LIMITS: dict[str, Form[Any]] = {
 _FEATURES: dict[str, Form[Any]] = dict.fromkeys(("fp16", "int8", "subgroup_ops", "cooperative_matrix"), BOOLEAN)
 _MEMORY: dict[str, Form[Any]] = dict.fromkeys(("global_bytes", "shared_bytes_per_sm", "l2_bytes"), COUNT)
 _PREFERENCES: dict[str, Form[Any]] = {
-    "default_precision": Form(str, lambda value: _PRECISIONS[one_of(value, _PRECISIONS, "a float dtype")]),
+    "default_precision": Form(
+        str, lambda value: _PRECISIONS[one_of(value, _PRECISIONS, "a float dtype")], {"enum": list(_PRECISIONS)}
+    ),
     "prefer_fusion": BOOLEAN,
     "prefer_persistent_kv": BOOLEAN,
     "max_kernel_ops": _POSITIVE,
@@ -112,6 +115,20 @@ class _DeviceSchema(_Section):
 
 _DEVICE: Form[dict[str, Any]] = object_form(_DeviceSchema(), dict[str, Any])
 _IDENTITY = ("type", "api", "vendor", "name", "architecture", "driver")
+
+
+def device_schema() -> dict[str, Any]:
+    """Return the JSON Schema of device files."""
+    version = {"anyOf": [integer(1, VERSION).schema, {"type": "null"}]}
+    sections = {name: {"anyOf": [form.schema, {"type": "null"}]} for name, form in _SECTIONS.items()}
+    is_gpu = {"properties": {"device": {"properties": {"type": {"const": "gpu"}}, "required": ["type"]}}}
+    return {
+        "type": "object",
+        "properties": {"device": _DEVICE.schema, "version": version, **sections},
+        "required": ["device"],
+        "if": is_gpu,
+        "then": {"properties": {"limits": _GPU_LIMITS.schema}, "required": ["limits"]},
+    }
 
 
 def load_arch(source: Mapping[str, Any] | str | os.PathLike[str], *, strict: bool = False) -> DeviceArch:

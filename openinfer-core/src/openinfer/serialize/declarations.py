@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.ir.graph import AttrArg, MemoryKind, VarDecl
-from openinfer.serialize.elements import read_element, write_element
+from openinfer.serialize.elements import ELEMENT_SCHEMA, read_element, write_element
 from openinfer.serialize.forms import (
     BOOLEAN,
     COUNT,
@@ -26,9 +26,14 @@ from openinfer.serialize.forms import (
 from openinfer.serialize.objects import Member, ObjectSchema, object_form
 from openinfer.serialize.values import VALUE
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _SECTIONS = {kind.json_tag: kind for kind in MemoryKind}
 _SECTION: Form[MemoryKind] = Form(
-    lambda kind: kind.json_tag, lambda value: _SECTIONS[one_of(value, _SECTIONS, "a memory section")]
+    lambda kind: kind.json_tag,
+    lambda value: _SECTIONS[one_of(value, _SECTIONS, "a memory section")],
+    {"enum": list(_SECTIONS)},
 )
 
 
@@ -40,12 +45,17 @@ def _pair(value: object, what: str) -> tuple[object, object]:
     raise wrong(f"expected {what}, found {shown(cast('object', value))}")
 
 
+def pair_schema(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a list of two."""
+    return {"type": "array", "prefixItems": [first, second], "minItems": 2, "maxItems": 2}
+
+
 def _read_bound(value: object) -> tuple[str, int]:
     name, count = _pair(value, "a pair of name and integer")
     return IDENTIFIER.read(name), COUNT.read(count)
 
 
-_BOUND: Form[tuple[str, int]] = Form(list, _read_bound)
+_BOUND: Form[tuple[str, int]] = Form(list, _read_bound, pair_schema(IDENTIFIER.schema, COUNT.schema))
 
 
 def _write_argument(argument: AttrArg) -> Any:
@@ -60,7 +70,13 @@ def _read_argument(value: object) -> AttrArg:
     return AttrArg(VALUE.read(given), IDENTIFIER.read(name))
 
 
-_ARGUMENTS: Form[tuple[AttrArg, ...]] = list_of(Form(_write_argument, _read_argument))
+_ARGUMENTS: Form[tuple[AttrArg, ...]] = list_of(
+    Form(
+        _write_argument,
+        _read_argument,
+        {"anyOf": [VALUE.schema, pair_schema(IDENTIFIER.schema, VALUE.schema)]},
+    )
+)
 _UnknownAttributes = tuple[tuple[str, tuple[AttrArg, ...]], ...]
 
 
@@ -75,7 +91,9 @@ def _read_attributes(value: object) -> _UnknownAttributes:
 
 
 _ATTRIBUTES: Form[_UnknownAttributes] = Form(
-    lambda attrs: {name: _ARGUMENTS.write(arguments) for name, arguments in attrs}, _read_attributes
+    lambda attrs: {name: _ARGUMENTS.write(arguments) for name, arguments in attrs},
+    _read_attributes,
+    {"type": "object", "propertyNames": IDENTIFIER.schema, "additionalProperties": _ARGUMENTS.schema},
 )
 
 
@@ -86,7 +104,7 @@ class _DeclarationSchema(ObjectSchema):
     kind = Member(_SECTION)
     dtype = Member(DTYPE)
     dims = Member(list_of(EXPRESSION))
-    init = Member(Form(plain, plain), load_default=None)
+    init = Member(Form(plain, plain, ELEMENT_SCHEMA), load_default=None)
     ref_name = Member(TEXT, load_default=None, attribute="ref")
     pattern = Member(TEXT, load_default=None)
     table_indices = Member(list_of(IDENTIFIER), load_default=(), attribute="formals")

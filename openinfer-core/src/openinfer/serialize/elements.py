@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from openinfer.dtypes import DType, Kind
+from openinfer.dtypes import BY_JSON_TAG, DType, Kind
 from openinfer.scalars import check_fits, decode_bits, encode_bits, round_to
-from openinfer.serialize.forms import BOOLEAN, NUMBER, FormError, integer, one_of, shown, tagged, wrong
+from openinfer.serialize.forms import BOOLEAN, NUMBER, FormError, integer, one_of, shown, tagged, union_schema, wrong
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openinfer.scalars import Scalar
 
 
@@ -62,3 +64,16 @@ def _from_bits(dtype: DType, payload: object) -> Scalar:
         raise error.within("bits") from error
     except ValueError as error:
         raise wrong(str(error)).within("bits") from error
+
+
+def _payload_schema(dtype: DType) -> Mapping[str, Any]:
+    if dtype.kind is Kind.BOOL:
+        return BOOLEAN.schema
+    if _is_bits(dtype):
+        bits = {"bits": integer(0, 2**16 - 1).schema}
+        return {"type": "object", "properties": bits, "required": ["bits"], "additionalProperties": False}
+    return NUMBER.schema if dtype.is_float else integer(dtype.minimum or 0, dtype.maximum or 0).schema
+
+
+ELEMENT_SCHEMA = union_schema({tag: _payload_schema(dtype) for tag, dtype in sorted(BY_JSON_TAG.items())})
+"""JSON Schema of an element of any type."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 from uuid import UUID
 
@@ -45,10 +45,14 @@ class FormError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Form(Generic[ValueT]):
-    """A way to write values and to read them back. ``read`` raises `FormError`."""
+    """A way to write values and to read them back. ``read`` raises `FormError`.
+
+    ``schema`` says as JSON Schema what is read, as far as that can: it takes everything that ``read`` does.
+    """
 
     write: Callable[[ValueT], Any]
     read: Callable[[object], ValueT]
+    schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def wrong(message: str) -> FormError:
@@ -127,15 +131,24 @@ def _read_uuid(value: object) -> UUID:
     raise wrong(f"expected a UUID, found {shown(value)}")
 
 
-TEXT: Form[str] = Form(plain, _read_text)
-IDENTIFIER: Form[str] = Form(plain, _read_identifier)
-SETTING_NAME: Form[str] = Form(plain, _read_setting_name)
+def matching(pattern: re.Pattern[str]) -> dict[str, Any]:
+    """Return the JSON Schema of strings that match as a whole."""
+    # Names of groups are spelt differently in JavaScript, whose expressions JSON Schema takes, and mean nothing here.
+    unnamed = re.sub(r"\(\?P<\w+>", "(?:", pattern.pattern)
+    return {"type": "string", "pattern": "^" + unnamed.replace("\\Z", "$")}
+
+
+TEXT: Form[str] = Form(plain, _read_text, {"type": "string"})
+IDENTIFIER: Form[str] = Form(plain, _read_identifier, matching(_IDENTIFIER))
+SETTING_NAME: Form[str] = Form(plain, _read_setting_name, matching(_WORD))
 """As an identifier, literal words included: an operator may have a setting called ``nan``."""
-DEP_TARGET: Form[str] = Form(plain, _read_target)
+DEP_TARGET: Form[str] = Form(plain, _read_target, matching(_TARGET))
 DTYPE: Form[DType] = Form(
-    lambda dtype: dtype.json_tag, lambda value: BY_JSON_TAG[one_of(value, BY_JSON_TAG, "a dtype")]
+    lambda dtype: dtype.json_tag,
+    lambda value: BY_JSON_TAG[one_of(value, BY_JSON_TAG, "a dtype")],
+    {"enum": sorted(BY_JSON_TAG)},
 )
-IDENTIFICATION: Form[UUID] = Form(str, _read_uuid)
+IDENTIFICATION: Form[UUID] = Form(str, _read_uuid, {"type": "string", "minLength": 32})
 
 
 # Numbers
@@ -151,7 +164,7 @@ def integer(low: int = 0, high: int = I64[1]) -> Form[int]:
             raise wrong(f"{shown(value)} is out of range: expected {low} to {high}")
         return value
 
-    return Form(plain, read)
+    return Form(plain, read, {"type": "integer", "minimum": low, "maximum": high})
 
 
 def _read_boolean(value: object) -> bool:
@@ -186,8 +199,10 @@ def _read_number(value: object) -> float:
 
 INTEGER: Form[int] = integer(*I64)
 COUNT: Form[int] = integer()
-BOOLEAN: Form[bool] = Form(plain, _read_boolean)
-NUMBER: Form[float] = Form(_write_number, _read_number)
+BOOLEAN: Form[bool] = Form(plain, _read_boolean, {"type": "boolean"})
+NUMBER: Form[float] = Form(
+    _write_number, _read_number, {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", "nan"]}]}
+)
 
 
 # Expressions and references
@@ -222,9 +237,11 @@ def _read_reference(value: object) -> Ref:
     return Ref(match["name"], tuple(_read_expression(i) for i in indices.split(",")) if indices is not None else ())
 
 
-EXPRESSION: Form[IntExpr] = Form(expression_text, _read_expression)
-LIST_ELEMENT: Form[IntExpr] = Form(expression_text, _read_element)
-REFERENCE: Form[Ref] = Form(ref_text, _read_reference)
+_EXPRESSION_TEXT = {"type": "string", "pattern": "^[-A-Za-z0-9_+*()\\s]+$"}
+
+EXPRESSION: Form[IntExpr] = Form(expression_text, _read_expression, _EXPRESSION_TEXT)
+LIST_ELEMENT: Form[IntExpr] = Form(expression_text, _read_element, _EXPRESSION_TEXT)
+REFERENCE: Form[Ref] = Form(ref_text, _read_reference, matching(_REFERENCE))
 
 
 # Lists and unions
@@ -238,7 +255,8 @@ def list_of(inner: Form[ValueT]) -> Form[tuple[ValueT, ...]]:
             raise wrong(f"expected a list, found {shown(value)}")
         return tuple(collected(enumerate(cast("list[object]", value)), inner.read))
 
-    return Form(lambda values: [inner.write(value) for value in values], read)
+    schema = {"type": "array", "items": inner.schema}
+    return Form(lambda values: [inner.write(value) for value in values], read, schema)
 
 
 def collected(items: Iterable[tuple[str | int, object]], read: Callable[[Any], ValueT]) -> list[ValueT]:
@@ -280,6 +298,17 @@ def tagged(value: object, what: str) -> tuple[str, object]:
     if len(pairs) != 1:
         raise wrong(f"expected {what} as an object with one key, found {len(pairs)} keys")
     return pairs[0]
+
+
+def union_schema(payloads: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the JSON Schema of an object with one key, the tag, from those of the payloads."""
+    single = {"minProperties": 1, "maxProperties": 1, "additionalProperties": False}
+    return {"type": "object", "properties": dict(payloads), **single}
+
+
+def tagged_schema(forms: Mapping[str, Form[Any]]) -> dict[str, Any]:
+    """Return the JSON Schema of what `read_tagged` reads."""
+    return union_schema({tag: form.schema for tag, form in forms.items()})
 
 
 def read_tagged(value: object, forms: Mapping[str, Form[Any]], what: str) -> tuple[str, Any]:

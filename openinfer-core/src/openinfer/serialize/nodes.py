@@ -45,6 +45,7 @@ from openinfer.serialize.forms import (
     one_of,
     read_tagged,
     shown,
+    tagged_schema,
     wrong,
 )
 from openinfer.serialize.objects import Member, ObjectSchema, object_form
@@ -170,7 +171,7 @@ class _LoopSchema(ObjectSchema):
     index = Member(IDENTIFIER)
     start = Member(EXPRESSION)
     end = Member(EXPRESSION)
-    body = Member(Form(list, _read_body), load_only=True)
+    body = Member(Form(list, _read_body, {"type": "array", "items": {"$ref": "#/$defs/node"}}), load_only=True)
 
 
 _KINDS: dict[str, Form[Any]] = {
@@ -198,7 +199,7 @@ def _unit(kind: NodeKind) -> Form[NodeKind]:
             raise wrong(f"expected null, found {shown(value)}: this kind has no fields")
         return kind
 
-    return Form(lambda _: None, read)
+    return Form(lambda _: None, read, {"type": "null"})
 
 
 _UNITS: dict[str, NodeKind] = {"Barrier": Barrier(), "Return": Return()}
@@ -217,7 +218,7 @@ def _read_kind(value: object) -> NodeKind:
     return read_tagged(value, _ALL, "a kind of node")[1]
 
 
-_KIND: Form[NodeKind] = Form(_write_kind, _read_kind)
+_KIND: Form[NodeKind] = Form(_write_kind, _read_kind, {"anyOf": [{"enum": list(_UNITS)}, tagged_schema(_ALL)]})
 
 
 class _NodeSchema(ObjectSchema):

@@ -24,14 +24,14 @@ class Member(fields.Field[Any]):
     def __init__(self, form: Form[Any], **options: Any) -> None:
         options.setdefault("required", "load_default" not in options)
         cast("Any", super()).__init__(**options)
-        self._form = form
+        self.form = form
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:  # noqa: ARG002
-        return None if value is None else self._form.write(value)
+        return None if value is None else self.form.write(value)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:  # noqa: ARG002
         try:
-            return self._form.read(value)
+            return self.form.read(value)
         except FormError as error:
             raise ValidationError(cast("Any", _nested(error))) from error
 
@@ -63,7 +63,20 @@ def object_form(
     def write(value: ValueT) -> Any:
         return cast("Any", schema).dump(value if parts is None else parts(value))
 
-    return Form(write, read)
+    return Form(write, read, object_schema(schema))
+
+
+def object_schema(schema: Schema) -> dict[str, Any]:
+    """Return the JSON Schema of an object from marshmallow's; unknown members are left to the reader."""
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for name, member in cast("dict[str, Member]", cast("Any", schema).fields).items():
+        absent_as_null = cast("bool", cast("Any", member).allow_none)
+        form = member.form.schema
+        properties[name] = {"anyOf": [form, {"type": "null"}]} if absent_as_null and form else form
+        if cast("Any", member).required:
+            required.append(name)
+    return {"type": "object", "properties": properties, "required": sorted(required)}
 
 
 def _nested(error: FormError) -> dict[str | int, Any]:

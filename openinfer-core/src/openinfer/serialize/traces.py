@@ -8,7 +8,7 @@ from openinfer.diagnostics import summary
 from openinfer.errors import SerializationError
 from openinfer.events import TraceEvent
 from openinfer.serialize.documents import fail, finding, parse_json, read_text
-from openinfer.serialize.forms import COUNT, TEXT, Form, FormError, list_of, one_of, shown, wrong
+from openinfer.serialize.forms import COUNT, TEXT, Form, FormError, integer, list_of, one_of, shown, wrong
 from openinfer.serialize.objects import UNKNOWN, Member, ObjectSchema, object_form
 
 if TYPE_CHECKING:
@@ -32,25 +32,28 @@ def _read_duration(value: object) -> _Duration:
     return parts[0], parts[1], parts[2]
 
 
-_DURATION: Form[_Duration] = Form(list, _read_duration)
+_PARTS = [COUNT.schema, integer(0, 999).schema, integer(0, 999).schema]
+_DURATION: Form[_Duration] = Form(
+    list, _read_duration, {"type": "array", "prefixItems": _PARTS, "minItems": 3, "maxItems": 3}
+)
 
 
 class _EventSchema(ObjectSchema):
     block_name = Member(TEXT)
     node_index = Member(COUNT)
     node_uuid = Member(TEXT)
-    kind = Member(Form(str, lambda value: one_of(value, EVENT_KINDS, "a kind of event")))
+    kind = Member(Form(str, lambda value: one_of(value, EVENT_KINDS, "a kind of event"), {"enum": list(EVENT_KINDS)}))
     params = Member(list_of(TEXT))
     output = Member(list_of(TEXT))
     micros = Member(_DURATION, attribute="micros_parts")
 
 
-_EVENT: Form[TraceEvent] = object_form(_EventSchema(unknown="exclude"), lambda data: TraceEvent(node_desc="", **data))
+EVENT: Form[TraceEvent] = object_form(_EventSchema(unknown="exclude"), lambda data: TraceEvent(node_desc="", **data))
 
 
 def trace_to_json(events: Iterable[TraceEvent]) -> list[dict[str, Any]]:
     """Return events as a list of objects with the fields of section 4, in their order."""
-    return [_EVENT.write(event) for event in events]
+    return [EVENT.write(event) for event in events]
 
 
 def trace_from_json(source: list[Any] | str | os.PathLike[str]) -> tuple[TraceEvent, ...]:
@@ -66,7 +69,7 @@ def trace_from_json(source: list[Any] | str | os.PathLike[str]) -> tuple[TraceEv
     if not isinstance(document, list):
         fail(f"expected a list of events, found {shown(document)}", "wrong-type")
     try:
-        return list_of(_EVENT).read(cast("object", document))
+        return list_of(EVENT).read(cast("object", document))
     except FormError as error:
         found = [finding(path, message) for path, message in error.problems if message != UNKNOWN]
         raise SerializationError(summary(found), diagnostics=found) from error

@@ -39,6 +39,7 @@ from openinfer.serialize.forms import (
     list_of,
     members,
     read_tagged,
+    tagged_schema,
 )
 from openinfer.symbolic import Const, Name
 
@@ -83,7 +84,10 @@ def _as_written(value: AttrValue) -> AttrValue:
     return value
 
 
-VALUE: Form[AttrValue] = Form(_write, _read)
+VALUE: Form[AttrValue] = Form(_write, _read, {"$ref": "#/$defs/value"})
+
+VALUE_SCHEMA = tagged_schema(_FORMS)
+"""What stands behind the reference in the schema of `VALUE`."""
 
 
 def _write_attrs(attrs: Attrs) -> dict[str, Any]:
@@ -99,5 +103,9 @@ def _read_attrs(value: object) -> Attrs:
     return Attrs(tuple(pairs))
 
 
-ATTRS: Form[Attrs] = Form(_write_attrs, _read_attrs)
+ATTRS: Form[Attrs] = Form(
+    _write_attrs,
+    _read_attrs,
+    {"type": "object", "propertyNames": SETTING_NAME.schema, "additionalProperties": VALUE.schema},
+)
 """Hints: an object from name to value."""
