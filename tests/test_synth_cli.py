@@ -80,6 +80,18 @@ def test_verification_compares_with_the_simulator(files):
 
 
 @needs_compiler
+def test_a_temporary_that_is_returned_is_verified_too(files):
+    text = "dynamic { x: f32[N]; } block entry { assign t: f32[N]; op relu(x) >> t; return t, x; }"
+    (files / "t.oi").write_text(text)
+
+    result = synth(files, "--target", "c", "--verify", "--json", graph="t.oi")
+
+    assert result.exit_code == 0, result.output
+    verified = json.loads(result.stdout)["verify"]["outputs"]
+    assert [(output["name"], output["within"]) for output in verified] == [("t", True), ("x", True)]
+
+
+@needs_compiler
 def test_sizes_can_be_overridden(files):
     result = synth(files, "--target", "c", "--verify", "--size", "N=5", "--json")
 

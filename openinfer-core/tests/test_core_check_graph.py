@@ -123,6 +123,7 @@ ERRORS = {
     "output twice": ("duplicate-name", entry("op f(x) >> «y, y;"), "named twice"),
     # Indices
     "table without brackets": ("needs-index", entry("op f(«W) >> y;"), "write `W[l]`"),
+    "returned table": ("needs-index", entry("return «W;"), "result `W` is a prefix table"),
     "too many indices": ("index-count", entry("op f(«W[0, 1]) >> y;"), "takes 1 index, found 2"),
     "too few indices": ("index-count", entry("transfer «QKV[0] >> y;"), "takes 2 indices, found 1"),
     "plain variable with an index": ("not-indexable", entry("op f(«x[0]) >> y;"), "no prefix table"),

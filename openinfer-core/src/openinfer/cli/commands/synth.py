@@ -10,6 +10,7 @@ import click
 from openinfer.cli.options import FiniteRange, seed_option, size_option
 
 if TYPE_CHECKING:
+    from openinfer.dtypes import DType
     from pathlib import Path
 
     from openinfer.ir.graph import Graph
@@ -92,17 +93,26 @@ def _verified(
     from openinfer.synth.comparison import compare
 
     inputs = {
-        port.name: np.asarray(Random.generate(port.type.dtype, port.type.shape, seed=seed + number))
+        port.name: np.asarray(
+            Random.generate(port.type.dtype, port.type.shape, _range(port.type.dtype), seed=seed + number)
+        )
         for number, port in enumerate(synthesis.plan.inputs)
     }
     found = synthesis.run(inputs, timeout=timeout)
     executor = Simulator(model, graph, device="cpu", sizes=sizes).make_executor()
     executor.step(**inputs)
     differences = [
-        compare(name, np.asarray(executor.fetch_raw(name).array), array, tolerance)
+        compare(name, np.asarray(executor.result(name).array), array, tolerance)
         for name, array in found.outputs.items()
     ]
     return differences, found
+
+
+def _range(dtype: DType) -> tuple[float, float] | None:
+    """Return bounds for random integers that may be loop bounds or indices; None for the default of other types."""
+    if not dtype.is_integer or dtype.bits <= 8:
+        return None
+    return (max(dtype.minimum or 0, -100), 100)
 
 
 def _refuse_differences(differences: list[Difference]) -> None:

@@ -220,7 +220,10 @@ def _check_return(context: _Context, node: Node, names: tuple[str, ...]) -> None
         context.error(node, "return-values", message, hint="variables are global: write `return;`")
         return
     for name in names:
-        _check_known(context, node, name, after="return")
+        decl = context.names.variables.get(name)
+        if _check_known(context, node, name, after="return") and decl is not None and decl.pattern is not None:
+            hint = "`transfer` an entry to a variable and return that"
+            context.error(node, "needs-index", f"result `{name}` is a prefix table", name, "return", hint)
 
 
 def _check_loop(context: _Context, node: Node, loop: Loop) -> None:
