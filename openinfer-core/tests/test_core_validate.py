@@ -260,7 +260,7 @@ def test_metadata_is_narrowed_and_never_widened(dtype: str, accepted: bool) -> N
     if accepted:
         assert resolve(parsed, model).variables["k"].initial == FromMetadata("k")
         return
-    with pytest.raises(ValidationError, match="metadata `k` is f32"):
+    with pytest.raises(ValidationError, match="metadata `k`: f32"):
         resolve(parsed, model)
 
 
@@ -336,3 +336,9 @@ def test_more_dimensions_than_backends_take_are_refused() -> None:
         else:
             with pytest.raises(ValidationError, match="33 dimensions, more than 32"):
                 resolve(parsed, Model.from_arrays())
+
+
+def test_metadata_that_does_not_fit_is_shown_with_its_value() -> None:
+    parsed = graph(program("constant { k: i8; }", "return;"))
+    with pytest.raises(ValidationError, match=r"cannot hold the model's metadata `k`: i64\[\] of 300"):
+        resolve(parsed, Model.from_arrays(metadata={"k": 300}))

@@ -164,11 +164,16 @@ def _check_metadata(decl: VarDecl, name: str, found: TensorType, model: Model, f
     shape = () if array is None else array.shape
     if shape != found.shape or not _narrows(BY_NAME[item.dtype], found.dtype, array):
         in_file = TensorType(BY_NAME[item.dtype], shape)
-        findings.error(
-            "model-mismatch",
-            f"`{decl.name}` is declared {found}, the model's metadata `{name}` is {in_file}",
-            span=decl.span,
-        )
+        told = f"{in_file}{_value(array)}"
+        message = f"`{decl.name}` is declared {found}, which cannot hold the model's metadata `{name}`: {told}"
+        findings.error("model-mismatch", message, span=decl.span)
+
+
+def _value(array: object) -> str:
+    import numpy as np
+
+    values = np.asarray(array)
+    return f" of {values.item()}" if values.size == 1 else ""
 
 
 def _narrows(source: DType, target: DType, array: object) -> bool:

@@ -10,9 +10,9 @@ import click
 from openinfer.cli.options import FiniteRange, seed_option, size_option
 
 if TYPE_CHECKING:
-    from openinfer.dtypes import DType
     from pathlib import Path
 
+    from openinfer.dtypes import DType
     from openinfer.ir.graph import Graph
     from openinfer.model import Model
     from openinfer.synth import RunResult, Synthesis

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     Settings = Mapping[str, SettingValue]
 
 CATEGORY = "convolution"
-_TYPES = FLOATS | INTEGERS
+_BIASES = FLOATS | INTEGERS
+_TYPES = _BIASES - {"i64", "u64"}
+"""Integers need a wider accumulator, which the widest have not."""
 
 
 def _check_types(given: Sequence[TensorType], settings: Settings) -> DType:
@@ -66,7 +68,7 @@ CONV2D = OpSchema(
     inputs=(
         InputSpec(name="x", dtypes=_TYPES, doc="[N, C, H, W]"),
         InputSpec(name="w", dtypes=_TYPES, doc="[O, C/groups, h, w]"),
-        InputSpec(name="bias", dtypes=_TYPES, optional=True, doc="[O]; with acc of that type"),
+        InputSpec(name="bias", dtypes=_BIASES, optional=True, doc="[O]; with acc of that type"),
     ),
     dtypes=_TYPES,
     settings=(
