@@ -184,7 +184,8 @@ def test_warning_is_an_error_in_strict_mode(code: str, text: str) -> None:
 
 
 EARLIER_SYNTAX = {
-    "inputs": ("inputs { x: f32; }", "called `dynamic`"),
+    "inputs": ("inputs { x: f32; }", "called `dynamic`; `openinfer fmt --upgrade` rewrites it"),
+    "wrapper": ("graph! { block entry { return; } }", "`graph! { … }` is earlier syntax"),
     "outputs": ("outputs { x: f32; }", "under `volatile`"),
     "state": ("state { c: f32; }", "called `persistent`"),
     "model": ("model: model,", "linked to the model by name"),

@@ -179,7 +179,9 @@ def unknown_section(text: str, offset: int, word: str) -> Finding:
     """Return the finding for a word that starts neither a memory section nor a block."""
     place = _token_at(text, offset)
     message = f"expected memory section or block, found {_shown(text, place)}"
-    hint = _OLD_SECTIONS.get(word) or did_you_mean(word, _SECTIONS) or _SECTIONS_HINT
+    old = _OLD_SECTIONS.get(word)
+    hint = f"{old}; `openinfer fmt --upgrade` rewrites it" if old is not None else None
+    hint = hint or did_you_mean(word, _SECTIONS) or _SECTIONS_HINT
     if text[offset] in "{[":
         hint = "graph JSON is read from files that end in .json, and by openinfer.Graph.from_json"
     elif word in STATEMENTS:

@@ -15,6 +15,11 @@ _PIECE = re.compile(
     r'(?P<comment>//[^\n]*)|(?P<hash>#[^\n]*)|(?P<open>/\*)|(?P<string>"(?:[^"\\\n]|\\[^\n])*")|(?P<quote>"[^\n]*)'
     r"|(?P<paren>[()])|(?P<end>[;{}])|(?P<bad>[^A-Za-z0-9_ \t\r\n\f\v;:,.=@(){}\[\]<>*+-]+)"
 )
+_CHARACTER_HINTS = {
+    "'": 'strings stand in double quotes: "…"',
+    "!": "`graph! { … }` is earlier syntax: a program is its memory sections and blocks; "
+    "`openinfer fmt --upgrade` rewrites it",
+}
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
@@ -86,7 +91,7 @@ def _flaw(kind: str | None, found: str, start: int) -> Flaw | None:
     if kind == "hash":
         return Flaw("syntax", "unexpected character '#'", start, start + 1, "comments start with `//`")
     if kind == "bad":
-        hint = 'strings stand in double quotes: "…"' if found[0] == "'" else None
+        hint = _CHARACTER_HINTS.get(found[0])
         return Flaw("syntax", f"unexpected character {found[0]!r}", start, start + 1, hint)
     return None
 
