@@ -31,6 +31,29 @@ def test_an_empty_directory_is_taken(tmp_path):
     assert contents(write_bundle(BUNDLE, tmp_path / "out")) == dict(BUNDLE.files)
 
 
+@pytest.mark.parametrize("spelled", [".", "..", "inner/..", "../out"])
+def test_the_current_directory_is_not_replaced(tmp_path, monkeypatch, spelled):
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    if spelled == "..":
+        (tmp_path / "out" / "deep").mkdir()
+        monkeypatch.chdir(tmp_path / "out" / "deep")
+
+    with pytest.raises(SynthesisError) as caught:
+        write_bundle(BUNDLE, spelled)
+
+    assert caught.value.code == "output-directory"
+    assert spelled == ".." or "is the current directory or one around it" in str(caught.value)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_directory_may_be_named_with_dots(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    assert contents(write_bundle(BUNDLE, "../here/./out")) == dict(BUNDLE.files)
+
+
 def test_an_earlier_bundle_is_replaced_with_what_was_built_in_it(tmp_path):
     target = write_bundle(Bundle({"old.c": b"", "model.c": b""}, products=("model",)), tmp_path / "out")
     (target / "model").write_bytes(b"\x7fELF")

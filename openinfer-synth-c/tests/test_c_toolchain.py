@@ -37,7 +37,47 @@ def test_no_compiler_is_something_that_the_environment_lacks(monkeypatch):
 def test_the_compiler_that_cc_names_is_taken(monkeypatch):
     monkeypatch.setenv("CC", sys.executable)
 
-    assert find_compiler() == sys.executable
+    assert find_compiler() == (sys.executable,)
+
+
+@needs_compiler
+def test_arguments_behind_the_name_in_cc_are_handed_on(monkeypatch):
+    monkeypatch.setenv("CC", "cc -O1 '-DNAME=two words'")
+
+    assert find_compiler() == (shutil.which("cc"), "-O1", "-DNAME=two words")
+    assert synthesis().run({"x": np.ones(2, np.float32)}).outputs["y"].tolist() == [2.0, 2.0]
+
+
+def test_quotes_in_cc_that_do_not_close_are_reported(monkeypatch):
+    monkeypatch.setenv("CC", "cc 'x")
+
+    with pytest.raises(EnvironmentLacksError, match="which is no command: No closing quotation"):
+        find_compiler()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "options", "message"),
+    [
+        ({"x": np.zeros(2, np.float32), "X": 1}, {}, "the program has no input 'X': did you mean `x`"),
+        ({"x": [1, 2]}, {}, r"input 'x' is int64\[2\], expected f32\[2\]"),
+        ({"x": np.zeros((0, 2), np.float32)}, {"steps": 0}, "steps is 0, expected 1 or more"),
+        ({"x": np.zeros(2, np.float32)}, {"repeat": 0}, "repeat is 0, expected 1 or more"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_is_compiled(monkeypatch, inputs, options, message):
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    with pytest.raises(SynthesisError, match=message):
+        synthesis().run(inputs, **options)
+
+
+@needs_compiler
+def test_what_becomes_an_array_of_the_right_type_is_taken():
+    class Sequence:
+        def __array__(self, dtype=None, copy=None):
+            return np.array([1, 2], np.float32)
+
+    assert synthesis().run({"x": Sequence()}).outputs["y"].tolist() == [2.0, 4.0]
 
 
 def test_a_compiler_that_fails_is_quoted(tmp_path):

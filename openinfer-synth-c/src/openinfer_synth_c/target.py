@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.diagnostics import did_you_mean
 from openinfer.errors import SynthesisError
 from openinfer.model import storage_dtype
 from openinfer.synth.target import RunResult
@@ -47,14 +48,15 @@ class CTarget:
         flags: Sequence[str] = FLAGS,
     ) -> RunResult:
         """Compile the bundle in a private temporary directory and run it; ``flags`` are those of the compiler."""
+        given = _given(plan, inputs, steps, repeat)
         compiler = find_compiler()
         with tempfile.TemporaryDirectory(prefix="openinfer-") as name:
             directory = Path(name)
             for file, data in bundle.files.items():
                 (directory / file).write_bytes(data)
-            arguments = [compiler, *flags, "-o", PROGRAM, "main.c", "model.c", "-lm"]
+            arguments = [*compiler, *flags, "-o", PROGRAM, "main.c", "model.c", "-lm"]
             run_tool(arguments, directory, timeout, "the C compiler")
-            return _run(plan, directory, inputs, steps, repeat, timeout)
+            return _run(plan, directory, given, steps, repeat, timeout)
 
 
 def _run(
@@ -66,7 +68,7 @@ def _run(
     for number, port in enumerate(plan.inputs):
         if port.name in inputs:
             file = f"input{number}.npy"
-            np.save(directory / file, _checked(inputs[port.name], port.name, port.type, steps), allow_pickle=False)
+            np.save(directory / file, inputs[port.name], allow_pickle=False)
             arguments += ["--input", f"{port.name}={file}"]
     for number, port in enumerate(plan.outputs):
         arguments += ["--output", f"{port.name}=output{number}.npy"]
@@ -79,7 +81,26 @@ def _run(
     return RunResult(outputs, float(timing.group(1)) if timing else float("nan"))
 
 
-def _checked(array: Array, name: str, type: TensorType, steps: int | None) -> np.ndarray[Any, Any]:  # noqa: A002
+def _given(
+    plan: ExecutionPlan, inputs: Mapping[str, Array], steps: int | None, repeat: int
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the inputs as arrays of the plan's types.
+
+    Raises:
+        SynthesisError: a name is no input, an array has another type, or there is nothing to run.
+    """
+    for number, what in ((steps, "steps"), (repeat, "repeat")):
+        if number is not None and number < 1:
+            raise SynthesisError(f"{what} is {number}, expected 1 or more")
+    types = {port.name: port.type for port in plan.inputs}
+    for name in inputs:
+        if name not in types:
+            hint = did_you_mean(name, types) or f"its inputs are {', '.join(types) or 'none'}"
+            raise SynthesisError(f"the program has no input {name!r}: {hint}", code="unknown-variable")
+    return {name: _checked(np.asarray(given), name, types[name], steps) for name, given in inputs.items()}
+
+
+def _checked(array: np.ndarray[Any, Any], name: str, type: TensorType, steps: int | None) -> np.ndarray[Any, Any]:  # noqa: A002
     shape = type.shape if steps is None else (steps, *type.shape)
     if array.shape != shape or array.dtype != storage_dtype(type.dtype):
         message = f"input {name!r} is {array.dtype}{list(array.shape)}, expected {type.dtype}{list(shape)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -22,21 +23,27 @@ LONGEST_OUTPUT = 4000
 """Characters of a tool's messages that are shown."""
 
 
-def find_compiler() -> str:
-    """Return the path of a C compiler.
+def find_compiler() -> tuple[str, ...]:
+    """Return the path of a C compiler, followed by the arguments that ``CC`` has behind its name.
 
     Raises:
         EnvironmentLacksError: there is none.
     """
-    named = os.environ.get("CC", "").strip()
-    candidates = (named,) if named else COMPILERS
-    for name in candidates:
+    named = _words(os.environ.get("CC", ""))
+    for name, *arguments in [named] if named else [[name] for name in COMPILERS]:
         found = shutil.which(name)
         if found is not None:
-            return found
-    looked = f"{named!r}, which CC names" if named else ", ".join(COMPILERS)
+            return (found, *arguments)
+    looked = f"{named[0]!r}, which CC names" if named else ", ".join(COMPILERS)
     message = f"no C compiler found (looked for {looked}); install one, for example with `apt-get install gcc`"
     raise EnvironmentLacksError(message, code="no-compiler")
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise EnvironmentLacksError(f"CC is {command!r}, which is no command: {error}", code="no-compiler") from error
 
 
 def run_tool(arguments: Sequence[str], directory: Path, timeout: float, what: str) -> str:

@@ -54,17 +54,27 @@ def write_bundle(bundle: Bundle, directory: str | os.PathLike[str]) -> Path:
     What is there already is replaced only if it is empty, or an earlier bundle with nothing else in it.
 
     Raises:
-        SynthesisError: the directory holds something else, or cannot be written.
+        SynthesisError: the directory holds something else, is the current one, or cannot be written.
     """
     target = Path(directory)
     try:
         _refuse_foreign(target)
-        return _replace(bundle, target)
+        _replace(bundle, _resolved(target))
     except OSError as error:
         reason = error.strerror or str(error)
         raise SynthesisError(
             f"cannot write the bundle to {str(target)!r}: {reason}", code="output-directory"
         ) from error
+    return target
+
+
+def _resolved(target: Path) -> Path:
+    """Return the path without ``.`` and ``..``; raise when it is the current directory or one around it."""
+    resolved, current = target.resolve(), Path.cwd()
+    if resolved == current or resolved in current.parents:
+        message = f"{str(target)!r} is the current directory or one around it, which cannot be replaced"
+        raise SynthesisError(f"{message}: give a directory inside it", code="output-directory")
+    return resolved
 
 
 def _refuse_foreign(target: Path) -> None:
@@ -92,7 +102,7 @@ def _replaceable(target: Path) -> frozenset[str]:
     )
 
 
-def _replace(bundle: Bundle, target: Path) -> Path:
+def _replace(bundle: Bundle, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     token = secrets.token_hex(8)
     fresh, old = (target.parent / f".{target.name}.{token}.{suffix}" for suffix in ("new", "old"))
@@ -109,7 +119,6 @@ def _replace(bundle: Bundle, target: Path) -> Path:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)
-    return target
 
 
 def _write_files(bundle: Bundle, directory: Path) -> None:
