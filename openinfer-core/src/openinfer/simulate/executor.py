@@ -115,7 +115,7 @@ class Executor:
         finally:
             events = self._recorder.events()[told:] if self._echo else ()
             sys.stdout.write("".join(f"{event}\n" for event in events))
-        return self._recorder.events()[-1] if len(self._recorder.notes) > told else None
+        return self._recorder.last() if len(self._recorder.notes) > told else None
 
     run_step = step
 

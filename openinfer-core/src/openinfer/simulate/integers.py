@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from openinfer.symbolic import IntExpr
 
 IntReader: TypeAlias = Callable[[], int]
+
+_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
 @dataclass(slots=True, eq=False)
@@ -32,18 +35,15 @@ def integer(expr: IntExpr, lookup: Callable[[str], int | IntReader]) -> int | In
 
     ``lookup`` tells what a name stands for.
     """
-    found = {name: lookup(name) for name in symbolic.names(expr)}
-    readers = {name: value for name, value in found.items() if callable(value)}
-    constants = {name: value for name, value in found.items() if not callable(value)}
-    if not readers:
-        return symbolic.evaluate(expr, constants.__getitem__)
+    if isinstance(expr, symbolic.Const):
+        return expr.value
     if isinstance(expr, symbolic.Name):
-        return readers[expr.name]
-
-    def evaluate() -> int:
-        return symbolic.evaluate(expr, lambda name: readers[name]() if name in readers else constants[name])
-
-    return evaluate
+        return lookup(expr.name)
+    left, right = integer(expr.left, lookup), integer(expr.right, lookup)
+    combine = _OPERATORS[expr.op]
+    if not callable(left):
+        return combine(left, right) if not callable(right) else lambda: combine(left, right())
+    return (lambda: combine(left(), right())) if callable(right) else lambda: combine(left(), right)
 
 
 def value_of(found: int | IntReader) -> int:

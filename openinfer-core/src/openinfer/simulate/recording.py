@@ -47,6 +47,10 @@ class Recorder:
         self._events += [self._event(*each) for each in self.notes[len(self._events) :]]
         return self._events
 
+    def last(self) -> TraceEvent:
+        """Return the event of what ran last."""
+        return self._event(*self.notes[-1])
+
     def clear(self) -> None:
         """Forget everything."""
         self.notes.clear()
