@@ -357,6 +357,24 @@ def test_an_index_that_no_entry_has_ends_the_step_with_an_error():
             run(at)
 
 
+def test_entries_read_by_number_and_by_an_index_that_is_known_only_when_the_program_runs():
+    text = """
+    dynamic { a: i64; b: i64; }
+    volatile {
+      w(l, h): f32[2] @pattern("w{l}{h}");
+      v(l): f32[2] @pattern("v.{l}");
+      y: f32[2]; z: f32[2];
+    }
+    block entry { transfer w[a, b] >> y; op add(y, v[100000]) >> z; op add(v[0], z) >> z; return y, z; }
+    """
+    arrays = {name: noise(2, seed=seed) for seed, name in enumerate(("w123", "w105", "v.0", "v.7", "v.100000"))}
+
+    for a, b in ((1, 23), (12, 3), (10, 5)):
+        plan = assert_agree(text, arrays, a=np.array(a), b=np.array(b))
+
+    assert "v.7" not in {weight.source for weight in plan.weights}
+
+
 BRANCHES = """
 dynamic { x: f32[3]; go: bool; }
 volatile { y: f32[3] @init(7.0); z: f32[3]; n: i32; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -196,6 +197,43 @@ def test_entries_of_a_prefix_table_that_can_be_asked_for():
     (table,) = plan.tables
     assert (table.starts, table.extents) == ((1,), (2,))
     assert [plan.weights[number].source for number in table.entries] == ["w.1", "w.2"]
+
+
+def test_entries_that_are_far_apart_are_read_by_number_without_a_table_between():
+    text = """
+    volatile { w(l): f32 @pattern("w.{l}"); y: f32; }
+    block entry { transfer w[100000] >> y; op add(y, w[0]) >> y; return y; }
+    """
+    plan = plan_of(text, {"w.0": np.float32(1), "w.7": np.float32(2), "w.100000": np.float32(3)})
+
+    (table,) = plan.tables
+    assert table.entries == ()
+    assert [(i, plan.weights[n].source) for i, n in table.fixed] == [((100000,), "w.100000"), ((0,), "w.0")]
+    assert len(plan.weights) == 2
+
+
+def test_indices_that_stand_side_by_side_are_parted_in_every_way():
+    text = """
+    dynamic { a: i64; b: i64; }
+    volatile { w(l, h): f32 @pattern("w{l}{h}"); y: f32; }
+    block entry { transfer w[a, b] >> y; return y; }
+    """
+    (table,) = plan_of(text, {"w123": np.float32(1), "w105": np.float32(2), "w1": np.float32(3)}).tables
+
+    places = itertools.product(*(range(s, s + n) for s, n in zip(table.starts, table.extents, strict=True)))
+    found = {place for place, entry in zip(places, table.entries, strict=True) if entry is not None}
+    assert found == {(1, 23), (12, 3), (10, 5)}
+
+
+def test_run_time_indices_that_span_too_much_are_refused():
+    text = """
+    dynamic { at: i64; }
+    volatile { w(l): f32 @pattern("w.{l}"); y: f32; }
+    block entry { transfer w[at] >> y; return y; }
+    """
+    assert len(plan_of(text, {"w.0": np.float32(1), "w.100000": np.float32(2)}).tables[0].entries) == 100001
+    with pytest.raises(SynthesisError, match="span more than 1048576 places"):
+        plan_of(text, {"w.0": np.float32(1), "w.1048576": np.float32(2)})
 
 
 def test_a_setting_may_name_a_constant_of_the_model():

@@ -81,8 +81,8 @@ class Binder:
         table = self._plan.table(ref.table)
         fixed = [constant(index) for index in ref.indices]
         known = [value for value in fixed if value is not None]
-        if len(known) == len(fixed) and not ref.checked:
-            return self._names.weight(_fixed_entry(table, known))
+        if len(known) == len(fixed):
+            return self._names.weight(dict(table.fixed)[tuple(known)])
         indices = {f"{name}_{axis}": index for axis, index in enumerate(ref.indices)}
         declare_integers(self._code, self._names, indices, flag=f"{name}_overflow")
         if ref.checked:
@@ -101,14 +101,6 @@ def _stride(table: WeightTable, axis: int) -> int:
     for extent in table.extents[axis + 1 :]:
         stride *= extent
     return stride
-
-
-def _fixed_entry(table: WeightTable, indices: Sequence[int]) -> int:
-    place = sum((i - s) * _stride(table, axis) for axis, (i, s) in enumerate(zip(indices, table.starts, strict=True)))
-    weight = table.entries[place]
-    if weight is None:
-        raise ValueError(f"entry {indices} of table {table.name!r} is no weight, yet the plan says it is")
-    return weight
 
 
 def _range_test(name: str, table: WeightTable, axis: int) -> str:

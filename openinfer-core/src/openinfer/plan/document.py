@@ -47,6 +47,7 @@ def plan_json(plan: ExecutionPlan) -> dict[str, Any]:
                 "starts": list(t.starts),
                 "extents": list(t.extents),
                 "entries": list(t.entries),
+                "fixed": [{"indices": list(indices), "weight": weight} for indices, weight in t.fixed],
             }
             for t in plan.tables
         ],

@@ -13,7 +13,7 @@ from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError
 from openinfer.plan.calls import CallLowering, Operation
 from openinfer.plan.findings import at_node
-from openinfer.plan.indices import LoopScope, interval, is_exact
+from openinfer.plan.indices import LoopScope, constant, interval, is_exact
 from openinfer.plan.origins import origin_of, placement_of
 from openinfer.plan.settings import RuntimeSettingError, known_settings
 from openinfer.plan.steps import (
@@ -234,10 +234,14 @@ class _BlockLowering:
         table = self._resolved.tables[ref.name]
         use = tables.setdefault(ref.name, TableUse(len(tables), table))
         indices = tuple(self._index(expr, node) for expr in ref.indices)
-        fixed = all(
+        numbers = tuple(number for number in map(constant, indices) if number is not None)
+        if len(numbers) == len(indices):
+            use.fixed[numbers] = None
+            return TableRef(use.number, indices, checked=False)
+        bounded = all(
             bound.loop in self._constant_loops for i in indices for _, bound in i.names if isinstance(bound, LoopIndex)
         )
-        exact = is_exact(indices) and fixed
+        exact = is_exact(indices) and bounded
         use.add([interval(index, self._intervals) for index in indices], exact=exact)
         return TableRef(use.number, indices, checked=not exact)
 

@@ -13,7 +13,7 @@ from openinfer.plan.findings import about
 from openinfer.plan.values import WeightTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from openinfer.ir.resolved import Initial, PrefixTable
     from openinfer.model import Model
@@ -21,22 +21,33 @@ if TYPE_CHECKING:
     from openinfer.plan.weights import WeightStore
 
 MOST_ENTRIES = 1 << 16
-"""Most entries that a table may span; an index expression that spans more is a mistake."""
+"""Most entries that a table of run-time indices may have."""
+
+WIDEST_SPAN = 1 << 20
+"""Most places that such a table may have, those without an entry included."""
+
+LONGEST_INDEX = 10
+"""Digits of the longest index that is looked for in the names of a model."""
 
 
 @dataclass
 class TableUse:
-    """A prefix table and the indices that the program may use; ``anywhere``: some are only known when it runs."""
+    """A prefix table and the indices that the program may use.
+
+    ``fixed`` are those written as numbers, ``boxes`` what others can take (and whether every entry of the box is used);
+    ``anywhere``: some are only known when it runs.
+    """
 
     number: int
     table: PrefixTable
     anywhere: bool = False
+    fixed: dict[tuple[int, ...], None] = field(default_factory=dict[tuple[int, ...], None])
     boxes: list[tuple[tuple[Interval, ...], bool]] = field(
         default_factory=list["tuple[tuple[Interval, ...], bool]"],
     )
 
     def add(self, box: Sequence[Interval | None], *, exact: bool) -> None:
-        """Note an access; ``exact``: every entry of the box is used."""
+        """Note an access with indices that are not all numbers; ``exact``: every entry of the box is used."""
         known = [interval for interval in box if interval is not None]
         if len(known) == len(box):
             self.boxes.append((tuple(known), exact))
@@ -52,63 +63,115 @@ def weight_table(use: TableUse, model: Model, store: WeightStore) -> WeightTable
             too many entries.
     """
     table = use.table
-    hull = _hull([box for box, _ in use.boxes] + ([_model_box(table, model)] if use.anywhere else []))
-    if math.prod(high - low + 1 for low, high in hull) > MOST_ENTRIES:
-        raise about("cache-limit", f"indices of prefix table {table.name!r} span more than {MOST_ENTRIES} entries")
-    certain = [box for box, exact in use.boxes if exact]
-    entries: list[int | None] = []
-    for indices in product(*(range(low, high + 1) for low, high in hull)):
-        must = any(all(low <= i <= high for i, (low, high) in zip(indices, box, strict=True)) for box in certain)
-        initial = _entry(table, indices, model, must=must)
-        entries.append(None if initial is None else store.number_of(table.name, table.type, initial))
+    numbers = {indices: _number(table, indices, model, store) for indices in (*use.fixed, *_wanted(use, model))}
+    hull = _hull(use, [indices for indices in numbers if indices not in use.fixed or _within(indices, use)])
+    places = product(*(range(low, high + 1) for low, high in hull))
     return WeightTable(
         number=use.number,
         name=table.name,
         type=table.type,
         starts=tuple(low for low, _ in hull),
         extents=tuple(high - low + 1 for low, high in hull),
-        entries=tuple(entries),
+        entries=tuple(numbers.get(indices) for indices in places),
+        fixed=tuple((indices, numbers[indices]) for indices in use.fixed),
     )
 
 
-def _entry(table: PrefixTable, indices: tuple[int, ...], model: Model, *, must: bool) -> Initial | None:
-    shown = f"{table.name}[{', '.join(map(str, indices))}]"
+def _wanted(use: TableUse, model: Model) -> dict[tuple[int, ...], None]:
+    """Return the indices of run-time accesses that have an entry, or must have one."""
+    wanted: dict[tuple[int, ...], None] = {}
+    for box, exact in use.boxes:
+        for indices in product(*(range(low, high + 1) for low, high in box)) if exact else ():
+            _need(use.table, indices, model)
+            wanted[indices] = None
+    if use.anywhere or not all(exact for _, exact in use.boxes):
+        for indices in _existing(use.table, model):
+            if _within(indices, use):
+                wanted[indices] = None
+            if len(wanted) > MOST_ENTRIES:
+                break
+    if use.anywhere and not wanted:
+        message = f"{model.name} has no tensor for prefix table {use.table.name!r} ({use.table.pattern})"
+        raise about("unbound", message)
+    if len(wanted) > MOST_ENTRIES:
+        raise about("cache-limit", f"indices of prefix table {use.table.name!r} reach more than {MOST_ENTRIES} entries")
+    return wanted
+
+
+def _within(indices: tuple[int, ...], use: TableUse) -> bool:
+    """Whether a run-time access may have these indices."""
+    return use.anywhere or any(
+        all(low <= i <= high for i, (low, high) in zip(indices, box, strict=True)) for box, _ in use.boxes
+    )
+
+
+def _hull(use: TableUse, wanted: Sequence[tuple[int, ...]]) -> tuple[Interval, ...]:
+    """Return the smallest box around indices: one place without an entry where there are none."""
+    if not wanted:
+        return tuple((0, 0 if use.boxes else -1) for _ in use.table.formals)
+    hull = tuple((min(column), max(column)) for column in zip(*wanted, strict=True))
+    if math.prod(high - low + 1 for low, high in hull) > WIDEST_SPAN:
+        message = f"indices of prefix table {use.table.name!r} span more than {WIDEST_SPAN} places"
+        raise about("cache-limit", message, "read entries that are far apart by indices that are numbers")
+    return hull
+
+
+def _need(table: PrefixTable, indices: tuple[int, ...], model: Model) -> None:
     name = table.tensor_name(indices)
-    info = model.var_info(name) if min(indices, default=0) >= 0 else None
+    if min(indices, default=0) < 0 or model.var_info(name) is None:
+        shown = f"{table.name}[{', '.join(map(str, indices))}]"
+        raise about("unbound", f"{model.name} has no tensor {name!r}, which the program reads as {shown}")
+
+
+def _number(table: PrefixTable, indices: tuple[int, ...], model: Model, store: WeightStore) -> int:
+    _need(table, indices, model)
+    return store.number_of(table.name, table.type, _initial(table, indices, model))
+
+
+def _initial(table: PrefixTable, indices: tuple[int, ...], model: Model) -> Initial:
+    name = table.tensor_name(indices)
+    info = model.var_info(name)
     if info is None:
-        if must:
-            raise about("unbound", f"{model.name} has no tensor {name!r}, which the program reads as {shown}")
-        return None
+        raise ValueError(f"there is no tensor {name!r}")
     if info.dtype is not table.type.dtype or info.shape != table.type.shape:
+        shown = f"{table.name}[{', '.join(map(str, indices))}]"
         found = f"{info.dtype}[{','.join(map(str, info.shape))}]"
         raise about("model-mismatch", f"{shown} is declared {table.type}, tensor {name!r} of {model.name} is {found}")
     return FromTensor(name) if info.has_data else table.initial
 
 
-def _hull(boxes: Sequence[tuple[Interval, ...]]) -> tuple[Interval, ...]:
-    return tuple((min(low for low, _ in axis), max(high for _, high in axis)) for axis in zip(*boxes, strict=True))
+def _existing(table: PrefixTable, model: Model) -> Iterator[tuple[int, ...]]:
+    """Yield the indices of every entry that the model has."""
+    pieces = [piece for piece in re.split(r"(\{[A-Za-z_][A-Za-z0-9_]*\})", table.pattern) if piece]
+    for name in model.tensors:
+        yield from _readings(pieces, table.formals, name)
 
 
-def _model_box(table: PrefixTable, model: Model) -> tuple[Interval, ...]:
-    """Return the smallest box with every entry that the model has."""
-    pattern = _pattern(table)
-    found = [match for name in model.tensors if (match := pattern.fullmatch(name))]
-    if not found:
-        raise about("unbound", f"{model.name} has no tensor for prefix table {table.name!r} ({table.pattern})")
-    columns = [[int(match.group(formal)) for match in found] for formal in table.formals]
-    return tuple((min(column), max(column)) for column in columns)
-
-
-def _pattern(table: PrefixTable) -> re.Pattern[str]:
-    pieces: list[str] = []
-    seen: set[str] = set()
-    for piece in re.split(r"(\{[A-Za-z_][A-Za-z0-9_]*\})", table.pattern):
+def _readings(pieces: Sequence[str], formals: Sequence[str], name: str) -> Iterator[tuple[int, ...]]:
+    """Yield every way to read a name as the pattern: indices that stand side by side can be parted in several."""
+    stack: list[tuple[int, int, dict[str, str]]] = [(0, 0, {})]
+    while stack:
+        number, offset, values = stack.pop()
+        if number == len(pieces):
+            if offset == len(name):
+                yield tuple(int(values[formal]) for formal in formals)
+            continue
+        piece = pieces[number]
         formal = piece[1:-1]
-        if not piece.startswith("{") or formal not in table.formals:
-            pieces.append(re.escape(piece))
-        elif formal in seen:
-            pieces.append(f"(?P={formal})")
-        else:
-            seen.add(formal)
-            pieces.append(f"(?P<{formal}>0|[1-9][0-9]{{0,9}})")
-    return re.compile("".join(pieces))
+        if piece.startswith("{") and formal in formals and formal not in values:
+            texts = _index_texts(name, offset)
+            stack += [(number + 1, offset + len(text), {**values, formal: text}) for text in texts]
+            continue
+        literal = values.get(formal, piece) if piece.startswith("{") else piece
+        if name.startswith(literal, offset):
+            stack.append((number + 1, offset + len(literal), values))
+
+
+def _index_texts(name: str, offset: int) -> Iterator[str]:
+    """Yield the indices that begin at an offset: decimal numbers without leading zeros."""
+    for end in range(offset + 1, min(offset + LONGEST_INDEX, len(name)) + 1):
+        if name[end - 1] not in "0123456789":
+            return
+        yield name[offset:end]
+        if name[offset] == "0":
+            return

@@ -120,6 +120,7 @@ class WeightTable:
         type: type of each entry.
         starts, extents: index ``i`` of dimension ``d`` is entry ``i - starts[d]``, below ``extents[d]``.
         entries: numbers of weights in row-major order; None where the model has none.
+        fixed: entries that are read by indices written as numbers, with their weights; they need not be in ``entries``.
     """
 
     number: int
@@ -128,6 +129,7 @@ class WeightTable:
     starts: tuple[int, ...]
     extents: tuple[int, ...]
     entries: tuple[int | None, ...]
+    fixed: tuple[tuple[tuple[int, ...], int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
