@@ -23,6 +23,7 @@ from openinfer.ir.nodes import (
     Node,
     Op,
     Return,
+    Single,
     Transfer,
 )
 from openinfer.simulate import Simulator
@@ -32,8 +33,9 @@ PERSISTENT = ("p", "q")
 BLOCKS = ("first", "second")
 HEADER = """
 dynamic { a: i32[2]; flag: bool; }
-volatile { b: i32[2] @init(3); c: i32[2]; W(i): i32[2] @pattern("w{i}"); zero: i32; one: i32 @init(1); }
-persistent { p: i32[2] @init(1); q: i32[2]; n: i32; }
+volatile { b: i32[2] @init(3); c: i32[2]; rows: i32[1, 2]; }
+volatile { W(i): i32[2] @pattern("w{i}"); zero: i32; one: i32 @init(1); }
+persistent { p: i32[2] @init(1); q: i32[2]; n: i32; K(i): i32[2] @table @init(9); }
 """
 WEIGHTS = {f"w{i}": np.array([i, 10 * i - 7], np.int32) for i in range(4)}
 OPERATORS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
@@ -45,6 +47,7 @@ def simple(index: str | None) -> st.SearchStrategy[str]:
     """Return statements without a body; ``index`` is the innermost loop index."""
     table = "W[2]" if index is None else f"W[{index}]"
     value = st.sampled_from([*VARIABLES, table])
+    place = st.sampled_from(["0", "1", "3"] if index is None else [index, f"{index}+1", "2"])
     return st.one_of(
         st.builds("op {}({}, {}) >> {};".format, st.sampled_from(sorted(OPERATORS)), value, value, variable),
         st.builds("transfer {} >> {};".format, value, variable),
@@ -52,6 +55,10 @@ def simple(index: str | None) -> st.SearchStrategy[str]:
         st.builds("cache.write {} >> {};".format, value, persistent),
         st.builds("cache.reset {};".format, persistent),
         st.builds("cache.increment {} n;".format, st.integers(0, 5)),
+        st.builds("cache.write {} >> K[{}];".format, value, place),
+        st.builds("cache.read K[{}] >> {};".format, place, variable),
+        st.builds("cache.read K[{0}..{0}+1] >> rows; op sum_axis(rows, axes=[0]) >> {1};".format, place, variable),
+        st.builds("cache.reset K[{}];".format, place),
         st.just("return;"),
     )
 
@@ -95,6 +102,7 @@ class Naive:
         self.memory.setdefault("p", [1, 1])
         self.memory.setdefault("q", [0, 0])
         self.memory.setdefault("n", 0)
+        self.memory.setdefault("K", {})
         self.memory |= {"a": list(a), "b": [3, 3], "c": [0, 0], "zero": 0, "one": 1, "flag": a[0] > 0}
         self.block("entry")
 
@@ -118,8 +126,32 @@ class Naive:
         number = index.value if hasattr(index, "value") else indices[index.name]
         return [int(v) for v in WEIGHTS[f"w{number}"]]
 
+    def place(self, slot: Any, indices: dict[str, int]) -> int:
+        """Return an index such as ``3``, ``i1`` or ``i1+1``; of a range, its start."""
+        expr = slot.index if isinstance(slot, Single) else slot.start
+        offset = 0
+        if hasattr(expr, "left"):
+            expr, offset = expr.left, expr.right.value
+        return offset + (expr.value if hasattr(expr, "value") else indices[expr.name])
+
+    def table(self, kind: Any, indices: dict[str, int]) -> None:
+        cells = self.memory["K"]
+        match kind:
+            case CacheRead(src, "rows"):
+                self.memory["rows"] = list(cells.get(self.place(src.slots[0], indices), [9, 9]))
+            case CacheRead(src, dst):
+                self.memory[dst] = list(cells.setdefault(self.place(src.slots[0], indices), [9, 9]))
+            case CacheWrite(src, dst):
+                cells[self.place(dst.slots[0], indices)] = self.value(src, indices)
+            case CacheReset(target):
+                cells.pop(self.place(target.slots[0], indices), None)
+
     def node(self, kind: Any, indices: dict[str, int]) -> None:
         match kind:
+            case CacheRead(access) | CacheWrite(_, access) | CacheReset(access) if access.base == "K":
+                self.table(kind, indices)
+            case Op("sum_axis", _, (out,)):
+                self.memory[out] = list(self.memory["rows"])
             case Op(name, (left, right), (out,)):
                 pairs = zip(self.value(left, indices), self.value(right, indices), strict=True)
                 self.memory[out] = [(OPERATORS[name](x, y) + 2**31) % 2**32 - 2**31 for x, y in pairs]
@@ -156,4 +188,6 @@ def test_random_programs_agree_with_a_naive_interpreter(text: str, inputs: list[
         for name in (*VARIABLES, *PERSISTENT):
             expected = naive.memory[name]
             assert stepped.fetch(name).tolist() == iterated.fetch(name).tolist() == expected
+        rows = [naive.memory["K"].get(i, [9, 9]) for i in range(1 + max(naive.memory["K"], default=-1))]
+        assert stepped.fetch("K").tolist() == iterated.fetch("K").tolist() == rows
         assert stepped.fetch("n") == iterated.fetch("n") == naive.memory["n"]

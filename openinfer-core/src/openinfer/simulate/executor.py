@@ -145,7 +145,8 @@ class Executor:
         """Return a value, or a tuple of several: copies; a Python scalar for rank 0.
 
         Args:
-            names: variables, or entries of prefix tables such as ``"W[3]"``.
+            names: variables; entries of prefix tables such as ``"W[3]"``; tables, or entries and ranges of them such as
+                ``"K[0, 2]"`` and ``"K[0, ..3]"``.
             dtype: element type that the values must have.
 
         Raises:
