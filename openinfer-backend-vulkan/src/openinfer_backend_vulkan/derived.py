@@ -9,9 +9,9 @@ from openinfer.dtypes import U32
 from openinfer.errors import ShapeError
 from openinfer.expr.glsl_renderer import glsl_type, helper_source, render
 from openinfer.expr.linear import Instruction, Program, linearise
+from openinfer.ops.strides import broadcast_walk, contiguous, merged
 from openinfer_backend_vulkan.buffers import glsl_word
 from openinfer_backend_vulkan.shaders import Shader, Turns, rendered
-from openinfer_backend_vulkan.strides import broadcast_walk, contiguous, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import I64
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.expr.linear import linearise
-from openinfer_synth_c.index_text import flat, for_head, strides_of
+from openinfer.ops.strides import contiguous
+from openinfer_synth_c.index_text import flat, for_head
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,7 @@ def _position(step: FoldStep, store: Store, counters: Sequence[str], kept: Seque
 def _accumulated(code: Code, step: FoldStep, source: Bound, counters: Sequence[str]) -> str:
     """Append the accumulation at one kept position; return the text of its result."""
     parts, shape = step.fold, source.type.shape
-    element = source.at(flat(counters, strides_of(shape)))
+    element = source.at(flat(counters, contiguous(shape)))
     kind = c_type(parts.combine.dtype)
     count = 1
     for axis in step.axes:

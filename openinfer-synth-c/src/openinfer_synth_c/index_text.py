@@ -1,25 +1,14 @@
-"""Positions in tensors as C expressions: strides, collapsed loop nests, flat indices."""
+"""Positions in tensors as C expressions: collapsed loop nests and flat indices."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.ops.strides import merged
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a row-major tensor, in elements."""
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def broadcast_strides(shape: Sequence[int], out: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides with which a tensor is read at the positions of ``out``: 0 along stretched axes."""
-    missing = len(out) - len(shape)
-    own = strides_of(shape)
-    return tuple(0 if axis < missing or shape[axis - missing] == 1 else own[axis - missing] for axis in range(len(out)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +38,8 @@ def for_head(counter: str, extent: int | str, start: int | str = 0) -> str:
 
 def nest(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
     """Return the loops over ``shape``: axes of extent 1 left out, axes merged where every operand steps evenly on."""
-    extents: list[int] = []
-    columns: list[list[int]] = []
-    for axis, extent in enumerate(shape):
-        if extent == 1:
-            continue
-        column = [operand[axis] for operand in strides]
-        if extents and all(outer == inner * extent for outer, inner in zip(columns[-1], column, strict=True)):
-            extents[-1] *= extent
-            columns[-1] = column
-        else:
-            extents.append(extent)
-            columns.append(column)
-    by_operand = tuple(tuple(column[number] for column in columns) for number in range(len(strides)))
-    return Nest(tuple(extents), by_operand)
+    walk = merged(shape, strides)
+    return Nest(walk.extents, walk.strides)
 
 
 def flat(counters: Sequence[str], strides: Sequence[int]) -> str:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.expr.c_renderer import c_type
+from openinfer.ops.strides import broadcast_strides
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import LoopIndex, TableRef, ValueRef
-from openinfer_synth_c.index_text import broadcast_strides, flat
+from openinfer_synth_c.index_text import flat
 from openinfer_synth_c.integers import declare_integers, number_text
 
 if TYPE_CHECKING:

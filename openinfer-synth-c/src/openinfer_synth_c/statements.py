@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import literal_text
 from openinfer.expr.tree import ExprError
+from openinfer.ops.strides import broadcast_strides
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
@@ -21,7 +22,7 @@ from openinfer.plan.steps import (
 )
 from openinfer.synth.c_text import comment
 from openinfer_synth_c.folds import fold
-from openinfer_synth_c.index_text import broadcast_strides, nest
+from openinfer_synth_c.index_text import nest
 from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.site import KernelSite, Store

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from openinfer.ops.accumulate import accumulator
 from openinfer.ops.shapes import needed
+from openinfer.ops.strides import broadcast_strides, merged
 from openinfer_backend_vulkan.buffers import glsl_word
 from openinfer_backend_vulkan.registration import kernel
 from openinfer_backend_vulkan.shaders import Shader, Turns, rendered
-from openinfer_backend_vulkan.strides import broadcast_strides, merged
 
 if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall

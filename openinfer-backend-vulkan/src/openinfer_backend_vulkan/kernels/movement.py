@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from openinfer.ops.catalog.movement import permutation
 from openinfer.ops.shapes import needed
+from openinfer.ops.strides import Walk, contiguous, merged
 from openinfer_backend_vulkan.buffers import WORDS, device_nbytes
 from openinfer_backend_vulkan.registration import kernel
 from openinfer_backend_vulkan.shaders import Shader, rendered
-from openinfer_backend_vulkan.strides import Walk, contiguous, merged
 
 if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.ops.accumulate import accumulator
+from openinfer.ops.strides import broadcast_strides, contiguous
 from openinfer_synth_c.arithmetic import converted, multiply_add
-from openinfer_synth_c.index_text import broadcast_strides, flat, for_head, strides_of
+from openinfer_synth_c.index_text import flat, for_head
 from openinfer_synth_c.registration import kernel
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _matrix(bound: Bound, batch: tuple[int, ...], *, swapped: bool, row: bool) -
     shape = bound.type.shape
     if len(shape) == 1:
         return _Matrix(bound, (0,) * len(batch), 0 if row else 1, 1 if row else 0)
-    own = strides_of(shape)
+    own = contiguous(shape)
     # The matrix axes are whole: only the axes before them are broadcast.
     leading = tuple(s * shape[-1] * shape[-2] for s in broadcast_strides(shape[:-2], batch))
     return _Matrix(bound, leading, own[-1], own[-2]) if swapped else _Matrix(bound, leading, own[-2], own[-1])

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from openinfer.expr.c_renderer import c_type
 from openinfer.ops.shapes import axis_of, integer
-from openinfer_synth_c.index_text import flat, for_head, strides_of
+from openinfer.ops.strides import contiguous
+from openinfer_synth_c.index_text import flat, for_head
 from openinfer_synth_c.registration import FLOATS, INTEGERS, kernel
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def _position(site: KernelSite, better: str) -> None:
     axis = axis_of(integer(settings["axis"], "axis"), len(shape))
     counters = ["j" if number == axis else f"i{number}" for number in range(len(shape))]
     kept = [number for number in range(len(shape)) if number != axis]
-    strides = strides_of(shape)
+    strides = contiguous(shape)
     with code.loops(for_head(counters[number], shape[number]) for number in kept):
         first = ["0" if number == axis else counter for number, counter in enumerate(counters)]
         code.line(f"{c_type(x.type.dtype)} best = {x.at(flat(first, strides))};", "int64_t place = 0;")

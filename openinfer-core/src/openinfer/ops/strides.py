@@ -1,4 +1,4 @@
-"""Broadcast inputs as strides over the output, in as few dimensions as they can be described with."""
+"""Strides of row-major tensors, and broadcast ones as walks over the output in as few dimensions as they need."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
 
-from openinfer_backend_vulkan.strides import Walk, broadcast_strides, broadcast_walk, merged
+from openinfer.ops.strides import Walk, broadcast_strides, broadcast_walk, merged
 
 
 def positions(walk: Walk, operand: int) -> list[int]:
