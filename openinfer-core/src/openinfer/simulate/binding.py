@@ -10,6 +10,7 @@ from openinfer.plugins.selection import Decomposed, DerivedExpression, DerivedFo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.dtypes import DType
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import Decomposition, OpCall
     from openinfer.ops.schema import OpSchema
@@ -32,6 +33,10 @@ class Binder:
     def schema(self, name: str) -> OpSchema:
         """Return the operator of that name."""
         return self._environment.op(name)
+
+    def computes(self, dtype: DType) -> bool:
+        """Whether expressions on the device may read, compute and write an element type."""
+        return dtype.name in self._table.expression_dtypes
 
     def bind(
         self, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer], depth: int = 0

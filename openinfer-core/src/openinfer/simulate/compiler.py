@@ -61,6 +61,7 @@ class _Compiler:
         self._resolved = resolved
         self._memory = memory
         self._backend = backend
+        self._binder = binder
         self._operators = OperatorCompiler(memory, backend, binder)
         self._codes = {name: Code(name) for name in resolved.graph.blocks}
         self._pending: list[tuple[Code, Sequence[Node], Names]] = []
@@ -164,9 +165,9 @@ class _Compiler:
             case CacheWrite(src, dst):
                 return self._cache_write(src, dst, names), [src], []
             case CacheIncrement(target, amount):
-                return bind_count(self._backend, self._memory.buffer(target), amount), [], []
+                return bind_count(self._backend, self._binder, self._memory.buffer(target), amount), [], []
             case CacheDecrement(target, amount):
-                return bind_count(self._backend, self._memory.buffer(target), -amount), [], []
+                return bind_count(self._backend, self._binder, self._memory.buffer(target), -amount), [], []
             case CacheReset(target):
                 return self._cache_reset(target, names), [], []
             case Barrier() | Dep() | Await():

@@ -6,18 +6,34 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import F32, DType
 from openinfer.expr import tree
+from openinfer.expr.linear import linearise
+from openinfer.expr.numpy_renderer import compile_program
 
 if TYPE_CHECKING:
     from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend
+    from openinfer.simulate.binding import Binder
 
 
-def bind_count(backend: DeviceBackend, target: Buffer, amount: int) -> BoundCall:
-    """Return a call that adds ``amount``: integers wrap at their width, floats add."""
+def bind_count(backend: DeviceBackend, binder: Binder, target: Buffer, amount: int) -> BoundCall:
+    """Return a call that adds ``amount``: integers wrap at their width, floats add.
+
+    A device that does not compute in the type of the scalar leaves it to the host.
+    """
     dtype = target.type.dtype
     compute = F32 if dtype.is_low_float else dtype
     element = tree.cast(tree.Input(0, dtype), compute)
     total = tree.add(element, tree.literal(_in_range(amount, dtype), compute))
-    return backend.bind_expression(tree.cast(total, dtype), [target], target)
+    result = tree.cast(total, dtype)
+    if binder.computes(dtype):
+        return backend.bind_expression(result, [target], target)
+    program = compile_program(linearise(result))
+
+    def on_host() -> None:
+        value = backend.read(target)
+        program([value], value)
+        backend.write(target, value)
+
+    return on_host
 
 
 def _in_range(amount: int, dtype: DType) -> int | float:
