@@ -304,3 +304,16 @@ def test_a_graph_made_without_text_is_checked_for_form() -> None:
         "node number 0 is not below the next free number 0",
     ]
     assert isinstance(node.kind, Return)
+
+
+def test_a_mistake_that_a_statement_repeats_is_told_once() -> None:
+    with pytest.raises(ValidationError) as caught:
+        graph(f"volatile {{ y: f32; }} block entry {{ op f({'x, ' * 30_000}x) >> y; return; }}", check=True)
+    assert [finding.code for finding in caught.value.diagnostics] == ["unknown-variable"]
+
+
+def test_a_statement_beyond_reading_is_shown_as_a_whole() -> None:
+    names = ",".join(f"x{number}" for number in range(20_000))
+    with pytest.raises(ValidationError) as caught:
+        graph(f"volatile {{ y: f32; }} block entry {{ op f({names}) >> y; return; }}", check=True)
+    assert len(caught.value.diagnostics) == 20_000

@@ -13,12 +13,18 @@ if TYPE_CHECKING:
     from openinfer.ir.nodes import Node
 
 
+LONGEST_SEARCHED = 10_000
+"""Most characters of a statement in which a word is looked for."""
+
+
 class Findings:
     """Collects findings in the order of the checks."""
 
     def __init__(self) -> None:
         self._found: list[tuple[tuple[int, int], Diagnostic]] = []
         self._blocks: dict[str, int] = {}
+        self._told: set[tuple[str, int, str, str, int]] = set()
+        self._described: tuple[Node | None, str] = (None, "")
 
     def sorted(self) -> tuple[Diagnostic, ...]:
         """Return the findings: those of declarations, then block by block in order of the statements."""
@@ -52,20 +58,32 @@ class Findings:
         hint: str | None = None,
         related: tuple[Related, ...] = (),
     ) -> None:
-        """Record a finding about a node, at ``span`` or else at the whole statement."""
+        """Record a finding about a node, at ``span`` or else at the whole statement; the same one only once."""
+        where = span or node.span
+        if where is not None:
+            key = (block.name, node.index, code, message, where.start)
+            if key in self._told:
+                return
+            self._told.add(key)
         diagnostic = Diagnostic(
             code=code,
             message=message,
             severity=severity,
-            span=span or node.span,
+            span=where,
             hint=hint,
             related=related,
             block=block.name,
             node_index=node.index,
-            node_desc=node_desc(node),
+            node_desc=self._description(node),
         )
         place = node.span.start if node.span is not None else len(self._found)
         self._found.append(((self._rank(block), place), diagnostic))
+
+    def _description(self, node: Node) -> str:
+        """Return what describes a node; that of the last one is kept, since long statements may get many findings."""
+        if self._described[0] is not node:
+            self._described = node, node_desc(node)
+        return self._described[1]
 
     def _rank(self, block: Block) -> int:
         return self._blocks.setdefault(block.name, len(self._blocks))
@@ -76,9 +94,12 @@ class Findings:
 
 
 def word_span(span: Span | None, word: str, after: str = "") -> Span | None:
-    """Return the span of the first whole ``word`` inside ``span`` and behind the first ``after``; else ``span``."""
-    if span is None:
-        return None
+    """Return the span of the first whole ``word`` inside ``span`` and behind the first ``after``; else ``span``.
+
+    Statements too long to be read by a person are not searched.
+    """
+    if span is None or span.end - span.start > LONGEST_SEARCHED:
+        return span
     text = span.source.text
     start = span.start
     if after:
