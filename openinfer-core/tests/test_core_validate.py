@@ -342,3 +342,24 @@ def test_metadata_that_does_not_fit_is_shown_with_its_value() -> None:
     parsed = graph(program("constant { k: i8; }", "return;"))
     with pytest.raises(ValidationError, match=r"cannot hold the model's metadata `k`: i64\[\] of 300"):
         resolve(parsed, Model.from_arrays(metadata={"k": 300}))
+
+
+def test_a_mismatch_of_shapes_tells_where_each_size_comes_from() -> None:
+    text = program(
+        "dynamic { x: f32[D, 2*H]; }\nvolatile { w: f32[D, 3]; y: f32[D, D]; }", "op matmul(x, w) >> y;\nreturn;"
+    )
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph(text), Model.from_arrays(sizevars={"D": 4, "H": 8}), sizes={"H": 5})
+    notes = [(related.message, related.span.line) for related in caught.value.diagnostics[0].related]
+    assert notes == [
+        ("`x` is f32[D, 2*H]: D = 4 from the model, H = 5 from the caller", 1),
+        ("`w` is f32[D, 3]: D = 4 from the model", 2),
+    ]
+
+
+def test_a_temporary_of_another_shape_is_shown_where_it_is_assigned() -> None:
+    text = program("dynamic { x: f32[D]; }", "assign t: f32[7];\nop relu(x) >> t;\nreturn;")
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph(text), Model.from_arrays(sizevars={"D": 4}))
+    notes = [(related.message, related.span.line) for related in caught.value.diagnostics[0].related]
+    assert notes == [("`x` is f32[D]: D = 4 from the model", 1), ("`t` is declared here", 3)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from openinfer.diagnostics import Diagnostic
+    from openinfer.diagnostics import Diagnostic, Span
     from openinfer.dtypes import DType
     from openinfer.ir.graph import Graph, VarDecl
     from openinfer.ir.types import TensorType
@@ -64,6 +64,8 @@ class ResolvedVar:
         type: element type and declared shape.
         initial: value at the start of a step (persistent: of the first); None for a dynamic without ``@init``.
         decl: the declaration; None for a temporary.
+        dims: extents as written.
+        span: place of the declaration or ``assign`` in the text.
         varying: whether ``cache.read`` may give it another shape while a step runs.
     """
 
@@ -72,6 +74,8 @@ class ResolvedVar:
     type: TensorType
     initial: Initial | None
     decl: VarDecl | None = None
+    dims: tuple[IntExpr, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
     varying: bool = False
 
 

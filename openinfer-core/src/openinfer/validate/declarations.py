@@ -92,7 +92,9 @@ def resolve_declaration(
         )
     _check_link(decl, found, model, findings)
     initial = _initial(decl, found, model, findings)
-    return ResolvedVar(name=decl.name, storage=storage, type=found, initial=initial, decl=decl)
+    return ResolvedVar(
+        name=decl.name, storage=storage, type=found, initial=initial, decl=decl, dims=decl.dims, span=decl.span
+    )
 
 
 def _zero(dtype: DType) -> int | float | bool:

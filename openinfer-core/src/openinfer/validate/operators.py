@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.ir.nodes import Op
-    from openinfer.ir.resolved import SettingValue, UnresolvedSetting
+    from openinfer.ir.resolved import ResolvedVar, SettingValue, UnresolvedSetting
     from openinfer.ir.types import TensorType
     from openinfer.ir.values import Ref
     from openinfer.ops.schema import OpSchema, SettingSpec
@@ -135,7 +135,7 @@ class _Resolution:
         except OpTypeError as error:
             if not shapes_known and error.code in _LATER:
                 return {**_defaults(self.schema), **known}
-            self.findings.error(error.code, f"{subject}: {error}")
+            self.findings.error(error.code, f"{subject}: {error}", sized=self._sized(inputs, error.code))
             return None
         if not self._outputs_fit(call.outputs, outputs, subject, shapes=shapes_known):
             return None
@@ -152,9 +152,17 @@ class _Resolution:
                 return False
             if shapes and wanted.shape != found.shape:
                 message = f"{subject} yields {wanted}, `{name}` is declared {found}"
-                self.findings.error("shape-mismatch", message, decl=variable.decl)
+                sized = (*self._sized(self.matched.inputs, "shape-mismatch"), variable)
+                self.findings.error("shape-mismatch", message, sized=sized)
                 return False
         return True
+
+    def _sized(self, inputs: Sequence[Ref | None], code: str) -> tuple[ResolvedVar, ...]:
+        """Return the variables whose extents a finding about shapes is about."""
+        if code != "shape-mismatch":
+            return ()
+        names = [ref.name for ref in inputs if ref is not None]
+        return tuple(self.scope.variables[name] for name in names if name in self.scope.variables)
 
     def _aliasing_fits(
         self, inputs: Sequence[Ref | None], settings: Mapping[str, SettingValue | UnresolvedSetting]

@@ -51,6 +51,7 @@ def resolve(
     findings = Findings(strict)
     _structure(graph, offered, findings)
     known_sizes = _sizes(model, sizes or {}, findings)
+    findings.sizes, findings.overridden = known_sizes, frozenset(sizes or {})
     scope = _declared(graph, model, known_sizes, findings)
     walk = Walk(graph, offered, findings)
     walk.blocks(scope)

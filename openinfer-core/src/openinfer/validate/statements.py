@@ -48,7 +48,14 @@ def temporaries(graph: Graph, scope: Scope, findings: Findings) -> dict[str, Res
             type_ = tensor_type(node.kind.dtype, node.kind.dims, scope.sizes, findings, node.span)
         if type_ is not None:
             name = node.kind.name
-            found[name] = ResolvedVar(name=name, storage=Storage.TEMPORARY, type=type_, initial=Filled(0))
+            found[name] = ResolvedVar(
+                name=name,
+                storage=Storage.TEMPORARY,
+                type=type_,
+                initial=Filled(0),
+                dims=node.kind.dims,
+                span=node.span,
+            )
     return found
 
 
