@@ -316,3 +316,7 @@ def test_a_statement_beyond_reading_is_shown_as_a_whole() -> None:
     with pytest.raises(ValidationError) as caught:
         graph(f"volatile {{ y: f32; }} block entry {{ op f({names}) >> y; return; }}", check=True)
     assert len(caught.value.diagnostics) == 20_000
+
+
+def test_a_constant_may_be_yielded_and_is_never_out() -> None:
+    assert structure_findings(graph(entry("yield k; op relu(k) >> y; yield k;"))) == ()

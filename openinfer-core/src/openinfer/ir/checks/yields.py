@@ -164,12 +164,18 @@ class _EntryLine:
         for name in names:
             if name in self._out:
                 self._error(node, f"`{name}` is yielded again before it was awaited", name)
-            elif name not in self._unsure and _name_problem(self._graph, name, (), is_await=False) is None:
-                self._out[name] = node
+            elif name not in self._unsure and not self._is_constant(name):
+                if _name_problem(self._graph, name, (), is_await=False) is None:
+                    self._out[name] = node
+
+    def _is_constant(self, name: str) -> bool:
+        """Whether yielding the name does nothing: nobody writes a constant, so it is never out."""
+        decl = self._graph.vars.get(name)
+        return decl is not None and decl.kind is MemoryKind.CONSTANT
 
     def _await(self, node: Node, names: tuple[str, ...]) -> None:
         for name in names:
-            if name not in self._out and name not in self._unsure:
+            if name not in self._out and name not in self._unsure and not self._is_constant(name):
                 self._error(node, f"`{name}` is awaited, but was not yielded", name)
             self._out.pop(name, None)
 
