@@ -164,9 +164,11 @@ class _EntryLine:
         for name in names:
             if name in self._out:
                 self._error(node, f"`{name}` is yielded again before it was awaited", name)
-            elif name not in self._unsure and not self._is_constant(name):
-                if _name_problem(self._graph, name, (), is_await=False) is None:
-                    self._out[name] = node
+            elif name not in self._unsure and self._goes_out(name):
+                self._out[name] = node
+
+    def _goes_out(self, name: str) -> bool:
+        return not self._is_constant(name) and _name_problem(self._graph, name, (), is_await=False) is None
 
     def _is_constant(self, name: str) -> bool:
         """Whether yielding the name does nothing: nobody writes a constant, so it is never out."""
