@@ -468,7 +468,7 @@ NOT_JSON = {
     "cut short": ('{"vars": {', "the document ends too early", (1, 11)),
     "cut inside a string": ('{"vars', "the document ends too early", (1, 2)),
     "empty": ("", "the document is empty", (1, 1)),
-    "comma too many": ('{\n"vars": {},\n}', "expecting property name", (3, 1)),
+    "comma too many": ('{\n"vars": {},,\n}', "expecting property name", (2, 12)),
 }
 
 
@@ -479,7 +479,7 @@ def test_text_that_is_no_json_is_placed_by_line_and_column(text: str, message: s
     (finding,) = caught.value.diagnostics
     assert (finding.code, finding.span.source.name) == ("not-json", "model.json")
     assert message in finding.message
-    assert (finding.span.line, finding.span.column) in (place, (place[0] - 1, 13))
+    assert (finding.span.line, finding.span.column) == place
 
 
 def test_a_list_is_told_what_a_graph_is() -> None:
