@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from openinfer.ir.nodes import (
@@ -24,7 +26,7 @@ from openinfer.ir.nodes import (
 from openinfer.ir.uses import reads, writes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from openinfer.ir.nodes import Node
 
@@ -47,55 +49,96 @@ _KEYWORDS: dict[str, type] = {
 }
 
 
-def resolve_dep(nodes: Sequence[Node], position: int) -> tuple[Node | None, Node | None]:
-    """Return the nodes that the ``dep`` at ``position`` of a statement list orders, None where nothing matches.
+class _Rule(Enum):
+    """A way in which a target matches a statement."""
 
-    ``after`` is the last matching node before it, ``before`` the first matching node behind it.
+    OPERATOR = auto()
+    KIND = auto()
+    NAMED = auto()
+    WRITES = auto()
+    TOUCHES = auto()
+
+
+class DepTargets:
+    """The statements of one list, found by what the targets of its ``dep`` statements name.
+
+    Every statement is looked at once, when this is made; each ``dep`` then costs a binary search.
     """
-    dep = nodes[position].kind
-    if not isinstance(dep, Dep):
-        raise TypeError(f"statement {position} is no dep: {dep!r}")
-    earlier, later = list(reversed(nodes[:position])), nodes[position + 1 :]
-    return _first(earlier, dep.after, _touched_by_writes), _first(later, dep.before, _touched)
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+        self._positions: dict[tuple[_Rule, str | type], list[int]] = {}
+        for position, node in enumerate(nodes):
+            for key in set(_keys(node)):
+                self._positions.setdefault(key, []).append(position)
+
+    def ordered_by(self, position: int) -> tuple[Node | None, Node | None]:
+        """Return the nodes that the ``dep`` at ``position`` of the list orders, None where nothing matches.
+
+        ``after`` is the last matching node before it, ``before`` the first matching node behind it.
+
+        Raises:
+            TypeError: another statement stands there.
+        """
+        dep = self._nodes[position].kind
+        if not isinstance(dep, Dep):
+            raise TypeError(f"statement {position} is no dep: {dep!r}")
+        return self._last_before(position, dep.after), self._first_behind(position, dep.before)
+
+    def _last_before(self, position: int, target: str) -> Node | None:
+        for found in self._matching(target, _Rule.WRITES):
+            place = bisect_left(found, position)
+            if place > 0:
+                return self._nodes[found[place - 1]]
+        return None
+
+    def _first_behind(self, position: int, target: str) -> Node | None:
+        for found in self._matching(target, _Rule.TOUCHES):
+            place = bisect_right(found, position)
+            if place < len(found):
+                return self._nodes[found[place]]
+        return None
+
+    def _matching(self, target: str, variable: _Rule) -> Iterator[list[int]]:
+        """Yield the positions that match by each rule; the first rule that matches any decides."""
+        for key in _rules(target, variable):
+            yield self._positions.get(key, [])
 
 
-def _first(nodes: Sequence[Node], target: str, touches: Callable[[Node, str], bool]) -> Node | None:
-    """Return the first node that matches by the first rule that matches any."""
-    for rule in _rules(target, touches):
-        found = next((node for node in nodes if rule(node)), None)
-        if found is not None:
-            return found
-    return None
-
-
-def _rules(target: str, touches: Callable[[Node, str], bool]) -> Iterator[Callable[[Node], bool]]:
+def _rules(target: str, variable: _Rule) -> Iterator[tuple[_Rule, str | type]]:
     kind = _KEYWORDS.get(target)
     if kind is not None and "." in target:
-        yield lambda node: isinstance(node.kind, kind)
+        yield _Rule.KIND, kind
         return
-    yield lambda node: isinstance(node.kind, Op) and node.kind.op == target
+    yield _Rule.OPERATOR, target
     if kind is not None:
-        yield lambda node: isinstance(node.kind, kind)
-    yield lambda node: _is_named(node, target)
-    yield lambda node: touches(node, target)
+        yield _Rule.KIND, kind
+    yield _Rule.NAMED, target
+    yield variable, target
 
 
-def _is_named(node: Node, name: str) -> bool:
-    """Return whether a node is the loop or inside the scope of that name, or a branch to that block."""
-    kind = node.kind
-    if isinstance(kind, Loop) and kind.name == name:
-        return True
-    if isinstance(kind, Branch) and name in (kind.then_block, kind.else_block):
-        return True
-    return name in node.scope
+def _keys(node: Node) -> Iterator[tuple[_Rule, str | type]]:
+    """Yield everything that a statement matches by."""
+    yield _Rule.KIND, type(node.kind)
+    if isinstance(node.kind, Op):
+        yield _Rule.OPERATOR, node.kind.op
+    for name in _names(node):
+        yield _Rule.NAMED, name
+    for inner in _inside(node):
+        written = writes(inner)
+        for name in written:
+            yield _Rule.WRITES, name
+        for name in written | reads(inner):
+            yield _Rule.TOUCHES, name
 
 
-def _touched_by_writes(node: Node, name: str) -> bool:
-    return any(name in writes(inner) for inner in _inside(node))
-
-
-def _touched(node: Node, name: str) -> bool:
-    return any(name in writes(inner) or name in reads(inner) for inner in _inside(node))
+def _names(node: Node) -> Iterator[str]:
+    """Yield the names of a loop, of the blocks of a branch, and of the scopes around a statement."""
+    yield from node.scope
+    if isinstance(node.kind, Loop):
+        yield node.kind.name
+    elif isinstance(node.kind, Branch):
+        yield from (block for block in (node.kind.then_block, node.kind.else_block) if block is not None)
 
 
 def _inside(node: Node) -> Iterator[Node]:

@@ -10,7 +10,7 @@ from openinfer.ir.checks.access import access_problems, ref_problem
 from openinfer.ir.checks.findings import declared_at, word_span
 from openinfer.ir.checks.flow import check_flow
 from openinfer.ir.checks.names import Names, collect_names, ordered_blocks
-from openinfer.ir.dep import resolve_dep
+from openinfer.ir.dep import DepTargets
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.nodes import (
     Assign,
@@ -77,9 +77,11 @@ def check_blocks(graph: Graph, findings: Findings) -> None:
 
 
 def _check_nodes(context: _Context, nodes: tuple[Node, ...]) -> None:
+    targets: DepTargets | None = None
     for position, node in enumerate(nodes):
         if isinstance(node.kind, Dep):
-            _check_dep(context, nodes, position, node, node.kind)
+            targets = targets or DepTargets(nodes)
+            _check_dep(context, targets.ordered_by(position), node, node.kind)
         elif isinstance(node.kind, Loop):
             _check_loop(context, node, node.kind)
         else:
@@ -243,10 +245,8 @@ def _check_loop(context: _Context, node: Node, loop: Loop) -> None:
     context.indices.pop()
 
 
-def _check_dep(context: _Context, nodes: tuple[Node, ...], position: int, node: Node, dep: Dep) -> None:
-    for side, target, found in zip(
-        ("after", "before"), (dep.after, dep.before), resolve_dep(nodes, position), strict=True
-    ):
+def _check_dep(context: _Context, ordered: tuple[Node | None, Node | None], node: Node, dep: Dep) -> None:
+    for side, target, found in zip(("after", "before"), (dep.after, dep.before), ordered, strict=True):
         if found is None:
             where = "before" if side == "after" else "behind"
             message = f"dep {side}({target}) matches no statement {where} it in this list"
