@@ -10,24 +10,29 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
 import openinfer
 from openinfer.cli import main
-from openinfer.cli.explanations import Phase, codes, explanation
-from openinfer.cli.explanations.examples import findings
-from openinfer.cli.explanations.pages import error_index
+from openinfer.cli.explanations import codes, explanation
+from openinfer.cli.explanations.examples import findings, host_error
+from openinfer.cli.explanations.pages import error_index, messages
+from openinfer.cli.failures import told
 from openinfer.cli.findings import as_json
 from openinfer.diagnostics import render
+from openinfer.plugins.environment import Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 GOLDEN = Path(__file__).parent / "golden" / "diagnostics"
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
-SHOWN = [code for code in codes() if explanation(code).wrong and explanation(code).phase is not Phase.RUN]
-
-NO_EXAMPLE = {"not-text", "graph", "kernel-missing", "too-deep"}
-"""Codes that no program text or short document can get."""
+SOURCES = sorted(Path(__file__).parents[2].glob("openinfer-*/src")) or [Path(openinfer.__file__).parent]
+SHOWN = [code for code in codes() if explanation(code).wrong and not explanation(code).said]
+HOSTED = [code for code in codes() if explanation(code).host]
 
 NO_CODES = {"utf-8", "utf-8-sig", "6f1b6a52-93c4-5c0e-9d2f-0b7d8f1f6a11"}
 """Strings of the checkers that look like codes."""
@@ -72,8 +77,21 @@ def test_there_is_a_golden_file_for_each_code_and_no_other() -> None:
     assert {file.name for file in GOLDEN.iterdir()} == {f"{code}.{kind}" for code in SHOWN for kind in ("txt", "json")}
 
 
-def test_only_what_no_text_can_get_lacks_an_example() -> None:
-    assert {c for c in codes() if explanation(c).phase is not Phase.RUN} - set(SHOWN) == NO_EXAMPLE
+def test_every_code_shows_a_message() -> None:
+    assert [code for code in codes() if f"[{code}]" not in messages(explanation(code))] == []
+
+
+@pytest.mark.parametrize("code", HOSTED)
+def test_the_host_of_an_example_gets_the_code_and_the_message(code: str) -> None:
+    if "cpu" not in Environment.default().devices:
+        pytest.skip("no device is installed to run examples on")
+    error = host_error(explanation(code))
+    assert error is not None
+    assert (error.code, told(error)) == (code, explanation(code).said.rstrip())
+
+
+def test_only_examples_that_checks_find_or_hosts_run_have_programs() -> None:
+    assert [code for code in codes() if explanation(code).wrong and code not in {*SHOWN, *HOSTED}] == []
 
 
 def test_every_code_of_the_checkers_is_explained() -> None:
@@ -87,6 +105,26 @@ def test_every_code_of_the_checkers_is_explained() -> None:
     }
     kebab = {word for word in words if re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", word)}
     assert kebab - set(codes()) == NO_CODES
+
+
+def literal_codes(module: Path) -> Iterator[str]:
+    """Yield the codes that a module gives to errors: defaults of classes, ``code=`` arguments, and first arguments."""
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Assign([ast.Name("default_code" | "MISMATCH" | "DEVICE_UNAVAILABLE")], ast.Constant(str(code))):
+                yield code
+            case ast.keyword("code", ast.Constant(str(code))):
+                yield code
+            case ast.Call(ast.Name("about" | "at_node" | "_line"), [ast.Constant(str(code)), *_]):
+                yield code
+            case _:
+                pass
+
+
+def test_every_code_of_an_error_is_explained() -> None:
+    found = {code for source in SOURCES for module in source.rglob("*.py") for code in literal_codes(module)}
+    assert {"execution", "insert-mismatch", "large-arena", "no-outputs", "internal"} <= found
+    assert {code for code in found if code.islower()} - set(codes()) == set()
 
 
 def test_the_error_index_is_up_to_date() -> None:

@@ -25,6 +25,8 @@ class Phase(Enum):
     VALIDATION = "V"
     DOCUMENT = "J"
     RUN = "R"
+    OPENING = "O"
+    SYNTHESIS = "Y"
 
     @property
     def title(self) -> str:
@@ -37,7 +39,9 @@ _TITLES = {
     Phase.STRUCTURE: "when the structure is checked",
     Phase.VALIDATION: "when the graph meets a model and operators",
     Phase.DOCUMENT: "while a JSON document is read",
-    Phase.RUN: "while a step runs",
+    Phase.RUN: "when the host runs steps",
+    Phase.OPENING: "when files, devices and plugins are opened",
+    Phase.SYNTHESIS: "while a program is synthesised",
 }
 
 
@@ -50,6 +54,8 @@ class Explanation:
         kind: what the examples are: a ``program``, a ``graph`` as JSON, or a ``device`` file.
         wrong: an example that gets the finding; empty where a text alone cannot get it.
         right: the same without the mistake; may be empty.
+        host: Python that gets the finding from an ``executor`` of ``wrong``; empty where checks alone find it.
+        said: what is then said, or where this takes a file, a device or a tool, how such a message looks.
         sizes, tensors: the model that programs are checked against; tensors as types such as ``f32[2, 4]``.
     """
 
@@ -59,6 +65,8 @@ class Explanation:
     kind: str = "program"
     wrong: str = ""
     right: str = ""
+    host: str = ""
+    said: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     tensors: Mapping[str, str] = field(default_factory=dict[str, str])
 

@@ -30,6 +30,27 @@ def findings(explained: Explanation, text: str) -> tuple[Diagnostic, ...]:
         return tuple(found for found in error.diagnostics if isinstance(found, Diagnostic))
 
 
+def host_error(explained: Explanation) -> OpenInferError | None:
+    """Run the host's part of an example on the installed cpu device; return the error that it gets.
+
+    The statements see `graph`, `Random`, `Simulator` and `Synthesizer`, a ``model``, and where there is a program an
+    ``executor`` of it.
+    """
+    import openinfer
+
+    model = _model(explained.sizes, explained.tensors)
+    names: dict[str, Any] = {name: getattr(openinfer, name) for name in ("Random", "Simulator", "Synthesizer")}
+    names |= {"graph": graph, "model": model}
+    if explained.wrong:
+        program = graph(explained.wrong, name="example.oi")
+        names["executor"] = openinfer.Simulator(model, program, trace=False).make_executor()
+    try:
+        exec(explained.host, names)  # noqa: S102 - examples are files of this package
+    except OpenInferError as error:
+        return error
+    return None
+
+
 def _findings(explained: Explanation, text: str) -> Sequence[Diagnostic]:
     if explained.kind == "graph":
         from openinfer.serialize import GraphDeserialize

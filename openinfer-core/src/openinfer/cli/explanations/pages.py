@@ -25,16 +25,21 @@ def terminal_text(explained: Explanation, *, colour: bool = False) -> str:
     """Return an explanation as plain text: meaning, a wrong example with what is said about it, a right one."""
     parts = [f"{explained.code}: found {explained.phase.title}", explained.text.rstrip()]
     if explained.wrong:
-        parts += ["For example:", _indented(explained.wrong), messages(explained, colour=colour)]
+        parts += ["For example:", _indented(explained.wrong)]
+    if explained.host:
+        parts += ["and in the host:" if explained.wrong else "For example:", _indented(explained.host)]
+    said = messages(explained, colour=colour)
+    if said:
+        parts += [said]
     if explained.right:
         parts += ["Right is:", _indented(explained.right)]
     return "\n\n".join(parts) + "\n"
 
 
 def messages(explained: Explanation, *, colour: bool = False) -> str:
-    """Return what is said about the wrong example; empty for a finding that no check without a run can make."""
-    if explained.phase is Phase.RUN or not explained.wrong:
-        return ""
+    """Return what is said about the wrong example; empty where there is no example."""
+    if explained.said or not explained.wrong:
+        return explained.said.rstrip()
     return "\n".join(render(found, colour=colour) for found in findings(explained, explained.wrong))
 
 
@@ -58,6 +63,8 @@ def _entry(explained: Explanation) -> Iterator[str]:
     yield f"Found {explained.phase.title}. {explained.text}"
     if explained.wrong:
         yield f"```text\n{explained.wrong}```\n"
+    if explained.host:
+        yield f"In the host:\n\n```text\n{explained.host}```\n"
     said = messages(explained)
     if said:
         yield f"```text\n{said}\n```\n"
