@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openinfer.diagnostics import Severity
+from openinfer.diagnostics import Severity, render
 from openinfer.dsl import graph, parse
 from openinfer.errors import DslSyntaxError, GraphError
 
@@ -339,3 +339,11 @@ def test_spellings_of_other_frameworks_name_the_dtype_first(written: str, meant:
     with pytest.raises(GraphError) as caught:
         graph(volatile(f"x: {written};"))
     assert caught.value.diagnostics[0].hint == f"did you mean `{meant}`?"
+
+
+def test_half_of_a_surrogate_pair_is_no_text() -> None:
+    with pytest.raises(DslSyntaxError) as caught:
+        graph('volatile {\n  a: f32 @ref("q\ud800"); }\nblock entry { return; }')
+    (finding,) = caught.value.diagnostics
+    assert (finding.code, finding.span.line, finding.span.column) == ("not-text", 2, 17)
+    assert r"\ud800" in render(finding)

@@ -146,7 +146,8 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        character if unicodedata.category(character) not in ("Cc", "Cf") else _escape(character) for character in text
+        character if unicodedata.category(character) not in ("Cc", "Cf", "Cs") else _escape(character)
+        for character in text
     )
 
 

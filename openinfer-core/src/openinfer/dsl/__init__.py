@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Source
+from openinfer.diagnostics import Diagnostic, Source
 from openinfer.errors import DslSyntaxError
 from openinfer.ir.bulk import many_objects
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decoded", "graph", "load_graph", "parse"]
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -30,7 +32,7 @@ def graph(text: str, *, check: bool = False, strict: bool = False, name: str = "
         name: how diagnostics call the text, such as a path.
 
     Raises:
-        DslSyntaxError: the text does not match the grammar; all findings.
+        DslSyntaxError: the text does not match the grammar, or is not Unicode text; all findings.
         GraphError: the graph cannot be built; all findings.
         ValidationError: with ``check``, the structure is wrong; all findings.
     """
@@ -56,7 +58,13 @@ def parse(text: str, *, name: str = "<text>") -> Program:
 def _parsed(text: str, name: str, *, strict: bool) -> Program:
     from openinfer.dsl.parser import parse_program
 
-    return parse_program(Source(name, text.removeprefix(_BYTE_ORDER_MARK)), strict=strict)
+    source = Source(name, text.removeprefix(_BYTE_ORDER_MARK))
+    half = _SURROGATE.search(source.text)
+    if half is not None:
+        span = source.span(half.start(), half.end())
+        finding = Diagnostic(code="not-text", message="not Unicode text: half of a surrogate pair", span=span)
+        raise DslSyntaxError(str(finding), diagnostics=[finding], offset=half.start())
+    return parse_program(source, strict=strict)
 
 
 def load_graph(path: str | os.PathLike[str], *, check: bool = False, strict: bool = False) -> Graph:
