@@ -363,3 +363,9 @@ def test_a_temporary_of_another_shape_is_shown_where_it_is_assigned() -> None:
         resolve(graph(text), Model.from_arrays(sizevars={"D": 4}))
     notes = [(related.message, related.span.line) for related in caught.value.diagnostics[0].related]
     assert notes == [("`x` is f32[D]: D = 4 from the model", 1), ("`t` is declared here", 3)]
+
+
+def test_a_misspelt_alias_of_a_setting_is_recognised() -> None:
+    text = program("dynamic { x: f32[4]; }\nvolatile { y: f32[4]; }", "op relu(x, negative_slop=0.1) >> y;\nreturn;")
+    (finding,) = signature_findings(graph(text), Environment.default())
+    assert finding.hint == "did you mean `negative_slope`?"

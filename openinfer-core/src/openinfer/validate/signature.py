@@ -107,7 +107,8 @@ def _settings(schema: OpSchema, written: Mapping[str, AttrValue], findings: Find
         if spec is None:
             known = [s.name for s in schema.settings] + [i.name for i in schema.inputs if i.optional]
             message = f"{schema.name} has no setting `{name}`; it has: {', '.join(known) or 'none'}"
-            findings.error("unknown-setting", message, hint=did_you_mean(name, known))
+            aliases = [alias for s in schema.settings for alias in s.aliases]
+            findings.error("unknown-setting", message, hint=did_you_mean(name, [*known, *aliases]))
         elif spec.name in found:
             message = f"`{name}` and another spelling of `{spec.name}` are both given"
             findings.error("duplicate-setting", message)
