@@ -7,6 +7,7 @@ import json
 import math
 import struct
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -399,3 +400,22 @@ def test_an_absent_extra_is_named(package, name, head, tmp_path, monkeypatch, ca
     (tmp_path / name).write_bytes(head)
     assert main(["convert", str(tmp_path / name), str(tmp_path / "m.oinf")]) == 2
     assert f"pip install 'openinfer-oinf[{package}]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+def test_a_damaged_numpy_file_is_our_error_whatever_byte_is_hit(suffix: str, tmp_path) -> None:
+    sound = io.BytesIO()
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(sound, values) if suffix == "npy" else np.savez_compressed(sound, w=values, v=values)
+    rng = np.random.default_rng(5)
+    for _ in range(400):
+        data = bytearray(sound.getvalue())
+        data[int(rng.integers(len(data)))] = int(rng.integers(256))
+        (tmp_path / f"x.{suffix}").write_bytes(data)
+        with suppress(OinfError):
+            convert_to_oinf(tmp_path / f"x.{suffix}", tmp_path / "out.oinf", ConversionOptions())
+
+
+def test_a_header_that_ends_inside_its_literal_is_our_error(convert) -> None:
+    with pytest.raises(OinfError, match="not a sound"):
+        convert(b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f4',\n", "x.npy")

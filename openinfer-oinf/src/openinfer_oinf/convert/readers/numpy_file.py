@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Generator
@@ -21,7 +23,10 @@ NAME = "npz"
 SUFFIXES = (".npz", ".npy")
 
 _NPY = b"\x93NUMPY"
-_BROKEN = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
+_BROKEN = (
+    *(ValueError, EOFError, SyntaxError, tokenize.TokenError),
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
+)
 
 
 def recognises(head: bytes) -> bool:
@@ -82,6 +87,11 @@ def _reporting(name: str | None) -> Generator[None]:
         raise
     except _BROKEN as error:
         raise source_error(f"not a sound .npy or .npz file: {error}", name) from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        # zipfile seeks to where a damaged directory points, also before the start of the file.
+        raise source_error("not a sound .npz file: its directory points outside it", name) from error
 
 
 def _read_header(file: IO[bytes]) -> _Header:
