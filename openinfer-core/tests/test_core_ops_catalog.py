@@ -17,6 +17,7 @@ from openinfer.expr import linearise
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall, call_of, fold_expression, scalar_expression
+from openinfer.ops.examples import example_call
 from openinfer.ops.schema import Elementwise, OpSchema, Reduction, Required, SettingType
 from openinfer.plugin import openinfer_dtypes, openinfer_ops
 
@@ -43,11 +44,20 @@ def test_an_operator_is_described(name: str) -> None:
 
     assert schema.summary
     assert len(schema.summary) < 160
-    assert schema.inputs
     assert schema.dtypes <= set(BY_NAME)
     assert all(setting.doc for setting in schema.settings)
     spellings = [n for s in schema.settings for n in (s.name, *s.aliases)] + [i.name for i in schema.inputs]
     assert len(spellings) == len(set(spellings))
+
+
+@pytest.mark.parametrize("name", [schema.name for schema in OFFERED.values() if schema.examples])
+def test_examples_are_legal_for_every_type_that_they_are_for(name: str) -> None:
+    schema = OFFERED[name]
+
+    for example in schema.examples:
+        assert example.dtypes is None or example.dtypes <= schema.dtypes
+        for dtype in sorted(schema.dtypes if example.dtypes is None else example.dtypes):
+            assert example_call(schema, example, BY_NAME[dtype], BY_NAME).op == name
 
 
 def calls(name: str) -> list[OpCall]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -191,6 +191,42 @@ class Primitive:
 Definition: TypeAlias = Elementwise | Reduction | Composite | Primitive
 
 
+def _no_settings() -> Mapping[str, SettingValue]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operand:
+    """An input or output of an example.
+
+    Attributes:
+        dtype: name of its element type; None: the type that the example is made for, one of the operator's.
+        low, high: least and greatest value, inclusive, for inputs such as indices; None: any that the type holds.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str | None = None
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpExample:
+    """A legal call: shown in the documentation and run by the conformance tests for every type of the operator.
+
+    Attributes:
+        inputs: one entry per input, None for an optional one left out; variadic ones follow.
+        settings: those that differ from their defaults.
+        outputs: types of the output variables, where the operator takes them from there.
+        dtypes: names of the types that the example is for; None: all of the operator's.
+    """
+
+    inputs: tuple[Operand | None, ...]
+    settings: Mapping[str, SettingValue] = field(default_factory=_no_settings)
+    outputs: tuple[Operand, ...] = ()
+    dtypes: frozenset[str] | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpSchema:
     """An operator.
@@ -207,6 +243,7 @@ class OpSchema:
         in_place: whether an output may be one of the inputs (results are computed from the values before the operator).
         aliases: other names.
         onnx: nearest ONNX operator.
+        examples: legal calls at several shapes, each setting used; elementwise operators need none.
         replaces: provider (plugin name) whose operator of this name it takes the place of.
     """
 
@@ -223,6 +260,7 @@ class OpSchema:
     in_place: bool = False
     aliases: tuple[str, ...] = ()
     onnx: str | None = None
+    examples: tuple[OpExample, ...] = ()
     replaces: str | None = None
 
     def setting(self, name: str) -> SettingSpec | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import F32, I64, U64
 from openinfer.errors import OpenInferError, PluginError
 from openinfer.ir.types import TensorType
+from openinfer.ops import examples
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError, Required, SettingType
 from openinfer.plugins.selection import Decomposed, DerivedExpression, DerivedFold, HandWritten, kernel_table, select
@@ -135,6 +136,17 @@ _SETTINGS: Mapping[SettingType, tuple[SettingValue, ...]] = {
 
 def example_call(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> OpCall | None:
     """Return a small legal call with ``dtype`` for the inputs without types of their own, or None if none is found.
+
+    It is the operator's first example for that type; where it has none, one is looked for.
+    """
+    for example in schema.examples:
+        if example.dtypes is None or dtype.name in example.dtypes:
+            return examples.example_call(schema, example, dtype, dtypes)
+    return _found_call(schema, dtype, dtypes)
+
+
+def _found_call(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> OpCall | None:
+    """Return a legal call found by trying shapes and settings, or None.
 
     Optional inputs are left out, and settings with defaults keep them, but for ``acc`` where an operator needs it.
     """

@@ -14,7 +14,7 @@ from openinfer.ops.schema import Composite, Elementwise, Primitive, Reduction, R
 from openinfer.plugins.environment import Environment
 
 if TYPE_CHECKING:
-    from openinfer.ops.schema import InputSpec, OpSchema, SettingSpec
+    from openinfer.ops.schema import InputSpec, Operand, OpExample, OpSchema, SettingSpec
     from openinfer.plugins.coverage import Coverage
 
 
@@ -75,6 +75,7 @@ def _in_full(environment: Environment, schema: OpSchema) -> str:
         "plugin": environment.providers[("op", schema.name)],
     }
     lines += [f"{what:<8} {fact}" for what, fact in facts.items() if fact]
+    lines += [f"example  {_example(schema, example)}" for example in schema.examples]
     return "\n".join(lines)
 
 
@@ -87,6 +88,24 @@ def _setting_line(spec: SettingSpec) -> str:
     kind = " | ".join(f'"{choice}"' for choice in spec.choices) or spec.type.value
     aliases = f" (also {', '.join(spec.aliases)})" if spec.aliases else ""
     return f"setting  {spec.name}{aliases}: {kind}, {default}  {spec.doc}".rstrip()
+
+
+def _example(schema: OpSchema, example: OpExample) -> str:
+    """Return an example with types for names: ``T`` is any of the operator's."""
+    last = len(schema.inputs) - 1
+    specs = [schema.inputs[min(number, last)] for number in range(len(example.inputs))]
+    given = [
+        f"{spec.name + '=' if spec.optional else ''}{_operand(operand)}"
+        for spec, operand in zip(specs, example.inputs, strict=True)
+        if operand is not None
+    ]
+    settings = [f"{name}={_value(value)}" for name, value in example.settings.items()]
+    outputs = "".join(f" >> {_operand(operand)}" for operand in example.outputs)
+    return f"{schema.name}({', '.join([*given, *settings])}){outputs}"
+
+
+def _operand(operand: Operand) -> str:
+    return f"{operand.dtype or 'T'}[{','.join(map(str, operand.shape))}]"
 
 
 def _dtypes(environment: Environment, names: frozenset[str] | None) -> str:

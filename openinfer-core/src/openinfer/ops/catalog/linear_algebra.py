@@ -8,7 +8,17 @@ from openinfer.dtypes import F32, FLOAT, DType
 from openinfer.ir.types import TensorType
 from openinfer.ops.accumulate import ACC, accumulated
 from openinfer.ops.dtype_sets import BITSETS, BOOLS, FLOATS, NUMBERS
-from openinfer.ops.schema import Composite, InputSpec, OpSchema, OpTypeError, Primitive, SettingSpec, SettingType
+from openinfer.ops.schema import (
+    Composite,
+    InputSpec,
+    Operand,
+    OpExample,
+    OpSchema,
+    OpTypeError,
+    Primitive,
+    SettingSpec,
+    SettingType,
+)
 from openinfer.ops.shapes import broadcast, needed, shown
 
 if TYPE_CHECKING:
@@ -95,6 +105,14 @@ MATMUL = OpSchema(
     broadcast=True,
     in_place=True,
     onnx="MatMul",
+    examples=(
+        OpExample(inputs=(Operand(shape=(3, 5)), Operand(shape=(5, 4)))),
+        OpExample(inputs=(Operand(shape=(2, 1, 3, 5)), Operand(shape=(3, 5, 7)))),
+        OpExample(inputs=(Operand(shape=(5, 3)), Operand(shape=(4, 5))), settings={"trans_a": True, "trans_b": True}),
+        OpExample(inputs=(Operand(shape=(5,)), Operand(shape=(5,)))),
+        OpExample(inputs=(Operand(shape=(3, 0)), Operand(shape=(0, 2)))),
+        OpExample(inputs=(Operand(shape=(0, 3)), Operand(shape=(3, 2)))),
+    ),
 )
 LINEAR = OpSchema(
     name="linear",
@@ -111,4 +129,9 @@ LINEAR = OpSchema(
     definition=Composite(_linear),
     in_place=True,
     onnx="Gemm",
+    examples=(
+        OpExample(inputs=(Operand(shape=(3, 5)), Operand(shape=(5, 4)), Operand(shape=(4,)))),
+        OpExample(inputs=(Operand(shape=(2, 3, 5)), Operand(shape=(4, 5)), None), settings={"trans_w": True}),
+        OpExample(inputs=(Operand(shape=(5,)), Operand(shape=(5, 4), dtype="f16"), Operand(shape=(4,), dtype="f32"))),
+    ),
 )

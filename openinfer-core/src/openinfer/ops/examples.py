@@ -1,0 +1,31 @@
+"""Examples of operators as calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.ir.types import TensorType
+from openinfer.ops.calls import call_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from openinfer.dtypes import DType
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import Operand, OpExample, OpSchema
+
+
+def example_call(schema: OpSchema, example: OpExample, dtype: DType, dtypes: Mapping[str, DType]) -> OpCall:
+    """Return an example as a call for one element type; ``dtypes`` finds element types by name.
+
+    Raises:
+        OpTypeError: the operator cannot take it.
+    """
+    inputs = [None if operand is None else operand_type(operand, dtype, dtypes) for operand in example.inputs]
+    declared = [operand_type(operand, dtype, dtypes) for operand in example.outputs]
+    return call_of(schema, inputs, example.settings, declared)
+
+
+def operand_type(operand: Operand, dtype: DType, dtypes: Mapping[str, DType]) -> TensorType:
+    """Return the type of an operand of an example made for ``dtype``."""
+    return TensorType(dtype if operand.dtype is None else dtypes[operand.dtype], operand.shape)
