@@ -1,0 +1,36 @@
+"""The form of an oracle, and how the oracle of an operator is found."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from openinfer.testing import oracles
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
+
+Exact: TypeAlias = "npt.NDArray[Any]"
+"""Exact values: floats as float64, integers (packed ones, bitsets and ternaries too) as Python ints in an array of
+objects, bool as bool."""
+
+Oracle: TypeAlias = Callable[
+    [Sequence["Exact | None"], "Mapping[str, SettingValue]", "Sequence[TensorType]"], tuple["Exact", ...]
+]
+"""Computes an operator: exact inputs (None where left out; variadic ones follow), every setting by its canonical name,
+and the types of the outputs. Floats come back before the rounding to the output's type, integers before wrapping."""
+
+
+@cache
+def known_oracles() -> Mapping[str, Oracle]:
+    """Return the oracles of the built-in operators by operator name."""
+    found: dict[str, Oracle] = {}
+    for module in pkgutil.iter_modules(oracles.__path__, f"{oracles.__name__}."):
+        found |= importlib.import_module(module.name).ORACLES
+    return found

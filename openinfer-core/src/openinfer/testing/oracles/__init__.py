@@ -1,0 +1,5 @@
+"""What operators should compute: slow, plain implementations from the specification's formulas, for tests only.
+
+Each module holds one family as ``ORACLES``, a mapping from operator names to functions; they are found by scanning, so
+a new family is a new module. Oracles never call kernels, nor the expressions that operators are defined by.
+"""
