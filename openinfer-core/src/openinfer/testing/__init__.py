@@ -1,1 +1,1 @@
-"""The conformance kit: runs every operator on any device or synth target and compares with slow, independent oracles."""
+"""The conformance kit: every operator on any device or synth target, compared with slow, independent oracles."""
