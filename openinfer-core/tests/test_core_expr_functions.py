@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import inspect
 import itertools
 import math
@@ -374,5 +375,16 @@ def test_c_gives_the_meaning_of(case: Case, c_results: dict[str, np.ndarray[Any,
 
 
 def test_types_that_generated_c_lacks_are_named() -> None:
-    with pytest.raises(tree.ExprError, match="no element type i4"):
-        c_renderer.c_type(dtype_named("i4"))
+    foreign = dataclasses.replace(dtype_named("i4"), name="i3", bits=3)
+
+    with pytest.raises(tree.ExprError, match="no element type i3"):
+        c_renderer.c_type(foreign)
+
+
+@pytest.mark.parametrize("name", ["f16", "i4", "bitset", "t2"])
+def test_c_computes_in_no_type_that_has_to_be_widened(name: str) -> None:
+    x = tree.Input(0, dtype_named(name))
+    narrow = linearise(tree.Apply("add", (x, x), x.dtype))
+
+    with pytest.raises(tree.ExprError, match=f"add cannot be computed in {name}"):
+        c_renderer.render(narrow, {0: "x"})

@@ -1,8 +1,8 @@
 """Functions of expressions in C99, with the total meaning of `openinfer.expr.tree` and no undefined behaviour.
 
 Signed integers are computed as unsigned ones and turned back by value, division and conversion are guarded, shifts
-count within the width. ``round_even`` is ``rint``: the rounding mode is the default one, which generated programs never
-change.
+count within the width. Only casts take the types that are not computed in. ``round_even`` is ``rint``: the rounding
+mode is the default one, which generated programs never change.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind
+from openinfer.dtypes import BITSET, BOOL, F32, F64, PACKED_SINT, PACKED_UINT, SINT, UINT, DType, Kind
+from openinfer.expr.c_low_floats import low_float_helpers
+from openinfer.expr.c_packed import packed_helpers
 from openinfer.expr.c_types import c_type, literal_text
 from openinfer.expr.fragment import Call, Helper
 from openinfer.expr.tree import ExprError
@@ -21,18 +23,21 @@ Writer: TypeAlias = Callable[[DType, Sequence[str]], Call]
 
 FLOATS = (F32, F64)
 INTEGERS = (*SINT, *UINT)
+_COMPUTED = frozenset(dtype.name for dtype in (*FLOATS, *INTEGERS, BOOL))
 
 
 def call_text(function: str, operands: Sequence[DType], result: DType, texts: Sequence[str]) -> Call:
     """Return the expression of a function applied to operands, which are names or parenthesised.
 
     Raises:
-        ExprError: a type is not one that generated C holds, or the function is unknown.
+        ExprError: a type is not one that expressions compute in (only casts take low floats and packed types), or the
+            function is unknown.
     """
-    for dtype in (*operands, result):
-        c_type(dtype)
     if function == "cast":
         return _cast(operands[0], result, texts[0])
+    foreign = next((dtype for dtype in (*operands, result) if dtype.name not in _COMPUTED), None)
+    if foreign is not None:
+        raise ExprError(f"{function} cannot be computed in {foreign}: cast to a compute type first")
     operand = operands[-1]
     table = _FLOAT if operand.is_float else _BOOL if operand is BOOL else _INTEGER
     writer = table.get(function)
@@ -160,18 +165,41 @@ _INTEGER: dict[str, Writer] = {
 
 
 def _cast(source: DType, target: DType, text: str) -> Call:
+    if target is BOOL and source.is_low_float:
+        # All bits but the sign: zeros are false, a NaN is true.
+        return Call(f"({text} & {hex((1 << (source.bits - 1)) - 1)}u) != 0u")
     if target is BOOL:
         return Call(f"{text} != {literal_text(source, 0)}")
+    if source.is_low_float:
+        widened = f"oi_f32_from_{source}"
+        rest = call_text("cast", (F32,), target, (f"{widened}({text})",)) if target is not F32 else None
+        return Call(f"{widened}({text})", (widened,)) if rest is None else Call(rest.text, (widened, *rest.helpers))
+    if target.is_low_float:
+        function = f"oi_{target}_from_f32"
+        return Call(f"{function}({text if source is F32 else f'(float){text}'})", (function,))
     if source.is_float and not target.is_float:
         function = f"oi_{target}_from_{source}"
         return Call(f"{function}({text})", (function,))
-    if source.is_integer and target.kind is Kind.SIGNED and not _holds(target, source):
+    return _from_integer(source, target, text)
+
+
+def _from_integer(source: DType, target: DType, text: str) -> Call:
+    """Return the conversion of an integer, bool, bitset or ternary number."""
+    if target.is_float or target.kind is Kind.TERNARY or _holds(target, source):
+        return Call(f"({c_type(target)}){text}")
+    if target.kind is Kind.SIGNED:
         return Call(f"oi_wrap_{target}(({_work(target)}){text})", (f"oi_wrap_{target}",))
+    if target.is_packed:
+        return Call(f"({c_type(target)})((uint32_t){text} & {target.maximum}u)")
     return Call(f"({c_type(target)}){text}")
 
 
 def _holds(target: DType, source: DType) -> bool:
     return (target.minimum or 0) <= (source.minimum or 0) and (source.maximum or 0) <= (target.maximum or 0)
+
+
+_WHOLE = (*INTEGERS, *PACKED_SINT, *PACKED_UINT, BITSET)
+"""What floats are converted to by functions."""
 
 
 @functools.cache
@@ -180,12 +208,14 @@ def helpers() -> dict[str, Helper]:
     found: dict[str, Helper] = {}
     for dtype in FLOATS:
         found |= _float_helpers(dtype)
-        found |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in INTEGERS}
+        found |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in _WHOLE}
+    for dtype in PACKED_SINT:
+        found[f"oi_wrap_{dtype}"] = _wrap(dtype)
     for dtype in SINT:
         found |= _signed_helpers(dtype)
     for dtype in UINT:
         found |= _unsigned_helpers(dtype)
-    return found
+    return {**found, **low_float_helpers(), **packed_helpers()}
 
 
 def _function(dtype: DType, name: str, parameters: str, *lines: str, needs: tuple[str, ...] = ()) -> dict[str, Helper]:
@@ -217,8 +247,10 @@ def _float_to_integer(source: DType, target: DType) -> Helper:
 
 
 def _limit(dtype: DType, end: str) -> str:
-    if dtype.kind is Kind.UNSIGNED and end == "MIN":
+    if end == "MIN" and not dtype.minimum:
         return "0"
+    if dtype.is_packed:
+        return str(dtype.maximum if end == "MAX" else dtype.minimum)
     return f"{'INT' if dtype.kind is Kind.SIGNED else 'UINT'}{dtype.bits}_{end}"
 
 

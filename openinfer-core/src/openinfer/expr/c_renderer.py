@@ -1,4 +1,5 @@
-"""Expressions as C99 statements, for translation units that include ``<math.h>``, ``<stdbool.h>``, ``<stdint.h>``.
+"""Expressions as C99 statements, for translation units that include ``<math.h>``, ``<stdbool.h>``, ``<stddef.h>``,
+``<stdint.h>``.
 
 Compile with ``-ffp-contract=off``: a fused multiply-add would round once where the expression rounds twice.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.expr.c_functions import call_text, helpers
+from openinfer.expr.c_packed import load_text, store_text
 from openinfer.expr.c_types import c_type, literal_text
 from openinfer.expr.fragment import Fragment, in_dependency_order
 from openinfer.expr.tree import ExprError
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from openinfer.expr.linear import Program
 
-__all__ = ["Fragment", "c_type", "helper_source", "literal_text", "render"]
+__all__ = ["Fragment", "c_type", "helper_source", "literal_text", "load_text", "render", "store_text"]
 
 
 def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fragment:

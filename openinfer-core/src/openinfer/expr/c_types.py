@@ -1,13 +1,32 @@
-"""Element types and constants in C99 (``<math.h>``, ``<stdbool.h>`` and ``<stdint.h>`` included)."""
+"""Element types and constants in C99 (``<math.h>``, ``<stdbool.h>`` and ``<stdint.h>`` included).
+
+An element of a low float is held as its bits, one of a packed type as its number in a byte.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind
+from openinfer.dtypes import (
+    BF16,
+    BITSET,
+    BOOL,
+    F8,
+    F16,
+    F32,
+    F64,
+    PACKED_SINT,
+    PACKED_UINT,
+    SINT,
+    T1,
+    T2,
+    UINT,
+    DType,
+    Kind,
+)
 from openinfer.expr.tree import ExprError
-from openinfer.scalars import round_to
+from openinfer.scalars import encode_bits, round_to
 
 if TYPE_CHECKING:
     from openinfer.scalars import Scalar
@@ -18,6 +37,12 @@ _C_TYPES = {
     BOOL.name: "bool",
     **{d.name: f"int{d.bits}_t" for d in SINT},
     **{d.name: f"uint{d.bits}_t" for d in UINT},
+    F8.name: "uint8_t",
+    BF16.name: "uint16_t",
+    F16.name: "uint16_t",
+    BITSET.name: "uint8_t",
+    **{d.name: "int8_t" for d in (*PACKED_SINT, T1, T2)},
+    **{d.name: "uint8_t" for d in PACKED_UINT},
 }
 
 
@@ -36,12 +61,14 @@ def c_type(dtype: DType) -> str:
 def literal_text(dtype: DType, value: Scalar) -> str:
     """Return a constant, exact in its type: hexadecimal floats, and ``NAN`` or ``INFINITY`` of ``<math.h>``.
 
-    The text may begin with a minus sign, and is legal in an initialiser.
+    A low float is its bits. The text may begin with a minus sign, and is legal in an initialiser.
 
     Raises:
         ExprError: generated C does not hold this element type.
     """
     c_type(dtype)
+    if dtype.is_low_float:
+        return f"0x{encode_bits(dtype, value):0{dtype.bits // 4}x}"
     if dtype.is_float:
         return _float_text(dtype, float(value))
     if dtype.kind is Kind.BOOL:
