@@ -23,10 +23,18 @@ EVERY = (*FLOATS, *INTEGERS, BOOL)
 
 
 def kernel(
-    op: str, dtypes: Iterable[DType] = EVERY, supports: Callable[[OpCall], bool] | None = None
+    op: str,
+    dtypes: Iterable[DType] = EVERY,
+    supports: Callable[[OpCall], bool] | None = None,
+    *,
+    epilogue: bool = True,
 ) -> Callable[[Emitter], Emitter]:
-    """Register the decorated function as the emitter of an operator's kernel; may be applied more than once."""
-    return kernel_modules.kernel(op, dtypes=frozenset(dtype.name for dtype in dtypes), supports=supports)
+    """Register the decorated function as the emitter of an operator's kernel; may be applied more than once.
+
+    ``epilogue``: whether it stores each element of its result once, through `KernelSite.store`.
+    """
+    names = frozenset(dtype.name for dtype in dtypes)
+    return kernel_modules.kernel(op, dtypes=names, supports=supports, epilogue=epilogue)
 
 
 def kernel_specs() -> tuple[KernelSpec, ...]:

@@ -101,7 +101,8 @@ def signature(schema: OpSchema) -> str:
     """Return how an operator is written, optional parts in brackets."""
     inputs = [f"[{i.name}]" if i.optional else f"{i.name}, …" if i.variadic else i.name for i in schema.inputs]
     settings = [s.name if s.default is Required.REQUIRED else f"[{s.name}]" for s in schema.settings]
-    return f"op {schema.name}({', '.join([*inputs, *settings])}) >> {', '.join(schema.outputs)};"
+    outputs = ", ".join(schema.outputs) + ("..." if schema.variadic_outputs else "")
+    return f"op {schema.name}({', '.join([*inputs, *settings])}) >> {outputs};"
 
 
 def setting_text(setting: SettingSpec) -> str:

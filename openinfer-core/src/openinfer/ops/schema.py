@@ -30,16 +30,22 @@ class Required(Enum):
 
 
 class SettingType(Enum):
-    """What a setting takes. ``SCALAR`` is a number or bool of whatever type the operator's inputs have."""
+    """What a setting takes.
+
+    ``SCALAR`` is a number or bool of whatever type the inputs have, on which no shape depends; ``NUMBER`` may
+    decide about a shape and can be an expression of size variables.
+    """
 
     INT = "int"
     FLOAT = "float"
+    NUMBER = "int or float"
     SCALAR = "scalar"
     BOOL = "bool"
     STR = "string"
     DTYPE = "dtype"
     INT_LIST = "int list"
     INT_OR_LIST = "int or int list"
+    FLOAT_OR_LIST = "float or float list"
     PADDING = "int, int list or name"
     ACC = "dtype or dtype list"
 
@@ -236,6 +242,7 @@ class OpSchema:
         summary: formula and meaning, one or two lines.
         category: family, for listings.
         inputs, outputs, settings: the signature.
+        variadic_outputs: whether the last output stands for any number (at least one) of outputs.
         dtypes: names of the element types that the inputs without types of their own may have.
         infer: rule for output types.
         definition: what is computed.
@@ -255,6 +262,7 @@ class OpSchema:
     infer: InferTypes
     definition: Definition
     outputs: tuple[str, ...] = ("y",)
+    variadic_outputs: bool = False
     settings: tuple[SettingSpec, ...] = ()
     broadcast: bool = False
     in_place: bool = False

@@ -38,6 +38,10 @@ def _is_ints(value: SettingValue) -> bool:
     return isinstance(value, tuple) and all(_is_int(item) for item in value)
 
 
+def _is_floats(value: SettingValue) -> bool:
+    return isinstance(value, tuple) and all(isinstance(item, float) or _is_int(item) for item in value)
+
+
 def _is_dtypes(value: SettingValue) -> bool:
     return isinstance(value, DType) or (isinstance(value, tuple) and all(isinstance(item, DType) for item in value))
 
@@ -45,12 +49,14 @@ def _is_dtypes(value: SettingValue) -> bool:
 _KINDS: dict[SettingType, Callable[[SettingValue], bool]] = {
     SettingType.INT: _is_int,
     SettingType.FLOAT: lambda value: isinstance(value, float) or _is_int(value),
+    SettingType.NUMBER: lambda value: isinstance(value, float) or _is_int(value),
     SettingType.SCALAR: lambda value: isinstance(value, int | float | str),
     SettingType.BOOL: lambda value: isinstance(value, bool),
     SettingType.STR: lambda value: isinstance(value, str),
     SettingType.DTYPE: lambda value: isinstance(value, DType),
     SettingType.INT_LIST: _is_ints,
     SettingType.INT_OR_LIST: lambda value: _is_int(value) or _is_ints(value),
+    SettingType.FLOAT_OR_LIST: lambda value: isinstance(value, float) or _is_int(value) or _is_floats(value),
     SettingType.PADDING: lambda value: isinstance(value, str) or _is_int(value) or _is_ints(value),
     SettingType.ACC: _is_dtypes,
 }

@@ -129,7 +129,8 @@ def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> S
         return None
     if isinstance(producer, ElementwiseStep):
         return _joined(producer, consumer, result)
-    return _with_epilogue(producer, consumer, result, around) if around.epilogues else None
+    able = around.epilogues and not (isinstance(producer, KernelStep) and not producer.kernel.epilogue)
+    return _with_epilogue(producer, consumer, result, around) if able else None
 
 
 def _allowed(producer: _Producer, consumer: ElementwiseStep) -> bool:

@@ -122,12 +122,14 @@ _SHAPES: tuple[tuple[int, ...], ...] = ((2, 2), (2, 2, 2, 2), (2, 2, 2), (2,), (
 _SETTINGS: Mapping[SettingType, tuple[SettingValue, ...]] = {
     SettingType.INT: (0, 1, 2),
     SettingType.FLOAT: (0.5,),
+    SettingType.NUMBER: (1, 2),
     SettingType.SCALAR: (1, 0, 1.0, True),
     SettingType.BOOL: (False,),
     SettingType.STR: ("",),
     SettingType.DTYPE: (F32,),
     SettingType.INT_LIST: ((0,), (0, 1), (1, 0), (2, 2), (4,), (0, 1, 2, 3)),
     SettingType.INT_OR_LIST: (1, (0,), (1, 1)),
+    SettingType.FLOAT_OR_LIST: (1.0,),
     SettingType.PADDING: (0,),
     SettingType.ACC: (F32,),
 }

@@ -23,11 +23,12 @@ def kernel(
     dtypes: frozenset[str] | None = None,
     supports: Callable[[OpCall], bool] | None = None,
     cost: float = 1.0,
+    epilogue: bool = True,
 ) -> Callable[[Any], Any]:
     """Describe the decorated function as a kernel of ``op``; it may be described for several operators."""
 
     def describe(function: Any) -> Any:
-        spec = KernelSpec(op=op, kernel=function, dtypes=dtypes, supports=supports, cost=cost)
+        spec = KernelSpec(op=op, kernel=function, dtypes=dtypes, supports=supports, cost=cost, epilogue=epilogue)
         setattr(function, _DESCRIPTION, (*getattr(function, _DESCRIPTION, ()), spec))
         return function
 

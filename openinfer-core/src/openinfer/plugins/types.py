@@ -48,6 +48,8 @@ class KernelSpec:
         dtypes: element types of the inputs that it takes, by name; None for all of the operator's.
         supports: further constraint on a call; None for none.
         cost: among kernels that fit, the lowest is taken.
+        epilogue: whether it stores each element of its result once, so that a target that fuses can apply an expression
+            there.
     """
 
     op: str
@@ -55,6 +57,7 @@ class KernelSpec:
     dtypes: frozenset[str] | None = None
     supports: Callable[[OpCall], bool] | None = None
     cost: float = 1.0
+    epilogue: bool = True
 
     def load(self) -> Any:
         """Return the object that ``kernel`` is or names.

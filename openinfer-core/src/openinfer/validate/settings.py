@@ -45,8 +45,10 @@ class SettingError(Exception):
         self.hint = hint
 
 
-_INTEGER = {SettingType.INT, SettingType.INT_OR_LIST, SettingType.PADDING}
+_INTEGER = {SettingType.INT, SettingType.NUMBER, SettingType.INT_OR_LIST, SettingType.PADDING}
 _LIST = {SettingType.INT_LIST, SettingType.INT_OR_LIST, SettingType.PADDING}
+
+_FLOAT = {SettingType.FLOAT, SettingType.NUMBER, SettingType.SCALAR, SettingType.FLOAT_OR_LIST}
 
 
 def setting_value(spec: SettingSpec, value: AttrValue, scope: Scope) -> SettingValue | UnresolvedSetting:
@@ -72,7 +74,7 @@ def _literal(wanted: SettingType, value: AttrValue) -> SettingValue:
     if isinstance(value, IntValue | UIntValue):
         return _integer_literal(wanted, value.value)
     if isinstance(value, DoubleValue | FloatValue):
-        return value.value if wanted in (SettingType.FLOAT, SettingType.SCALAR) else None
+        return value.value if wanted in _FLOAT else None
     if isinstance(value, BoolValue):
         return value.value if wanted in (SettingType.BOOL, SettingType.SCALAR) else None
     if isinstance(value, StrValue):
@@ -83,7 +85,7 @@ def _literal(wanted: SettingType, value: AttrValue) -> SettingValue:
 def _integer_literal(wanted: SettingType, value: int) -> SettingValue:
     if wanted in _INTEGER or wanted is SettingType.SCALAR:
         return value
-    if wanted is SettingType.FLOAT:
+    if wanted in (SettingType.FLOAT, SettingType.FLOAT_OR_LIST):
         return float(value)
     return (value,) if wanted is SettingType.INT_LIST else None
 
@@ -92,7 +94,11 @@ def _list_literal(wanted: SettingType, value: AttrValue) -> SettingValue:
     if isinstance(value, IntListValue):
         if wanted is SettingType.INT and len(value.values) == 1:
             return value.values[0]
+        if wanted is SettingType.FLOAT_OR_LIST:
+            return tuple(map(float, value.values))
         return value.values if wanted in _LIST else None
+    if isinstance(value, DoubleListValue):
+        return value.values if wanted is SettingType.FLOAT_OR_LIST else None
     if isinstance(value, DTypeValue):
         return value.dtype if wanted is SettingType.DTYPE else (value.dtype,) if wanted is SettingType.ACC else None
     if isinstance(value, DTypeListValue) and wanted is SettingType.ACC:
@@ -115,6 +121,8 @@ def _named(spec: SettingSpec, value: VarValue, scope: Scope) -> SettingValue | U
         return BY_NAME[name]
     if spec.type is SettingType.STR and scope.model.has_metadata_string(name):
         return _chosen(spec, scope.model.load_metadata_string(name))
+    if spec.type is SettingType.NUMBER and scope.integer_problem(name) is not None:
+        return _scalar_variable(spec, name, scope)
     if spec.type in _INTEGER or spec.type is SettingType.INT_LIST:
         return _integers(spec, (Name(name),), scope, is_list=spec.type is SettingType.INT_LIST)
     if spec.type in (SettingType.FLOAT, SettingType.SCALAR, SettingType.BOOL):

@@ -57,7 +57,7 @@ def match_signature(op: Op, environment: Environment, findings: Findings) -> Mat
     named = _named_inputs(op, schema, findings)
     inputs = _inputs(op, schema, named, findings)
     settings = _settings(schema, {n: v for n, v in op.settings.items() if schema.input(n) is None}, findings)
-    if len(op.outputs) > len(schema.outputs):
+    if len(op.outputs) > len(schema.outputs) and not schema.variadic_outputs:
         outputs = ", ".join(schema.outputs)
         message = f"{schema.name} has {len(schema.outputs)} outputs ({outputs}), found {len(op.outputs)}"
         findings.error("arity", message)

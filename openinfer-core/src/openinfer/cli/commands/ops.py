@@ -41,7 +41,8 @@ def signature(schema: OpSchema) -> str:
     """Return an operator as it is called in a program: ``?`` marks optional inputs, ``...`` repeated ones."""
     settings = [f"{s.name}={'…' if isinstance(s.default, Required) else _value(s.default)}" for s in schema.settings]
     inputs = [_input(spec) for spec in schema.inputs]
-    return f"op {schema.name}({', '.join([*inputs, *settings])}) >> {', '.join(schema.outputs)};"
+    outputs = ", ".join(schema.outputs) + ("..." if schema.variadic_outputs else "")
+    return f"op {schema.name}({', '.join([*inputs, *settings])}) >> {outputs};"
 
 
 def _input(spec: InputSpec) -> str:
