@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from openinfer.diagnostics import Diagnostic, Span
     from openinfer.dtypes import DType
+    from openinfer.ir.places import DeclarationPlaces
     from openinfer.ir.values import AttrValue
     from openinfer.scalars import Scalar
     from openinfer.symbolic import IntExpr
@@ -55,6 +56,7 @@ class VarDecl:
         table, auto_dim, fixed: cache attributes.
         attrs: unknown attributes with their arguments, in the order written.
         span: place of the declaration in the text.
+        places: those of its parts.
     """
 
     name: str
@@ -70,6 +72,7 @@ class VarDecl:
     fixed: tuple[tuple[str, int], ...] = ()
     attrs: tuple[tuple[str, tuple[AttrArg, ...]], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+    places: DeclarationPlaces | None = field(default=None, compare=False, repr=False)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, VarDecl) and _identity(self) == _identity(other)
@@ -79,7 +82,7 @@ class VarDecl:
 
 
 def _identity(decl: VarDecl) -> tuple[object, ...]:
-    """Return what makes two declarations equal: everything but the span and the order of unknown attributes."""
+    """Return what makes two declarations equal: everything but the places and the order of unknown attributes."""
     init = repr(decl.init) if isinstance(decl.init, float) and decl.init != decl.init else decl.init
     return (
         *(decl.name, decl.kind, decl.dtype, decl.dims, init, decl.ref, decl.pattern, decl.formals),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from openinfer.diagnostics import Span
     from openinfer.dtypes import DType
+    from openinfer.ir.places import Places
     from openinfer.ir.values import Ref
     from openinfer.symbolic import IntExpr
 
@@ -183,7 +184,7 @@ NodeKind: TypeAlias = (
 class Node:
     """A statement with its place in the graph.
 
-    Equality compares ``kind``, ``hints`` and ``scope`` only: numbers, ids and spans say where a node came from.
+    Equality compares ``kind``, ``hints`` and ``scope`` only: numbers, ids and places say where a node came from.
 
     Attributes:
         index: number in the graph, unique; a loop is numbered after its body.
@@ -192,6 +193,7 @@ class Node:
         hints: ``with { … }`` of the node, with those of the scopes around it merged in (inner wins).
         scope: names of the scopes around the node, outermost first.
         span: place of the statement in the text, if the graph came from text.
+        places: those of its parts, likewise.
     """
 
     index: int = field(compare=False)
@@ -200,3 +202,4 @@ class Node:
     hints: Attrs = field(default_factory=Attrs)
     scope: tuple[str, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+    places: Places | None = field(default=None, compare=False, repr=False)
