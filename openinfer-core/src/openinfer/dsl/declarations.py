@@ -46,6 +46,7 @@ def lower_declaration(lowering: Lowering, written: Declaration) -> VarDecl | Non
         fixed=_fixed(known.get("fixed")),
         attrs=tuple(others.items()),
         span=lowering.positions.of(written.place),
+        places=written.places,
     )
 
 

@@ -179,7 +179,8 @@ class Lowering:
             kind = self._kind(statement, scope)
             if kind is not None:
                 kept = hints if isinstance(kind, _CARRIES_HINTS) else Attrs()
-                nodes.append(self._numbering.node(kind, kept, scope, self.positions.of(statement.place)))
+                span = self.positions.of(statement.place)
+                nodes.append(self._numbering.node(kind, kept, scope, span, statement.places))
         return tuple(nodes)
 
     def _kind(self, statement: Statement, scope: tuple[str, ...]) -> NodeKind | None:

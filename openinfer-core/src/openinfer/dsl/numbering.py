@@ -11,6 +11,7 @@ from openinfer.ir.text import kind_desc
 if TYPE_CHECKING:
     from openinfer.diagnostics import Span
     from openinfer.ir.nodes import NodeKind
+    from openinfer.ir.places import Places
     from openinfer.ir.values import Attrs
 
 NAMESPACE = UUID("6f1b6a52-93c4-5c0e-9d2f-0b7d8f1f6a11")
@@ -24,9 +25,11 @@ class Numbering:
         self.block = ""
         self.next_index = 0
 
-    def node(self, kind: NodeKind, hints: Attrs, scope: tuple[str, ...], span: Span | None) -> Node:
+    def node(
+        self, kind: NodeKind, hints: Attrs, scope: tuple[str, ...], span: Span | None, places: Places | None
+    ) -> Node:
         """Return the next node of the current block."""
         index = self.next_index
         self.next_index += 1
         uuid = uuid5(NAMESPACE, f"{self.block}/{index}/{kind_desc(kind)}")
-        return Node(index=index, uuid=uuid, kind=kind, hints=hints, scope=scope, span=span)
+        return Node(index=index, uuid=uuid, kind=kind, hints=hints, scope=scope, span=span, places=places)

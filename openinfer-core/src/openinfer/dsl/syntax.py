@@ -23,20 +23,13 @@ from openinfer.ir.nodes import (
     Transfer,
     Yield,
 )
+from openinfer.ir.places import DeclarationPlaces, Place, Places
 
 if TYPE_CHECKING:
     from openinfer.diagnostics import Diagnostic, Source
     from openinfer.ir.graph import MemoryKind
     from openinfer.ir.values import Ref
     from openinfer.symbolic import IntExpr
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A piece of the source: offsets ``start`` (included) to ``end`` (excluded)."""
-
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +109,7 @@ class Declaration:
     dims: tuple[IntExpr, ...]
     attributes: tuple[Attribute, ...]
     place: Place
+    places: DeclarationPlaces | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +165,15 @@ Body: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement with its hints; the place of a loop or scope is that of its head."""
+    """A statement with its hints; the place of a loop or scope is that of its head.
+
+    ``places`` are those of its parts, where they stand in a text.
+    """
 
     body: Body
     hints: tuple[Setting, ...]
     place: Place
+    places: Places | None = None
 
 
 @dataclass(frozen=True, slots=True)

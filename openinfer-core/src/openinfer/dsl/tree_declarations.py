@@ -8,6 +8,7 @@ from openinfer.dsl.syntax import Attribute, Declaration, Literal, Place, Setting
 from openinfer.dsl.tree_values import (
     I64_MAX,
     U64_MAX,
+    dim_places,
     dims_of,
     integer_of,
     listed,
@@ -22,6 +23,7 @@ from openinfer.dsl.tree_values import (
     value_of,
     word_of,
 )
+from openinfer.ir.places import DeclarationPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,15 +36,16 @@ def declaration_of(tree: Tree, kind: MemoryKind) -> Declaration:
     """Return the declaration of a ``declaration`` tree."""
     name, formals, _, dtype, dims, attributes, _ = tree.children
     inner = optional(formals)
+    indices = names_of(inner.children[1]) if inner is not None else ()
     is_u64 = text_of(dtype) == "u64"
+    given = tuple(_attribute(attribute, U64_MAX if is_u64 else I64_MAX) for attribute in attributes.children)
+    places = DeclarationPlaces(
+        dims=dim_places(dims),
+        formals=tuple(index.place for index in indices),
+        attributes={attribute.name: attribute.place for attribute in given},
+    )
     return Declaration(
-        kind,
-        word_of(name),
-        names_of(inner.children[1]) if inner is not None else (),
-        word_of(dtype),
-        dims_of(dims),
-        tuple(_attribute(attribute, U64_MAX if is_u64 else I64_MAX) for attribute in attributes.children),
-        place_without_last(tree),
+        kind, word_of(name), indices, word_of(dtype), dims_of(dims), given, place_without_last(tree), places
     )
 
 

@@ -15,6 +15,7 @@ from openinfer.dsl.syntax import (
     Word,
 )
 from openinfer.dsl.tree_values import (
+    dim_places,
     dims_of,
     expression_of,
     hints_of,
@@ -24,6 +25,7 @@ from openinfer.dsl.tree_values import (
     optional,
     place_of,
     place_without_last,
+    places_of,
     reference_of,
     setting_of,
     signed_of,
@@ -48,21 +50,23 @@ from openinfer.ir.nodes import (
     Transfer,
     Yield,
 )
+from openinfer.ir.places import Places
 from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from openinfer.dsl.grammar import Tree
     from openinfer.dsl.syntax import Body
+    from openinfer.ir.places import NamedPlaces
     from openinfer.ir.values import Ref
     from openinfer.symbolic import IntExpr
 
 
 def statement_of(tree: Tree) -> Statement:
     """Return the statement of a tree; the body of a loop or scope is still empty."""
-    body, hints = _BODIES[tree.expr_name](tree)
-    return Statement(body, hints, place_without_last(tree))
+    body, hints, places = _BODIES[tree.expr_name](tree)
+    return Statement(body, hints, place_without_last(tree), places)
 
 
 def block_header(tree: Tree) -> tuple[Word, tuple[Setting, ...], Place]:
@@ -71,20 +75,33 @@ def block_header(tree: Tree) -> tuple[Word, tuple[Setting, ...], Place]:
     return word_of(name), hints_of(hints), place_without_last(tree)
 
 
-_Parts = tuple["Body", tuple[Setting, ...]]
+_Parts = tuple["Body", tuple[Setting, ...], Places]
+
+
+def _named(settings: Iterable[Setting]) -> NamedPlaces:
+    return {s.name.text: (s.name.place, s.value.place) for s in settings if s.name is not None}
 
 
 def _assign(tree: Tree) -> _Parts:
     _, name, _, dtype, dims, _ = tree.children
-    return AssignStatement(text_of(name), word_of(dtype), dims_of(dims)), ()
+    places = Places(writes=(place_of(name),), operands=dim_places(dims))
+    return AssignStatement(text_of(name), word_of(dtype), dims_of(dims)), (), places
 
 
 def _op(tree: Tree) -> _Parts:
     _, name, _, inner, _, _, first, rest, hints, _ = tree.children
     given = optional(inner)
-    arguments = listed(given.children[0], given.children[1]) if given is not None else ()
-    outputs = tuple(text_of(output) for output in listed(first, rest))
-    return OpStatement(text_of(name), tuple(map(_argument, arguments)), outputs), hints_of(hints)
+    arguments = tuple(map(_argument, listed(given.children[0], given.children[1]))) if given is not None else ()
+    outputs = [word_of(output) for output in listed(first, rest)]
+    known = hints_of(hints)
+    places = Places(
+        name=place_of(name),
+        reads=tuple(argument[1] for argument in arguments if not isinstance(argument, Setting)),
+        writes=tuple(output.place for output in outputs),
+        settings=_named(argument for argument in arguments if isinstance(argument, Setting)),
+        hints=_named(known),
+    )
+    return OpStatement(text_of(name), arguments, tuple(output.text for output in outputs)), known, places
 
 
 def _argument(tree: Tree) -> tuple[Ref, Place] | Setting:
@@ -92,9 +109,14 @@ def _argument(tree: Tree) -> tuple[Ref, Place] | Setting:
     return setting_of(chosen) if chosen.expr_name == "setting" else (reference_of(chosen), place_of(chosen))
 
 
+def _copying(read: Tree, written: Tree, hints: tuple[Setting, ...]) -> Places:
+    return Places(reads=(place_of(read),), writes=(place_of(written),), hints=_named(hints))
+
+
 def _transfer(tree: Tree) -> _Parts:
     _, source, _, target, hints, _ = tree.children
-    return Transfer(reference_of(source), text_of(target)), hints_of(hints)
+    known = hints_of(hints)
+    return Transfer(reference_of(source), text_of(target)), known, _copying(source, target, known)
 
 
 def access_of(tree: Tree) -> CacheAccess:
@@ -127,56 +149,67 @@ def _index(tree: Tree) -> IntExpr:
 
 def _cache_read(tree: Tree) -> _Parts:
     _, _, _, access, _, target, hints, _ = tree.children
-    return CacheRead(access_of(access), text_of(target)), hints_of(hints)
+    known = hints_of(hints)
+    return CacheRead(access_of(access), text_of(target)), known, _copying(access, target, known)
 
 
 def _cache_write(tree: Tree) -> _Parts:
     _, _, _, source, _, access, hints, _ = tree.children
-    return CacheWrite(reference_of(source), access_of(access)), hints_of(hints)
+    known = hints_of(hints)
+    return CacheWrite(reference_of(source), access_of(access)), known, _copying(source, access, known)
 
 
-def _amount(tree: Tree) -> tuple[str, int, tuple[Setting, ...]]:
+def _amount(tree: Tree) -> tuple[str, int, tuple[Setting, ...], Places]:
     _, _, _, amount, name, hints, _ = tree.children
     given = optional(amount)
-    return text_of(name), integer_of(given) if given is not None else 1, hints_of(hints)
+    known = hints_of(hints)
+    places = Places(writes=(place_of(name),), hints=_named(known))
+    return text_of(name), integer_of(given) if given is not None else 1, known, places
 
 
 def _increment(tree: Tree) -> _Parts:
-    name, amount, hints = _amount(tree)
-    return CacheIncrement(name, amount), hints
+    name, amount, hints, places = _amount(tree)
+    return CacheIncrement(name, amount), hints, places
 
 
 def _decrement(tree: Tree) -> _Parts:
-    name, amount, hints = _amount(tree)
-    return CacheDecrement(name, amount), hints
+    name, amount, hints, places = _amount(tree)
+    return CacheDecrement(name, amount), hints, places
 
 
 def _reset(tree: Tree) -> _Parts:
     _, _, _, access, hints, _ = tree.children
-    return CacheReset(access_of(access)), hints_of(hints)
+    known = hints_of(hints)
+    return CacheReset(access_of(access)), known, Places(writes=(place_of(access),), hints=_named(known))
 
 
 def _branch(tree: Tree) -> _Parts:
     _, first, rest, _ = tree.children
     blocks = optional(rest)
     if blocks is None:
-        return Branch(text_of(first)), ()
+        return Branch(text_of(first)), (), Places(operands=(place_of(first),))
     then_block, else_block = (text_of(name) for name in blocks.children)
-    return Branch(then_block, text_of(first), else_block), ()
+    places = Places(reads=(place_of(first),), operands=places_of(blocks.children))
+    return Branch(then_block, text_of(first), else_block), (), places
 
 
 def _loop(tree: Tree) -> _Parts:
     _, name, _, index, _, start, _, end, _, hints, _ = tree.children
-    return LoopStatement(text_of(name), text_of(index), expression_of(start), expression_of(end), ()), hints_of(hints)
+    known = hints_of(hints)
+    places = Places(place_of(name), writes=(place_of(index),), operands=places_of((start, end)), hints=_named(known))
+    head = LoopStatement(text_of(name), text_of(index), expression_of(start), expression_of(end), ())
+    return head, known, places
 
 
 def _scope(tree: Tree) -> _Parts:
     _, name, hints, _ = tree.children
-    return ScopeStatement(target_of(name), ()), hints_of(hints)
+    known = hints_of(hints)
+    return ScopeStatement(target_of(name), ()), known, Places(hints=_named(known))
 
 
 def _dep(tree: Tree) -> _Parts:
-    return Dep(_dotted(tree.children[3]), _dotted(tree.children[7])), ()
+    targets = (tree.children[3], tree.children[7])
+    return Dep(*map(_dotted, targets)), (), Places(operands=places_of(targets))
 
 
 def _dotted(tree: Tree) -> str:
@@ -187,12 +220,26 @@ def _dotted(tree: Tree) -> str:
 
 def _return(tree: Tree) -> _Parts:
     given = optional(tree.children[1])
-    names = listed(given.children[0], given.children[1]) if given is not None else ()
-    return Return(tuple(text_of(name) for name in names)), ()
+    names = [word_of(name) for name in listed(given.children[0], given.children[1])] if given is not None else []
+    return Return(_texts(names)), (), _operands(names)
 
 
-def _texts(tree: Tree) -> tuple[str, ...]:
-    return tuple(word.text for word in names_of(tree))
+def _yield(tree: Tree) -> _Parts:
+    names = names_of(tree.children[1])
+    return Yield(_texts(names)), (), _operands(names)
+
+
+def _await(tree: Tree) -> _Parts:
+    names = names_of(tree.children[1])
+    return Await(_texts(names)), (), _operands(names)
+
+
+def _texts(words: Iterable[Word]) -> tuple[str, ...]:
+    return tuple(word.text for word in words)
+
+
+def _operands(words: Iterable[Word]) -> Places:
+    return Places(operands=tuple(word.place for word in words))
 
 
 _BODIES: dict[str, Callable[[Tree], _Parts]] = {
@@ -207,9 +254,9 @@ _BODIES: dict[str, Callable[[Tree], _Parts]] = {
     "branch": _branch,
     "loop": _loop,
     "scope": _scope,
-    "barrier": lambda _: (Barrier(), ()),
+    "barrier": lambda _: (Barrier(), (), Places()),
     "dep": _dep,
-    "yield": lambda tree: (Yield(_texts(tree.children[1])), ()),
-    "await": lambda tree: (Await(_texts(tree.children[1])), ()),
+    "yield": _yield,
+    "await": _await,
     "return": _return,
 }

@@ -13,7 +13,7 @@ from openinfer.symbolic import Const, IntExpr, Name, SymbolicSyntaxError, intege
 from openinfer.symbolic import parse as parse_integer_expression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from openinfer.dsl.syntax import Value
 
@@ -35,6 +35,10 @@ class LiteralError(ValueError):
 def place_of(tree: Tree) -> Place:
     """Return the place of a tree without the white space behind it."""
     return Place(tree.start, tree.start + len(tree.text.rstrip()))
+
+
+def places_of(trees: Iterable[Tree]) -> tuple[Place, ...]:
+    return tuple(map(place_of, trees))
 
 
 def text_of(tree: Tree) -> str:
@@ -144,6 +148,13 @@ def dims_of(tree: Tree) -> tuple[IntExpr, ...]:
     dims = optional(tree)
     sums = optional(dims.children[1]) if dims is not None else None
     return sums_of(sums) if sums is not None else ()
+
+
+def dim_places(tree: Tree) -> tuple[Place, ...]:
+    """Return the places of the extents of an optional ``dims``."""
+    dims = optional(tree)
+    sums = optional(dims.children[1]) if dims is not None else None
+    return places_of(listed(sums.children[0], sums.children[1])) if sums is not None else ()
 
 
 def scalar_of(tree: Tree, largest: int = I64_MAX) -> Literal | None:
