@@ -174,9 +174,12 @@ def fold_expression(schema: OpSchema, call: OpCall) -> tuple[tuple[int, ...], Fo
 class _Recorder:
     """Records the calls of a decomposition and infers their types."""
 
-    def __init__(self, schemas: Callable[[str], OpSchema], values: list[TensorType]) -> None:
+    def __init__(
+        self, schemas: Callable[[str], OpSchema], values: list[TensorType], outputs: tuple[TensorType, ...]
+    ) -> None:
         self._schemas = schemas
         self.values = values
+        self.outputs = outputs
         self.steps: list[Step] = []
 
     def type_of(self, value: int) -> TensorType:
@@ -202,7 +205,7 @@ def decomposition(schema: OpSchema, call: OpCall, schemas: Callable[[str], OpSch
     given = [t for t in call.inputs if t is not None]
     numbers = iter(range(len(given)))
     inputs = tuple(None if t is None else next(numbers) for t in call.inputs)
-    recorder = _Recorder(schemas, list(given))
+    recorder = _Recorder(schemas, list(given), call.outputs)
     outputs = schema.definition.decompose(recorder, inputs, call.settings)
     found = tuple(recorder.values[o] for o in outputs)
     if found != call.outputs:

@@ -142,6 +142,11 @@ class Decompose(Protocol):
 class Decomposer(Protocol):
     """What a decomposition is written with: values are numbers, their types can be asked for."""
 
+    @property
+    def outputs(self) -> tuple[TensorType, ...]:
+        """Types of the outputs of the operator that is decomposed."""
+        ...
+
     def type_of(self, value: int) -> TensorType: ...
 
     def op(self, name: str, *inputs: int, **settings: SettingValue) -> int:
