@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from openinfer.ir.graph import Graph
     from openinfer.model import Model, ModelLoader
     from openinfer.plugins.environment import Environment
-    from openinfer.serialize import GraphDeserialize, GraphSerialize, trace_to_json
+    from openinfer.serialize import GraphDeserialize, GraphSerialize, trace_to_json, trace_to_perfetto
     from openinfer.simulate import Device, Executor, Random, Simulator, format_truncated
     from openinfer.synth import Synthesizer
 
@@ -87,6 +87,7 @@ __all__ = [
     "graph",
     "load_graph",
     "trace_to_json",
+    "trace_to_perfetto",
 ]
 
 _MODULES = {
@@ -130,6 +131,7 @@ _MODULES = {
     "graph": "openinfer.dsl",
     "load_graph": "openinfer.dsl",
     "trace_to_json": "openinfer.serialize",
+    "trace_to_perfetto": "openinfer.serialize",
 }
 
 

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 KIND_OF_NODE: Mapping[str, str] = MappingProxyType({"Op": "OpExecute"})
 """Kinds of events that are not called like the node class; all others have its name."""
+
+
+class Scope(NamedTuple):
+    """A run of a block or of a loop, in which nodes ran. Every run is an object of its own.
+
+    Attributes:
+        name: the block or the loop.
+        parent: the run around it; None for ``entry`` and for consumer blocks.
+        turn: in which turn of its parent it ran: the value of the index; None where the parent is no loop.
+        index: name of the index that a loop counts; ``""`` for blocks.
+    """
+
+    kind: Literal["block", "loop"]
+    name: str
+    parent: Scope | None = None
+    turn: int | None = None
+    index: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +45,8 @@ class TraceEvent:
             this is an operator and the timer was on.
         start_ns: when the node started, in nanoseconds since the executor was made.
         track: ``"entry"``, or the consumer block in which the node ran.
+        scope: the run of a block or of a loop that the node was part of; None where that is not known.
+        turn: the value of the loop's index where the scope is a loop.
     """
 
     kind: str
@@ -41,6 +60,8 @@ class TraceEvent:
     micros_parts: tuple[int, int, int] = (0, 0, 0)
     start_ns: int = 0
     track: str = "entry"
+    scope: Scope | None = field(default=None, compare=False, repr=False)
+    turn: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def micros(self) -> str:
@@ -55,6 +76,27 @@ class TraceEvent:
 
     def __str__(self) -> str:
         return f"{self.node_index} {self.node_uuid} [{self.block_name}] -- {self.node_desc} -- ({self.micros})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUse:
+    """Memory that holds values after a node.
+
+    Attributes:
+        node_index, node_desc: the node that has run.
+        time_ns: when it started, in nanoseconds since the executor was made.
+        live: bytes by kind of memory: ``"dynamic"``, ``"volatile"``, ``"constant"``, ``"persistent"``, ``"temporary"``.
+    """
+
+    node_index: int
+    node_desc: str
+    time_ns: int
+    live: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """Bytes of all kinds."""
+        return sum(self.live.values())
 
 
 def split_duration(nanoseconds: int) -> tuple[int, int, int]:

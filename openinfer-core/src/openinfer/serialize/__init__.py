@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from openinfer.serialize.graphs import GraphDeserialize, GraphSerialize
     from openinfer.serialize.json_schemas import json_schema
+    from openinfer.serialize.perfetto import trace_to_perfetto
     from openinfer.serialize.traces import trace_from_json, trace_to_json
 
-__all__ = ["GraphDeserialize", "GraphSerialize", "json_schema", "trace_from_json", "trace_to_json"]
+__all__ = [
+    "GraphDeserialize",
+    "GraphSerialize",
+    "json_schema",
+    "trace_from_json",
+    "trace_to_json",
+    "trace_to_perfetto",
+]
 
 _HOMES = {
     "GraphSerialize": "graphs",
@@ -17,6 +25,7 @@ _HOMES = {
     "json_schema": "json_schemas",
     "trace_to_json": "traces",
     "trace_from_json": "traces",
+    "trace_to_perfetto": "perfetto",
 }
 
 

@@ -102,6 +102,7 @@ class _Compiler:
         self._pending.append((body, loop.body, names.inside(index)))
         return Repeat(
             place=place,
+            name=loop.name,
             index=index,
             start=names.integer(loop.start),
             end=names.integer(loop.end),

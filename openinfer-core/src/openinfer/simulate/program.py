@@ -12,6 +12,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from openinfer.errors import DeadlockError, DepthError
+from openinfer.events import Scope
 from openinfer.simulate.failures import Place, unset
 from openinfer.simulate.integers import value_of, values_of
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from openinfer.simulate.integers import IntReader, LoopIndex
     from openinfer.simulate.memory import Memory
 
-    Happened: TypeAlias = tuple["Item", int, int, tuple[object, ...], str]
-    """An item that ran: start and duration in nanoseconds, values to describe it by, track."""
+    Happened: TypeAlias = tuple["Item", int, int, tuple[object, ...], str, Scope | None, int | None]
+    """An item that ran: start and duration in nanoseconds, values to describe it by, track, scope, its turn."""
 
 MOST_FRAMES = 100_000
 """Deepest nesting of block calls and loops (runtime specification, section 6)."""
@@ -46,16 +47,31 @@ class Record:
         timer: whether operators are timed.
         synchronize: waits for the device, so that times are those of the work.
         track: ``"entry"`` or the name of a consumer block.
+        scope: the run of a block or loop that items are part of.
+        turn: the value of the index where that is a loop.
     """
 
     events: list[Happened]
     timer: bool
     synchronize: BoundCall
     track: str = "entry"
+    scope: Scope | None = None
+    turn: int | None = None
 
     def add(self, item: Item, values: tuple[object, ...] = (), start: int | None = None) -> None:
         """Note an item that takes no time."""
-        self.events.append((item, perf_counter_ns() if start is None else start, 0, values, self.track))
+        begun = perf_counter_ns() if start is None else start
+        self.events.append((item, begun, 0, values, self.track, self.scope, self.turn))
+
+    def enter_block(self, name: str) -> Scope:
+        """Go into a run of a block."""
+        self.scope, self.turn = Scope("block", name, self.scope, self.turn), None
+        return self.scope
+
+    def enter_loop(self, loop: Repeat, start: int) -> Scope:
+        """Go into the first turn of a run of a loop."""
+        self.scope, self.turn = Scope("loop", loop.name, self.scope, self.turn, loop.index.name), start
+        return self.scope
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -95,7 +111,8 @@ class Action:
             record.synchronize()
             duration = perf_counter_ns() - start
         watched = self.describe.watched
-        record.events.append((self, start, duration, values_of(watched) if watched else (), record.track))
+        values = values_of(watched) if watched else ()
+        record.events.append((self, start, duration, values, record.track, record.scope, record.turn))
 
 
 @dataclass(slots=True, eq=False)
@@ -151,7 +168,7 @@ class Segment:
         """Make the calls once for every value of a loop index."""
         if record is not None:
             for value in range(start, end):
-                index.value = value
+                index.value = record.turn = value
                 self.run_recorded(record)
             return
         call = None
@@ -207,7 +224,7 @@ class Call:
             self.taken = chosen.block
             if machine.record is not None:
                 machine.record.add(self, (self.taken,))
-            machine.push(Frame(machine.items(chosen)))
+            machine.push(Frame(machine.items(chosen)), chosen.block)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -215,6 +232,7 @@ class Repeat:
     """A loop: bounds are read once; the index counts from start up to, not including, end.
 
     Attributes:
+        name: name of the loop in the program.
         bounds: what they were the last time.
         inline: whether the body ran within the loop's own item the last time.
     """
@@ -225,6 +243,7 @@ class Repeat:
     end: int | IntReader
     reads: frozenset[str]
     body: Code
+    name: str = ""
     bounds: tuple[int, int] = (0, 0)
     inline: bool = False
 
@@ -246,10 +265,20 @@ class Repeat:
         only = items[0] if len(items) == 1 else None
         self.inline = isinstance(only, Segment)
         if not isinstance(only, Segment):
-            machine.push(Frame(items, self, start, end))
+            machine.push(Frame(items, self, start, end), self.body.block)
             return
-        only.execute(machine)
-        only.run_turns(self.index, start + 1, end, machine.record)
+        record = machine.record
+        if record is not None:
+            around = record.scope, record.turn
+            record.enter_loop(self, start)
+            self._run_inline(machine, only, start, end)
+            record.scope, record.turn = around
+        else:
+            self._run_inline(machine, only, start, end)
+
+    def _run_inline(self, machine: Machine, body: Segment, start: int, end: int) -> None:
+        body.execute(machine)
+        body.run_turns(self.index, start + 1, end, machine.record)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -296,7 +325,12 @@ class Leave:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """A run of a block, or of a loop of one. ``last`` is for whoever watches: what the block did last."""
+    """A run of a block, or of a loop of one.
+
+    Attributes:
+        last: for whoever watches: what the block did last.
+        scope: the run as events have it, where they are noted.
+    """
 
     items: list[Item]
     loop: Repeat | None = None
@@ -304,6 +338,7 @@ class Frame:
     end: int = 0
     position: int = 0
     last: Any = None
+    scope: Scope | None = None
 
 
 class Machine:
@@ -335,6 +370,9 @@ class Machine:
         self.latest: Item | None = None
         self.ended: list[Frame] = []
         self.frames: list[Frame] = [Frame(self.items(entry))]
+        if record is not None:
+            record.scope = record.turn = None
+            self.frames[0].scope = record.enter_block(entry.block)
         self.settle()
 
     def items(self, code: Code) -> list[Item]:
@@ -368,8 +406,8 @@ class Machine:
         if self.exchange is not None:
             self.exchange.finish()
 
-    def push(self, frame: Frame) -> None:
-        """Enter a block or loop.
+    def push(self, frame: Frame, block: str) -> None:
+        """Enter a block, or a loop of one.
 
         Raises:
             DepthError: too many are open.
@@ -377,6 +415,9 @@ class Machine:
         if len(self.frames) >= MOST_FRAMES:
             raise DepthError(f"blocks and loops are nested more than {MOST_FRAMES} deep: does a block call itself?")
         self.frames.append(frame)
+        if self.record is not None:
+            record, loop = self.record, frame.loop
+            frame.scope = record.enter_block(block) if loop is None else record.enter_loop(loop, frame.index)
 
     def leave(self) -> None:
         """Leave the innermost block; the loop indices of the one that called it come back."""
@@ -384,6 +425,7 @@ class Machine:
         while frame.loop is not None:
             frame = self.frames.pop()
         self.ended.append(frame)
+        self._back()
         for outer in reversed(self.frames):
             if outer.loop is None:
                 break
@@ -405,5 +447,13 @@ class Machine:
                 frame.index += 1
                 frame.position = 0
                 frame.loop.index.value = frame.index
+                if self.record is not None:
+                    self.record.turn = frame.index
             else:
                 self.frames.pop()
+                self._back()
+
+    def _back(self) -> None:
+        if self.record is not None and self.frames:
+            frame = self.frames[-1]
+            self.record.scope, self.record.turn = frame.scope, None if frame.loop is None else frame.index

@@ -14,6 +14,7 @@ from openinfer.simulate.integers import values_of
 from openinfer.simulate.program import Action, Call, HandOver, Leave, Record, Repeat, Segment
 
 if TYPE_CHECKING:
+    from openinfer.events import Scope
     from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.program import Happened, Item, Machine
 
@@ -72,8 +73,17 @@ class Recorder:
         item = _inner(machine.latest)
         return self._event(item, perf_counter_ns(), 0, _values(item), "entry")
 
-    def _event(self, noted: Item, start: int, duration: int, values: tuple[Any, ...], track: str) -> TraceEvent:
-        item = _node(noted)
+    def _event(
+        self,
+        noted: Item,
+        start: int,
+        duration: int,
+        values: tuple[Any, ...],
+        track: str,
+        scope: Scope | None = None,
+        turn: int | None = None,
+    ) -> TraceEvent:
+        item = node_of(noted)
         node = item.place.node
         kind = type(node.kind).__name__
         texts = _texts(item, values)
@@ -89,10 +99,12 @@ class Recorder:
             micros_parts=split_duration(duration),
             start_ns=start - self.origin_ns,
             track=track,
+            scope=scope,
+            turn=turn,
         )
 
 
-def _node(item: Item) -> Shown:
+def node_of(item: Item) -> Shown:
     """Return the last single node of an item."""
     if isinstance(item, Segment):
         return item.actions[-1]
@@ -104,8 +116,8 @@ def _node(item: Item) -> Shown:
 def _inner(item: Item) -> Shown:
     """Return the last single node of an item, or of the loop body that ran within it."""
     if isinstance(item, Repeat) and item.inline and item.body.merged:
-        return _node(item.body.merged[0])
-    return _node(item)
+        return node_of(item.body.merged[0])
+    return node_of(item)
 
 
 def _values(item: Shown) -> tuple[Any, ...]:
