@@ -39,14 +39,14 @@ def declaration_of(tree: Tree, kind: MemoryKind) -> Declaration:
     indices = names_of(inner.children[1]) if inner is not None else ()
     is_u64 = text_of(dtype) == "u64"
     given = tuple(_attribute(attribute, U64_MAX if is_u64 else I64_MAX) for attribute in attributes.children)
+    head = word_of(name)
     places = DeclarationPlaces(
+        name=head.place,
         dims=dim_places(dims),
         formals=tuple(index.place for index in indices),
         attributes={attribute.name: attribute.place for attribute in given},
     )
-    return Declaration(
-        kind, word_of(name), indices, word_of(dtype), dims_of(dims), given, place_without_last(tree), places
-    )
+    return Declaration(kind, head, indices, word_of(dtype), dims_of(dims), given, place_without_last(tree), places)
 
 
 def _attribute(tree: Tree, largest: int) -> Attribute:

@@ -45,10 +45,15 @@ class Places:
     hints: NamedPlaces = field(default_factory=dict[str, "tuple[Place, Place]"])
 
 
+NOWHERE = Places()
+"""The parts of a statement that came from no text."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeclarationPlaces:
-    """The parts of a declaration: extents, index names, and attributes by name."""
+    """The parts of a declaration: its name, extents, index names, and attributes by name."""
 
+    name: Place
     dims: tuple[Place, ...] = ()
     formals: tuple[Place, ...] = ()
     attributes: Mapping[str, Place] = field(default_factory=dict[str, Place])

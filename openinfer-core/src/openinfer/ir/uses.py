@@ -1,4 +1,4 @@
-"""Which names a statement reads and writes."""
+"""Which names a statement reads and writes, and where."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.ir.nodes import (
     Assign,
+    Await,
     Branch,
     CacheDecrement,
     CacheIncrement,
@@ -17,6 +18,7 @@ from openinfer.ir.nodes import (
     Return,
     Single,
     Transfer,
+    Yield,
 )
 from openinfer.ir.values import ExprListValue, ExprValue, VarValue
 from openinfer.symbolic import names as names_in
@@ -24,7 +26,8 @@ from openinfer.symbolic import names as names_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from openinfer.ir.nodes import CacheAccess, Node
+    from openinfer.ir.nodes import CacheAccess, Node, NodeKind
+    from openinfer.ir.places import Place
     from openinfer.ir.values import AttrValue, Ref
     from openinfer.symbolic import IntExpr
 
@@ -108,3 +111,41 @@ def writes(node: Node) -> frozenset[str]:
             return frozenset({target})
         case _:
             return frozenset()
+
+
+def place_of_use(node: Node, name: str) -> Place | None:
+    """Return the first place of a statement's text, if it has one, that stands for a variable."""
+    if node.places is None:
+        return None
+    read, written, named = _written_order(node.kind)
+    for names, places in ((read, node.places.reads), (written, node.places.writes), (named, node.places.operands)):
+        if name in names and len(places) == len(names):
+            return places[names.index(name)]
+    if isinstance(node.kind, Op):
+        for setting, value in node.kind.settings.items():
+            if name in _value(value) and setting in node.places.settings:
+                return node.places.settings[setting][1]
+    return None
+
+
+def _written_order(kind: NodeKind) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Return the names whose places are those of what is read, what is written, and the operands."""
+    match kind:
+        case Op(_, inputs, outputs):
+            return tuple(ref.name for ref in inputs), outputs, ()
+        case Transfer(src, dst):
+            return (src.name,), (dst,), ()
+        case CacheRead(src, dst):
+            return (src.base,), (dst,), ()
+        case CacheWrite(src, dst):
+            return (src.name,), (dst.base,), ()
+        case CacheReset(target):
+            return (), (target.base,), ()
+        case CacheIncrement(target) | CacheDecrement(target) | Assign(target):
+            return (), (target,), ()
+        case Branch(_, cond) if cond is not None:
+            return (cond,), (), ()
+        case Yield(names) | Await(names) | Return(names):
+            return (), (), names
+        case _:
+            return (), (), ()

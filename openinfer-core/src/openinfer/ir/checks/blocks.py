@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Related, Severity, did_you_mean
 from openinfer.ir.checks.access import access_problems, ref_problem
-from openinfer.ir.checks.findings import declared_at, word_span
+from openinfer.ir.checks.findings import declared_at
 from openinfer.ir.checks.flow import check_flow
 from openinfer.ir.checks.names import Names, collect_names, ordered_blocks
 from openinfer.ir.dep import DepTargets
@@ -28,6 +28,7 @@ from openinfer.ir.nodes import (
     Transfer,
     Yield,
 )
+from openinfer.ir.places import NOWHERE, around, part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from openinfer.ir.checks.findings import Findings
     from openinfer.ir.graph import Block, Graph
     from openinfer.ir.nodes import CacheAccess, Node
+    from openinfer.ir.places import Place, Places
     from openinfer.ir.values import Ref
 
 MOST_SUGGESTIONS = 50
@@ -58,11 +60,8 @@ class _Context:
             self.suggestions[name] = did_you_mean(name, known)
         return self.suggestions.get(name)
 
-    def error(
-        self, node: Node, code: str, message: str, word: str = "", after: str = "", hint: str | None = None
-    ) -> None:
-        span = word_span(node.span, word, after) if word else node.span
-        self.findings.of_node(self.block, node, code, message, span=span, hint=hint)
+    def error(self, node: Node, code: str, message: str, place: Place | None = None, hint: str | None = None) -> None:
+        self.findings.of_node(self.block, node, code, message, place=place, hint=hint)
 
 
 def check_blocks(graph: Graph, findings: Findings) -> None:
@@ -89,36 +88,39 @@ def _check_nodes(context: _Context, nodes: tuple[Node, ...]) -> None:
 
 
 def _check_node(context: _Context, node: Node) -> None:  # noqa: C901 - one case for each kind
+    places = node.places or NOWHERE
+    read, written = part(places.reads, 0), part(places.writes, 0)
     match node.kind:
         case Assign(name):
             _check_assign(context, node, name)
         case Op(_, inputs, outputs):
-            for ref in inputs:
-                _check_read(context, node, ref, after="(")
+            for position, ref in enumerate(inputs):
+                _check_read(context, node, ref, part(places.reads, position))
             for position, name in enumerate(outputs):
-                _check_write(context, node, name)
+                place = part(places.writes, position)
+                _check_write(context, node, name, place)
                 if name in outputs[:position]:
-                    context.error(node, "duplicate-name", f"output `{name}` is named twice", name, after=">>")
+                    context.error(node, "duplicate-name", f"output `{name}` is named twice", place)
         case Transfer(src, dst):
-            _check_read(context, node, src, after="transfer")
-            _check_write(context, node, dst)
+            _check_read(context, node, src, read)
+            _check_write(context, node, dst, written)
         case CacheRead(src, dst):
-            _check_access(context, node, src)
-            _check_write(context, node, dst)
+            _check_access(context, node, src, read)
+            _check_write(context, node, dst, written)
         case CacheWrite(src, dst):
-            _check_read(context, node, src, after="write")
-            _check_access(context, node, dst)
+            _check_read(context, node, src, read)
+            _check_access(context, node, dst, written)
         case CacheReset(target):
-            _check_access(context, node, target)
+            _check_access(context, node, target, written)
         case CacheIncrement(target) | CacheDecrement(target):
-            _check_base(context, node, target)
+            _check_base(context, node, target, written)
         case Branch() as branch:
-            _check_branch(context, node, branch)
+            _check_branch(context, node, branch, places)
         case Yield(names) | Await(names):
-            for name in names:
-                _check_known(context, node, name)
+            for position, name in enumerate(names):
+                _check_known(context, node, name, part(places.operands, position))
         case Return(names):
-            _check_return(context, node, names)
+            _check_return(context, node, names, places)
         case _:
             pass
 
@@ -136,22 +138,22 @@ def _check_assign(context: _Context, node: Node, name: str) -> None:
         message = f"temporary `{name}` is assigned twice"
     else:
         return
-    span = word_span(node.span, name, after="assign")
-    context.findings.of_node(context.block, node, "duplicate-name", message, span=span, related=related)
+    place = part((node.places or NOWHERE).writes, 0)
+    context.findings.of_node(context.block, node, "duplicate-name", message, place=place, related=related)
 
 
-def _check_known(context: _Context, node: Node, name: str, after: str = "") -> bool:
+def _check_known(context: _Context, node: Node, name: str, place: Place | None) -> bool:
     """Report a name that is no variable, temporary or loop index."""
     names = context.names
     if name in names.variables or name in names.temporaries or name in context.indices:
         return True
     hint = context.near(name, names.known(context.indices))
-    context.error(node, "unknown-variable", f"unknown variable `{name}`", name, after, hint)
+    context.error(node, "unknown-variable", f"unknown variable `{name}`", place, hint)
     return False
 
 
-def _check_read(context: _Context, node: Node, ref: Ref, after: str) -> None:
-    if not _check_known(context, node, ref.name, after):
+def _check_read(context: _Context, node: Node, ref: Ref, place: Place | None) -> None:
+    if not _check_known(context, node, ref.name, place):
         return
     decl = None if ref.name in context.indices else context.names.variables.get(ref.name)
     if decl is not None and decl.kind is MemoryKind.PERSISTENT:
@@ -159,98 +161,102 @@ def _check_read(context: _Context, node: Node, ref: Ref, after: str) -> None:
     if decl is None:
         what = "a loop index" if ref.name in context.indices else "a temporary"
         if ref.indices:
-            context.error(node, "not-indexable", f"`{ref.name}` is {what}: it takes no indices", ref.name, after)
+            context.error(node, "not-indexable", f"`{ref.name}` is {what}: it takes no indices", place)
         return
     problem = ref_problem(ref, decl)
     if problem is not None:
-        span = word_span(node.span, ref.name, after)
-        context.findings.of_node(context.block, node, *problem, span=span, related=declared_at(decl))
+        context.findings.of_node(context.block, node, *problem, place=place, related=declared_at(decl))
 
 
-def _check_write(context: _Context, node: Node, name: str) -> None:
+def _check_write(context: _Context, node: Node, name: str, place: Place | None) -> None:
     if name in context.indices:
-        context.error(node, "write-readonly", f"loop index `{name}` is read-only", name, after=">>")
+        context.error(node, "write-readonly", f"loop index `{name}` is read-only", place)
         return
-    if not _check_known(context, node, name, after=">>"):
+    if not _check_known(context, node, name, place):
         return
     decl = context.names.variables.get(name)
     if decl is not None and decl.pattern is not None:
         message = f"`{name}` is a prefix table: prefix table entries are read-only"
-        context.error(node, "write-readonly", message, name, after=">>")
+        context.error(node, "write-readonly", message, place)
 
 
-def _check_base(context: _Context, node: Node, name: str) -> bool:
+def _check_base(context: _Context, node: Node, name: str, place: Place | None) -> bool:
     """Report a base of ``cache.…`` that is no persistent variable."""
     decl = context.names.variables.get(name)
     if decl is not None and decl.kind is MemoryKind.PERSISTENT:
         return True
     what = decl.kind.value if decl is not None else "a temporary" if name in context.names.temporaries else "unknown"
     message = f"`{name}` is {what}: cache statements take a persistent variable"
-    context.error(node, "unknown-variable", message, name, ".", context.near(name, context.names.persistent))
+    context.error(node, "unknown-variable", message, place, context.near(name, context.names.persistent))
     return False
 
 
-def _check_access(context: _Context, node: Node, access: CacheAccess) -> None:
-    if not _check_base(context, node, access.base):
+def _check_access(context: _Context, node: Node, access: CacheAccess, place: Place | None) -> None:
+    if not _check_base(context, node, access.base, place):
         return
     decl = context.names.variables[access.base]
     for code, message in access_problems(node.kind, access, decl):
-        span = word_span(node.span, access.base, ".")
-        context.findings.of_node(context.block, node, code, message, span=span, related=declared_at(decl))
+        context.findings.of_node(context.block, node, code, message, place=place, related=declared_at(decl))
 
 
-def _check_branch(context: _Context, node: Node, branch: Branch) -> None:
-    if branch.cond is not None and _check_known(context, node, branch.cond, after="branch"):
+def _check_branch(context: _Context, node: Node, branch: Branch, places: Places) -> None:
+    condition = part(places.reads, 0)
+    if branch.cond is not None and _check_known(context, node, branch.cond, condition):
         decl = context.names.variables.get(branch.cond)
         if decl is not None and decl.pattern is not None and branch.cond not in context.indices:
-            context.error(node, "needs-index", f"condition `{branch.cond}` is a prefix table", branch.cond, "branch")
-    for target in filter(None, (branch.then_block, branch.else_block)):
+            context.error(node, "needs-index", f"condition `{branch.cond}` is a prefix table", condition)
+    targets = [target for target in (branch.then_block, branch.else_block) if target is not None]
+    for position, target in enumerate(targets):
+        place = part(places.operands, position)
         if target not in context.graph.blocks:
             hint = did_you_mean(target, context.graph.blocks)
-            context.error(node, "unknown-block", f"unknown block `{target}`", target, "branch", hint)
+            context.error(node, "unknown-block", f"unknown block `{target}`", place, hint)
         elif target == "entry":
             message = "`entry` cannot be a branch target: a step starts there"
-            context.error(node, "unknown-block", message, target, "branch")
+            context.error(node, "unknown-block", message, place)
         elif target in context.names.consumers:
             message = f"`{target}` waits with `await`: it starts when its variables are yielded, not by branch"
-            context.error(node, "yield-rules", message, target, "branch")
+            context.error(node, "yield-rules", message, place)
 
 
-def _check_return(context: _Context, node: Node, names: tuple[str, ...]) -> None:
+def _check_return(context: _Context, node: Node, names: tuple[str, ...], places: Places) -> None:
     if names and context.block.name != "entry":
         message = f"`return` with values in block `{context.block.name}`: only entry names the results of a step"
-        context.error(node, "return-values", message, hint="variables are global: write `return;`")
+        context.error(
+            node, "return-values", message, around(places.operands), hint="variables are global: write `return;`"
+        )
         return
-    for name in names:
+    for position, name in enumerate(names):
         decl = context.names.variables.get(name)
-        if _check_known(context, node, name, after="return") and decl is not None and decl.pattern is not None:
+        place = part(places.operands, position)
+        if _check_known(context, node, name, place) and decl is not None and decl.pattern is not None:
             hint = "`transfer` an entry to a variable and return that"
-            context.error(node, "needs-index", f"result `{name}` is a prefix table", name, "return", hint)
+            context.error(node, "needs-index", f"result `{name}` is a prefix table", place, hint)
 
 
 def _check_loop(context: _Context, node: Node, loop: Loop) -> None:
-    index = loop.index
+    index, place = loop.index, part((node.places or NOWHERE).writes, 0)
     decl = context.names.variables.get(index)
     if decl is not None or index in context.names.temporaries:
         message = f"loop index `{index}` is already the name of a {'variable' if decl is not None else 'temporary'}"
         related = declared_at(decl) if decl is not None else ()
-        span = word_span(node.span, index, after="(")
-        context.findings.of_node(context.block, node, "duplicate-name", message, span=span, related=related)
+        context.findings.of_node(context.block, node, "duplicate-name", message, place=place, related=related)
     elif index in context.indices:
         message = f"loop index `{index}` hides the index of an outer loop"
-        span = word_span(node.span, index, after="(")
-        context.findings.of_node(context.block, node, "shadowed-index", message, severity=Severity.WARNING, span=span)
+        context.findings.of_node(context.block, node, "shadowed-index", message, severity=Severity.WARNING, place=place)
     context.indices.append(index)
     _check_nodes(context, loop.body)
     context.indices.pop()
 
 
 def _check_dep(context: _Context, ordered: tuple[Node | None, Node | None], node: Node, dep: Dep) -> None:
-    for side, target, found in zip(("after", "before"), (dep.after, dep.before), ordered, strict=True):
+    for position, (side, target, found) in enumerate(
+        zip(("after", "before"), (dep.after, dep.before), ordered, strict=True)
+    ):
         if found is None:
             where = "before" if side == "after" else "behind"
             message = f"dep {side}({target}) matches no statement {where} it in this list"
-            span = word_span(node.span, target, after=side)
+            place = part((node.places or NOWHERE).operands, position)
             context.findings.of_node(
-                context.block, node, "dep-unmatched", message, severity=Severity.WARNING, span=span
+                context.block, node, "dep-unmatched", message, severity=Severity.WARNING, place=place
             )

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import did_you_mean
 from openinfer.ir.graph import MemoryKind
+from openinfer.ir.places import part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from openinfer.ir.checks.findings import Findings
     from openinfer.ir.graph import Graph, VarDecl
+    from openinfer.ir.places import Place
 
 _BRACES = re.compile(r"\{(?P<formal>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<stray>[{}])")
 _ALLOWED: dict[MemoryKind, frozenset[str]] = {
@@ -55,7 +57,7 @@ def _check_section(decl: VarDecl, present: tuple[str, ...], findings: Findings) 
     for name in misplaced:
         homes = [kind.value for kind in MemoryKind if name in _ALLOWED[kind]]
         message = f"@{name} is not allowed in `{decl.kind.value}`: only in {', '.join(homes)}"
-        findings.of_declaration(decl, "attr-not-allowed", message, word=name)
+        findings.of_declaration(decl, "attr-not-allowed", message, place=_attribute(decl, name))
     return bool(misplaced)
 
 
@@ -64,83 +66,97 @@ def _check_together(decl: VarDecl, present: tuple[str, ...], findings: Findings)
         if name == "pattern":
             continue
         if "pattern" in present and name in _ALLOWED[decl.kind]:
-            findings.of_declaration(decl, "attr-not-allowed", f"@{name} and @pattern exclude each other", word=name)
+            message = f"@{name} and @pattern exclude each other"
+            findings.of_declaration(decl, "attr-not-allowed", message, place=_attribute(decl, name))
         if name == "ref" and any(cache in present for cache in _CACHE):
             message = "@ref cannot stand on a table or auto-dim variable"
-            findings.of_declaration(decl, "attr-not-allowed", message, word=name)
+            findings.of_declaration(decl, "attr-not-allowed", message, place=_attribute(decl, name))
+
+
+def _attribute(decl: VarDecl, name: str) -> Place | None:
+    return decl.places.attributes.get(name) if decl.places is not None else None
+
+
+def _formal(decl: VarDecl, name: str) -> Place | None:
+    return part(decl.places.formals, decl.formals.index(name)) if decl.places is not None else None
 
 
 def _check_pattern(decl: VarDecl, findings: Findings) -> None:
     used: set[str] = set()
+    pattern = _attribute(decl, "pattern")
     for brace in _BRACES.finditer(decl.pattern or ""):
         formal = brace["formal"]
         if formal is None:
             message = f"@pattern of `{decl.name}` has a `{brace['stray']}` that is not part of `{{index}}`"
-            findings.of_declaration(decl, "pattern-mismatch", message, word="pattern")
+            findings.of_declaration(decl, "pattern-mismatch", message, place=pattern)
             return
         used.add(formal)
         if formal not in decl.formals:
             message = f"@pattern names `{{{formal}}}`, which is no index of `{decl.name}`"
             hint = did_you_mean(formal, decl.formals)
-            findings.of_declaration(decl, "pattern-mismatch", message, word="pattern", hint=hint)
+            findings.of_declaration(decl, "pattern-mismatch", message, place=pattern, hint=hint)
     for formal in decl.formals:
         if formal not in used:
             message = f"index `{formal}` of `{decl.name}` does not occur in its @pattern"
-            findings.of_declaration(decl, "pattern-mismatch", message, word=formal, hint=f"write `{{{formal}}}` there")
+            hint = f"write `{{{formal}}}` there"
+            findings.of_declaration(decl, "pattern-mismatch", message, place=_formal(decl, formal), hint=hint)
     if not decl.formals:
         message = f"@pattern needs indices: `{decl.name}(l)`"
-        findings.of_declaration(decl, "pattern-mismatch", message, word="pattern")
+        findings.of_declaration(decl, "pattern-mismatch", message, place=pattern)
 
 
 def _check_table(decl: VarDecl, findings: Findings) -> None:
-    for message, word in (*_formals_problems(decl), *_auto_dim_problems(decl), *_fixed_problems(decl)):
-        findings.of_declaration(decl, "table-decl", message, word=word)
+    for message, place in (*_formals_problems(decl), *_auto_dim_problems(decl), *_fixed_problems(decl)):
+        findings.of_declaration(decl, "table-decl", message, place=place)
 
 
-def _formals_problems(decl: VarDecl) -> Iterator[tuple[str, str]]:
+def _formals_problems(decl: VarDecl) -> Iterator[tuple[str, Place | None]]:
     """Yield message and place of what is wrong with the indices themselves."""
     for formal in _repeated(decl.formals):
-        yield f"index `{formal}` of `{decl.name}` is named twice", formal
+        yield f"index `{formal}` of `{decl.name}` is named twice", _formal(decl, formal)
     if decl.formals and not decl.table and not decl.auto_dim and decl.pattern is None:
-        yield f"`{decl.name}` has indices, but no @table, @auto_dim or @pattern", decl.name
+        message = f"`{decl.name}` has indices, but no @table, @auto_dim or @pattern"
+        yield message, decl.places.name if decl.places is not None else None
     if not decl.formals:
         for name in _CACHE:
             if getattr(decl, name):
-                yield f"@{name} needs indices: `{decl.name}(i)`", name
+                yield f"@{name} needs indices: `{decl.name}(i)`", _attribute(decl, name)
 
 
-def _auto_dim_problems(decl: VarDecl) -> Iterator[tuple[str, str]]:
+def _auto_dim_problems(decl: VarDecl) -> Iterator[tuple[str, Place | None]]:
     if not decl.auto_dim or not decl.formals:
         return
+    auto_dim = _attribute(decl, "auto_dim")
     strangers = [name for name in decl.auto_dim if name not in decl.formals]
     for name in strangers:
-        yield f"@auto_dim names `{name}`, which is no index of `{decl.name}`", "auto_dim"
+        yield f"@auto_dim names `{name}`, which is no index of `{decl.name}`", auto_dim
     for name in _repeated(decl.auto_dim):
-        yield f"@auto_dim names `{name}` twice", "auto_dim"
+        yield f"@auto_dim names `{name}` twice", auto_dim
     if len(decl.auto_dim) != len(decl.dims):
         yield (
             f"@auto_dim names {len(decl.auto_dim)} indices for {len(decl.dims)} dimensions: one each is needed",
-            "auto_dim",
+            auto_dim,
         )
     if strangers or _repeated(decl.auto_dim):
         return
     others = decl.formals[: -len(decl.auto_dim)]
     if decl.formals[len(others) :] != decl.auto_dim:
-        yield f"@auto_dim must name the last indices of `{decl.name}`, in their order", "auto_dim"
+        yield f"@auto_dim must name the last indices of `{decl.name}`, in their order", auto_dim
     elif decl.table and not others:
-        yield f"@table needs an index that @auto_dim does not name: `{decl.name}(l, …)`", "table"
+        yield f"@table needs an index that @auto_dim does not name: `{decl.name}(l, …)`", _attribute(decl, "table")
     elif others and not decl.table:
-        yield f"index `{others[0]}` of `{decl.name}` belongs to nothing: @table is missing", others[0]
+        yield f"index `{others[0]}` of `{decl.name}` belongs to nothing: @table is missing", _formal(decl, others[0])
 
 
-def _fixed_problems(decl: VarDecl) -> Iterator[tuple[str, str]]:
+def _fixed_problems(decl: VarDecl) -> Iterator[tuple[str, Place | None]]:
+    fixed = _attribute(decl, "fixed")
     for name, count in decl.fixed:
         if decl.formals and name not in decl.formals:
-            yield f"@fixed names `{name}`, which is no index of `{decl.name}`", "fixed"
+            yield f"@fixed names `{name}`, which is no index of `{decl.name}`", fixed
         if count < 1:
-            yield f"@fixed({name}={count}): a bound is at least 1", "fixed"
+            yield f"@fixed({name}={count}): a bound is at least 1", fixed
     for name in _repeated(tuple(name for name, _ in decl.fixed)):
-        yield f"@fixed names `{name}` twice", "fixed"
+        yield f"@fixed names `{name}` twice", fixed
 
 
 def _repeated(names: tuple[str, ...]) -> list[str]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Diagnostic, Related, Severity, Span
+from openinfer.diagnostics import Diagnostic, Related, Severity
+from openinfer.ir.places import span_of
 from openinfer.ir.text import node_desc
 
 if TYPE_CHECKING:
     from openinfer.ir.graph import Block, VarDecl
     from openinfer.ir.nodes import Node
-
-
-LONGEST_SEARCHED = 10_000
-"""Most characters of a statement in which a word is looked for."""
+    from openinfer.ir.places import Place
 
 
 class Findings:
@@ -35,10 +32,10 @@ class Findings:
         self._found.append(((-2, 0), Diagnostic(code=code, message=message, hint=hint)))
 
     def of_declaration(
-        self, decl: VarDecl, code: str, message: str, *, word: str = "", hint: str | None = None
+        self, decl: VarDecl, code: str, message: str, *, place: Place | None = None, hint: str | None = None
     ) -> None:
-        """Record an error about a declaration, at the first ``word`` in it if that is given."""
-        span = word_span(decl.span, word) if word else decl.span
+        """Record an error about a declaration, at ``place`` or else at all of it."""
+        span = span_of(decl.span, place)
         self._found.append(((-1, 0), Diagnostic(code=code, message=message, span=span, hint=hint)))
 
     def of_block(self, block: Block, code: str, message: str, *, severity: Severity = Severity.ERROR) -> None:
@@ -54,12 +51,12 @@ class Findings:
         message: str,
         *,
         severity: Severity = Severity.ERROR,
-        span: Span | None = None,
+        place: Place | None = None,
         hint: str | None = None,
         related: tuple[Related, ...] = (),
     ) -> None:
-        """Record a finding about a node, at ``span`` or else at the whole statement; the same one only once."""
-        where = span or node.span
+        """Record a finding about a node, at ``place`` or else at the whole statement; the same one only once."""
+        where = span_of(node.span, place)
         if where is not None:
             key = (block.name, node.index, code, message, where.start)
             if key in self._told:
@@ -76,8 +73,8 @@ class Findings:
             node_index=node.index,
             node_desc=self._description(node),
         )
-        place = node.span.start if node.span is not None else len(self._found)
-        self._found.append(((self._rank(block), place), diagnostic))
+        order = node.span.start if node.span is not None else len(self._found)
+        self._found.append(((self._rank(block), order), diagnostic))
 
     def _description(self, node: Node) -> str:
         """Return what describes a node; that of the last one is kept, since long statements may get many findings."""
@@ -91,26 +88,6 @@ class Findings:
     def order_blocks(self, blocks: list[Block]) -> None:
         """Fix the order in which findings of blocks are reported."""
         self._blocks = {block.name: rank for rank, block in enumerate(blocks)}
-
-
-def word_span(span: Span | None, word: str, after: str = "") -> Span | None:
-    """Return the span of the first whole ``word`` inside ``span`` and behind the first ``after``; else ``span``.
-
-    Statements too long to be read by a person are not searched.
-    """
-    if span is None or span.end - span.start > LONGEST_SEARCHED:
-        return span
-    text = span.source.text
-    start = span.start
-    if after:
-        found = text.find(after, start, span.end)
-        start = found + len(after) if found >= 0 else start
-    match = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(word)}(?![A-Za-z0-9_])").search(text, start, span.end)
-    if match is None:
-        return span
-    line = span.line + text.count("\n", span.start, match.start())
-    column = match.start() - text.rfind("\n", 0, match.start())
-    return Span(span.source, match.start(), match.end(), line, column)
 
 
 def declared_at(decl: VarDecl) -> tuple[Related, ...]:

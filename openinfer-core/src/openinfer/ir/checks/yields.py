@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Severity
-from openinfer.ir.checks.findings import word_span
 from openinfer.ir.checks.names import ordered_blocks
 from openinfer.ir.graph import MemoryKind, walk
 from openinfer.ir.nodes import Await, Branch, Loop, Return, Yield
-from openinfer.ir.uses import reads, writes
+from openinfer.ir.places import NOWHERE, part
+from openinfer.ir.uses import place_of_use, reads, writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,11 +44,11 @@ def _check_names(graph: Graph, block: Block, findings: Findings) -> None:
         if not isinstance(node.kind, Yield | Await):
             continue
         word = "yield" if isinstance(node.kind, Yield) else "await"
-        for name in node.kind.names:
+        for position, name in enumerate(node.kind.names):
             problem = _name_problem(graph, name, indices, is_await=word == "await")
             if problem is not None:
-                span = word_span(node.span, name, after=word)
-                findings.of_node(block, node, "yield-rules", f"{word} of `{name}`: {problem}", span=span)
+                place = part((node.places or NOWHERE).operands, position)
+                findings.of_node(block, node, "yield-rules", f"{word} of `{name}`: {problem}", place=place)
 
 
 def _with_indices(nodes: tuple[Node, ...], indices: tuple[str, ...]) -> Iterator[tuple[Node, tuple[str, ...]]]:
@@ -157,8 +157,7 @@ class _EntryLine:
             self._error(node, f"`{name}` is still out when entry ends: await it before", name)
 
     def _error(self, node: Node, message: str, name: str) -> None:
-        span = word_span(node.span, name)
-        self._findings.of_node(self._entry, node, "yield-rules", message, span=span)
+        self._findings.of_node(self._entry, node, "yield-rules", message, place=place_of_use(node, name))
 
     def _yield(self, node: Node, names: tuple[str, ...]) -> None:
         for name in names:
