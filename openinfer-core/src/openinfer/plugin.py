@@ -28,9 +28,10 @@ def openinfer_dtypes() -> Iterable[DType]:
 
 @hookimpl
 def openinfer_ops() -> Iterable[OpSchema]:
-    for found in pkgutil.iter_modules(catalog.__path__, f"{catalog.__name__}."):
-        module = importlib.import_module(found.name)
-        yield from (value for value in vars(module).values() if isinstance(value, OpSchema))
+    modules = [importlib.import_module(f.name) for f in pkgutil.iter_modules(catalog.__path__, f"{catalog.__name__}.")]
+    values = [value for module in modules for value in vars(module).values() if isinstance(value, OpSchema)]
+    # A family may import an operator of another one: that is no second definition.
+    return {id(value): value for value in values}.values()
 
 
 @hookimpl
