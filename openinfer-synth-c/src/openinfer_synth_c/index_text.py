@@ -50,3 +50,13 @@ def flat(counters: Sequence[str], strides: Sequence[int]) -> str:
         if stride and counter != "0"
     ]
     return " + ".join(terms) or "0"
+
+
+def signed_flat(counters: Sequence[str], strides: Sequence[int], offset: int = 0) -> str:
+    """Return the sum of an offset and of counters times strides that may be negative; the sum itself is not."""
+    ahead = [(counter, stride) for counter, stride in zip(counters, strides, strict=True) if stride > 0]
+    back = [(counter, -stride) for counter, stride in zip(counters, strides, strict=True) if stride < 0]
+    text = flat(*zip(*ahead, strict=True)) if ahead else "0"
+    if offset:
+        text = str(offset) if text == "0" else f"{offset} + {text}"
+    return f"{text} - ({flat(*zip(*back, strict=True))})" if back else text

@@ -1,0 +1,85 @@
+"""Views: the elements of a tensor in another order, some of them left out or repeated.
+
+An operator that only moves elements says with a view which element stands where, and so do the shape rule and every
+backend's kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """A dim of a view: position ``i`` reads ``i * step`` places further along the dim ``source`` of the tensor.
+
+    ``source`` None: the dim repeats what the others read. Several dims may move along one dim of the tensor.
+    """
+
+    extent: int
+    source: int | None = None
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Elements of a tensor in row-major order of ``dims``, the first of them at the place ``start``."""
+
+    start: tuple[int, ...]
+    dims: tuple[Dim, ...]
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return tuple(dim.extent for dim in self.dims)
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+        return math.prod(self.extents)
+
+    def strides(self, strides: Sequence[int]) -> tuple[int, ...]:
+        """Return the stride of each dim, in the unit of the tensor's ``strides``."""
+        return tuple(0 if dim.source is None else dim.step * strides[dim.source] for dim in self.dims)
+
+    def offset(self, strides: Sequence[int]) -> int:
+        """Return the distance of the first element from the tensor's own first."""
+        return sum(place * stride for place, stride in zip(self.start, strides, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A result of ``shape``: the elements of a view in row-major order."""
+
+    shape: tuple[int, ...]
+    view: View
+
+
+def whole(shape: Sequence[int]) -> tuple[Dim, ...]:
+    """Return the dims of a tensor as they are."""
+    return tuple(Dim(extent, axis) for axis, extent in enumerate(shape))
+
+
+def same_order(source: Sequence[int], shape: Sequence[int]) -> Moved:
+    """Return the elements of a tensor of shape ``source`` in their order, under another shape."""
+    return Moved(tuple(shape), View((0,) * len(source), whole(source)))
+
+
+def in_dims(rank: int, dims: Iterable[Dim]) -> Moved:
+    """Return a result that has the dims of its view, read from the first element on."""
+    found = tuple(dims)
+    return Moved(tuple(dim.extent for dim in found), View((0,) * rank, found))
+
+
+def cut(shape: Sequence[int], axes: Sequence[int], ranges: Sequence[range]) -> Moved:
+    """Return the part of a tensor at some places of some axes, and everything of the others."""
+    places = [range(extent) for extent in shape]
+    for axis, chosen in zip(axes, ranges, strict=True):
+        places[axis] = chosen
+    start = tuple(places_.start if places_ else 0 for places_ in places)
+    dims = tuple(Dim(len(places_), axis, places_.step) for axis, places_ in enumerate(places))
+    return Moved(tuple(map(len, places)), View(start, dims))
