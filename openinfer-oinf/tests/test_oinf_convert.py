@@ -294,8 +294,10 @@ def test_broken_members_are_errors_of_ours(convert, member):
 def test_zip_bombs_meet_a_limit(convert):
     bomb = npz_with(npy_header("{'descr': '|u1', 'fortran_order': False, 'shape': (1000000,)}") + bytes(1_000_000))
     assert len(bomb) < 3000
-    with pytest.raises(OinfError, match="unpacks to"):
-        convert(bomb, "m.npz", read=ReadOptions(member_nbytes=100_000))
+    with pytest.raises(OinfError, match="unpacks to") as caught:
+        convert(bomb, "m.npz", read=ReadOptions(unpacked_nbytes=100_000))
+    assert (caught.value.code, caught.value.entry) == ("E_SOURCE", "w")
+    assert convert(bomb, "m.npz")[0]["w"].shape == (1_000_000,)
 
 
 def test_a_damaged_archive(convert):

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import cast
 
 from .errors import Finding, OinfError
 
 INDEX_NBYTES = 100_000_000
+
+# Headers and indexes go three levels down; the parser goes a level into the processor's stack for each.
+_DEPTH = 64
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -23,14 +29,28 @@ def _rejected(code: str, message: str, entry: str | None = None) -> OinfError:
 
 
 def json_object(text: bytes, what: str, code: str) -> dict[str, object]:
-    """The object that a text holds. Raises `OinfError` with `code`."""
+    """The object that a text holds, nested at most 64 deep. Raises `OinfError` with `code`."""
+    if _depth(text) > _DEPTH:
+        raise _rejected(code, f"{what} is nested more than {_DEPTH} deep")
     try:
         value: object = json.loads(text, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise _rejected(code, f"{what} is no valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise _rejected(code, f"{what} is no JSON object")
     return cast("dict[str, object]", value)
+
+
+def _depth(text: bytes) -> int:
+    """How deep brackets outside of texts lie in one another; no more is counted than matters."""
+    depth = deepest = 0
+    for bracket in _TEXT.sub(b"", text).translate(None, _NO_BRACKETS):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > deepest:
+            deepest = depth
+            if deepest > _DEPTH:
+                break
+    return deepest
 
 
 def json_file(path: Path, code: str) -> dict[str, object]:

@@ -31,6 +31,13 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument("--exact-blocks", action="store_true", help="GGUF Q8_0, Q4_0: integers, a scale for each block")
     parser.add_argument("--skip-unsupported", action="store_true", help="leave out what cannot be converted")
     parser.add_argument("--dequantize", action="store_true", help="from .oinf: quantised tensors as real values")
+    parser.add_argument(
+        "--unpacked-limit",
+        type=int,
+        default=1 << 30,
+        metavar="BYTES",
+        help="bytes that a source may unpack to although it is less than a 32nd part of that (default: 1 GiB)",
+    )
     parser.add_argument("--allow-case-collisions", action="store_true", help="let names be equal ignoring case")
     parser.add_argument("--checksums", action="store_true", help="add a SHA-256 of every tensor")
     parser.add_argument("--align", type=int, default=8, metavar="BYTES", help="alignment of tensor data")
@@ -86,6 +93,7 @@ def _import(arguments: argparse.Namespace) -> Sequence[Change]:
             raw=arguments.raw,
             exact_blocks=arguments.exact_blocks,
             skip_unsupported=arguments.skip_unsupported,
+            unpacked_nbytes=arguments.unpacked_limit,
         ),
         align=arguments.align,
         checksums=arguments.checksums,

@@ -19,7 +19,7 @@ from ..progress import progress_bar
 from ..valuetypes import ValueType, element_type
 from ..writer import OinfWriter
 from . import exporters, readers
-from .model import Blocks, Change, ReadOptions, SourceModel, SourceTensor, read_sizes, source_error
+from .model import Blocks, Change, ReadOptions, SourceModel, SourceTensor, read_sizes, require_justified, source_error
 from .naming import check_renames_used, mapped_names
 
 _HEAD_NBYTES = 64
@@ -56,6 +56,7 @@ def convert_to_oinf(
     path = Path(source)
     reader = reader_of_file(path, chosen.source_format)
     with reader.read(path, chosen.read) as model:
+        require_justified(model, chosen.read)
         names = mapped_names((tensor.name for tensor in model.tensors), chosen.renames, "tensors")
         check_renames_used(chosen.renames, [*names, *model.metadata])
         _write(model, names, target, chosen)
@@ -117,7 +118,7 @@ def _write(
         # Blocks of other formats have scales that are zero or negative.
         allow_any_scale=options.read.exact_blocks,
     )
-    with writer, progress_bar("converting", read_sizes({names[each.name]: each for each in model.tensors})):
+    with writer, progress_bar("converting", read_sizes(model.tensors)):
         for name, value in options.sizevars.items():
             writer.sizevar(name, value)
         for name, value in _metadata(model, options).items():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -12,16 +13,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array
-from ..encoding import as_array, default_type, encoded_blocks
 from ..errors import MISSING_EXTRA, Finding, OinfError
 from ..quant import QuantParams
 from ..valuetypes import ValueType
 
 BLOCK_NBYTES = 1 << 24
+# The smallest blocks of GGUF grow twentyfold when they are decoded.
+LARGEST_GROWTH = 32
 
 Blocks = Iterator[NDArray[np.uint8]]
-ChangeKind = Literal["renamed", "cast", "dropped", "copied"]
+ChangeKind = Literal["renamed", "cast", "dropped", "copied", "filled"]
 
 
 @dataclass(frozen=True)
@@ -59,19 +60,21 @@ class SourceTensor:
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
     """`raw`: keep what has no value type as bytes; `exact_blocks`: GGUF blocks as integers with a scale each;
-    `skip_unsupported`: leave out, and report, what cannot be converted; `member_nbytes`: limit of a packed .npz member.
+    `skip_unsupported`: leave out, and report, what cannot be converted; `unpacked_nbytes`: bytes that the tensors may
+    take in all although the source is less than a 32nd part of that.
     """
 
     raw: bool = False
     exact_blocks: bool = False
     skip_unsupported: bool = False
-    member_nbytes: int = 1 << 36
+    unpacked_nbytes: int = 1 << 30
 
 
 @dataclass(kw_only=True)
 class SourceModel:
-    """What a foreign file holds; closing it lets go of the file."""
+    """What a foreign file of `nbytes` bytes holds; closing it lets go of the file."""
 
+    nbytes: int
     tensors: list[SourceTensor] = field(default_factory=list[SourceTensor])
     metadata: dict[str, object] = field(default_factory=dict[str, object])
     changes: list[Change] = field(default_factory=list[Change])
@@ -108,19 +111,23 @@ def optional_module(name: str, purpose: str) -> Any:
         raise OinfError(Finding(code=MISSING_EXTRA, message=message)) from error
 
 
-def array_tensor(
-    name: str, shape: Sequence[int], dtype: np.dtype[Any], load: Callable[[], Array], changes: tuple[Change, ...] = ()
-) -> SourceTensor:
-    """A tensor that `load` gives as an array when it is written. Raises `OinfError` (E_DTYPE) for other dtypes."""
-    kind = default_type(as_array(np.empty(0, dtype)))
-    dims = tuple(int(dim) for dim in shape)
-    return SourceTensor(name=name, kind=kind, shape=dims, stored=lambda: encoded_blocks(load(), kind), changes=changes)
-
-
-def read_sizes(weights: Mapping[str, SourceTensor]) -> int:
+def read_sizes(tensors: Iterable[SourceTensor]) -> int:
     """Bytes that tensors take as containers store them."""
-    return sum(
-        each.kind.stored_nbytes(int(np.prod(each.shape, dtype=object)))
-        for each in weights.values()
-        if each.stored is not None
-    )
+    return sum(each.kind.stored_nbytes(math.prod(each.shape)) for each in tensors if each.stored is not None)
+
+
+def require_justified(model: SourceModel, options: ReadOptions) -> None:
+    """Raise `OinfError` (E_SOURCE) for tensors that take far more room than their source gives reason for.
+
+    Packed members, datasets that were never written and payloads with many names can stand for any number of bytes.
+    """
+    allowed = max(options.unpacked_nbytes, LARGEST_GROWTH * model.nbytes)
+    total = 0
+    for tensor in model.tensors:
+        total += read_sizes([tensor])
+        if total > allowed:
+            message = (
+                f"the tensors up to this one take {total} bytes, and the source has {model.nbytes}: a file that "
+                f"unpacks to so much is refused unless ReadOptions.unpacked_nbytes (--unpacked-limit) allows it"
+            )
+            raise source_error(message, tensor.name)

@@ -17,6 +17,7 @@ from ...encoding import encode
 from ...packing import pack
 from ...quant import QuantParams, QuantScale
 from ...valuetypes import value_type
+from ..ggufcheck import check_gguf
 from ..model import BLOCK_NBYTES, Blocks, Change, ReadOptions, SourceModel, SourceTensor, optional_module, source_error
 
 NAME = "gguf"
@@ -37,8 +38,8 @@ def recognises(head: bytes) -> bool:
 def read(path: Path, options: ReadOptions) -> SourceModel:
     """The tensors and key-value pairs of a file. Raises `OinfError` (E_SOURCE, E_EXTRA) and `OSError`."""
     gguf = optional_module("gguf", "reading GGUF files")
-    path.open("rb").close()  # an OSError of the system tells more than one of the library
-    model = SourceModel()
+    check_gguf(path)
+    model = SourceModel(nbytes=path.stat().st_size)
     try:
         reader: Any = gguf.GGUFReader(str(path))
         for field in reader.fields.values():

@@ -14,6 +14,7 @@ from ...encoding import as_array, default_type, encode
 from ...errors import OinfError
 from ..model import (
     BLOCK_NBYTES,
+    LARGEST_GROWTH,
     Blocks,
     Change,
     ReadOptions,
@@ -26,6 +27,8 @@ from ..model import (
 NAME = "hdf5"
 SUFFIXES = (".h5", ".hdf5", ".keras_weights")
 
+# Chunks are unpacked at once: a larger one has to hold at least a 32nd part of its size.
+_LARGE_CHUNK_NBYTES = 1 << 26
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 # What h5py raises for files that are not sound.
 _BROKEN = (OSError, RuntimeError, ValueError, TypeError, KeyError, OverflowError)
@@ -40,7 +43,7 @@ def read(path: Path, options: ReadOptions) -> SourceModel:
     """The datasets of all groups, by path. Raises `OinfError` (E_SOURCE, E_EXTRA) and `OSError`."""
     h5py = optional_module("h5py", "reading HDF5 files")
     path.open("rb").close()  # an OSError of the system tells more than one of the library
-    model = SourceModel()
+    model = SourceModel(nbytes=path.stat().st_size)
     try:
         file = _guarded(lambda: model.resources.enter_context(h5py.File(path, "r")), None)
         for name, item in _datasets(h5py, file, options, model):
@@ -96,20 +99,22 @@ def _add_attributes(model: SourceModel, name: str, item: Any) -> None:
     for key in _guarded(lambda: sorted(item.attrs), name):
         full = f"{name}/{_text(key)}" if name else _text(key)
         try:
-            value: Any = item.attrs[key]
+            stored = item.attrs.get_id(key)
+            # Many elements may share one text: what is neither numbers nor one text is not read at all.
+            value: Any = item.attrs[key] if _is_numbers(stored.dtype) or stored.shape == () else None
         except _BROKEN as error:
             model.changes.append(Change("dropped", full, f"attribute that cannot be read: {error}"))
             continue
         if isinstance(value, str):
             model.metadata[f"{full}.utf8"] = value
-        elif _is_numbers(np.asarray(value)):
+        elif _is_numbers(np.asarray(value).dtype):
             model.metadata[full] = np.asarray(value)
         else:
-            model.changes.append(Change("dropped", full, f"attribute of type {type(value).__name__}"))
+            model.changes.append(Change("dropped", full, "an attribute that is neither numbers nor one text"))
 
 
-def _is_numbers(array: Array) -> bool:
-    return array.dtype.kind in "biuf" and array.dtype.itemsize <= 8
+def _is_numbers(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "biuf" and dtype.itemsize <= 8
 
 
 def _add(model: SourceModel, options: ReadOptions, name: str, item: Any) -> None:
@@ -127,12 +132,23 @@ def _add(model: SourceModel, options: ReadOptions, name: str, item: Any) -> None
         model.refuse(options, name, error.first.message)
         return
 
+    stored_nbytes: int = _guarded(lambda: item.id.get_storage_size(), name)
+    nbytes = math.prod(shape) * dtype.itemsize
+    if stored_nbytes * LARGEST_GROWTH < nbytes and nbytes > options.unpacked_nbytes:
+        model.refuse(options, name, f"{stored_nbytes} bytes are stored of {nbytes}, the rest was never written")
+        return
+    chunk_nbytes = math.prod(item.chunks or ()) * dtype.itemsize
+    if chunk_nbytes > max(_LARGE_CHUNK_NBYTES, stored_nbytes * LARGEST_GROWTH):
+        model.refuse(options, name, f"chunks of {chunk_nbytes} bytes, of which {stored_nbytes} are stored")
+        return
+    changes = (Change("filled", name, "never written: its fill value"),) if nbytes and not stored_nbytes else ()
+
     def stored() -> Blocks:
         for part in _parts(shape, dtype.itemsize):
             array: Array = _guarded(lambda part=part: np.asarray(item[part]), name)
             yield encode(np.ascontiguousarray(array).reshape(-1), kind)
 
-    model.tensors.append(SourceTensor(name=name, kind=kind, shape=shape, stored=stored))
+    model.tensors.append(SourceTensor(name=name, kind=kind, shape=shape, stored=stored, changes=changes))
 
 
 def _parts(shape: tuple[int, ...], width: int) -> Iterator[tuple[int | slice, ...]]:

@@ -1,13 +1,14 @@
-"""Reads .npy and .npz files, never pickles. Values stream, but for those in Fortran order."""
+"""Reads .npy and .npz files, never pickles. Values stream; those in Fortran order are mapped, or unpacked at once."""
 
 from __future__ import annotations
 
 import errno
 import math
+import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -17,15 +18,20 @@ import numpy as np
 from ...arrays import Array
 from ...encoding import as_array, default_type, encode, encoded_blocks
 from ...errors import OinfError
+from ...valuetypes import ValueType
 from ..model import BLOCK_NBYTES, Blocks, Change, ReadOptions, SourceModel, SourceTensor, source_error
 
 NAME = "npz"
 SUFFIXES = (".npz", ".npy")
 
 _NPY = b"\x93NUMPY"
+# A packed array in Fortran order is unpacked into memory: so many bytes, or so many times its packed size.
+_PACKED_FORTRAN_NBYTES = 1 << 26
+_PACKED_FORTRAN_GROWTH = 4
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
 _BROKEN = (
     *(ValueError, EOFError, SyntaxError, tokenize.TokenError),
-    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError),
 )
 
 
@@ -41,41 +47,60 @@ class _Header(NamedTuple):
     nbytes: int
 
 
+class _Place(NamedTuple):
+    """Where an array lies: `open` streams it from its .npy header on, `mapped` has its file and offset."""
+
+    name: str
+    open: Callable[[], IO[bytes]]
+    nbytes: int
+    mapped: tuple[Path, int] | None
+    packed_nbytes: int = 0
+
+
 def read(path: Path, options: ReadOptions) -> SourceModel:
     """The arrays of a file. Raises `OinfError` (E_SOURCE) and `OSError`."""
     with path.open("rb") as file:
         is_npy = file.read(len(_NPY)) == _NPY
-    model = SourceModel()
+    model = SourceModel(nbytes=path.stat().st_size)
     if is_npy:
         with _reporting(path.stem), path.open("rb") as file:
             header = _read_header(file)
-        _add(model, options, path.stem, header, lambda: path.open("rb"), path.stat().st_size)
+        _add(model, options, header, _Place(path.stem, lambda: path.open("rb"), model.nbytes, (path, 0)))
         return model
     try:
         with _reporting(None):
             archive = model.resources.enter_context(zipfile.ZipFile(path))
-        _read_members(archive, options, model)
+        _read_members(path, archive, options, model)
     except BaseException:
         model.resources.close()
         raise
     return model
 
 
-def _read_members(archive: zipfile.ZipFile, options: ReadOptions, model: SourceModel) -> None:
+def _read_members(path: Path, archive: zipfile.ZipFile, options: ReadOptions, model: SourceModel) -> None:
     for member in archive.infolist():
         name = member.filename.removesuffix(".npy")
         if not member.filename.endswith(".npy"):
             model.refuse(options, member.filename, "a member that is no .npy file")
             continue
-        if member.file_size > options.member_nbytes:
-            raise source_error(f"the member unpacks to {member.file_size} bytes, over {options.member_nbytes}", name)
         with _reporting(name), archive.open(member) as file:
             header = _read_header(file)
+            start = _start_of(path, member)
 
         def reopen(member: zipfile.ZipInfo = member) -> IO[bytes]:
             return archive.open(member)
 
-        _add(model, options, name, header, reopen, member.file_size)
+        mapped = None if member.compress_type else (path, start)
+        _add(model, options, header, _Place(name, reopen, member.file_size, mapped, member.compress_size))
+
+
+def _start_of(path: Path, member: zipfile.ZipInfo) -> int:
+    """Where the bytes of a member begin: behind its local header, its name and the extra field."""
+    with path.open("rb") as file:
+        file.seek(member.header_offset)
+        head = file.read(30)
+    _, name_nbytes, extra_nbytes = _LOCAL_HEADER.unpack(head)
+    return member.header_offset + len(head) + name_nbytes + extra_nbytes
 
 
 @contextmanager
@@ -106,34 +131,63 @@ def _read_header(file: IO[bytes]) -> _Header:
     return _Header(shape, is_fortran, dtype, math.prod(shape) * dtype.itemsize)
 
 
-def _add(model: SourceModel, options: ReadOptions, name: str, header: _Header, reopen: Any, available: int) -> None:
-    dtype = header.dtype
+def _add(model: SourceModel, options: ReadOptions, header: _Header, place: _Place) -> None:
+    name, dtype = place.name, header.dtype
     try:
         kind = default_type(as_array(np.empty(0, dtype)))
     except OinfError as error:
         model.refuse(options, name, error.first.message)
         return
-    if header.nbytes > available:
-        raise source_error(f"{dtype}{list(header.shape)} takes {header.nbytes} bytes, and {available} are there", name)
+    if header.nbytes > place.nbytes:
+        message = f"{dtype}{list(header.shape)} takes {header.nbytes} bytes, and {place.nbytes} are there"
+        raise source_error(message, name)
     changes: list[Change] = []
     if dtype.byteorder == ">":
         changes.append(Change("copied", name, "bytes swapped from big-endian"))
-    if header.is_fortran and len(header.shape) > 1:
+    is_fortran = header.is_fortran and sum(dim != 1 for dim in header.shape) > 1 and header.nbytes > 0
+    if is_fortran:
+        _require_unpackable(header, place)
         changes.append(Change("copied", name, "from Fortran to C order"))
 
     def stored() -> Blocks:
-        with _reporting(name), reopen() as file:
-            _read_header(file)
-            if header.is_fortran:
-                flat = np.frombuffer(_read_exactly(file, header.nbytes), dtype)
-                yield from encoded_blocks(flat.reshape(header.shape, order="F"), kind)
-                return
-            step = BLOCK_NBYTES // dtype.itemsize * dtype.itemsize
-            for start in range(0, header.nbytes, step):
-                block: Array = np.frombuffer(_read_exactly(file, min(step, header.nbytes - start)), dtype)
-                yield encode(block, kind)
+        with _reporting(name):
+            yield from _fortran_blocks(header, place, kind) if is_fortran else _blocks(header, place, kind)
 
     model.tensors.append(SourceTensor(name=name, kind=kind, shape=header.shape, stored=stored, changes=tuple(changes)))
+
+
+def _require_unpackable(header: _Header, place: _Place) -> None:
+    allowed = max(_PACKED_FORTRAN_NBYTES, _PACKED_FORTRAN_GROWTH * place.packed_nbytes)
+    if place.mapped is None and header.nbytes > allowed:
+        message = (
+            f"a packed array in Fortran order is unpacked into memory at once, and {header.nbytes} bytes are over "
+            f"{allowed}: save it in C order (numpy.ascontiguousarray), or unpacked (numpy.savez)"
+        )
+        raise source_error(message, place.name)
+
+
+def _blocks(header: _Header, place: _Place, kind: ValueType) -> Blocks:
+    with place.open() as file:
+        _read_header(file)
+        width = header.dtype.itemsize
+        step = BLOCK_NBYTES // width * width
+        for start in range(0, header.nbytes, step):
+            yield encode(np.frombuffer(_read_exactly(file, min(step, header.nbytes - start)), header.dtype), kind)
+
+
+def _fortran_blocks(header: _Header, place: _Place, kind: ValueType) -> Blocks:
+    with place.open() as file:
+        _read_header(file)
+        start = file.tell()
+        if place.mapped is None:
+            flat: Array = np.frombuffer(_read_exactly(file, header.nbytes), header.dtype)
+            yield from encoded_blocks(flat.reshape(header.shape, order="F"), kind)
+            return
+        while file.read(BLOCK_NBYTES):
+            pass  # the end of an archive's member is where its checksum is compared
+    path, offset = place.mapped
+    array: Array = np.memmap(path, header.dtype, "r", offset + start, header.shape, order="F")
+    yield from encoded_blocks(array, kind)
 
 
 def _read_exactly(file: IO[bytes], nbytes: int) -> bytes:

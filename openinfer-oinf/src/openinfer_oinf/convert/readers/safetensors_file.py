@@ -44,7 +44,7 @@ def recognises(head: bytes) -> bool:
 
 def read(path: Path, options: ReadOptions) -> SourceModel:
     """The tensors of a file, or of all shards of an index. Raises `OinfError` (E_SOURCE) and `OSError`."""
-    model = SourceModel()
+    model = SourceModel(nbytes=0)
     try:
         if path.name.endswith(".json"):
             _read_shards(path, options, model)
@@ -74,6 +74,7 @@ def _read_shards(path: Path, options: ReadOptions, model: SourceModel) -> None:
 def _read_file(path: Path, options: ReadOptions, model: SourceModel) -> None:
     source = open_source(path, "auto")
     model.resources.callback(source.close)
+    model.nbytes += source.size
     header, start = _header(source)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict):

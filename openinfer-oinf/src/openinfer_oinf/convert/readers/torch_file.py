@@ -16,6 +16,7 @@ from ...quant import QuantParams, QuantScale, QuantZeroPoint
 from ...valuetypes import ValueType, value_type
 from ..eightbit import f16_of_e4m3fn
 from ..model import Blocks, Change, ReadOptions, SourceModel, SourceTensor, optional_module, source_error
+from ..torchcheck import check_torch
 
 NAME = "torch"
 SUFFIXES = (".pt", ".pth", ".ckpt", ".bin")
@@ -28,6 +29,8 @@ _KINDS = {
     **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
 }
+# Dicts that hold the same dicts many times over have more entries than anybody can count.
+_ENTRIES = 1 << 20
 _QUANTIZED = {"qint8": "i8", "quint8": "u8", "qint32": "i32"}
 _BROKEN = (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, MemoryError)
 
@@ -41,6 +44,7 @@ def recognises(head: bytes) -> bool:
 def read(path: Path, options: ReadOptions) -> SourceModel:
     """The tensors of a state dict, nested dicts joined with dots. Raises `OinfError` (E_SOURCE, E_EXTRA), `OSError`."""
     torch = optional_module("torch", "reading PyTorch files")
+    check_torch(path)
     with path.open("rb") as file:
         is_zip = file.read(4) == b"PK\3\4"
     try:
@@ -56,7 +60,7 @@ def read(path: Path, options: ReadOptions) -> SourceModel:
         raise source_error(f"not a sound PyTorch file: {_first_line(error)}") from error
     if not isinstance(loaded, Mapping):
         raise source_error(f"the file holds a {type(loaded).__name__}, not a state dict")
-    model = SourceModel()
+    model = SourceModel(nbytes=path.stat().st_size)
     homes: dict[tuple[object, ...], str] = {}
     for name, value in _flattened(cast("Mapping[object, object]", loaded)):
         if isinstance(value, torch.Tensor):
@@ -71,10 +75,14 @@ def _first_line(error: Exception) -> str:
 
 
 def _flattened(table: Mapping[object, object]) -> Iterator[tuple[str, object]]:
-    """Items of a dict and of those in it, by dotted names; a dict that holds itself is an error."""
+    """Items of a dict and of those in it, by dotted names; one that holds itself is an error."""
     pending: list[tuple[str, object, tuple[int, ...]]] = [("", table, ())]
+    seen = 0
     while pending:
         name, value, parents = pending.pop()
+        seen += 1
+        if seen > _ENTRIES:
+            raise source_error(f"more than {_ENTRIES} entries, counting those of dicts each time that they are reached")
         if not isinstance(value, Mapping):
             yield name, value
             continue
@@ -102,6 +110,9 @@ def _add(
     shape = tuple(int(dim) for dim in tensor.shape)
     if tensor.layout is not torch.strided:
         model.refuse(options, name, f"a {tensor.layout} tensor; make it dense first")
+    elif not tensor.is_meta and _is_expanded(tensor):
+        message = f"{list(shape)} expanded from fewer elements; save tensor.contiguous() instead"
+        model.refuse(options, name, message)
     elif tensor.is_quantized:
         _add_quantized(model, options, torch, name, tensor)
     elif dtype == "float8_e4m3fn":
@@ -115,6 +126,11 @@ def _add(
         bits = {"bfloat16": torch.uint16, "float8_e5m2": torch.uint8}.get(dtype)
         load = None if tensor.is_meta else lambda: _numpy(tensor, bits)
         model.tensors.append(_tensor(name, _KINDS[dtype], shape, load, changes))
+
+
+def _is_expanded(tensor: Any) -> bool:
+    """Whether a tensor has more elements than its storage: a stride of zero makes any number of them from one."""
+    return bool(tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes())
 
 
 def _numpy(tensor: Any, bits: Any = None) -> Any:
