@@ -145,6 +145,52 @@ def test_odd_names_are_warnings(raw):
         assert {finding.code for finding in file.warnings} == {"W_CASE", "W_ORDER", "W_SHARED_NAME"}
 
 
+@pytest.mark.parametrize("table", ["sizevars", "metadata", "tensors"])
+@pytest.mark.parametrize(
+    ("names", "code", "culprit", "other"),
+    [((b"a", b"z", b"c", b"b"), "W_ORDER", b"c", "z"), ((b"A", b"b", b"c", b"a"), "W_CASE", b"a", "A")],
+)
+def test_warnings_about_names_tell_which_and_where(raw, table, names, code, culprit, other):
+    made = {
+        "sizevars": [(name, 1) for name in names],
+        "metadata": [raw.Metadata(name, 12, b"\1") for name in names],
+        "tensors": [raw.Tensor(name, F32, (1,), ONE) for name in names],
+    }
+    blob = raw.File(**{table: made[table]}).build()
+    with open_oinf(blob) as file:
+        (finding,) = [each for each in file.warnings if each.code == code]
+    assert (finding.table, finding.entry) == (table, culprit.decode())
+    assert repr(other) in finding.message
+    assert blob[finding.offset :].startswith(raw.string(culprit)[:5])
+
+
+def test_a_shared_name_tells_which_and_where(raw):
+    blob = raw.File(sizevars=[(b"b", 1)], tensors=[raw.Tensor(b"a", F32, (1,), ONE), raw.Tensor(b"b", F32, (1,), ONE)])
+    data = blob.build()
+    with open_oinf(data) as file:
+        (finding,) = file.warnings
+    assert (finding.code, finding.table, finding.entry) == ("W_SHARED_NAME", "tensors", "b")
+    assert data[finding.offset :].startswith(raw.string(b"b")[:5])
+    assert finding.offset > 88
+
+
+@pytest.mark.parametrize(("row", "nth"), [(0, 1), (1, 2), (2, 3)])
+def test_what_cannot_be_read_is_told_by_its_number(raw, row, nth):
+    blob = bytearray(raw.File(sizevars=[(b"a", 1), (b"b", 2), (b"c", 3)]).build())
+    blob[72 + 16 * row : 76 + 16 * row] = struct.pack("<I", 0xFFFFFFF0)
+    with pytest.raises(OinfError) as caught:
+        open_oinf(bytes(blob))
+    assert (caught.value.code, caught.value.offset) == ("E_STRING", 72 + 16 * row)
+    assert f"entry {nth} of 3: a name of" in str(caught.value)
+
+
+def test_a_row_that_passes_the_end_of_its_table_is_told_by_its_number(raw):
+    tensors = [raw.Tensor(b"a", F32, (1,), ONE), raw.Tensor(b"b", F32, (1,), ONE, ndim=60)]
+    with pytest.raises(OinfError, match="entry 2 of 2: the table ends inside an entry") as caught:
+        open_oinf(raw.File(tensors=tensors).build())
+    assert (caught.value.code, caught.value.entry) == ("E_TABLE_OVERRUN", "b")
+
+
 @pytest.mark.parametrize(
     ("entry", "code"),
     [

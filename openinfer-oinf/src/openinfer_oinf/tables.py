@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple, TypeVar
 
@@ -144,13 +145,14 @@ def read_tables(blob: bytes, header: Header, limits: Limits, findings: Findings)
     tensors: list[TensorEntry] = []
     place = cursor("sizevars", header.offset_sizevars, header.offset_metadata)
     if _countable(place, header.n_sizevars, SMALLEST_SIZEVAR):
-        _read_all(place, (_sizevar(place) for _ in range(header.n_sizevars)), sizevars)
+        _read_all(place, (_sizevar(place) for _ in range(header.n_sizevars)), sizevars, header.n_sizevars)
     place = cursor("metadata", header.offset_metadata, header.offset_tensors)
     if _countable(place, header.n_metadata, SMALLEST_METADATA):
-        _read_all(place, (_metadata(place, header) for _ in range(header.n_metadata)), metadata)
+        rows = (_metadata(place, header) for _ in range(header.n_metadata))
+        _read_all(place, rows, metadata, header.n_metadata)
     place = cursor("tensors", header.offset_tensors, header.offset_data)
     if _countable(place, header.n_tensors, SMALLEST_TENSOR[header.version]):
-        _read_all(place, _tensor_rows(place, header), tensors)
+        _read_all(place, _tensor_rows(place, header), tensors, header.n_tensors)
     _check_shared_names(findings, sizevars=sizevars, metadata=metadata, tensors=tensors)
     return Index(header, tuple(sizevars), tuple(metadata), tuple(tensors))
 
@@ -174,11 +176,13 @@ def _countable(cursor: _Cursor, count: int, smallest: int) -> bool:
 _Entry = TypeVar("_Entry", SizevarEntry, MetadataEntry, TensorEntry)
 
 
-def _read_all(cursor: _Cursor, rows: Iterator[_Entry], entries: list[_Entry]) -> None:
+def _read_all(cursor: _Cursor, rows: Iterator[_Entry], entries: list[_Entry], count: int) -> None:
     try:
         entries.extend(rows)
     except _UnreadableError as stop:
-        cursor.findings.add(stop.finding)
+        # Rows before the one that cannot be read have been taken in; it may have no name that could be told.
+        message = f"entry {len(entries) + 1} of {count}: {stop.finding.message}"
+        cursor.findings.add(replace(stop.finding, message=message))
         return
     _check_table_end(cursor)
     _check_names(cursor, entries)
@@ -204,11 +208,19 @@ def _check_names(cursor: _Cursor, entries: list[_Entry]) -> None:
                 cursor.report("E_DUPLICATE", "the name stands twice in the table", entry.position, entry.name)
             seen.add(entry.name)
     elif len({name.lower() for name in names}) != len(names):
-        message = "names of the table are equal ignoring case"
-        cursor.findings.add(Finding(code="W_CASE", message=message, table=cursor.table))
+        _report_case(cursor, entries)
     if names != sorted(names):
-        message = "the table is not sorted by name"
-        cursor.findings.add(Finding(code="W_ORDER", message=message, table=cursor.table))
+        before, entry = next(pair for pair in pairwise(entries) if pair[1].name < pair[0].name)
+        message = f"the table is not sorted by name: this one comes after {before.name!r}"
+        cursor.report("W_ORDER", message, entry.position, entry.name)
+
+
+def _report_case(cursor: _Cursor, entries: list[_Entry]) -> None:
+    seen: dict[str, str] = {}
+    for entry in entries:
+        other = seen.setdefault(entry.name.lower(), entry.name)
+        if other != entry.name:
+            cursor.report("W_CASE", f"the name equals {other!r} ignoring case", entry.position, entry.name)
 
 
 def _check_shared_names(
@@ -227,7 +239,10 @@ def _check_shared_names(
             other = seen.setdefault(entry.name, table)
             if other != table:
                 message = f"the name is in the {other} table, too"
-                findings.add(Finding(code="W_SHARED_NAME", message=message, table=table, entry=entry.name))
+                found = Finding(
+                    code="W_SHARED_NAME", message=message, offset=entry.position, table=table, entry=entry.name
+                )
+                findings.add(found)
 
 
 def _sizevar(cursor: _Cursor) -> SizevarEntry:
