@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from openinfer.model import storage_dtype
-from openinfer.ops.catalog.linear_algebra import widest
+from openinfer.ops.mixed_floats import widest
 from openinfer.ops.windows import windows
 from openinfer.simulate.binding import in_order
 from openinfer_backend_cpu.accumulate import accumulator_type, first_element

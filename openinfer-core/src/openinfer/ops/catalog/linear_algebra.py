@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import F32, FLOAT, DType
 from openinfer.ir.types import TensorType
 from openinfer.ops.accumulate import ACC, accumulated
 from openinfer.ops.dtype_sets import BITSETS, BOOLS, FLOATS, NUMBERS
+from openinfer.ops.mixed_floats import rounded_like, widened
 from openinfer.ops.schema import (
     Composite,
     InputSpec,
@@ -77,20 +77,13 @@ def _linear_types(
     return (TensorType(x.dtype, shape),)
 
 
-def widest(dtypes: Sequence[DType]) -> DType:
-    """Return the type in which floats of several types are computed: the widest, at least f32."""
-    return max((F32, *dtypes), key=FLOAT.index)
-
-
 def _linear(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
-    given = [value for value in inputs if value is not None]
-    wide = widest([steps.type_of(value).dtype for value in given])
-    x, w, *bias = [v if steps.type_of(v).dtype is wide else steps.op("cast", v, to=wide) for v in given]
+    x, w, *bias = [value for value in widened(steps, inputs) if value is not None]
     product = steps.op("matmul", x, w, trans_b=settings.get("trans_w"))
     for value in bias:
         product = steps.op("add", product, value)
-    out = steps.type_of(given[0]).dtype
-    return (product if out is wide else steps.op("cast", product, to=out),)
+    given = next(value for value in inputs if value is not None)
+    return (rounded_like(steps, product, given),)
 
 
 MATMUL = OpSchema(
