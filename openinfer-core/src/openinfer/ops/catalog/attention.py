@@ -1,0 +1,190 @@
+"""Attention of queries over keys and values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.ir.types import TensorType
+from openinfer.ops.attention import attention, check_mask, folded_attention
+from openinfer.ops.dtype_sets import BOOLS, FLOATS
+from openinfer.ops.mixed_floats import rounded_like, widened
+from openinfer.ops.schema import (
+    Composite,
+    InputSpec,
+    Operand,
+    OpExample,
+    OpSchema,
+    OpTypeError,
+    Primitive,
+    SettingSpec,
+    SettingType,
+)
+from openinfer.ops.shapes import needed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.schema import Decomposer
+
+    Settings = Mapping[str, SettingValue]
+
+CATEGORY = "attention"
+_CAUSAL = SettingSpec(
+    name="causal", type=SettingType.BOOL, default=False, doc="key j is seen by query i only if j <= i + q_offset"
+)
+_SCALE = SettingSpec(
+    name="scale", type=SettingType.FLOAT, default=None, doc="factor of the products; default 1 / sqrt(D)"
+)
+_SOFTCAP = SettingSpec(
+    name="softcap", type=SettingType.FLOAT, default=0.0, doc="c > 0: products L become c tanh(L / c); 0: they stay"
+)
+
+
+def _sdpa_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    attention(inputs, settings)
+    q, k, v = needed(inputs), needed(inputs, 1), needed(inputs, 2)
+    mask = inputs[3] if len(inputs) > 3 else None
+    if mask is not None:
+        check_mask(mask, (*q.shape[:-1], k.shape[-2]))
+    return (TensorType(q.dtype, (*q.shape[:-1], v.shape[-1])),)
+
+
+def _attn_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    found = folded_attention(inputs, settings)
+    return (TensorType(needed(inputs).dtype, (found.queries, found.heads * found.value_depth)),)
+
+
+def _attn(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
+    values = widened(steps, inputs)
+    x, k, v, w = (*values, None)[:4]
+    if x is None or k is None or v is None or inputs[0] is None:
+        raise OpTypeError("attn takes x, k and v", code="arity")
+    found = folded_attention([None if value is None else steps.type_of(value) for value in values], settings)
+    rows = x if w is None else steps.op("matmul", x, w)
+    q = steps.op("reshape", rows, shape=(found.queries, found.heads, found.depth))
+    result = steps.op(
+        "sdpa",
+        steps.op("transpose", q, perm=(1, 0, 2)),
+        _by_head(steps, k, found.keys),
+        _by_head(steps, v, found.keys),
+        causal=settings.get("causal", False),
+        scale=found.scale,
+        softcap=found.softcap,
+    )
+    side_by_side = steps.op("transpose", result, perm=(1, 0, 2))
+    return (rounded_like(steps, steps.op("flatten", side_by_side), inputs[0]),)
+
+
+def _by_head(steps: Decomposer, rows: int, keys: int) -> int:
+    """Return keys or values [S,H,D], or [H,D] of a single position, as [H,S,D]."""
+    shape = steps.type_of(rows).shape
+    if len(shape) == 3:
+        return steps.op("transpose", rows, perm=(1, 0, 2))
+    return steps.op("reshape", rows, shape=(shape[0], keys, shape[1]))
+
+
+def _floats(name: str, doc: str, *, optional: bool = False, more: frozenset[str] = frozenset()) -> InputSpec:
+    return InputSpec(name=name, dtypes=FLOATS | more, optional=optional, doc=doc)
+
+
+def _operands(*shapes: tuple[int, ...], mask: Operand | None = None) -> tuple[Operand, ...]:
+    return (*(Operand(shape=shape) for shape in shapes), *(() if mask is None else (mask,)))
+
+
+SDPA = OpSchema(
+    name="sdpa",
+    summary="softmax(scale q k^T + mask) v by heads; grouped heads share keys; a query that sees no key gives zeros",
+    category=CATEGORY,
+    inputs=(
+        _floats("q", "[B, Hq, Sq, D], or without B, or without B and heads"),
+        _floats("k", "[B, Hkv, Sk, D]; Hq is a multiple of Hkv"),
+        _floats("v", "[B, Hkv, Sk, Dv]"),
+        _floats("mask", "broadcasts to [B, Hq, Sq, Sk]; false hides, floats are added", optional=True, more=BOOLS),
+    ),
+    dtypes=FLOATS,
+    settings=(
+        _CAUSAL,
+        _SCALE,
+        _SOFTCAP,
+        SettingSpec(
+            name="window",
+            type=SettingType.INT,
+            default=-1,
+            doc="w >= 0: key j is seen by query i only if j >= i + q_offset - w; -1: no such limit",
+        ),
+        SettingSpec(
+            name="q_offset",
+            type=SettingType.INT,
+            default=None,
+            doc="position of the first query among the keys; default kv_len - Sq, the last query sees every key",
+        ),
+        SettingSpec(
+            name="kv_len", type=SettingType.INT, default=None, doc="number of keys that count, from the first; all"
+        ),
+    ),
+    infer=_sdpa_types,
+    definition=Primitive(),
+    broadcast=True,
+    in_place=True,
+    onnx="Attention",
+    examples=(
+        OpExample(inputs=_operands((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 6))),
+        OpExample(inputs=_operands((2, 4, 3, 5), (2, 2, 7, 5), (2, 2, 7, 3)), settings={"causal": True}),
+        OpExample(inputs=_operands((6, 4, 8), (1, 4, 8), (1, 4, 8)), settings={"causal": True, "window": 1}),
+        OpExample(
+            inputs=_operands((1, 6, 1, 16), (1, 2, 9, 16), (1, 2, 9, 16)),
+            settings={"kv_len": 6, "scale": 0.5, "softcap": 2.0},
+        ),
+        OpExample(inputs=_operands((3, 4), (5, 4), (5, 2)), settings={"causal": True, "q_offset": 0}),
+        OpExample(
+            inputs=_operands((2, 3, 4), (2, 5, 4), (2, 5, 4), mask=Operand(shape=(3, 5), dtype="bool")),
+        ),
+        OpExample(
+            inputs=_operands((2, 3, 4), (1, 5, 4), (1, 5, 4), mask=Operand(shape=(2, 1, 5), dtype="f32")),
+        ),
+        OpExample(inputs=_operands((2, 3, 4), (2, 0, 4), (2, 0, 4))),
+        OpExample(inputs=_operands((2, 0, 4), (2, 3, 4), (2, 3, 4))),
+    ),
+)
+ATTN = OpSchema(
+    name="attn",
+    summary="attention of rows, with heads folded into columns: sdpa of x w by heads over k and v, side by side",
+    category=CATEGORY,
+    inputs=(
+        _floats("x", "[R, E]"),
+        _floats("k", "[S, Hkv, D], or [Hkv, D] for one position"),
+        _floats("v", "[S, Hkv, Dv], or [Hkv, Dv]"),
+        _floats("w", "[E, Hq*D], the projection of queries; without it x are the queries", optional=True),
+    ),
+    dtypes=FLOATS,
+    settings=(
+        SettingSpec(name="heads", type=SettingType.INT, default=None, doc="number of query heads; default columns / D"),
+        _CAUSAL,
+        _SCALE,
+        _SOFTCAP,
+    ),
+    infer=_attn_types,
+    definition=Composite(_attn),
+    in_place=True,
+    examples=(
+        OpExample(inputs=_operands((3, 6), (5, 2, 4), (5, 2, 3), (6, 8))),
+        OpExample(inputs=_operands((2, 12), (7, 1, 4), (7, 1, 4)), settings={"causal": True, "heads": 3}),
+        OpExample(inputs=_operands((4, 8), (2, 4), (2, 4)), settings={"scale": 0.25, "softcap": 1.5}),
+        OpExample(
+            inputs=(
+                Operand(shape=(1, 6)),
+                Operand(shape=(9, 2, 4), dtype="f16"),
+                Operand(shape=(9, 2, 4), dtype="f16"),
+                Operand(shape=(6, 16), dtype="f32"),
+            ),
+        ),
+        OpExample(inputs=_operands((0, 8), (3, 2, 4), (3, 2, 4))),
+    ),
+)

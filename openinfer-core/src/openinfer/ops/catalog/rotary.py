@@ -1,0 +1,123 @@
+"""Rotary position embeddings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.ops.dtype_sets import FLOATS, INTEGERS
+from openinfer.ops.rotary import rope_cached_plan, rope_plan
+from openinfer.ops.schema import (
+    InputSpec,
+    Operand,
+    OpExample,
+    OpSchema,
+    Primitive,
+    SettingSpec,
+    SettingType,
+)
+from openinfer.ops.shapes import needed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
+
+    Settings = Mapping[str, SettingValue]
+
+CATEGORY = "attention"
+_ROTARY_DIM = SettingSpec(
+    name="rotary_dim", type=SettingType.INT, default=0, doc="number r of elements that are turned, even; 0: all"
+)
+_INTERLEAVED = SettingSpec(
+    name="interleaved",
+    type=SettingType.BOOL,
+    default=False,
+    doc="whether pairs are neighbours; otherwise an element of the first half and its like in the second",
+)
+_SEQ_AXIS = SettingSpec(name="seq_axis", type=SettingType.INT, default=-2, doc="dim of x that counts positions")
+_IMAGE = InputSpec(name="x", dtypes=FLOATS, doc="[..., S, D]")
+
+
+def _rope_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    rope_plan(inputs, settings)
+    return (needed(inputs),)
+
+
+def _rope_cached_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    rope_cached_plan(inputs, settings)
+    return (needed(inputs),)
+
+
+def _positions(*shape: int, dtype: str = "i64", high: int = 40) -> Operand:
+    return Operand(shape=shape, dtype=dtype, low=0, high=high)
+
+
+ROPE = OpSchema(
+    name="rope",
+    summary="pairs (a, b) turned to (a cos t - b sin t, b cos t + a sin t), t = pos freq_scale base^(-2i/r) for pair i",
+    category=CATEGORY,
+    inputs=(_IMAGE, InputSpec(name="pos", dtypes=INTEGERS, doc="[S] or [B, S], positions")),
+    dtypes=FLOATS,
+    settings=(
+        SettingSpec(name="base", type=SettingType.FLOAT, default=10000.0, doc="base of the frequencies"),
+        _ROTARY_DIM,
+        _INTERLEAVED,
+        SettingSpec(name="freq_scale", type=SettingType.FLOAT, default=1.0, doc="factor of every angle"),
+        _SEQ_AXIS,
+    ),
+    infer=_rope_types,
+    definition=Primitive(),
+    in_place=True,
+    onnx="RotaryEmbedding",
+    examples=(
+        OpExample(inputs=(Operand(shape=(2, 3, 5, 8)), _positions(5))),
+        OpExample(inputs=(Operand(shape=(2, 3, 5, 6)), _positions(2, 5, dtype="i32")), settings={"rotary_dim": 4}),
+        OpExample(inputs=(Operand(shape=(3, 4)), _positions(3, dtype="u8")), settings={"interleaved": True}),
+        OpExample(inputs=(Operand(shape=(5, 2, 8)), _positions(5)), settings={"seq_axis": 0, "base": 500.0}),
+        OpExample(
+            inputs=(Operand(shape=(1, 7, 6)), _positions(7)),
+            settings={"rotary_dim": 4, "interleaved": True, "freq_scale": 0.5},
+        ),
+        OpExample(inputs=(Operand(shape=(2, 0, 4)), _positions(0))),
+    ),
+)
+ROPE_CACHED = OpSchema(
+    name="rope_cached",
+    summary="pairs (a, b) turned to (a cos - b sin, b cos + a sin), with tables of sines",
+    category=CATEGORY,
+    inputs=(
+        _IMAGE,
+        InputSpec(name="cos", dtypes=FLOATS, doc="[P, r/2] with pos, else [S, r/2] or [B, S, r/2]"),
+        InputSpec(name="sin", dtypes=FLOATS, doc="as cos"),
+        InputSpec(name="pos", dtypes=INTEGERS, optional=True, doc="[S] or [B, S], rows of cos and sin"),
+    ),
+    dtypes=FLOATS,
+    settings=(_ROTARY_DIM, _INTERLEAVED, _SEQ_AXIS),
+    infer=_rope_cached_types,
+    definition=Primitive(),
+    in_place=True,
+    onnx="RotaryEmbedding",
+    examples=(
+        OpExample(
+            inputs=(Operand(shape=(2, 3, 5, 8)), *(Operand(shape=(9, 4)) for _ in "cs"), _positions(5, high=8)),
+        ),
+        OpExample(
+            inputs=(
+                Operand(shape=(2, 3, 5, 6)),
+                *(Operand(shape=(7, 2), dtype="f32") for _ in "cs"),
+                Operand(shape=(2, 5), dtype="i32", low=-7, high=6),
+            ),
+            settings={"rotary_dim": 4, "interleaved": True},
+        ),
+        OpExample(inputs=(Operand(shape=(2, 3, 5, 6)), *(Operand(shape=(2, 5, 3)) for _ in "cs"))),
+        OpExample(inputs=(Operand(shape=(5, 2, 6)), *(Operand(shape=(5, 3)) for _ in "cs")), settings={"seq_axis": 0}),
+        OpExample(inputs=(Operand(shape=(0, 4)), *(Operand(shape=(3, 2)) for _ in "cs"), _positions(0))),
+    ),
+)

@@ -1,0 +1,99 @@
+"""Extents and settings of rotary position embeddings (``ops.md``, section 5.7); backends use them too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.ops.schema import OpTypeError
+from openinfer.ops.shapes import axis_of, integer, needed, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
+
+    Inputs = Sequence[TensorType | None]
+    Settings = Mapping[str, SettingValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotary:
+    """Pairs of elements of x [..., D] turned by angles that depend on the position.
+
+    Attributes:
+        axis: dim of x that counts positions.
+        pairs: number of pairs that are turned, in the first ``2 * pairs`` elements.
+        interleaved: whether a pair is two neighbours; otherwise it is an element of the first half and its like in the
+            second.
+        batched: whether positions, or sines, have a row for each index of the first dim of x.
+    """
+
+    axis: int
+    pairs: int
+    interleaved: bool
+    batched: bool
+
+
+def rope_plan(inputs: Inputs, settings: Settings) -> Rotary:
+    """Return how rope turns x.
+
+    Raises:
+        OpTypeError: the inputs do not fit together.
+    """
+    x, pos = needed(inputs), needed(inputs, 1)
+    how = _rotary(x, settings, batched=len(pos.shape) > 1)
+    _check_positions("pos", pos, x, how)
+    return how
+
+
+def rope_cached_plan(inputs: Inputs, settings: Settings) -> Rotary:
+    """Return how rope_cached turns x.
+
+    Raises:
+        OpTypeError: the inputs do not fit together.
+    """
+    x, cos, sin = (needed(inputs, number) for number in range(3))
+    pos = inputs[3] if len(inputs) > 3 else None
+    if cos.shape != sin.shape:
+        raise OpTypeError(f"cos and sin have one shape, found {cos} and {sin}")
+    if pos is None:
+        how = _rotary(x, settings, batched=len(cos.shape) > 2)
+        _check_positions("cos", cos, x, how, how.pairs)
+        return how
+    how = _rotary(x, settings, batched=len(pos.shape) > 1)
+    _check_positions("pos", pos, x, how)
+    if len(cos.shape) != 2 or cos.shape[1] != how.pairs:
+        raise OpTypeError(f"cos is {cos}, expected a row of {how.pairs} for each position: [P, {how.pairs}]")
+    return how
+
+
+def _rotary(x: TensorType, settings: Settings, *, batched: bool) -> Rotary:
+    """Return how x is turned.
+
+    Raises:
+        OpTypeError: x has too few dims, or ``rotary_dim`` or ``seq_axis`` does not fit it.
+    """
+    rank = len(x.shape)
+    if rank < 2:
+        raise OpTypeError(f"x is {x}, expected [..., S, D]: at least two dims")
+    axis = axis_of(integer(settings.get("seq_axis"), "seq_axis"), rank, "seq_axis")
+    if axis == rank - 1 or (batched and axis == 0):
+        taken = "the elements that are turned" if axis else "the batch"
+        raise OpTypeError(f"seq_axis {axis} of x {x} is taken by {taken}")
+    dim = integer(settings.get("rotary_dim"), "rotary_dim") or x.shape[-1]
+    if not 0 <= dim <= x.shape[-1] or dim % 2:
+        raise OpTypeError(f"{dim} elements of x {x} cannot be turned in pairs: expected an even number, at most D")
+    return Rotary(axis=axis, pairs=dim // 2, interleaved=bool(settings.get("interleaved")), batched=batched)
+
+
+def _check_positions(name: str, given: TensorType, x: TensorType, how: Rotary, *last: int) -> None:
+    """Check that an input has a place for each position, [S, ...] or [B, S, ...].
+
+    Raises:
+        OpTypeError: it has not.
+    """
+    wanted = (*x.shape[:1], x.shape[how.axis], *last) if how.batched else (x.shape[how.axis], *last)
+    if given.shape != wanted:
+        raise OpTypeError(f"{name} is {given}, expected shape {shown(wanted)} beside x {x}")
