@@ -28,8 +28,13 @@ if TYPE_CHECKING:
 def rearrange(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Copy the view of x that belongs to each output."""
     del workspace
-    pairs = zip(moved_by(call), outputs, strict=True)
-    return in_order([partial(np.copyto, out.reshape(m.view.extents), viewed(inputs[0], m.view)) for m, out in pairs])
+    # NumPy makes strided views of its own types only, and codes are all that moves.
+    codes = np.dtype(f"u{inputs[0].dtype.itemsize}")
+    copies: list[BoundCall] = []
+    for moved, out in zip(moved_by(call), outputs, strict=True):
+        target = out.view(codes).reshape(moved.view.extents)
+        copies.append(partial(np.copyto, target, viewed(inputs[0].view(codes), moved.view)))
+    return in_order(copies)
 
 
 for _name in RULES:

@@ -1,0 +1,50 @@
+"""Index inputs: checked against the extent that they index, and counted from the front."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from openinfer.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from openinfer_backend_cpu.workspace import Workspace
+
+    Array: TypeAlias = npt.NDArray[Any]
+    BoundCall: TypeAlias = Callable[[], object]
+
+
+def places(
+    indices: Array, extent: int, what: str, workspace: Workspace, *, negative: bool = True
+) -> tuple[Array, BoundCall]:
+    """Return scratch memory for places, and the call that checks the indices and writes them there.
+
+    ``what`` names the operator and what is indexed. The call raises `ExecutionError` with the code ``out-of-range`` for
+    an index that is no place: from ``-extent`` on where ``negative`` ones count from the end.
+    """
+    found = workspace.take(indices.shape, np.dtype(np.int64))
+    lowest = -extent if negative else 0
+
+    def run() -> None:
+        if not indices.size:
+            return
+        low, high = int(indices.min()), int(indices.max())
+        if low < lowest or high >= extent:
+            raise _out_of_range(indices, high if high >= extent else low, lowest, extent, what)
+        np.copyto(found, indices, casting="unsafe")
+        if low < 0:
+            np.add(found, extent, out=found, where=found < 0)
+
+    return found, run
+
+
+def _out_of_range(indices: Array, index: int, lowest: int, extent: int, what: str) -> ExecutionError:
+    position = [int(place) for place in np.argwhere(indices == index)[0]]
+    where = f" at {position}" if position else ""
+    legal = f"{lowest}..{extent - 1}" if extent else "none: there is nothing to index"
+    return ExecutionError(f"{what}: index {index}{where} is out of range (legal: {legal})", code="out-of-range")

@@ -1,0 +1,126 @@
+"""Copies of a tensor with elements replaced at places that another tensor names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import Kind
+from openinfer.ops.catalog.indexing import AXIS, check_alongside, tuple_length
+from openinfer.ops.dtype_sets import EVERY, INTEGERS
+from openinfer.ops.schema import (
+    InputSpec,
+    Operand,
+    OpExample,
+    OpSchema,
+    OpTypeError,
+    Primitive,
+    SettingSpec,
+    SettingType,
+)
+from openinfer.ops.shapes import axis_of, integer, needed, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
+
+    Settings = Mapping[str, SettingValue]
+
+CATEGORY = "indexing"
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+_REDUCTION = SettingSpec(
+    name="reduction",
+    type=SettingType.STR,
+    default="none",
+    choices=REDUCTIONS,
+    doc="how an update meets the element that is there; none: the last update in row-major order stays",
+)
+
+
+def _check_updates(x: TensorType, updates: TensorType, shape: tuple[int, ...], settings: Settings) -> None:
+    if updates.shape != shape:
+        raise OpTypeError(f"updates are {updates}, expected the shape {shown(shape)}")
+    if x.dtype.kind is Kind.TERNARY and settings.get("reduction") != "none":
+        raise OpTypeError(f"{x.dtype} has no arithmetic: reduction must be none", code="dtype-unsupported")
+
+
+def _scatter_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    x, indices, updates = needed(inputs), needed(inputs, 1), needed(inputs, 2)
+    check_alongside(x, indices, axis_of(integer(settings.get("axis"), "axis"), len(x.shape)))
+    _check_updates(x, updates, indices.shape, settings)
+    return (x,)
+
+
+def _scatter_nd_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    x, indices, updates = needed(inputs), needed(inputs, 1), needed(inputs, 2)
+    length = tuple_length(x, indices, 0)
+    _check_updates(x, updates, (*indices.shape[:-1], *x.shape[length:]), settings)
+    return (x,)
+
+
+Shape = tuple[int, ...]
+
+
+def _example(x: Shape, indices: Shape, updates: Shape, low: int, high: int, **settings: SettingValue) -> OpExample:
+    index = Operand(shape=indices, dtype="i64", low=low, high=high)
+    computes = settings.get("reduction", "none") != "none"
+    return OpExample(
+        inputs=(Operand(shape=x), index, Operand(shape=updates)),
+        settings=settings,
+        dtypes=EVERY - {"t1", "t2"} if computes else None,
+    )
+
+
+_INPUTS = (
+    InputSpec(name="x"),
+    InputSpec(name="indices", dtypes=INTEGERS, doc="negative ones count from the end"),
+    InputSpec(name="updates"),
+)
+
+SCATTER = OpSchema(
+    name="scatter",
+    summary="x with an update at each position of indices, with the place along a dim that the index names",
+    category=CATEGORY,
+    inputs=_INPUTS,
+    dtypes=EVERY,
+    settings=(AXIS, _REDUCTION),
+    infer=_scatter_types,
+    definition=Primitive(),
+    in_place=True,
+    onnx="ScatterElements",
+    examples=(
+        _example((5, 3), (7, 3), (7, 3), -5, 4),
+        _example((3, 5), (2, 9), (2, 9), -5, 4, axis=1, reduction="add"),
+        _example((5,), (3,), (3,), 0, 4, reduction="mul"),
+        _example((5, 2), (4, 2), (4, 2), 0, 4, reduction="max"),
+        _example((5, 2), (4, 1), (4, 1), 0, 4, reduction="min"),
+        _example((5,), (0,), (0,), 0, 4),
+    ),
+)
+SCATTER_ND = OpSchema(
+    name="scatter_nd",
+    summary="x with slices replaced at the places that tuples in the last dim of indices name",
+    category=CATEGORY,
+    inputs=_INPUTS,
+    dtypes=EVERY,
+    settings=(_REDUCTION,),
+    infer=_scatter_nd_types,
+    definition=Primitive(),
+    in_place=True,
+    onnx="ScatterND",
+    examples=(
+        _example((5, 7), (6, 2), (6,), -5, 4),
+        _example((5, 3), (2, 4, 1), (2, 4, 3), -5, 4, reduction="add"),
+        _example((5, 3), (4, 1), (4, 3), 0, 4, reduction="mul"),
+        _example((5, 3), (4, 1), (4, 3), 0, 4, reduction="max"),
+        _example((5, 3), (4, 1), (4, 3), 0, 4, reduction="min"),
+        _example((5,), (0, 1), (0,), 0, 4),
+    ),
+)

@@ -1,0 +1,124 @@
+"""Evenly spaced numbers, from no inputs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from openinfer.ir.types import TensorType
+from openinfer.ops.dtype_sets import NUMBERS
+from openinfer.ops.schema import Operand, OpExample, OpSchema, OpTypeError, Primitive, SettingSpec, SettingType
+from openinfer.ops.shapes import axis_of, integer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.dtypes import DType
+    from openinfer.ir.resolved import SettingValue
+
+    Settings = Mapping[str, SettingValue]
+
+CATEGORY = "sequences"
+
+
+def _declared(op: str, declared: Sequence[TensorType]) -> TensorType:
+    if not declared:
+        raise OpTypeError(f"{op} takes the type of its output, which is not known here")
+    if declared[0].dtype.name not in NUMBERS:
+        raise OpTypeError(f"{op} yields numbers, the output is {declared[0]}", code="dtype-unsupported")
+    return declared[0]
+
+
+def spacing(settings: Settings, dtype: DType) -> tuple[float, float]:
+    """Return start and step of a range, integers for an integer type.
+
+    Raises:
+        OpTypeError: one is no number that the type has, or the step is 0.
+    """
+    start, step = _number(settings, "start", dtype), _number(settings, "step", dtype)
+    if step == 0:
+        raise OpTypeError("setting 'step' is 0", code="setting-type")
+    return start, step
+
+
+def _number(settings: Settings, name: str, dtype: DType) -> float:
+    value = settings.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise OpTypeError(f"setting {name!r} takes a number, found {value!r}", code="setting-type")
+    if dtype.is_float and math.isfinite(value):
+        return float(value)
+    if dtype.is_float or isinstance(value, float):
+        wanted = "a finite number" if dtype.is_float else "an integer"
+        raise OpTypeError(f"setting {name!r} is {value!r}; for {dtype} it takes {wanted}", code="setting-type")
+    return value
+
+
+def _range_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del inputs
+    out = _declared("range", declared)
+    start, step = spacing(settings, out.dtype)
+    if settings.get("limit") is None:
+        if len(out.shape) != 1:
+            raise OpTypeError(f"range yields one dim, the output is {out}")
+        return (out,)
+    room = _number(settings, "limit", out.dtype) - start
+    if math.isinf(room / step):
+        raise OpTypeError(f"range has no end: limit - start is {room}, step {step}", code="setting-type")
+    count = math.ceil(room / step) if out.dtype.is_float else -(int(-room) // int(step))
+    return (TensorType(out.dtype, (max(count, 0),)),)
+
+
+def _iota_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del inputs
+    out = _declared("iota", declared)
+    axis_of(integer(settings.get("axis"), "axis"), len(out.shape))
+    return (out,)
+
+
+def _example(*shape: int, **settings: SettingValue) -> OpExample:
+    return OpExample(inputs=(), settings=settings, outputs=(Operand(shape=shape),))
+
+
+RANGE = OpSchema(
+    name="range",
+    summary="start + i * step for i from 0 on, below limit; of the dtype of the output, integers wrapping",
+    category=CATEGORY,
+    inputs=(),
+    dtypes=NUMBERS,
+    settings=(
+        SettingSpec(name="start", type=SettingType.NUMBER, default=0, doc="first number"),
+        SettingSpec(
+            name="limit",
+            type=SettingType.NUMBER,
+            default=None,
+            doc="where to stop, exclusive; default as many numbers as the output is declared with",
+        ),
+        SettingSpec(name="step", type=SettingType.NUMBER, default=1, doc="distance, not 0"),
+    ),
+    infer=_range_types,
+    definition=Primitive(),
+    aliases=("arange",),
+    onnx="Range",
+    examples=(
+        _example(5, limit=5),
+        _example(3, start=7, limit=0, step=-3),
+        _example(7, start=-3),
+        _example(0, limit=-1),
+    ),
+)
+IOTA = OpSchema(
+    name="iota",
+    summary="the place along a dim, everywhere; of the type of the output, integers wrapping",
+    category=CATEGORY,
+    inputs=(),
+    dtypes=NUMBERS,
+    settings=(SettingSpec(name="axis", type=SettingType.INT, default=0, doc="the dim"),),
+    infer=_iota_types,
+    definition=Primitive(),
+    onnx="Range",
+    examples=(_example(3, 5), _example(2, 3, 7, axis=-1), _example(0)),
+)

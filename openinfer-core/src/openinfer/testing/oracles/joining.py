@@ -1,0 +1,79 @@
+"""Tensors side by side, margins and triangles, position by position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.types import TensorType
+    from openinfer.testing.oracle import Exact, Oracle
+
+    Given = Sequence[Exact | None]
+    Settings = Mapping[str, Any]
+    Outputs = Sequence[TensorType]
+
+
+def _concatenated(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+    del outputs
+    return (np.concatenate([np.asarray(x) for x in inputs], axis=settings["axis"]),)
+
+
+def _stacked(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+    del outputs
+    return (np.stack([np.asarray(x) for x in inputs], axis=settings["axis"]),)
+
+
+def _padded(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+    x, pads = np.asarray(inputs[0]), settings["pads"]
+    sides = list(zip(pads[: x.ndim], pads[x.ndim :], strict=True))
+    kept = x[(*(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(x.shape, sides, strict=True)), ...)]
+    found = np.empty(outputs[0].shape, dtype=x.dtype)
+    for place in np.ndindex(*found.shape):
+        inner = [at - max(before, 0) for at, (before, _) in zip(place, sides, strict=True)]
+        if all(0 <= at < n for at, n in zip(inner, kept.shape, strict=True)):
+            found[place] = kept[tuple(inner)]
+        elif settings["mode"] == "constant":
+            found[place] = settings["value"]
+        else:
+            found[place] = kept[
+                tuple(_within(at, n, settings["mode"]) for at, n in zip(inner, kept.shape, strict=True))
+            ]
+    return (found,)
+
+
+def _within(at: int, count: int, mode: str) -> int:
+    if mode == "wrap":
+        return at % count
+    while not 0 <= at < count:
+        nearest = 0 if at < 0 else count - 1
+        at = nearest if mode == "edge" or count == 1 else 2 * nearest - at
+    return at
+
+
+def _upper(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+    return _triangle(inputs, outputs, lambda row, column: column - row >= settings["k"])
+
+
+def _lower(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+    return _triangle(inputs, outputs, lambda row, column: column - row <= settings["k"])
+
+
+def _triangle(inputs: Given, outputs: Outputs, keeps: Any) -> tuple[Exact, ...]:
+    found = np.array(inputs[0])
+    for place in np.ndindex(*outputs[0].shape):
+        if not keeps(*place[-2:]):
+            found[place] = 0
+    return (found,)
+
+
+ORACLES: dict[str, Oracle] = {
+    "concat": _concatenated,
+    "stack": _stacked,
+    "pad": _padded,
+    "triu": _upper,
+    "tril": _lower,
+}
