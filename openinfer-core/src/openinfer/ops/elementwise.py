@@ -8,7 +8,7 @@ from openinfer.dtypes import F32, I8, U8, DType, Kind
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.accumulate import ACC, accumulated, accumulator, delivered
-from openinfer.ops.schema import BuildScalar, Elementwise, InferTypes, InputSpec, OpSchema
+from openinfer.ops.schema import BuildScalar, Elementwise, InferTypes, InputSpec, Operand, OpExample, OpSchema
 from openinfer.ops.shapes import broadcast, needed
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def elementwise(
     specs: tuple[InputSpec, ...] = (),
     aliases: tuple[str, ...] = (),
     onnx: str | None = None,
+    examples: tuple[OpExample, ...] = (),
 ) -> OpSchema:
     """Return an elementwise operator whose inputs broadcast.
 
@@ -72,7 +73,13 @@ def elementwise(
         in_place=True,
         aliases=aliases,
         onnx=onnx,
+        examples=examples,
     )
+
+
+def example(dtypes: frozenset[str], *, inputs: int = 1, **settings: SettingValue) -> OpExample:
+    """Return an example that shows settings, for the element types that may have them."""
+    return OpExample(inputs=(Operand(shape=(5,)),) * inputs, settings=settings, dtypes=dtypes)
 
 
 def _inference(typed: int, result: DType | None, check: CheckSettings | None, *, accumulates: bool) -> InferTypes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import I64, DType
 from openinfer.expr import tree
 from openinfer.ops.dtype_sets import FLOATS, NUMBERS, SIGNED
-from openinfer.ops.elementwise import elementwise, of_elements
+from openinfer.ops.elementwise import elementwise, example, of_elements
 from openinfer.ops.scalar_settings import bound_setting, bounds_fit, scalar_setting, scalars_fit
 from openinfer.ops.schema import SettingSpec, SettingType
 
@@ -157,6 +157,11 @@ RELU = elementwise(
     _relu,
     summary="x where x >= 0, else alpha * x; then at least clamp_min, then at most clamp_max; NaN stays NaN",
     category=CATEGORY,
+    examples=(
+        example(FLOATS, alpha=0.1),
+        example(FLOATS, alpha=0.5, clamp_min=-1.0, clamp_max=6.0),
+        example(SIGNED | {"i4"}, alpha=2, clamp_min=-3, clamp_max=6),
+    ),
     settings=(
         _number("alpha", 0, "slope for negatives", ("negative_slope",)),
         _number("clamp_min", None, "lower bound of the result; default none"),
@@ -172,6 +177,12 @@ CLAMP = elementwise(
     _clamp,
     summary="min(max(x, min), max); NaN stays NaN",
     category=CATEGORY,
+    examples=(
+        example(FLOATS, min=-0.5, max=2.0),
+        example(FLOATS, min=1.0, max=-1.0, nan="bound"),
+        example(NUMBERS - FLOATS, min=0, max=1),
+        example(SIGNED, max=-2),
+    ),
     settings=(
         _number("min", None, "lower bound; default none", ("clamp_min",)),
         _number("max", None, "upper bound; default none", ("clamp_max",)),
@@ -212,6 +223,7 @@ SILU = elementwise(
     _silu,
     summary="x * sigmoid(beta * x)",
     category=CATEGORY,
+    examples=(example(FLOATS, beta=1.7),),
     settings=(_number("beta", 1.0, "factor in the sigmoid"),),
     check=scalars_fit("beta"),
     aliases=("swish",),
@@ -251,6 +263,7 @@ ELU = elementwise(
     _elu,
     summary="x where x >= 0, else alpha * (e^x - 1)",
     category=CATEGORY,
+    examples=(example(FLOATS, alpha=0.3),),
     settings=(_number("alpha", 1.0, "factor for negatives"),),
     check=scalars_fit("alpha"),
     onnx="Elu",
@@ -271,6 +284,7 @@ HARD_SIGMOID = elementwise(
     _hard_sigmoid,
     summary="alpha * x + beta, held between 0 and 1",
     category=CATEGORY,
+    examples=(example(FLOATS, alpha=0.25, beta=0.4),),
     settings=(_number("alpha", 0.2, "slope"), _number("beta", 0.5, "value at 0")),
     check=scalars_fit("alpha", "beta"),
     onnx="HardSigmoid",

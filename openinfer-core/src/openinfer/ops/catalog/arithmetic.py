@@ -17,7 +17,7 @@ from openinfer.ops.dtype_sets import (
     PACKED_SIGNED,
     SIGNED,
 )
-from openinfer.ops.elementwise import elementwise, of_elements
+from openinfer.ops.elementwise import elementwise, example, of_elements
 from openinfer.ops.scalar_settings import scalar_setting
 from openinfer.ops.schema import SettingSpec, SettingType
 
@@ -170,6 +170,10 @@ DIV = elementwise(
     _masked_function(tree.div),
     summary="a / b; integers truncate toward zero; the mask where b is 0",
     category=CATEGORY,
+    examples=(
+        example(FLOATS, inputs=2, div_by_zero_mask="ieee"),
+        example(FLOATS | _DIVIDED, inputs=2, div_by_zero_mask=1),
+    ),
     settings=(_MASK,),
     check=_mask,
     onnx="Div",
@@ -181,6 +185,7 @@ FLOOR_DIV = elementwise(
     _floor_div,
     summary="integer quotient: Euclidean (remainder never negative) or rounded down; the mask where b is 0",
     category=CATEGORY,
+    examples=(example(_DIVIDED, inputs=2, div_by_zero_mask=7),),
     settings=(
         _MASK,
         SettingSpec(
@@ -200,6 +205,7 @@ REM = elementwise(
     _masked_function(tree.rem),
     summary="remainder with the sign of a (C's % and fmod); the mask where b is 0",
     category=CATEGORY,
+    examples=(example(FLOATS | _DIVIDED, inputs=2, div_by_zero_mask=1),),
     settings=(_MASK,),
     check=_mask,
     onnx="Mod",
@@ -247,6 +253,10 @@ RECIP = elementwise(
     _recip,
     summary="1 / x; the mask where x is 0",
     category=CATEGORY,
+    examples=(
+        example(FLOATS, div_by_zero_mask="ieee"),
+        example(FLOATS, div_by_zero_mask=0.5),
+    ),
     settings=(_MASK,),
     check=_mask,
     aliases=("reciprocal",),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import BOOL, U2, U4, U8, U16, U32, U64, DType
 from openinfer.expr import tree
 from openinfer.ops.dtype_sets import BITSETS, BOOLS, INTEGERS, PACKED_SIGNED, PACKED_UNSIGNED
-from openinfer.ops.elementwise import elementwise
+from openinfer.ops.elementwise import elementwise, example
 from openinfer.ops.schema import Elementwise, SettingSpec, SettingType
 from openinfer.ops.shapes import integer
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 CATEGORY = "bitwise"
 _BITWISE = INTEGERS | PACKED_SIGNED | PACKED_UNSIGNED | BITSETS | BOOLS
 _SHIFTED = INTEGERS | BITSETS | {"i2", "i4", "u2", "u4"}
+_PLACES = tuple(example(_SHIFTED, bits=bits) for bits in (1, 0, -3, 7, 64))
+
 _BITS = SettingSpec(name="bits", type=SettingType.INT, doc="places to shift by; below 0 acts as 0")
 _UNSIGNED_OF = {2: U2, 4: U4, 8: U8, 16: U16, 32: U32, 64: U64}
 
@@ -80,6 +82,7 @@ SHL = elementwise(
     _shift(tree.shl),
     summary="x * 2^bits modulo 2^width; 0 from the width on",
     category=CATEGORY,
+    examples=_PLACES,
     settings=(_BITS,),
     aliases=("shift_left",),
     onnx="BitShift",
@@ -91,6 +94,7 @@ SHR = elementwise(
     _shift(tree.shr),
     summary="x shifted right, keeping the sign; from the width on 0, or -1 for negatives",
     category=CATEGORY,
+    examples=_PLACES,
     settings=(_BITS,),
     aliases=("shift_right",),
     onnx="BitShift",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import BOOL, I8, DType
 from openinfer.expr import tree
 from openinfer.ops.dtype_sets import FLOATS, PACKED_SIGNED, SIGNED
-from openinfer.ops.elementwise import elementwise, of_elements
+from openinfer.ops.elementwise import elementwise, example, of_elements
 from openinfer.ops.rounding import rounded
 from openinfer.ops.scalar_settings import scalar_setting, scalars_fit
 from openinfer.ops.schema import SettingSpec, SettingType
@@ -110,6 +110,7 @@ FILL_NAN_LIKE = elementwise(
     _repaired,
     summary="x where it is finite, else the value",
     category=CATEGORY,
+    examples=(example(FLOATS, value=-1.5),),
     settings=(SettingSpec(name="value", type=SettingType.SCALAR, default=0.0, doc="replaces NaN and infinities"),),
     check=scalars_fit("value"),
     onnx="Where",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, U64, DType, Kind
+from openinfer.dtypes import BOOL, U8, U64, DType, Kind
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.conversion import converted
-from openinfer.ops.dtype_sets import BITSETS, BOOLS, NUMBERS
-from openinfer.ops.elementwise import elementwise, work_type
+from openinfer.ops.dtype_sets import BITSETS, BOOLS, FLOATS, NUMBERS, SIGNED
+from openinfer.ops.elementwise import elementwise, example, work_type
 from openinfer.ops.rounding import MODES, rounded
 from openinfer.ops.scalar_settings import scalar_setting, scalars_fit
 from openinfer.ops.schema import Elementwise, InputSpec, OpSchema, OpTypeError, SettingSpec, SettingType
@@ -57,7 +57,9 @@ def _cast_types(
 
 def _cast(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
     x, target = tree.cast(inputs[0], work_type(inputs[0].dtype)), _target(settings)
-    to_integer = x.dtype is not BOOL and target is not BOOL and not target.is_float
+    if x.dtype is BOOL and target is not BOOL:
+        x = tree.cast(x, U8)
+    to_integer = target is not BOOL and not target.is_float
     if to_integer and x.dtype.is_float:
         x = rounded(x, str(settings.get("rounding_mode")))
     if to_integer and not settings.get("saturate"):
@@ -79,6 +81,13 @@ FILL = elementwise(
     _fill,
     summary="the value everywhere; of x only the shape counts",
     category=CATEGORY,
+    examples=(
+        example(NUMBERS - {"i1"}, value=1),
+        example(FLOATS, value=0.1),
+        example(SIGNED | {"i1"}, value=-1),
+        example(BOOLS, value=True),
+        example(BITSETS, value=200),
+    ),
     settings=(SettingSpec(name="value", type=SettingType.SCALAR, doc="what to fill with"),),
     check=scalars_fit("value"),
     aliases=("full_like",),

@@ -13,6 +13,8 @@ from openinfer.ops.elementwise import work_type
 from openinfer.ops.schema import (
     Fold,
     InputSpec,
+    Operand,
+    OpExample,
     OpSchema,
     OpTypeError,
     Primitive,
@@ -139,6 +141,20 @@ def _extremum(better: Callable[[Expr, Expr], Expr]) -> BuildFold:
     return build
 
 
+_EXAMPLES = (
+    OpExample(inputs=(Operand(shape=(3, 5, 7)),), settings={"axes": 1}),
+    OpExample(inputs=(Operand(shape=(3, 5, 7)),), settings={"axes": (0, -1), "keepdims": True}),
+    OpExample(inputs=(Operand(shape=(5, 4)),)),
+    OpExample(inputs=(Operand(shape=()),)),
+)
+_OF_NOTHING = OpExample(inputs=(Operand(shape=(2, 0, 3)),), settings={"axes": 1})
+_OF_ONE_AXIS = (
+    OpExample(inputs=(Operand(shape=(3, 5, 7)),), settings={"axis": 1}),
+    OpExample(inputs=(Operand(shape=(6, 2)),), settings={"axis": -1, "keepdims": True, "select_first": False}),
+    OpExample(inputs=(Operand(shape=(9,)),), settings={"axis": 0}),
+)
+
+
 def _reduction(
     name: str,
     dtypes: frozenset[str],
@@ -149,6 +165,7 @@ def _reduction(
     settings: tuple[SettingSpec, ...] = (),
     alias: str | None = None,
     onnx: str | None = None,
+    empty: bool = False,
 ) -> OpSchema:
     short = name.removesuffix("_axis")
     return OpSchema(
@@ -162,6 +179,7 @@ def _reduction(
         definition=Reduction(_axes, build),
         aliases=tuple(a for a in (alias, f"reduce_{short}") if a is not None),
         onnx=onnx,
+        examples=(*_EXAMPLES, _OF_NOTHING) if empty else _EXAMPLES,
     )
 
 
@@ -226,6 +244,7 @@ def _index(name: str, summary: str, alias: str, onnx: str) -> OpSchema:
         definition=Primitive(),
         aliases=(alias,),
         onnx=onnx,
+        examples=_OF_ONE_AXIS,
     )
 
 
@@ -235,6 +254,7 @@ SUM_AXIS = _reduction(
     _combined(0, tree.add),
     summary="sum in row-major order; integers wrap; 0 for an empty slice",
     infer=_inference(None, may_be_empty=True),
+    empty=True,
     settings=(ACC,),
     alias="sum",
     onnx="ReduceSum",
@@ -255,6 +275,7 @@ PROD_AXIS = _reduction(
     _combined(1, tree.mul),
     summary="product in row-major order; integers wrap; 1 for an empty slice",
     infer=_inference(None, may_be_empty=True),
+    empty=True,
     settings=(ACC,),
     alias="prod",
     onnx="ReduceProd",
@@ -283,6 +304,7 @@ L2_AXIS = _reduction(
     _norm,
     summary="square root of the sum of squares",
     infer=_inference(None, may_be_empty=True),
+    empty=True,
     onnx="ReduceL2",
 )
 ANY_AXIS = _reduction(
@@ -291,6 +313,7 @@ ANY_AXIS = _reduction(
     _bool_fold(False, tree.logical_or),
     summary="whether any element is true; false for an empty slice",
     infer=_inference(None, may_be_empty=True),
+    empty=True,
 )
 ALL_AXIS = _reduction(
     "all_axis",
@@ -298,6 +321,7 @@ ALL_AXIS = _reduction(
     _bool_fold(True, tree.logical_and),
     summary="whether all elements are true; true for an empty slice",
     infer=_inference(None, may_be_empty=True),
+    empty=True,
 )
 IS_FINITE = OpSchema(
     name="is_finite",
@@ -307,6 +331,7 @@ IS_FINITE = OpSchema(
     dtypes=FLOATS,
     infer=_scalar_bool,
     definition=Reduction(_every_axis, _finite),
+    examples=(OpExample(inputs=(Operand(shape=(3, 5)),)), OpExample(inputs=(Operand(shape=(0,)),))),
 )
 ARGMAX_AXIS = _index("argmax_axis", "position of the greatest element along an axis", "argmax", "ArgMax")
 ARGMIN_AXIS = _index("argmin_axis", "position of the least element along an axis", "argmin", "ArgMin")
