@@ -96,7 +96,7 @@ def _covered(environment: Environment, table: KernelTable | str, call: OpCall | 
 
 
 def _found(environment: Environment, table: KernelTable, call: OpCall) -> tuple[str, str]:
-    missing = _missing(environment, table, call)
+    missing = missing_reason(environment, table, call)
     if missing is not None:
         return "missing", missing
     found = select(environment, table, call)
@@ -104,7 +104,7 @@ def _found(environment: Environment, table: KernelTable, call: OpCall) -> tuple[
     return next(name for kind, name in kinds.items() if isinstance(found, kind)), ""
 
 
-def _missing(environment: Environment, table: KernelTable, call: OpCall) -> str | None:
+def missing_reason(environment: Environment, table: KernelTable, call: OpCall) -> str | None:
     """Return why a call cannot run, looking into decompositions, or None."""
     waiting = [call]
     while waiting:

@@ -1,0 +1,217 @@
+"""Conformance cases of an operator, generated from its schema: shapes, settings, modes and values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import DType
+from openinfer.ir.types import TensorType
+from openinfer.ops.calls import call_of
+from openinfer.ops.examples import operand_type
+from openinfer.ops.schema import Elementwise, OpTypeError, Required, SettingType
+from openinfer.testing.values import Draw, bounded, draw, generator, specials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import InputSpec, Operand, OpExample, OpSchema, SettingSpec
+    from openinfer.testing.values import Array
+
+    Settings = Mapping[str, SettingValue]
+
+LARGE = 70_001
+"""Elements of the large shape: odd, and more than the blocks that kernels work in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One call with the way to make its inputs.
+
+    Attributes:
+        call: the operator with every type and setting.
+        settings: those that the program gives.
+        shapes: what kind of shapes it has, for reports.
+        draws: one entry per input (None where left out).
+        bounds: least and greatest value of each input, where it has any.
+        target: number of the input that the result is written over, or None.
+    """
+
+    call: OpCall
+    settings: Settings
+    shapes: str
+    draws: tuple[Draw | None, ...]
+    bounds: tuple[tuple[int, int] | None, ...]
+    target: int | None = None
+
+    def __str__(self) -> str:
+        given = [f"{n}={v}" for n, v in self.settings.items()]
+        types = ["-" if t is None else str(t) for t in self.call.inputs]
+        over = "" if self.target is None else f" over input {self.target}"
+        return f"{self.call.op}({', '.join([*types, *given])}){over}"
+
+    def inputs(self) -> list[Array | None]:
+        """Return the inputs, the same each time."""
+        random = generator(self)
+        found: list[Array | None] = []
+        for given, how, limits in zip(self.call.inputs, self.draws, self.bounds, strict=True):
+            if given is None or how is None:
+                found.append(None)
+            elif limits is not None:
+                found.append(bounded(given.dtype, given.shape, *limits, random))
+            else:
+                found.append(draw(given.dtype, given.shape, how, random))
+        return found
+
+
+def cases(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> list[Case]:
+    """Return the cases of an operator for one of its element types; ``dtypes`` finds element types by name."""
+    drafts = [*_from_examples(schema, dtype, dtypes)]
+    if isinstance(schema.definition, Elementwise):
+        drafts += _elementwise(schema, dtype, dtypes)
+    normal = [case for draft in drafts if (case := _case(schema, draft)) is not None]
+    return [*normal, *(replace(case, target=n) for case in normal for n in _targets(schema, case))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    inputs: tuple[TensorType | None, ...]
+    settings: Settings
+    shapes: str
+    how: Draw
+    bounds: tuple[tuple[int, int] | None, ...]
+    declared: tuple[TensorType, ...] = ()
+
+
+def _case(schema: OpSchema, draft: _Draft) -> Case | None:
+    """Return the case of a draft, or None where the operator does not take it."""
+    try:
+        call = call_of(schema, draft.inputs, draft.settings, draft.declared)
+    except OpTypeError:
+        return None
+    draws = tuple(None if t is None else draft.how for t in draft.inputs)
+    return Case(call=call, settings=draft.settings, shapes=draft.shapes, draws=draws, bounds=draft.bounds)
+
+
+def _targets(schema: OpSchema, case: Case) -> Iterator[int]:
+    if not schema.in_place or case.settings.get("acc") is not None or len(case.call.outputs) != 1:
+        return
+    for number, given in enumerate(case.call.inputs):
+        if given == case.call.outputs[0] and case.shapes != "large":
+            yield number
+
+
+def _from_examples(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> Iterator[_Draft]:
+    for example in schema.examples:
+        if example.dtypes is not None and dtype.name not in example.dtypes:
+            continue
+        for settings in _variants(schema, example.settings, dtypes):
+            yield _example_draft(schema, example, settings, dtype, dtypes)
+
+
+def _example_draft(
+    schema: OpSchema, example: OpExample, settings: Settings, dtype: DType, dtypes: Mapping[str, DType]
+) -> _Draft:
+    inputs = tuple(None if o is None else operand_type(o, dtype, dtypes) for o in example.inputs)
+    how = Draw.SPECIAL if isinstance(schema.definition, Elementwise) else Draw.DYADIC
+    return _Draft(
+        inputs=inputs,
+        settings=settings,
+        shapes="example",
+        how=Draw.CODES if schema.category == "movement" else how,
+        bounds=tuple(_bounds(o) for o in example.inputs),
+        declared=tuple(operand_type(o, dtype, dtypes) for o in example.outputs),
+    )
+
+
+def _bounds(operand: Operand | None) -> tuple[int, int] | None:
+    if operand is None or operand.low is None or operand.high is None:
+        return None
+    return operand.low, operand.high
+
+
+def _elementwise(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> Iterator[_Draft]:
+    base = _required(schema, dtype)
+    for types in _element_types(schema, dtype, dtypes):
+        for settings in _variants(schema, base, dtypes):
+            yield _shaped(types, [(_special_count(dtype, len(types)),)] * len(types), settings, "special", Draw.SPECIAL)
+        shapes = _shapes(len(types), broadcast=schema.broadcast, large=dtype.bits in (4, 8, 32))
+        for name, each in shapes:
+            yield _shaped(types, each, base, name, Draw.CODES)
+
+
+def _required(schema: OpSchema, dtype: DType) -> Settings:
+    """Return the settings that must be given, as the first example for a type has them; element types vary anyway."""
+    if not any(isinstance(s.default, Required) and s.type is not SettingType.DTYPE for s in schema.settings):
+        return {}
+    for example in schema.examples:
+        if example.dtypes is None or dtype.name in example.dtypes:
+            return example.settings
+    return {}
+
+
+def _shaped(
+    types: Sequence[DType], shapes: Sequence[tuple[int, ...]], settings: Settings, name: str, how: Draw
+) -> _Draft:
+    inputs = tuple(TensorType(dtype, shape) for dtype, shape in zip(types, shapes, strict=True))
+    return _Draft(inputs=inputs, settings=settings, shapes=name, how=how, bounds=(None,) * len(inputs))
+
+
+def _special_count(dtype: DType, inputs: int) -> int:
+    """Return how many elements show the special values well together."""
+    return len(specials(dtype)) ** min(inputs, 2) + 3 if dtype.name != "bool" else 32
+
+
+def _shapes(inputs: int, *, broadcast: bool, large: bool) -> Iterator[tuple[str, list[tuple[int, ...]]]]:
+    for name, shape in (("scalar", ()), ("empty", (2, 0, 3)), ("odd", (3, 5, 7)), ("one", (1,))):
+        yield name, [shape] * inputs
+    if large:
+        yield "large", [(LARGE,)] * inputs
+    if broadcast and inputs > 1:
+        others: list[tuple[int, ...]] = [(2, 3, 5), (5,), (3, 1), (), (1, 1, 5)]
+        for shift in range(len(others)):
+            yield "broadcast", [others[(shift + number) % len(others)] for number in range(inputs)]
+        yield "broadcast", [(0, 3), *[(1, 3)] * (inputs - 1)]
+
+
+def _element_types(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> Iterator[list[DType]]:
+    """Yield the types of the inputs: with ``dtype`` where it may be, and another where inputs have their own."""
+    given = [spec for spec in schema.inputs if not spec.optional]
+    first = [_element_type(spec, dtype, dtypes) for spec in given]
+    yield first
+    if any(spec.dtypes is not None and "bool" in spec.dtypes for spec in given) and dtypes["bool"] not in first:
+        yield [dtypes["bool"] if spec.dtypes and "bool" in spec.dtypes else dtype for spec in given]
+
+
+def _element_type(spec: InputSpec, dtype: DType, dtypes: Mapping[str, DType]) -> DType:
+    if spec.dtypes is None or dtype.name in spec.dtypes:
+        return dtype
+    return next(found for name, found in dtypes.items() if name in spec.dtypes)
+
+
+def _variants(schema: OpSchema, base: Settings, dtypes: Mapping[str, DType]) -> Iterator[Settings]:
+    """Yield settings: those given, then each other value of every setting that has few, one setting at a time."""
+    every = [spec for spec in schema.settings if spec.type is SettingType.DTYPE]
+    bases: list[Settings] = [
+        {**base, **dict(zip([spec.name for spec in every], values, strict=True))}
+        for values in product(dtypes.values(), repeat=len(every))
+    ]
+    for one in bases:
+        yield one
+        for spec in schema.settings:
+            if spec.name not in base:
+                yield from ({**one, spec.name: value} for value in _other_values(spec, dtypes))
+
+
+def _other_values(spec: SettingSpec, dtypes: Mapping[str, DType]) -> Iterator[SettingValue]:
+    if spec.type is SettingType.BOOL:
+        yield not spec.default
+    elif spec.type is SettingType.ACC:
+        wide = [d for d in dtypes.values() if d.name in ("i8", "i32", "i64", "u16", "u64", "f32", "f64")]
+        yield from wide
+        yield from ((d, dtypes[last]) for d in wide for last in ("i8", "f16"))
+    else:
+        yield from (choice for choice in spec.choices if choice != spec.default)

@@ -1,0 +1,121 @@
+"""One operator held against its oracle on one device: what the conformance tests assert."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.errors import OpenInferError
+from openinfer.ops.calls import compute_type
+from openinfer.plugins.coverage import missing_reason
+from openinfer.plugins.selection import kernel_table
+from openinfer.testing.cases import cases
+from openinfer.testing.comparing import mismatch
+from openinfer.testing.programs import run_cases
+from openinfer.testing.values import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import OpSchema
+    from openinfer.plugins.environment import Environment
+    from openinfer.plugins.selection import KernelTable
+    from openinfer.testing.cases import Case
+    from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.values import Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """What came of one operator with one element type.
+
+    Attributes:
+        ran: number of cases that ran.
+        missing: why the device has nothing for some cases, or an empty string.
+        failures: what was wrong, a line each.
+    """
+
+    ran: int
+    missing: str
+    failures: tuple[str, ...]
+
+
+def check_operator(schema: OpSchema, oracle: Oracle, device: str, environment: Environment) -> Mapping[str, Cell]:
+    """Run an operator with every element type on a device; return what came of each, by the type's name."""
+    table = kernel_table(environment, device, environment.devices[device].expression_dtypes)
+    drafts = {
+        dtype.name: _split(cases(schema, dtype, environment.dtypes), table, environment)
+        for dtype in environment.dtypes.values()
+        if dtype.name in schema.dtypes
+    }
+    found = _run(drafts, device, environment)
+    return {name: _judged(schema, oracle, drafts[name], found[name]) for name in drafts}
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    cases: tuple[Case, ...]
+    missing: str
+
+
+def _split(found: Sequence[Case], table: KernelTable, environment: Environment) -> _Draft:
+    reasons = [missing_reason(environment, table, case.call) for case in found]
+    able = tuple(case for case, reason in zip(found, reasons, strict=True) if reason is None)
+    return _Draft(able, next((reason for reason in reasons if reason is not None), ""))
+
+
+def _run(drafts: Mapping[str, _Draft], device: str, environment: Environment) -> dict[str, list[list[Array]] | str]:
+    """Run all types in one program; where that fails, each type alone, so that the error stays with its type."""
+    every = [case for draft in drafts.values() for case in draft.cases]
+    try:
+        found = iter(run_cases(every, device, environment))
+        return {name: [next(found) for _ in draft.cases] for name, draft in drafts.items()}
+    except OpenInferError:
+        return {name: _alone(draft, device, environment) for name, draft in drafts.items()}
+
+
+def _alone(draft: _Draft, device: str, environment: Environment) -> list[list[Array]] | str:
+    try:
+        return run_cases(draft.cases, device, environment)
+    except OpenInferError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _judged(schema: OpSchema, oracle: Oracle, draft: _Draft, found: list[list[Array]] | str) -> Cell:
+    if isinstance(found, str):
+        return Cell(ran=0, missing=draft.missing, failures=(found,))
+    failures = [
+        line for case, outputs in zip(draft.cases, found, strict=True) for line in _wrong(schema, oracle, case, outputs)
+    ]
+    return Cell(ran=len(draft.cases), missing=draft.missing, failures=tuple(failures))
+
+
+def _wrong(schema: OpSchema, oracle: Oracle, case: Case, found: Sequence[Array]) -> list[str]:
+    with np.errstate(all="ignore"):
+        inputs = [
+            None if array is None or given is None else exact(array, given.dtype)
+            for array, given in zip(case.inputs(), case.call.inputs, strict=True)
+        ]
+        expected = oracle(inputs, _rounded(case.call), case.call.outputs)
+    lines = [
+        mismatch(case, schema.category, want, got, out.dtype, _reach(inputs))
+        for want, got, out in zip(expected, found, case.call.outputs, strict=True)
+    ]
+    return [line for line in lines if line is not None]
+
+
+def _rounded(call: OpCall) -> Mapping[str, SettingValue]:
+    """Return the settings with floats as the operator sees them, rounded to the type that it computes in."""
+    types = [given.dtype for given in (*call.inputs, *call.outputs) if given is not None and given.dtype.is_float]
+    if not types or compute_type(types[0]).bits == 64:
+        return call.settings
+    return {n: float(np.float32(v)) if isinstance(v, float) else v for n, v in call.settings.items()}
+
+
+def _reach(inputs: Sequence[Exact | None]) -> float:
+    sizes = [np.abs(values[np.isfinite(values)]) for values in inputs if values is not None and values.dtype == float]
+    return max((float(size.max()) for size in sizes if size.size), default=0.0)

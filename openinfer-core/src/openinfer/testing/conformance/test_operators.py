@@ -1,0 +1,43 @@
+"""Every operator with every element type, in every mode, against its oracle."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from openinfer.plugins.environment import Environment
+from openinfer.testing.checks import check_operator
+from openinfer.testing.oracle import known_oracles
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from openinfer.testing.checks import Cell
+
+
+@cache
+def checked(device: str, op: str) -> Mapping[str, Cell]:
+    """Return what came of an operator: all its types run in one program."""
+    environment = Environment.default()
+    return check_operator(environment.op(op), known_oracles()[op], device, environment)
+
+
+def test_an_operator_computes_what_the_specification_says(
+    openinfer_cell: tuple[str, str, str], request: pytest.FixtureRequest
+) -> None:
+    device, op, dtype = openinfer_cell
+    if op not in known_oracles():
+        pytest.fail(f"no oracle is known for {op}")
+    cell = checked(device, op)[dtype]
+    if cell.missing and request.config.getoption("--openinfer-allow-missing"):
+        if not cell.ran:
+            pytest.skip(f"{device}: {cell.missing}")
+    elif cell.missing:
+        pytest.fail(f"{device} has nothing for some cases: {cell.missing}")
+    if not cell.ran:
+        pytest.fail("\n".join(cell.failures) or f"no case of {op} for {dtype} is known: give its schema examples")
+    if cell.failures:
+        shown = "\n".join(cell.failures[:10])
+        pytest.fail(f"{len(cell.failures)} of {cell.ran} cases failed:\n{shown}")

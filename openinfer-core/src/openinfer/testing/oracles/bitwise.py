@@ -1,0 +1,50 @@
+"""Bits of integers in two's complement; truth values of bool."""
+
+# pyright: basic
+# (rules are lambdas over arrays whose element types vary)
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.testing.oracles.arithmetic import each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
+    from openinfer.testing.oracle import Exact, Oracle
+
+    Settings = Mapping[str, SettingValue]
+
+
+def _bits(on_integer: Callable[..., Any], on_bool: Callable[..., Any]) -> Oracle:
+    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+        del settings, outputs
+        given = [values for values in inputs if values is not None]
+        return (on_bool(*given) if given[0].dtype == np.bool_ else each(on_integer, *given),)
+
+    return oracle
+
+
+def _shift(rule: Callable[[int, int], int]) -> Oracle:
+    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+        del outputs
+        places = min(max(int(str(settings["bits"])), 0), 64)
+        return (each(lambda x: rule(x, places), np.asarray(inputs[0])),)
+
+    return oracle
+
+
+ORACLES: dict[str, Oracle] = {
+    "and": _bits(operator.and_, np.logical_and),
+    "or": _bits(operator.or_, np.logical_or),
+    "xor": _bits(operator.xor, np.logical_xor),
+    "not": _bits(operator.invert, np.logical_not),
+    "shl": _shift(operator.lshift),
+    "shr": _shift(operator.rshift),
+}

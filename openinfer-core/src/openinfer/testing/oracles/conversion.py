@@ -1,0 +1,77 @@
+"""Conversion between element types, and constants."""
+
+# pyright: basic
+# (rules are lambdas over arrays whose element types vary)
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.dtypes import DType, Kind
+from openinfer.testing.accumulating import clipped
+from openinfer.testing.oracles.arithmetic import each
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
+    from openinfer.testing.oracle import Exact, Oracle
+
+    Settings = Mapping[str, SettingValue]
+
+_HALF = Fraction(1, 2)
+
+
+def _whole(value: float, mode: str) -> float:
+    """Return a float as a whole number by a rounding mode; NaN and infinities stay."""
+    if not math.isfinite(value):
+        return value
+    down, fraction = math.floor(value), Fraction(value) - math.floor(value)
+    directed = {"trunc": math.trunc, "floor": math.floor, "down": math.floor, "ceil": math.ceil, "up": math.ceil}
+    if mode in directed:
+        return directed[mode](value)
+    if fraction != _HALF:
+        return down + (fraction > _HALF)
+    odd = down % 2 != 0
+    up = {
+        "half_even": odd,
+        "half_odd": not odd,
+        "half_up": True,
+        "half_down": False,
+        "half_away": value > 0,
+        "nearest": value > 0,
+    }
+    return down + up[mode]
+
+
+def _cast(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+    x, to = np.asarray(inputs[0]), outputs[0].dtype
+    if to.kind is Kind.BOOL:
+        return (np.asarray(x != 0).astype(np.bool_),)
+    if to.is_float:
+        return (x.astype(np.float64),)
+    mode, keeps = str(settings["rounding_mode"]), bool(settings["saturate"])
+    return (each(lambda value: _integer(value, to, mode, saturate=keeps), x),)
+
+
+def _integer(value: Any, to: DType, mode: str, *, saturate: bool) -> int:
+    whole = _whole(value, mode) if isinstance(value, float) else int(value)
+    if to.name == "t1":
+        return -1 if whole < 0 else 1
+    if saturate or to.kind is Kind.TERNARY:
+        return clipped(whole, to)
+    return int(whole) if math.isfinite(whole) else 0
+
+
+def _fill(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+    dtype, value = outputs[0].dtype, settings["value"]
+    kind = np.float64 if dtype.is_float else np.bool_ if dtype.kind is Kind.BOOL else object
+    return (np.full(np.asarray(inputs[0]).shape, value, dtype=kind),)
+
+
+ORACLES: dict[str, Oracle] = {"cast": _cast, "fill": _fill}

@@ -1,0 +1,153 @@
+"""Reductions over axes, position by position (operators specification, section 3)."""
+
+# pyright: basic
+# (rules are lambdas over arrays whose element types vary)
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.dtypes import DType, Kind
+from openinfer.testing.accumulating import accumulated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
+    from openinfer.testing.oracle import Exact, Oracle
+
+    Settings = Mapping[str, SettingValue]
+
+
+def axes_of(settings: Settings, rank: int, name: str = "axes") -> tuple[int, ...]:
+    """Return the reduced axes, ascending; all where none are named."""
+    given: Any = settings[name]
+    listed = (given,) if isinstance(given, int) else tuple(given or range(rank))
+    return tuple(sorted(axis % rank for axis in listed))
+
+
+def folded(x: Exact, axes: Sequence[int], rule: Callable[[list[Any]], Any], *, keepdims: bool) -> Exact:
+    """Return a rule applied to the elements of each slice, in row-major order."""
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    found = np.empty([x.shape[axis] for axis in kept], dtype=object)
+    for place in product(*(range(x.shape[axis]) for axis in kept)):
+        where: list[Any] = [slice(None)] * x.ndim
+        for axis, index in zip(kept, place, strict=True):
+            where[axis] = index
+        found[place] = rule(np.asarray(x[tuple(where)]).reshape(-1).tolist())
+    typed = found if x.dtype == object else found.astype(x.dtype)
+    return typed.reshape([1 if axis in axes else size for axis, size in enumerate(x.shape)]) if keepdims else typed
+
+
+def _reduced(rule: Callable[[list[Any], Settings, TensorType], Any]) -> Oracle:
+    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+        x = np.asarray(inputs[0])
+        found = folded(
+            x,
+            axes_of(settings, x.ndim),
+            lambda items: rule(items, settings, outputs[0]),
+            keepdims=bool(settings["keepdims"]),
+        )
+        return (accumulated(found, settings, outputs[0].dtype),)
+
+    return oracle
+
+
+def _sum(items: list[Any], settings: Settings, out: TensorType) -> Any:
+    del settings, out
+    return _total(items) if isinstance(next(iter(items), 0.0), float) else sum(items)
+
+
+def _total(items: list[float]) -> float:
+    # fsum rounds once, whatever the order, but knows no opposite infinities.
+    return math.fsum(items) if all(map(math.isfinite, items)) else sum(items)
+
+
+def _mean(items: list[Any], settings: Settings, out: TensorType) -> Any:
+    if isinstance(next(iter(items), 0.0), float):
+        return _total(items) / len(items) if items else math.nan
+    dtype = _first(settings) or out.dtype
+    low = 0 if dtype.kind is Kind.UNSIGNED else -(1 << 63)
+    total = (sum(items) - low) % (1 << 64) + low
+    return abs(total) // len(items) * (1 if total >= 0 else -1)
+
+
+def _first(settings: Settings) -> DType | None:
+    given = settings.get("acc")
+    first = given[0] if isinstance(given, tuple) else given
+    return first if isinstance(first, DType) else None
+
+
+def _prod(items: list[Any], settings: Settings, out: TensorType) -> Any:
+    del settings, out
+    return math.prod(items)
+
+
+def _any(items: list[Any], settings: Settings, out: TensorType) -> Any:
+    del settings, out
+    return any(items)
+
+
+def _all(items: list[Any], settings: Settings, out: TensorType) -> Any:
+    del settings, out
+    return all(items)
+
+
+def _norm(items: list[Any], settings: Settings, out: TensorType) -> Any:
+    del settings, out
+    return math.sqrt(_total([item * item for item in items]))
+
+
+def _best(items: list[Any], *, greatest: bool, loud: bool, first: bool = True) -> int:
+    """Return the position of the extremum: a NaN wins in first position, or everywhere when ``loud``."""
+    nans = [n for n, item in enumerate(items) if item != item]
+    if nans and (loud or nans[0] == 0):
+        return nans[0] if first or not loud else nans[-1]
+    best = 0
+    for position, item in enumerate(items):
+        better = item > items[best] if greatest else item < items[best]
+        if better or (not first and item == items[best]):
+            best = position
+    return best
+
+
+def _extremum(*, greatest: bool) -> Oracle:
+    def rule(items: list[Any], settings: Settings, out: TensorType) -> Any:
+        del out
+        return items[_best(items, greatest=greatest, loud=settings["nan"] == "propagate")]
+
+    return _reduced(rule)
+
+
+def _position(*, greatest: bool) -> Oracle:
+    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+        del outputs
+        x = np.asarray(inputs[0])
+
+        def rule(items: list[Any]) -> int:
+            loud, first = settings["nan"] == "propagate", bool(settings["select_first"])
+            return _best(items, greatest=greatest, loud=loud, first=first)
+
+        axes = axes_of(settings, x.ndim, "axis")
+        return (folded(x.astype(object), axes, rule, keepdims=bool(settings["keepdims"])),)
+
+    return oracle
+
+
+ORACLES: dict[str, Oracle] = {
+    "sum_axis": _reduced(_sum),
+    "mean_axis": _reduced(_mean),
+    "prod_axis": _reduced(_prod),
+    "max_axis": _extremum(greatest=True),
+    "min_axis": _extremum(greatest=False),
+    "argmax_axis": _position(greatest=True),
+    "argmin_axis": _position(greatest=False),
+    "any_axis": _reduced(_any),
+    "all_axis": _reduced(_all),
+    "l2_axis": _reduced(_norm),
+}

@@ -1,0 +1,156 @@
+"""Values for conformance cases: special ones, random ones, and the ways between stored and exact form."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from openinfer.dtypes import DType, Kind
+from openinfer.expr.array_types import storage_type
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from openinfer.testing.oracle import Exact
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """A floating format: bits of its fraction, and the exponent of its least normal number."""
+
+    fraction: int
+    exponent: int
+
+    @property
+    def epsilon(self) -> float:
+        """Distance from 1 to the next number."""
+        return 2.0**-self.fraction
+
+    @property
+    def normal(self) -> float:
+        """The least normal number."""
+        return 2.0**self.exponent
+
+    @property
+    def least(self) -> float:
+        """The least number above zero."""
+        return 2.0 ** (self.exponent - self.fraction)
+
+    @property
+    def greatest(self) -> float:
+        """The greatest finite number."""
+        return (2.0 - self.epsilon) * 2.0 ** (1 - self.exponent)
+
+
+FORMATS = {
+    "f8": FloatFormat(2, -14),
+    "bf16": FloatFormat(7, -126),
+    "f16": FloatFormat(10, -14),
+    "f32": FloatFormat(23, -126),
+    "f64": FloatFormat(52, -1022),
+}
+"""The floating types by name (element types specification, section 1)."""
+
+
+class Draw(Enum):
+    """How the values of an operand are drawn.
+
+    ``SPECIAL``: limits, zeros, NaN, infinities, subnormals and ties, shuffled, then repeated.
+    ``CODES``: any bit pattern of the type.
+    ``DYADIC``: zero and floats of three significant bits up to 3.5, whose products and sums of a few hundred terms are
+    exact in f32, so that no order of summation shows; integers of any size.
+    """
+
+    SPECIAL = "special"
+    CODES = "codes"
+    DYADIC = "dyadic"
+
+
+def generator(*labels: object) -> np.random.Generator:
+    """Return a generator of random numbers that depends on the labels alone."""
+    return np.random.default_rng(zlib.crc32("/".join(map(str, labels)).encode()))
+
+
+def draw(dtype: DType, shape: tuple[int, ...], how: Draw, random: np.random.Generator) -> Array:
+    """Return an array as a host passes it (packed types: one element an item)."""
+    if dtype.kind is Kind.BOOL:
+        return random.integers(0, 2, shape).astype(np.bool_)
+    if how is Draw.SPECIAL:
+        known = specials(dtype)
+        return random.permutation(np.resize(known, int(np.prod(shape)))).reshape(shape)
+    if dtype.is_float:
+        return _dyadic(dtype, shape, random) if how is Draw.DYADIC else _codes(dtype, shape, random)
+    return bounded(dtype, shape, *_range(dtype), random)
+
+
+def bounded(dtype: DType, shape: tuple[int, ...], low: int, high: int, random: np.random.Generator) -> Array:
+    """Return an array of integers (also as floats) between two bounds, inclusive."""
+    wide = np.uint64 if low >= 0 else np.int64
+    drawn: Array = random.integers(low, high, shape, dtype=wide, endpoint=True)
+    if dtype.kind is Kind.TERNARY and dtype.bits == 1:
+        drawn = np.where(drawn == 0, 1, drawn)
+    return np.asarray(drawn).astype(storage_type(dtype))
+
+
+def specials(dtype: DType) -> Array:
+    """Return the values of a type at which rules change."""
+    if not dtype.is_float:
+        low, high = _range(dtype)
+        near = {low, low + 1, high, high - 1, 0, 1, -1, 2, -2, 3, 7, -7, high // 2, low // 2, high // 3}
+        legal = sorted(v for v in near if low <= v <= high and (dtype.name != "t1" or v))
+        return np.array(legal, dtype=storage_type(dtype))
+    form = FORMATS[dtype.name]
+    sizes = (0.0, form.greatest, form.normal, form.least, 1.0, 0.5, 1.5, 2.5, 3.0, 0.1, 7.0, 100.0, 1 + form.epsilon)
+    values = [sign * size for size in sizes for sign in (1.0, -1.0)]
+    return np.array([*values, np.nan, np.inf, -np.inf], dtype=np.float64).astype(storage_type(dtype))
+
+
+def exact(array: Array, dtype: DType) -> Exact:
+    """Return stored values in exact form."""
+    if dtype.kind is Kind.BOOL:
+        return array
+    return array.astype(np.float64) if dtype.is_float else array.astype(object)
+
+
+def stored(values: Exact, dtype: DType) -> Array:
+    """Return exact values as the type holds them: floats rounded to nearest even (low ones by way of f32), integers
+    wrapped."""
+    kind = storage_type(dtype)
+    if dtype.kind is Kind.BOOL or dtype.kind is Kind.TERNARY:
+        return values.astype(kind)
+    if dtype.is_float:
+        return values.astype(np.float32).astype(kind) if dtype.is_low_float else values.astype(kind)
+    return _wrapped(values, dtype).astype(kind)
+
+
+def _wrapped(values: Exact, dtype: DType) -> Exact:
+    span = 1 << dtype.bits
+    low = -(span >> 1) if dtype.kind is Kind.SIGNED else 0
+    out = np.empty(values.shape, dtype=object)
+    out.reshape(-1)[:] = [(int(v) - low) % span + low for v in values.reshape(-1).tolist()]
+    return out
+
+
+def _range(dtype: DType) -> tuple[int, int]:
+    if dtype.kind is Kind.BITSET:
+        return 0, 255
+    if dtype.minimum is None or dtype.maximum is None:
+        return -1, 1
+    return dtype.minimum, dtype.maximum
+
+
+def _codes(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    count = int(np.prod(shape)) * dtype.bits // 8
+    return np.frombuffer(random.bytes(count), dtype=storage_type(dtype)).reshape(shape).copy()
+
+
+def _dyadic(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    size = random.integers(4, 8, shape) * np.exp2(random.integers(-4, 0, shape).astype(np.float64))
+    signed = size * random.choice([-1.0, 1.0], shape) * (random.random(shape) > 0.1)
+    return np.asarray(signed).astype(storage_type(dtype))
