@@ -20,14 +20,14 @@ class Scope(NamedTuple):
         name: the block or the loop.
         parent: the run around it; None for ``entry`` and for consumer blocks.
         turn: in which turn of its parent it ran: the value of the index; None where the parent is no loop.
-        index: name of the index that a loop counts; ``""`` for blocks.
+        counter: name of the index of a loop; ``""`` for blocks.
     """
 
     kind: Literal["block", "loop"]
     name: str
     parent: Scope | None = None
     turn: int | None = None
-    index: str = ""
+    counter: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

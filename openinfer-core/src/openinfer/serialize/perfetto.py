@@ -105,7 +105,7 @@ def _close(stack: list[_Open], kept: int, reached: int) -> None:
 
 
 def _title(scope: Scope, turn: int | None) -> str:
-    return f"{scope.kind} {scope.name}" if turn is None else f"{scope.index} = {turn}"
+    return f"{scope.kind} {scope.name}" if turn is None else f"{scope.counter} = {turn}"
 
 
 def _slice(number: int, name: str, start_ns: int) -> dict[str, Any]:

@@ -1,11 +1,46 @@
 """The simulator: programs run as they are written, node by node, on any device."""
 
+from openinfer.simulate.breakpoints import (
+    BlockBreakpoint,
+    Breakpoint,
+    ConditionBreakpoint,
+    LineBreakpoint,
+    NonFiniteBreakpoint,
+    OperatorBreakpoint,
+    RangeBreakpoint,
+    WriteBreakpoint,
+)
 from openinfer.simulate.device import Device
 from openinfer.simulate.executor import Executor, NodeRun
 from openinfer.simulate.formatting import format_truncated
+from openinfer.simulate.inspector import Hit, Inspector, Stop
+from openinfer.simulate.memory_use import memory_over_time
 from openinfer.simulate.random import Random
 from openinfer.simulate.simulator import Simulator
 from openinfer.simulate.state import Snapshot
 from openinfer.simulate.values import Tensor
+from openinfer.simulate.watches import Watch
 
-__all__ = ["Device", "Executor", "NodeRun", "Random", "Simulator", "Snapshot", "Tensor", "format_truncated"]
+__all__ = [
+    "BlockBreakpoint",
+    "Breakpoint",
+    "ConditionBreakpoint",
+    "Device",
+    "Executor",
+    "Hit",
+    "Inspector",
+    "LineBreakpoint",
+    "NodeRun",
+    "NonFiniteBreakpoint",
+    "OperatorBreakpoint",
+    "Random",
+    "RangeBreakpoint",
+    "Simulator",
+    "Snapshot",
+    "Stop",
+    "Tensor",
+    "Watch",
+    "WriteBreakpoint",
+    "format_truncated",
+    "memory_over_time",
+]

@@ -79,6 +79,11 @@ class Cache:
         """The shape of an entry."""
         return self._extents(self.counts)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the entries that are there, in storage form."""
+        return self.entries.count * TensorType(self.dtype, self.extents).nbytes
+
     def count(self, formal: str) -> int:
         """Return how far an extent has grown."""
         return self.counts[self.autos.index(formal)]

@@ -36,6 +36,11 @@ class Entries(Protocol):
         """For each table index, 1 + the largest that is there; 0 for none."""
         ...
 
+    @property
+    def count(self) -> int:
+        """How many entries are there."""
+        ...
+
     def view(self, region: Region) -> Array:
         """Return a region, with the shape of an entry behind the lengths of the ranges; it may share memory."""
         ...
@@ -80,6 +85,10 @@ class DenseEntries:
     @property
     def sizes(self) -> Index:
         return tuple(self._sizes)
+
+    @property
+    def count(self) -> int:
+        return int(np.count_nonzero(self.present))
 
     def view(self, region: Region) -> Array:
         if not region:
@@ -193,6 +202,10 @@ class SparseEntries:
     @property
     def sizes(self) -> Index:
         return tuple(self._sizes)
+
+    @property
+    def count(self) -> int:
+        return len(self._entries)
 
     def view(self, region: Region) -> Array:
         ranges = [(each, each + 1) if isinstance(each, int) else each for each in region]

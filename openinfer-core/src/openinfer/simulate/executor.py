@@ -21,7 +21,7 @@ from openinfer.simulate.values import Tensor, host_value
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.events import TraceEvent
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from openinfer.model import Model
     from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.binding import Binder
-    from openinfer.simulate.program import Happened, Record
+    from openinfer.simulate.program import Frame, Happened, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ class Executor:
         timer: bool = False,
         echo: bool = True,
     ) -> None:
+        self._resolved = resolved
         self._graph = resolved.graph
         self._backend = backend
         self._memory = Memory(resolved, model, backend)
@@ -71,6 +72,16 @@ class Executor:
         self._echo = echo
         self._machine: Machine | None = None
         self._results: dict[str, Tensor | None] = {}
+
+    @property
+    def program(self) -> ResolvedGraph:
+        """The program that is run, with sizes and types known."""
+        return self._resolved
+
+    @property
+    def frames(self) -> Sequence[Frame]:
+        """Runs of blocks and loops that have not ended, outermost first; none between steps. They change as it runs."""
+        return () if self._machine is None else self._machine.frames
 
     @property
     def is_running(self) -> bool:
@@ -173,6 +184,22 @@ class Executor:
             return self.fetch_raw(name)
         self._need_idle("ask for results")
         return self._results[name] or self._host.result(name)
+
+    def type_of(self, access: str) -> TensorType:
+        """Return the element type and shape that a variable, or what `fetch` takes, has at this moment.
+
+        Raises:
+            ExecutionError: as for `fetch`.
+        """
+        return self._host.type_of(access)
+
+    def live_bytes(self) -> dict[str, int]:
+        """Return the bytes of the values that are held at this moment, by kind of memory.
+
+        Weights count once something has used them, tables by the entries that are there, temporaries from their
+        ``assign`` to the end of the step.
+        """
+        return self._memory.live_bytes()
 
     def input_type(self, name: str) -> TensorType:
         """Return the type of a dynamic variable.

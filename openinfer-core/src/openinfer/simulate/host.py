@@ -10,6 +10,7 @@ from openinfer.diagnostics import did_you_mean
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.errors import DTypeError, ExecutionError
 from openinfer.ir.resolved import Storage
+from openinfer.ir.types import TensorType
 from openinfer.simulate.access import slots_of
 from openinfer.simulate.failures import unset
 from openinfer.simulate.values import Tensor, storage_of
@@ -17,7 +18,6 @@ from openinfer.simulate.values import Tensor, storage_of
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
 
-    from openinfer.ir.types import TensorType
     from openinfer.simulate.backend import Buffer, DeviceBackend
     from openinfer.simulate.memory import Memory
 
@@ -49,6 +49,15 @@ class Host:
         if dtype is not None and found.dtype is not _dtype(dtype):
             raise DTypeError(f"`{access}` is {found.dtype}, asked for as {dtype}")
         return found
+
+    def type_of(self, access: str) -> TensorType:
+        """Return the type of what `fetch` would return; plain variables are not copied for it."""
+        name, indices = self._parts(access)
+        if not self._is_cache(name):
+            return self._buffer(name, indices).type
+        with _held(access):
+            found = self._cached(name, indices)
+        return TensorType(found.dtype, found.shape)
 
     def result(self, name: str) -> Tensor:
         """Return a copy of what a variable holds, temporaries of the last step included."""

@@ -172,6 +172,18 @@ class Memory:
             else:
                 self.restore(name)()
 
+    def live_bytes(self) -> dict[str, int]:
+        """Return the bytes of the values that are held, by kind of memory; what is absent counts for nothing."""
+        found = {kind.value: 0 for kind in Storage}
+        for name in self._buffers:
+            if name not in self.conditional or name in self.available:
+                found[self._resolved.variables[name].storage.value] += self.current(name).type.nbytes
+        for (name, _), buffer in self._entries.items():
+            found[self._resolved.tables[name].storage.value] += buffer.type.nbytes
+        for shared in self._caches.values():
+            found[Storage.PERSISTENT.value] += shared.cache.nbytes
+        return found
+
     def written(self) -> Iterator[str]:
         """Yield the declared variables that some statement writes, in the order declared."""
         for variable in self._resolved.variables.values():

@@ -1,0 +1,235 @@
+"""Where and why an inspected program stops, as plain data.
+
+Operators, lines and blocks stop a program before a statement runs; writes, values and conditions after it has run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer.diagnostics import did_you_mean
+from openinfer.errors import ExecutionError
+from openinfer.ir.concurrency import consumers
+from openinfer.ir.nodes import Branch, Loop, Op
+from openinfer.ir.uses import writes
+from openinfer.simulate import conditions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from openinfer.ir.graph import Graph
+    from openinfer.ir.nodes import Node
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.simulate.conditions import Expression
+
+CODE = "bad-breakpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorBreakpoint:
+    """Before every node with this operator: its name as written, or its canonical one."""
+
+    op: str
+
+    def __str__(self) -> str:
+        return f"op {self.op}"
+
+
+@dataclass(frozen=True, slots=True)
+class LineBreakpoint:
+    """Before every statement that begins on this line of the text (from 1)."""
+
+    line: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockBreakpoint:
+    """Before the first statement of every run of this block."""
+
+    block: str
+
+    def __str__(self) -> str:
+        return f"block {self.block}"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBreakpoint:
+    """After every statement that has written this variable."""
+
+    variable: str
+
+    def __str__(self) -> str:
+        return f"write {self.variable}"
+
+
+@dataclass(frozen=True, slots=True)
+class NonFiniteBreakpoint:
+    """After a statement whose output has NaN or infinities when none of its inputs had: where they first appear."""
+
+    nan: bool = True
+    infinity: bool = True
+
+    def __str__(self) -> str:
+        if self.nan and self.infinity:
+            return "non-finite"
+        return "nan" if self.nan else "inf"
+
+
+@dataclass(frozen=True, slots=True)
+class RangeBreakpoint:
+    """After a statement that has written an element below ``low`` or above ``high`` (NaN is neither).
+
+    Attributes:
+        variable: the only one that is looked at; None for all.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    variable: str | None = None
+
+    def __str__(self) -> str:
+        where = "" if self.variable is None else f" {self.variable}"
+        return f"range {self.low:g}..{self.high:g}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionBreakpoint:
+    """After the statement that makes a condition true, such as ``max(abs(x)) > 10``; see `conditions`.
+
+    A condition that has no value at a moment, because of a temporary that is not there, counts as false.
+
+    Raises:
+        ExecutionError: ``bad-condition``, the text is none.
+    """
+
+    text: str
+    expression: Expression = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "expression", conditions.parse(self.text))
+
+    def __str__(self) -> str:
+        return f"if {self.text}"
+
+
+Breakpoint: TypeAlias = (
+    OperatorBreakpoint
+    | LineBreakpoint
+    | BlockBreakpoint
+    | WriteBreakpoint
+    | NonFiniteBreakpoint
+    | RangeBreakpoint
+    | ConditionBreakpoint
+)
+
+
+def check_breakpoint(breakpoint_: Breakpoint, program: ResolvedGraph) -> None:
+    """Check that a program can come to a breakpoint.
+
+    Raises:
+        ExecutionError: ``bad-breakpoint``: there is no such operator, line, block or variable in what ``entry`` runs;
+            consumer blocks run while a ``yield`` does and are not stopped in.
+    """
+    match breakpoint_:
+        case OperatorBreakpoint(op):
+            _check_operator(op, program)
+        case LineBreakpoint(line):
+            _check_line(line, program)
+        case BlockBreakpoint(block):
+            _check_block(block, program.graph)
+        case WriteBreakpoint(variable):
+            what = f"statement that writes `{variable}`"
+            _check_name(variable, program)
+            _check_statements(program, lambda node: variable in writes(node), what)
+        case RangeBreakpoint(low, high, variable):
+            if not low <= high:
+                raise ExecutionError(f"expected a range from low to high, found {low:g}..{high:g}", code=CODE)
+            if variable is not None:
+                _check_name(variable, program)
+        case ConditionBreakpoint():
+            check_names(breakpoint_.expression, program)
+        case NonFiniteBreakpoint():
+            pass
+
+
+def check_names(expression: Expression, program: ResolvedGraph) -> None:
+    """Check that every name in an expression is a variable, prefix table, temporary or loop index.
+
+    Raises:
+        ExecutionError: ``unknown-variable``.
+    """
+    indices = {node.kind.index for _, node in program.graph.nodes() if isinstance(node.kind, Loop)}
+    for access in conditions.accesses(expression):
+        if access.name not in indices:
+            _check_name(access.name, program)
+
+
+def run_by_entry(graph: Graph) -> frozenset[str]:
+    """Return the blocks that ``entry`` runs itself, by branches: consumer blocks are not among them."""
+    found = {"entry"}
+    waiting = deque(["entry"])
+    while waiting:
+        for node in graph.blocks[waiting.popleft()].walk():
+            kind = node.kind
+            for name in (kind.then_block, kind.else_block) if isinstance(kind, Branch) else ():
+                if name is not None and name in graph.blocks and name not in found:
+                    found.add(name)
+                    waiting.append(name)
+    return frozenset(found)
+
+
+def _check_operator(op: str, program: ResolvedGraph) -> None:
+    def fits(node: Node) -> bool:
+        return isinstance(node.kind, Op) and op in (node.kind.op, program.ops[node.index].op)
+
+    names = {each.op for each in program.ops.values()}
+    _check_statements(program, fits, f"operator `{op}`", did_you_mean(op, names) or _listed(names))
+
+
+def _check_line(line: int, program: ResolvedGraph) -> None:
+    lines = sorted({node.span.line for _, node in program.graph.nodes() if node.span is not None})
+    if not lines:
+        raise ExecutionError("the program has no lines: it does not come from a text", code=CODE)
+    near = min(lines, key=lambda each: abs(each - line))
+    what = f"statement that begins on line {line}"
+    _check_statements(program, lambda node: node.span is not None and node.span.line == line, what, f"line {near} has")
+
+
+def _check_block(block: str, graph: Graph) -> None:
+    if block not in graph.blocks:
+        hint = did_you_mean(block, graph.blocks) or _listed(graph.blocks)
+        raise ExecutionError(f"there is no block `{block}`: {hint}", code=CODE)
+    if block not in run_by_entry(graph):
+        raise _out_of_sight(f"block `{block}`", [block], graph)
+
+
+def _check_statements(program: ResolvedGraph, fits: Callable[[Node], bool], what: str, hint: str = "") -> None:
+    blocks = {block.name for block, node in program.graph.nodes() if fits(node)}
+    if not blocks:
+        raise ExecutionError(f"there is no {what}" + (f": {hint}" if hint else ""), code=CODE)
+    if not blocks & run_by_entry(program.graph):
+        raise _out_of_sight(what, blocks, program.graph)
+
+
+def _check_name(name: str, program: ResolvedGraph) -> None:
+    known = [*program.variables, *program.tables]
+    if name not in known:
+        hint = did_you_mean(name, known) or _listed(known)
+        raise ExecutionError(f"unknown variable `{name}`: {hint}", code="unknown-variable")
+
+
+def _out_of_sight(what: str, blocks: Iterable[str], graph: Graph) -> ExecutionError:
+    listed = ", ".join(f"`{name}`" for name in sorted(blocks))
+    waiting = {each.name for each in consumers(graph)}
+    why = "runs within the yield that starts it" if waiting.intersection(blocks) else "is not run by entry"
+    return ExecutionError(f"{what} is in {listed} only, which {why}: a step is not stopped there", code=CODE)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return f"there are {', '.join(sorted(names)) or 'none'}"

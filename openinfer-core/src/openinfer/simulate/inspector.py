@@ -1,0 +1,420 @@
+"""A step under inspection: run it statement by statement, to breakpoints, and see what changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from openinfer.errors import ExecutionError, StepStateError
+from openinfer.ir.uses import reads, writes
+from openinfer.simulate.breakpoints import (
+    BlockBreakpoint,
+    ConditionBreakpoint,
+    LineBreakpoint,
+    NonFiniteBreakpoint,
+    OperatorBreakpoint,
+    RangeBreakpoint,
+    WriteBreakpoint,
+    check_breakpoint,
+    check_names,
+)
+from openinfer.simulate.conditions import accesses
+from openinfer.simulate.evaluation import Values
+from openinfer.simulate.failures import Place
+from openinfer.simulate.position import Level, indices_around, levels, loop_indices, upcoming
+from openinfer.simulate.touched import fetched, inputs_of, may_change_anything, non_finite, outputs_of
+from openinfer.simulate.watches import Change, Watch, Watched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+
+    from openinfer.events import TraceEvent
+    from openinfer.ir.nodes import Node
+    from openinfer.simulate.breakpoints import Breakpoint
+    from openinfer.simulate.executor import Executor, NodeRun
+    from openinfer.simulate.program import Frame
+
+    NonFinite: TypeAlias = dict[str, tuple[bool, bool]]
+    """By name: whether a value has NaN, and whether it has infinities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A breakpoint that was reached, and what was found there."""
+
+    breakpoint: Breakpoint
+    found: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.breakpoint}" + (f": {self.found}" if self.found else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Where an inspected step stands.
+
+    Attributes:
+        event: the statement that has run last; None at the beginning.
+        node: that statement in the graph.
+        next: the statement that runs next; None when the step is over.
+        hits: breakpoints that made it stop.
+        changes: watch expressions that have changed since the last stop, in the order in which they did.
+        interrupted: whether `Inspector.interrupt` made it stop.
+    """
+
+    event: TraceEvent | None
+    node: Node | None
+    next: Place | None
+    hits: tuple[Hit, ...] = ()
+    changes: tuple[Change, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the step is over."""
+        return self.next is None
+
+
+class Inspector:
+    """Drives an executor statement by statement. Breakpoints that nobody sets cost nothing.
+
+    Statements of consumer blocks run within the ``yield`` of ``entry`` that starts them, and are not stopped at.
+
+    Args:
+        executor: what to run; its steps are begun here, not elsewhere.
+    """
+
+    def __init__(
+        self, executor: Executor, breakpoints: Iterable[Breakpoint] = (), watches: Iterable[Watch | str] = ()
+    ) -> None:
+        self.executor = executor
+        self._indices: Callable[[], Mapping[str, int]] = self._indices_here
+        self.values = Values(executor, lambda: self._indices())
+        self._nodes = {node.index: node for _, node in executor.program.graph.nodes()}
+        self._breakpoints: dict[int, Breakpoint] = {}
+        self._watches: dict[int, Watched] = {}
+        self._numbered = 0
+        self._true: set[int] = set()
+        self._runs: Generator[NodeRun] | None = None
+        self._event: TraceEvent | None = None
+        self._changes: list[Change] = []
+        self._interrupted = False
+        for each in breakpoints:
+            self.add(each)
+        for each in watches:
+            self.watch(each)
+
+    # Breakpoints and watches
+
+    @property
+    def breakpoints(self) -> dict[int, Breakpoint]:
+        """The breakpoints by number."""
+        return dict(self._breakpoints)
+
+    @property
+    def watches(self) -> dict[int, tuple[Watch, str]]:
+        """The watch expressions by number, with what they are worth."""
+        return {number: (each.watch, each.shown) for number, each in self._watches.items()}
+
+    def add(self, breakpoint_: Breakpoint) -> int:
+        """Stop at a breakpoint from here on; return its number.
+
+        Raises:
+            ExecutionError: ``bad-breakpoint`` or ``unknown-variable``: the program cannot come to it.
+        """
+        check_breakpoint(breakpoint_, self.executor.program)
+        self._numbered += 1
+        self._breakpoints[self._numbered] = breakpoint_
+        return self._numbered
+
+    def watch(self, watch: Watch | str) -> int:
+        """Tell of changes of an expression from here on; return its number.
+
+        Raises:
+            ExecutionError: ``bad-condition`` or ``unknown-variable``.
+        """
+        watched = Watched(Watch(watch) if isinstance(watch, str) else watch, self.values)
+        check_names(watched.expression, self.executor.program)
+        self._numbered += 1
+        self._watches[self._numbered] = watched
+        return self._numbered
+
+    def remove(self, number: int) -> None:
+        """Forget a breakpoint or watch expression.
+
+        Raises:
+            ExecutionError: ``bad-breakpoint``, there is none of that number.
+        """
+        if self._breakpoints.pop(number, None) is None and self._watches.pop(number, None) is None:
+            known = ", ".join(map(str, sorted([*self._breakpoints, *self._watches]))) or "none"
+            message = f"no breakpoint or watch has number {number}: there are {known}"
+            raise ExecutionError(message, code="bad-breakpoint")
+        self._true.discard(number)
+
+    # Running
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a step has begun and is not over."""
+        return self._runs is not None
+
+    def begin(self, **inputs: Any) -> Stop:
+        """Insert values and begin a step: stop before its first statement.
+
+        Raises:
+            ExecutionError: a value does not fit.
+            StepStateError: a step is running.
+        """
+        if self._runs is not None:
+            raise StepStateError("a step is running: let it end before the next one begins")
+        self.executor.insert(inputs)
+        self._runs = self._begun()
+        self._event = None
+        self._true.clear()
+        self._look(lambda _: True)
+        for number, each in self._breakpoints.items():
+            if isinstance(each, ConditionBreakpoint) and self.values.holds(each.expression):
+                self._true.add(number)
+        first = self._first()
+        if first is None:
+            list(self._runs)
+            self._runs = None
+        return self._stop(self._here(first))
+
+    def step(self, count: int = 1) -> Stop:
+        """Run statements, ``count`` of them unless a breakpoint comes first.
+
+        Raises:
+            ExecutionError: a statement failed, and with it the step.
+            StepStateError: no step is running.
+        """
+        left = count
+
+        def enough() -> bool:
+            nonlocal left
+            left -= 1
+            return left <= 0
+
+        return self._run(enough)
+
+    def next(self) -> Stop:
+        """Run a statement: a branch with the block that it calls, a loop with all its turns."""
+        depth = len(self._frames())
+        return self._run(lambda: len(self.executor.frames) <= depth)
+
+    def turn(self) -> Stop:
+        """Run to the next turn of the innermost loop, or past its end.
+
+        Raises:
+            StepStateError: no loop is running in this block.
+        """
+        frames = self._frames()
+        if not frames or frames[-1].loop is None:
+            raise StepStateError("no loop is running in this block: there is no turn to go to")
+        frame, index, depth = frames[-1], frames[-1].index, len(frames)
+
+        def enough() -> bool:
+            running = self.executor.frames
+            return len(running) < depth or running[depth - 1] is not frame or frame.index != index
+
+        return self._run(enough)
+
+    def finish(self) -> Stop:
+        """Run to the end of the block that is being run; from ``entry`` to the end of the step."""
+        frames = self._frames()
+        blocks = [place for place, frame in enumerate(frames) if frame.loop is None]
+        depth = blocks[-1] if blocks else 0
+        return self._run(lambda: len(self.executor.frames) <= depth)
+
+    def resume(self) -> Stop:
+        """Run to the next breakpoint, or to the end of the step."""
+        return self._run(lambda: False)
+
+    def interrupt(self) -> None:
+        """Stop after the statement that is running; may be called from a signal handler or another thread."""
+        self._interrupted = True
+
+    def close(self) -> None:
+        """Abort the step that is running, if one is."""
+        if self._runs is not None:
+            self._runs.close()
+            self._runs = None
+
+    def levels(self) -> tuple[Level, ...]:
+        """Return the blocks and loops that are being run, outermost first."""
+        if self._runs is not None and not self.executor.frames:
+            return (Level(kind="block", name="entry"),)
+        return levels(self.executor.frames)
+
+    # Parts
+
+    def _indices_here(self) -> Mapping[str, int]:
+        """Return the loop indices that the statement sees which runs next."""
+        return loop_indices(self.executor.frames)
+
+    def _begun(self) -> Generator[NodeRun]:
+        yield from self.executor.iterate()
+
+    def _frames(self) -> Sequence[Frame]:
+        if self._runs is None:
+            raise StepStateError("no step is running: begin one")
+        return self.executor.frames
+
+    def _run(self, enough: Callable[[], bool]) -> Stop:
+        self._frames()
+        self._interrupted = False
+        while True:
+            hits = self._advance()
+            place = upcoming(self.executor.frames)
+            hits += self._here(place)
+            if hits or place is None or self._interrupted or enough():
+                break
+        if place is None:
+            self._end()
+        return self._stop(hits, interrupted=self._interrupted and place is not None)
+
+    def _advance(self) -> list[Hit]:
+        """Run one statement; return the breakpoints that its values reach."""
+        runs = self._runs
+        if runs is None:
+            raise StepStateError("no step is running: begin one")
+        before = self._overwritten() if self._breakpoints else {}
+        try:
+            run = next(runs)
+        except BaseException:
+            self._runs = None
+            raise
+        node = self._nodes[run.event.node_index]
+        begins = self._event is None
+        self._event = run.event
+        self._indices = partial(indices_around, run.event)
+        try:
+            self._look(lambda watched: begins or self._concerned(watched, node))
+            numbered = self._breakpoints.items()
+            return [hit for number, each in numbered for hit in self._reached(number, each, node, before)]
+        finally:
+            self._indices = self._indices_here
+
+    def _end(self) -> None:
+        """Let the executor notice that the step is over."""
+        runs, self._runs = self._runs, None
+        if runs is not None:
+            list(runs)
+
+    def _stop(self, hits: Iterable[Hit], *, interrupted: bool = False) -> Stop:
+        changes, self._changes = tuple(self._changes), []
+        place = self._first() if self._event is None else upcoming(self.executor.frames)
+        event = self._event
+        return Stop(
+            event=event,
+            node=None if event is None else self._nodes[event.node_index],
+            next=place if self._runs is not None else None,
+            hits=tuple(hits),
+            changes=changes,
+            interrupted=interrupted,
+        )
+
+    def _first(self) -> Place | None:
+        nodes = self.executor.program.graph.blocks["entry"].nodes
+        return Place(nodes[0], "entry") if nodes else None
+
+    def _here(self, place: Place | None) -> list[Hit]:
+        """Return the breakpoints at the statement that runs next."""
+        if place is None:
+            return []
+        return [Hit(each) for each in self._breakpoints.values() if self._is_at(each, place)]
+
+    def _is_at(self, each: Breakpoint, place: Place) -> bool:
+        node = place.node
+        match each:
+            case OperatorBreakpoint(op):
+                resolved = self.executor.program.ops.get(node.index)
+                return resolved is not None and op in (resolved.op, getattr(node.kind, "op", ""))
+            case LineBreakpoint(line):
+                return node.span is not None and node.span.line == line
+            case BlockBreakpoint(block):
+                frames = self.executor.frames
+                begins = not frames or (frames[-1].loop is None and frames[-1].position == 0)
+                return place.block == block and begins
+            case _:
+                return False
+
+    def _reached(self, number: int, each: Breakpoint, node: Node, before: NonFinite) -> list[Hit]:
+        match each:
+            case WriteBreakpoint(variable) if variable in writes(node):
+                return [Hit(each)]
+            case NonFiniteBreakpoint():
+                return self._non_finite(each, node, before)
+            case RangeBreakpoint():
+                return self._out_of_range(each, node)
+            case ConditionBreakpoint():
+                return self._condition(number, each, node)
+            case _:
+                return []
+
+    def _condition(self, number: int, each: ConditionBreakpoint, node: Node) -> list[Hit]:
+        """Return a hit when a condition becomes true."""
+        names = {access.name for access in accesses(each.expression)}
+        if names.isdisjoint(writes(node)) and names.isdisjoint(self._indices()) and not may_change_anything(node):
+            return []
+        if not self.values.holds(each.expression):
+            self._true.discard(number)
+            return []
+        if number in self._true:
+            return []
+        self._true.add(number)
+        return [Hit(each)]
+
+    def _out_of_range(self, each: RangeBreakpoint, node: Node) -> list[Hit]:
+        if self._event is None:
+            return []
+        for name, tensor in fetched(self.executor, outputs_of(self._event, node)):
+            if each.variable not in (None, name) and each.variable not in writes(node):
+                continue
+            array = tensor.array.reshape(-1)
+            outside = (array < each.low) | (array > each.high)
+            if outside.any():
+                first = array[int(outside.argmax())]
+                return [Hit(each, f"`{name}` has {first} ({int(outside.sum())} of {array.size} are outside)")]
+        return []
+
+    def _overwritten(self) -> NonFinite:
+        """Return what the next statement's inputs hold that it may overwrite, where a breakpoint asks for it."""
+        place = upcoming(self.executor.frames) if self.executor.frames else self._first()
+        if place is None or not any(isinstance(each, NonFiniteBreakpoint) for each in self._breakpoints.values()):
+            return {}
+        in_place = tuple(reads(place.node) & writes(place.node))
+        return {name: non_finite(tensor) for name, tensor in fetched(self.executor, in_place)}
+
+    def _non_finite(self, each: NonFiniteBreakpoint, node: Node, before: NonFinite) -> list[Hit]:
+        """Return a hit where an output has NaN or infinities and no input had."""
+        event = self._event
+        if event is None or each.nan is each.infinity is False:
+            return []
+        for name, tensor in fetched(self.executor, outputs_of(event, node)):
+            nan, infinity = non_finite(tensor)
+            if not (nan and each.nan) and not (infinity and each.infinity):
+                continue
+            inputs = inputs_of(event, node)
+            kept = {name: non_finite(t) for name, t in fetched(self.executor, inputs) if name not in writes(node)}
+            held = [{**before, **kept}.get(name, (False, False)) for name in inputs]
+            had_nan, had_infinity = any(n for n, _ in held), any(i for _, i in held)
+            found = [text for text, here in _kinds(each, nan and not had_nan, infinity and not had_infinity) if here]
+            if found:
+                return [Hit(each, f"{' and '.join(found)} in `{name}`")]
+        return []
+
+    def _concerned(self, watched: Watched, node: Node) -> bool:
+        return may_change_anything(node) or watched.concerns(writes(node), self._indices())
+
+    def _look(self, concerned: Callable[[Watched], bool]) -> None:
+        """Look at watch expressions again, and note what has changed."""
+        for watched in self._watches.values():
+            change = watched.change() if concerned(watched) else None
+            if change is not None:
+                self._changes.append(change)
+
+
+def _kinds(each: NonFiniteBreakpoint, nan: bool, infinity: bool) -> tuple[tuple[str, bool], ...]:
+    return ("NaN", each.nan and nan), ("infinity", each.infinity and infinity)
