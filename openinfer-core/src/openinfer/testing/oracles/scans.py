@@ -1,0 +1,100 @@
+"""Running sums, order, and sums of powers, slice by slice."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
+    from openinfer.testing.oracle import Exact, Oracle
+
+    Settings = Mapping[str, SettingValue]
+    Inputs = Sequence[Exact | None]
+
+
+def _given(inputs: Inputs) -> Any:
+    if inputs[0] is None:
+        raise ValueError("the input is missing")
+    return inputs[0]
+
+
+def _slices(shape: tuple[int, ...], axis: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the index of every slice along an axis."""
+    for place in itertools.product(*(range(1 if dim == axis else extent) for dim, extent in enumerate(shape))):
+        yield tuple(slice(None) if dim == axis else index for dim, index in enumerate(place))
+
+
+def cumsum(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+    del outputs
+    x = _given(inputs)
+    y = np.empty(x.shape, x.dtype)
+    for where in _slices(x.shape, cast("int", settings["axis"]) % x.ndim):
+        row = x[where].tolist()
+        row = row[::-1] if settings["reverse"] else row
+        sums = [sum(row[: place + (not settings["exclusive"])], start=row[0] * 0) for place in range(len(row))]
+        y[where] = sums[::-1] if settings["reverse"] else sums
+    return (y,)
+
+
+def _before(value: Any, index: int, *, descending: bool) -> tuple[Any, ...]:
+    """Return what elements are sorted by: NaN is greatest, and of equal ones the first comes first."""
+    undefined = isinstance(value, float) and math.isnan(value)
+    number = 0 if undefined else value
+    return (not undefined, -number, index) if descending else (undefined, number, index)
+
+
+def _order(row: list[Any], *, descending: bool) -> list[int]:
+    return sorted(range(len(row)), key=lambda index: _before(row[index], index, descending=descending))
+
+
+def topk(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+    x, k = _given(inputs), cast("int", settings["k"])
+    values, indices = np.empty(outputs[0].shape, x.dtype), np.empty(outputs[0].shape, object)
+    for where in _slices(x.shape, cast("int", settings["axis"]) % x.ndim):
+        row = x[where].tolist()
+        order = _order(row, descending=bool(settings["largest"]))[:k]
+        values[where], indices[where] = [row[place] for place in order], order
+    return values, indices
+
+
+def argsort(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+    del outputs
+    x = _given(inputs)
+    indices = np.empty(x.shape, object)
+    for where in _slices(x.shape, cast("int", settings["axis"]) % x.ndim):
+        indices[where] = _order(x[where].tolist(), descending=bool(settings["descending"]))
+    return (indices,)
+
+
+def logsumexp_axis(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+    x = _given(inputs)
+    given = settings["axes"]
+    axes = tuple(range(x.ndim)) if given in (None, ()) else np.atleast_1d(cast("Any", given)) % max(x.ndim, 1)
+    kept = [dim for dim in range(x.ndim) if dim not in axes]
+    rows = x.transpose(*kept, *(dim for dim in range(x.ndim) if dim not in kept))
+    rows = rows.reshape(math.prod(x.shape[dim] for dim in kept), math.prod(x.shape[dim] for dim in axes))
+    return (np.array([_log_sum(row.tolist()) for row in rows], np.float64).reshape(outputs[0].shape),)
+
+
+def _log_sum(row: list[float]) -> float:
+    top = max((value for value in row if not math.isnan(value)), default=-math.inf)
+    if any(map(math.isnan, row)):
+        return math.nan
+    if math.isinf(top):
+        return top
+    return top + math.log(math.fsum(math.exp(value - top) for value in row))
+
+
+ORACLES: dict[str, Oracle] = {
+    "cumsum": cumsum,
+    "topk": topk,
+    "argsort": argsort,
+    "logsumexp_axis": logsumexp_axis,
+}
