@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from openinfer.errors import ExecutionError
-from openinfer.ops.rotary import Rotary, rope_cached_plan, rope_plan
+from openinfer.ops.rotary import Rotary, frequencies, rope_cached_plan, rope_plan
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging, widest_float
 
@@ -30,14 +30,13 @@ def rope(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], worksp
     how = rope_plan(call.inputs, call.settings)
     x, pos = inputs
     dtype = widest_float([x])
-    base, factor = (np.float64(cast("float", call.settings[name])) for name in ("base", "freq_scale"))
-    frequencies = factor * base ** (-np.arange(how.pairs) / max(how.pairs, 1))
+    turns = np.array(frequencies(how, call.settings), np.float64)
     angles = workspace.take((*pos.shape, how.pairs), np.dtype(np.float64))
     exact = workspace.take(angles.shape, np.dtype(np.float64))
     cos, sin = (workspace.take(angles.shape, dtype) for _ in "cs")
     staging = Staging(workspace)
     return staging.around(
-        partial(np.multiply, pos[..., None], frequencies, out=angles),
+        partial(np.multiply, pos[..., None], turns, out=angles),
         partial(np.cos, angles, out=exact),
         partial(np.copyto, cos, exact, casting="unsafe"),
         partial(np.sin, angles, out=exact),

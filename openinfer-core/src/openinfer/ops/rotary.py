@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ def rope_plan(inputs: Inputs, settings: Settings) -> Rotary:
     x, pos = needed(inputs), needed(inputs, 1)
     how = _rotary(x, settings, batched=len(pos.shape) > 1)
     _check_positions("pos", pos, x, how)
+    frequencies(how, settings)
     return how
 
 
@@ -67,6 +69,16 @@ def rope_cached_plan(inputs: Inputs, settings: Settings) -> Rotary:
     if len(cos.shape) != 2 or cos.shape[1] != how.pairs:
         raise OpTypeError(f"cos is {cos}, expected a row of {how.pairs} for each position: [P, {how.pairs}]")
     return how
+
+
+def frequencies(how: Rotary, settings: Settings) -> tuple[float, ...]:
+    """Return the angle of each pair at position 1: ``freq_scale * base ** (-2i / r)``, in double precision."""
+    base, factor = (settings.get(name) for name in ("base", "freq_scale"))
+    if not isinstance(base, int | float) or not isinstance(factor, int | float):
+        raise OpTypeError(f"base and freq_scale are {base!r} and {factor!r}, expected numbers", code="setting-type")
+    if not 1e-300 < base < math.inf:
+        raise OpTypeError(f"base is {base!r}, expected a finite number above 1e-300", code="setting-type")
+    return tuple(factor * float(base) ** (-pair / how.pairs) for pair in range(how.pairs))
 
 
 def _rotary(x: TensorType, settings: Settings, *, batched: bool) -> Rotary:
