@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 
 from openinfer.dsl import graph
+from openinfer.dtypes import F16
 from openinfer.errors import SynthesisError
+from openinfer.ir.types import TensorType
 from openinfer.model import Model
 from openinfer.synth import Synthesizer
 from openinfer_synth_c.project import bundle_of
+from openinfer_synth_c.target import CTarget
 
 FILES = ["Makefile", "README.md", "main.c", "model.c", "model.h", "npy.h", "plan.json"]
 
@@ -158,9 +161,12 @@ def test_later_standards_take_the_source_too(standard, tmp_path):
 
 def test_an_element_type_that_c_does_not_hold_is_named():
     text = "dynamic { x: f16[2]; } volatile { y: f16[2]; } block entry { transfer x >> y; }"
+    plan = synthesis(text, {}).plan
+    foreign = TensorType(replace(F16, name="f6", bits=6), (2,))
+    values = tuple(replace(value, type=foreign) for value in plan.values)
 
-    with pytest.raises(SynthesisError, match=r"x is f16\[2\]: generated C has no element type f16") as caught:
-        synthesis(text, {})
+    with pytest.raises(SynthesisError, match=r"x is f6\[2\]: generated C has no element type f6") as caught:
+        CTarget().emit(replace(plan, values=values))
 
     assert caught.value.code == "dtype-unsupported"
 

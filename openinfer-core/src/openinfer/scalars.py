@@ -55,6 +55,18 @@ def encode_bits(dtype: DType, value: Scalar) -> int:
     return number & ((1 << dtype.bits) - 1)
 
 
+def repeated_code(dtype: DType, value: Scalar) -> int:
+    """Return the byte of a packed type all of whose elements have one value.
+
+    A t1 that is 0, as memory is before anything is stored, has the code 0: it is the number -1.
+
+    Raises:
+        ValueError: the value does not fit the type.
+    """
+    code = 0 if dtype.name == "t1" and not value else encode_bits(dtype, value)
+    return sum(code << place for place in range(0, 8, dtype.bits))
+
+
 def decode_bits(dtype: DType, bits: int) -> Scalar:
     """Return the element of a bit pattern.
 

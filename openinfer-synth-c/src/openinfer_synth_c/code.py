@@ -5,11 +5,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import render
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
 
+    from openinfer.dtypes import DType
+    from openinfer.expr.fragment import Call
     from openinfer.expr.linear import Program
 
 _INDENT = "    "
@@ -58,3 +61,12 @@ class Code:
         self.line(*fragment.statements)
         self.helpers.update(dict.fromkeys(fragment.helpers))
         return fragment.result
+
+    def noted(self, call: Call) -> str:
+        """Return the text of an expression, and note the functions in it."""
+        self.helpers.update(dict.fromkeys(call.helpers))
+        return call.text
+
+    def cast(self, text: str, source: DType, target: DType) -> str:
+        """Return the conversion of an element, which is a name or binds as tightly, in one expression."""
+        return text if source is target else self.noted(call_text("cast", (source,), target, (text,)))

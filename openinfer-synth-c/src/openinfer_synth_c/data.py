@@ -10,23 +10,37 @@ from openinfer.expr.c_renderer import literal_text
 from openinfer.model import storage_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from openinfer.ir.types import TensorType
     from openinfer.plan.values import PackedWeight
 
-ELEMENTS_A_LINE = 8
+ITEMS_A_LINE = 8
 
 
 def initialiser_lines(weight: PackedWeight) -> tuple[str, ...]:
-    """Return the elements of a weight as lines of an initialiser; data of zero bits only are one zero."""
+    """Return the items of a weight as lines of an initialiser; data of zero bits only are one zero."""
     if not any(weight.data):
         return (literal_text(weight.type.dtype, 0),)
-    return tuple(_lines(weight))
+    return tuple(_lines(_item_texts(weight)))
 
 
-def _lines(weight: PackedWeight) -> Iterator[str]:
+def _item_texts(weight: PackedWeight) -> list[str]:
+    """Return the items as constants: of low floats and packed types the bits as they are."""
     dtype = weight.type.dtype
+    if dtype.is_packed or dtype.is_low_float:
+        digits = max(dtype.bits // 4, 2)
+        bits: list[int] = np.frombuffer(weight.data, f"<u{digits // 2}").tolist()
+        return [f"0x{each:0{digits}x}" for each in bits]
     elements: list[Any] = np.frombuffer(weight.data, storage_dtype(dtype).newbyteorder("<")).tolist()
-    for start in range(0, len(elements), ELEMENTS_A_LINE):
-        texts = (literal_text(dtype, element) for element in elements[start : start + ELEMENTS_A_LINE])
-        yield f"{', '.join(texts)},"
+    return [literal_text(dtype, element) for element in elements]
+
+
+def _lines(texts: Sequence[str]) -> Iterator[str]:
+    for start in range(0, len(texts), ITEMS_A_LINE):
+        yield f"{', '.join(texts[start : start + ITEMS_A_LINE])},"
+
+
+def items(type: TensorType) -> int:  # noqa: A002
+    """Return the number of items of an array: its elements, or the bytes that packed ones share."""
+    return type.nbytes if type.dtype.is_packed else type.count

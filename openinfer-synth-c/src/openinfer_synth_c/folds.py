@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from openinfer.plan.steps import FoldStep
     from openinfer_synth_c.code import Code
-    from openinfer_synth_c.operands import Bound
+    from openinfer_synth_c.elements import Bound
     from openinfer_synth_c.site import Store
 
 

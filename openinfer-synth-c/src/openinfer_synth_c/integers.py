@@ -9,6 +9,7 @@ from openinfer.errors import SynthesisError
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import LoopIndex
 from openinfer.symbolic import BinOp, Const, Name
+from openinfer_synth_c.elements import Bound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,9 @@ def declare_integers(code: Code, names: Names, integers: Mapping[str, IndexExpr]
         SynthesisError: a number in an expression needs more than 64 bits.
     """
     functions: set[str] = set()
-    lines = [f"const int64_t {name} = {_text(index, names, functions, flag)};" for name, index in integers.items()]
+    lines = [
+        f"const int64_t {name} = {_text(code, index, names, functions, flag)};" for name, index in integers.items()
+    ]
     if not functions:
         code.line(*lines)
         return
@@ -40,12 +43,12 @@ def declare_integers(code: Code, names: Names, integers: Mapping[str, IndexExpr]
     code.index_functions |= functions
 
 
-def _text(index: IndexExpr, names: Names, functions: set[str], flag: str) -> str:
+def _text(code: Code, index: IndexExpr, names: Names, functions: set[str], flag: str) -> str:
     """Return an ``int64_t`` expression, and note the functions that it calls."""
     known = constant(index)
     if known is not None:
         return number_text(known)
-    bound = {name: _bound_text(meaning, names, functions, flag) for name, meaning in index.names}
+    bound = {name: _bound_text(code, meaning, names, functions, flag) for name, meaning in index.names}
     done: list[str] = []
     stack: list[IntExpr | str] = [index.expr]
     while stack:
@@ -74,12 +77,12 @@ def number_text(value: int) -> str:
     return str(value) if abs(value) < 2**31 else f"INT64_C({value})"
 
 
-def _bound_text(meaning: int | LoopIndex | ValueRef, names: Names, functions: set[str], flag: str) -> str:
+def _bound_text(code: Code, meaning: int | LoopIndex | ValueRef, names: Names, functions: set[str], flag: str) -> str:
     if isinstance(meaning, int):
         return number_text(meaning)
     if isinstance(meaning, LoopIndex):
         return names.loops[meaning.loop]
-    element = f"{names.value(meaning.value)}[0]"
+    element = Bound(names.value(meaning.value), names.type_of(meaning), code).at("0")
     if names.type_of(meaning).dtype is not U64:
         return f"(int64_t){element}"
     return _called("index_from_u64", element, functions, flag)

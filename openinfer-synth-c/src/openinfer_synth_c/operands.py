@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.expr.c_renderer import c_type
-from openinfer.ops.strides import broadcast_strides
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import LoopIndex, TableRef, ValueRef
+from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.index_text import flat
 from openinfer_synth_c.integers import declare_integers, number_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Operand
     from openinfer.plan.values import WeightTable
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.names import Names
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """An operand in scope: the name of a pointer to its elements, or (``pointer`` false) of the element itself."""
-
-    name: str
-    type: TensorType
-    pointer: bool = True
-
-    @property
-    def c_type(self) -> str:
-        return c_type(self.type.dtype)
-
-    def at(self, index: str) -> str:
-        """Return the element at a flat index."""
-        return f"{self.name}[{index}]" if self.pointer else self.name
-
-    def broadcast_at(self, coordinates: Sequence[str], out: Sequence[int]) -> str:
-        """Return the element that belongs to a position of a tensor of shape ``out``."""
-        return self.at(flat(coordinates, broadcast_strides(self.type.shape, out)))
 
 
 class Binder:
@@ -55,8 +29,8 @@ class Binder:
 
     def output(self, value: int, name: str) -> Bound:
         """Declare the pointer to a result. An input that is the same value is read through it."""
-        bound = Bound(name, self._names.type_of(ValueRef(value)))
-        self._code.line(f"{bound.c_type} *const {name} = {self._names.value(value)};")
+        bound = Bound(name, self._names.type_of(ValueRef(value)), self._code)
+        self._code.line(f"{bound.item_type} *const {name} = {self._names.value(value)};")
         self._known[ValueRef(value)] = bound
         return bound
 
@@ -69,10 +43,10 @@ class Binder:
     def _declared(self, operand: Operand, name: str) -> Bound:
         type_ = self._names.type_of(operand)
         if isinstance(operand, LoopIndex):
-            return Bound(self._names.loops[operand.loop], type_, pointer=False)
-        bound = Bound(name, type_)
+            return Bound(self._names.loops[operand.loop], type_, self._code, pointer=False)
+        bound = Bound(name, type_, self._code)
         address = self._entry(operand, name) if isinstance(operand, TableRef) else self._names.value(operand.value)
-        self._code.line(f"const {bound.c_type} *const {name} = {address};")
+        self._code.line(f"const {bound.item_type} *const {name} = {address};")
         if isinstance(operand, TableRef) and operand.checked:
             self._code.line(f"if ({name} == NULL) {{ return MODEL_INDEX; }}")
         return bound

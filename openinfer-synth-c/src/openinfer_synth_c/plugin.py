@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, F32, F64, SINT, UINT
+from openinfer.dtypes import BUILTIN
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.types import SynthTargetSpec
 
@@ -18,12 +18,12 @@ OPENINFER_API = 1
 
 @hookimpl
 def openinfer_synth_targets() -> Iterable[SynthTargetSpec]:
-    """The target c; element types that C99 holds without packing or conversion."""
+    """The target c."""
     yield SynthTargetSpec(
         name="c",
         summary="plain C99 source: no heap, static arena, weights embedded",
         target="openinfer_synth_c.target:CTarget",
-        expression_dtypes=frozenset(dtype.name for dtype in (F32, F64, *SINT, *UINT, BOOL)),
+        expression_dtypes=frozenset(dtype.name for dtype in BUILTIN),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from openinfer.errors import SynthesisError
-from openinfer.expr.c_renderer import c_type, helper_source
+from openinfer.expr.c_renderer import helper_source, item_type
 from openinfer.expr.tree import ExprError
 from openinfer.plan.arena import ALIGNMENT
 from openinfer.plan.document import plan_json
@@ -21,7 +21,7 @@ from openinfer.synth.c_text import comment, string_literal
 from openinfer.synth.npy_harness import HEADER_NAME, harness_header, npy_descr
 from openinfer_synth_c.blob import FILE_NAME, blob_of
 from openinfer_synth_c.code import Code
-from openinfer_synth_c.data import initialiser_lines
+from openinfer_synth_c.data import initialiser_lines, items
 from openinfer_synth_c.integer_functions import integer_functions
 from openinfer_synth_c.names import Names
 from openinfer_synth_c.statements import StatementWriter
@@ -98,7 +98,7 @@ def _check(plan: ExecutionPlan) -> None:
         if isinstance(value.memory, NoMemory):
             continue
         try:
-            c_type(value.type.dtype)
+            item_type(value.type.dtype)
         except ExprError as error:
             raise SynthesisError(f"{value.name} is {value.type}: {error}", code="dtype-unsupported") from error
 
@@ -127,7 +127,7 @@ def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, ob
         "arena": [
             {
                 "name": names.arena[value.number],
-                "c_type": c_type(value.type.dtype),
+                "c_type": item_type(value.type.dtype),
                 "offset": value.memory.offset,
                 "comment": comment(f"{value.name}: {value.type}"),
             }
@@ -151,8 +151,8 @@ def _weights(plan: ExecutionPlan, names: Names, blob: Blob | None) -> dict[str, 
         if weight.number not in names.used_weights:
             continue
         place = {"lines": initialiser_lines(weight)} if blob is None else {"offset": blob.offsets[weight.number]}
-        named = {"name": names.weights[weight.number], "c_type": c_type(weight.type.dtype)}
-        shown = {"count": max(weight.type.count, 1), "comment": comment(f"{weight.source}: {weight.type}")}
+        named = {"name": names.weights[weight.number], "c_type": item_type(weight.type.dtype)}
+        shown = {"count": max(items(weight.type), 1), "comment": comment(f"{weight.source}: {weight.type}")}
         weights.append({**place, **named, **shown})
     tables = [_table(table, names, blob) for table in plan.tables if table.number in names.used_tables]
     return {"weights_apart": blob is not None, "weights": weights, "tables": tables}
@@ -165,7 +165,7 @@ def _table(table: WeightTable, names: Names, blob: Blob | None) -> dict[str, obj
         entries = ["SIZE_MAX" if entry is None else str(blob.offsets[entry]) for entry in table.entries]
     return {
         "name": names.tables[table.number],
-        "c_type": c_type(table.type.dtype),
+        "c_type": item_type(table.type.dtype),
         "entries": entries,
         "comment": comment(f"{table.name}: {table.type}, from index {', '.join(map(str, table.starts))}"),
     }
@@ -178,22 +178,24 @@ def _is_needed(port: PlanInput) -> bool:
 
 def _port(name: str, type: TensorType, field: str) -> dict[str, object]:  # noqa: A002
     try:
-        spelled = c_type(type.dtype)
+        spelled = item_type(type.dtype)
         literal = string_literal(name)
     except (ExprError, ValueError) as error:
         raise SynthesisError(f"{name!r} is {type}: {error}", code="dtype-unsupported") from error
+    packed = type.dtype.is_packed
+    as_bytes = f", {type.nbytes} packed bytes" if packed else ""
     return {
         "field": field,
         "literal": literal,
-        "shown": string_literal(str(type)),
+        "shown": string_literal(f"{type}{as_bytes}"),
         "c_type": spelled,
-        "comment": comment(f"{name}: {type}"),
+        "comment": comment(f"{name}: {type}{as_bytes}"),
         "descr": npy_descr(type.dtype),
-        "width": type.dtype.bits // 8,
-        "count": type.count,
-        "room": max(type.count, 1),
-        "rank": len(type.shape),
-        "shape": ", ".join(map(str, type.shape)) or "1",
+        "width": max(type.dtype.bits // 8, 1),
+        "count": items(type),
+        "room": max(items(type), 1),
+        "rank": 1 if packed else len(type.shape),
+        "shape": str(type.nbytes) if packed else ", ".join(map(str, type.shape)) or "1",
     }
 
 

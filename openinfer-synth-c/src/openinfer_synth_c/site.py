@@ -6,32 +6,41 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.errors import SynthesisError
+from openinfer.ops.strides import broadcast_strides
+from openinfer_synth_c.index_text import flat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.dtypes import DType
     from openinfer.ops.calls import OpCall
     from openinfer.plan.steps import Epilogue
     from openinfer_synth_c.code import Code
-    from openinfer_synth_c.operands import Bound
+    from openinfer_synth_c.elements import Bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """Stores elements of a result after the epilogue, if there is one."""
+    """Stores elements of a result after the epilogue, if there is one.
+
+    Attributes:
+        widened: the type that values are given in and the one that they are rounded to, where they differ.
+    """
 
     output: Bound
     epilogue: Epilogue | None
     epilogue_inputs: tuple[Bound, ...]
+    widened: tuple[DType, DType] | None = None
 
     def write(self, code: Code, coordinates: Sequence[str], value: str) -> None:
         """Append the store of ``value`` (of the kernel's result type) at a position: one counter per axis."""
         shape = self.output.type.shape
-        place = self.output.broadcast_at(coordinates, shape)
+        if self.widened is not None:
+            value = code.cast(f"({value})", *self.widened)
         if self.epilogue is not None:
             elements = [bound.broadcast_at(coordinates, shape) for bound in self.epilogue_inputs]
             value = code.compute(self.epilogue.program, dict(enumerate((value, *elements))), "r")
-        code.line(f"{place} = {value};")
+        self.output.store(flat(coordinates, broadcast_strides(shape, shape)), value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +50,7 @@ class KernelSite:
     Attributes:
         inputs: operands in the order of the operator; None for one that is left out.
         store: of the first output; must be called once for each of its elements.
-        outputs: all outputs.
+        outputs: all outputs; those after the first are stored with `Bound.store`.
     """
 
     code: Code

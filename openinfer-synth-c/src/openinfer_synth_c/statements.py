@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import BOOL
 from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import literal_text
 from openinfer.expr.tree import ExprError
@@ -20,9 +21,11 @@ from openinfer.plan.steps import (
     LoopStep,
     ReturnStep,
 )
+from openinfer.scalars import repeated_code
 from openinfer.synth.c_text import comment
+from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.folds import fold
-from openinfer_synth_c.index_text import nest
+from openinfer_synth_c.index_text import for_head, nest
 from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.site import KernelSite, Store
@@ -32,9 +35,9 @@ if TYPE_CHECKING:
 
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Epilogue, Step
+    from openinfer.scalars import Scalar
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.names import Names
-    from openinfer_synth_c.operands import Bound
 
 
 class StatementWriter:
@@ -102,7 +105,8 @@ class StatementWriter:
             with code.loops(loops.heads("i")):
                 elements = {n: bound.at(loops.index(n + 1, "i")) for n, bound in enumerate(inputs)}
                 result = code.compute(step.program, elements, "t")
-                code.line(f"{output.at(loops.index(0, 'i'))} = {result};")
+                output.store(loops.index(0, "i"), result)
+            output.clear_tail()
 
     def _fold(self, step: FoldStep) -> None:
         if not self._names.type_of_value(step.output).count:
@@ -112,6 +116,7 @@ class StatementWriter:
             store = self._store(binder, step.output, step.epilogue)
             source = binder.input(step.source, "x0")
             fold(self._code, step, source, store)
+            store.output.clear_tail()
 
     def _store(self, binder: Binder, output: int, epilogue: Epilogue | None, name: str = "y") -> Store:
         bound = binder.output(output, name)
@@ -133,34 +138,37 @@ class StatementWriter:
             )
             outputs = (store.output, *more)
             write(KernelSite(code=self._code, call=step.call, inputs=inputs, store=store, outputs=outputs))
+            for output in outputs:
+                output.clear_tail()
 
     def _copy(self, step: CopyStep) -> None:
-        count = self._names.type_of_value(step.output).count
-        if not count:
+        if not self._names.type_of_value(step.output).count:
             return
         with self._code.braces():
             binder = Binder(self._code, self._names, self._plan)
             output = binder.output(step.output, "y")
             source = binder.input(step.source, "x0")
-            self._copy_elements(output, source, count)
-
-    def _copy_elements(self, output: Bound, source: Bound, count: int) -> None:
-        if source.pointer:
-            self._code.line(f"memcpy({output.name}, {source.name}, {count} * sizeof *{output.name});")
-        else:
-            self._code.line(f"{output.at('0')} = {source.name};")
+            if source.pointer:
+                output.copy(source.variable)
+                output.clear_tail()
+            else:
+                output.store("0", source.at("0"))
 
     def _fill(self, step: FillStep) -> None:
-        output = self._names.type_of_value(step.output)
-        if not output.count:
+        if not self._names.type_of_value(step.output).count:
             return
         with self._code.braces():
-            bound = Binder(self._code, self._names, self._plan).output(step.output, "y")
-            self._fill_elements(bound, literal_text(output.dtype, step.value))
+            output = Binder(self._code, self._names, self._plan).output(step.output, "y")
+            self._fill_elements(output, step.value)
 
-    def _fill_elements(self, output: Bound, value: str) -> None:
-        with self._code.loops((f"for (size_t i = 0; i < {output.type.count}; ++i)",)):
-            self._code.line(f"{output.at('i')} = {value};")
+    def _fill_elements(self, output: Bound, value: Scalar) -> None:
+        dtype = output.stored.dtype
+        if dtype.is_packed:
+            self._code.line(f"memset({output.variable}, {repeated_code(dtype, value):#04x}, {output.stored.nbytes});")
+            output.clear_tail()
+            return
+        with self._code.loops((for_head("i", output.stored.count),)):
+            output.store("i", literal_text(dtype, value))
 
     def _input(self, step: InputStep) -> None:
         given = self._plan.inputs[step.number]
@@ -169,14 +177,14 @@ class StatementWriter:
         field = f"inputs->{self._names.inputs[step.number]}"
         with self._code.braces():
             output = Binder(self._code, self._names, self._plan).output(step.output, "y")
-            copy = f"memcpy({output.name}, {field}, {given.type.count} * sizeof *{output.name});"
             if given.default is None:
-                self._code.line(copy)
-                return
-            with self._code.braces(f"if ({field} != NULL)"):
-                self._code.line(copy)
-            with self._code.braces("else"):
-                self._fill_elements(output, literal_text(given.type.dtype, given.default))
+                output.copy(field)
+            else:
+                with self._code.braces(f"if ({field} != NULL)"):
+                    output.copy(field)
+                with self._code.braces("else"):
+                    self._fill_elements(output, given.default)
+            output.clear_tail()
 
     def _loop(self, step: LoopStep) -> None:
         counter = self._names.loops[step.loop]
@@ -194,13 +202,19 @@ class StatementWriter:
             if step.condition is None:
                 code.line(call)
             else:
-                with code.braces(f"if ({self._names.value(step.condition)}[0] != 0)"):
+                with code.braces(f"if ({self._truth(step.condition)})"):
                     code.line(call)
             if step.otherwise is not None:
                 with code.braces("else"):
                     code.line(f"status = {self._names.blocks[step.otherwise]}(inputs, outputs);")
             with code.braces("if (status != MODEL_OK)"):
                 code.line("return status;")
+
+    def _truth(self, value: int) -> str:
+        """Return the test of a condition: whether its one element is not zero."""
+        type_ = self._names.type_of_value(value)
+        element = Bound(self._names.value(value), type_, self._code).at("0")
+        return element if type_.dtype is BOOL else self._code.cast(element, type_.dtype, BOOL)
 
 
 def _place(step: Step) -> str:

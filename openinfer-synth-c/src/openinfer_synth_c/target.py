@@ -13,6 +13,7 @@ from openinfer.diagnostics import did_you_mean
 from openinfer.errors import SynthesisError
 from openinfer.model import storage_dtype
 from openinfer.synth.target import RunResult
+from openinfer_synth_c.npy_forms import file_form, from_file
 from openinfer_synth_c.project import FLAGS, PROGRAM, bundle_of
 from openinfer_synth_c.toolchain import find_compiler, run_tool
 
@@ -68,13 +69,13 @@ def _run(
     for number, port in enumerate(plan.inputs):
         if port.name in inputs:
             file = f"input{number}.npy"
-            np.save(directory / file, inputs[port.name], allow_pickle=False)
+            np.save(directory / file, file_form(inputs[port.name], port.type, steps), allow_pickle=False)
             arguments += ["--input", f"{port.name}={file}"]
     for number, port in enumerate(plan.outputs):
         arguments += ["--output", f"{port.name}=output{number}.npy"]
     said = run_tool(arguments, directory, timeout, "the synthesised program")
     outputs: dict[str, Array] = {
-        port.name: np.load(directory / f"output{number}.npy", allow_pickle=False)
+        port.name: from_file(np.load(directory / f"output{number}.npy", allow_pickle=False), port.type, steps)
         for number, port in enumerate(plan.outputs)
     }
     timing = _TIMING.search(said)
@@ -84,7 +85,7 @@ def _run(
 def _given(
     plan: ExecutionPlan, inputs: Mapping[str, Array], steps: int | None, repeat: int
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the inputs as arrays of the plan's types.
+    """Return the inputs as arrays of the plan's types, packed ones unpacked to a byte an element.
 
     Raises:
         SynthesisError: a name is no input, an array has another type, or there is nothing to run.

@@ -61,7 +61,22 @@ def _infix(operator: str) -> Writer:
 
 
 def _comparison(operator: str) -> Writer:
-    return lambda _dtype, x: Call(f"{x[0]} {operator} {x[1]}")
+    def write(dtype: DType, x: Sequence[str]) -> Call:
+        known = _known_of_unsigned(operator, dtype, x)
+        # C compilers warn of comparisons that have one result, and of constants that nothing uses.
+        return Call(f"{x[0]} {operator} {x[1]}" if known is None else f"((void){known[0]}, {known[1]})")
+
+    return write
+
+
+def _known_of_unsigned(operator: str, dtype: DType, x: Sequence[str]) -> tuple[str, str] | None:
+    """Return the operand and the result of a comparison with the least unsigned number that is known beforehand."""
+    zero = literal_text(dtype, 0)
+    if dtype.kind is not Kind.UNSIGNED or zero not in x:
+        return None
+    turned = operator if x[1] == zero else {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(operator, operator)
+    known = {"<": "false", ">=": "true"}.get(turned)
+    return None if known is None else (x[0] if x[1] == zero else x[1], known)
 
 
 def _helper(name: str) -> Writer:

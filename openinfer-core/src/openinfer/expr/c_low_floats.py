@@ -44,12 +44,13 @@ static inline uint16_t oi_bf16_from_f32(float x)
 """
 
 # The fraction and exponent are moved into place, which makes a number 2^112 times too small; subnormals come out right.
+# Infinities and NaNs get the highest exponent, and NaNs the bit that keeps functions of libraries quiet.
 _F32_FROM_F16 = """\
 static inline float oi_f32_from_f16(uint16_t x)
 {
     const uint32_t size = x & 0x7fffu;
     const uint32_t finite = oi_bits_of_f32(oi_f32_of_bits(size << 13) * 0x1p112f);
-    const uint32_t special = size >= 0x7c00u ? UINT32_C(0x7f800000) : 0u;
+    const uint32_t special = size > 0x7c00u ? UINT32_C(0x7fc00000) : size == 0x7c00u ? UINT32_C(0x7f800000) : 0u;
     return oi_f32_of_bits(finite | special | (uint32_t)(x & 0x8000u) << 16);
 }
 """

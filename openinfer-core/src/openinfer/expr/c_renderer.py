@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.expr.c_functions import call_text, helpers
 from openinfer.expr.c_packed import load_text, store_text
-from openinfer.expr.c_types import c_type, literal_text
+from openinfer.expr.c_types import c_type, item_type, literal_text
 from openinfer.expr.fragment import Fragment, in_dependency_order
 from openinfer.expr.tree import ExprError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from openinfer.expr.linear import Program
 
-__all__ = ["Fragment", "c_type", "helper_source", "literal_text", "load_text", "render", "store_text"]
+__all__ = ["Fragment", "c_type", "helper_source", "item_type", "literal_text", "load_text", "render", "store_text"]
 
 
 def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fragment:

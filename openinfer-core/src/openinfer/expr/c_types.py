@@ -58,6 +58,16 @@ def c_type(dtype: DType) -> str:
     return found
 
 
+def item_type(dtype: DType) -> str:
+    """Return the C type of an item of an array: of one element, or of the bytes that packed elements share.
+
+    Raises:
+        ExprError: generated C does not hold this element type.
+    """
+    element = c_type(dtype)
+    return "uint8_t" if dtype.is_packed else element
+
+
 def literal_text(dtype: DType, value: Scalar) -> str:
     """Return a constant, exact in its type: hexadecimal floats, and ``NAN`` or ``INFINITY`` of ``<math.h>``.
 

@@ -10,6 +10,7 @@ from openinfer.ir.resolved import Filled, FromMetadata, FromTensor
 from openinfer.model import storage_dtype
 from openinfer.plan.findings import about
 from openinfer.plan.values import PackedWeight
+from openinfer.scalars import repeated_code
 
 if TYPE_CHECKING:
     from openinfer.ir.resolved import Initial
@@ -41,7 +42,7 @@ def stored_array(model: Model, type: TensorType, initial: Initial) -> Array:  # 
     """Return an initial value as an array in storage form.
 
     Raises:
-        SynthesisError: metadata cannot be had as an array, or a fill of a packed type is asked for.
+        SynthesisError: metadata cannot be had as an array, or is of a packed type.
     """
     if isinstance(initial, FromTensor):
         return model.load_raw(initial.name)
@@ -49,10 +50,22 @@ def stored_array(model: Model, type: TensorType, initial: Initial) -> Array:  # 
         found = model.load_metadata_tensor(initial.name)
         if found is None:
             raise about("unbound", f"{model.name} has no metadata {initial.name!r}")
+        if type.dtype.is_packed:
+            message = f"metadata {initial.name!r} cannot be stored as {type}: its elements share bytes"
+            raise about("dtype-unsupported", message)
         return np.broadcast_to(found.astype(storage_dtype(type.dtype)), type.shape)
     if type.dtype.is_packed:
-        raise about("dtype-unsupported", f"a fill of {type} cannot be stored: its elements share bytes")
+        return _packed_fill(type, initial.value)
     return np.full(type.shape, initial.value, dtype=storage_dtype(type.dtype))
+
+
+def _packed_fill(type: TensorType, value: Scalar) -> Array:  # noqa: A002
+    """Return the bytes of equal elements; bits behind the last one are zero."""
+    stored = np.full(type.nbytes, repeated_code(type.dtype, value), np.uint8)
+    used = type.count * type.dtype.bits % 8
+    if used:
+        stored[-1] &= (1 << used) - 1
+    return stored
 
 
 def scalar_of(model: Model, type: TensorType, initial: Initial) -> Scalar:  # noqa: A002

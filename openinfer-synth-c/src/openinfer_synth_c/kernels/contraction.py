@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import BOOL
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.ops.accumulate import accumulator
+from openinfer.ops.elementwise import work_type
 from openinfer.ops.strides import broadcast_strides, contiguous
 from openinfer_synth_c.arithmetic import converted, multiply_add
 from openinfer_synth_c.index_text import flat, for_head
-from openinfer_synth_c.registration import kernel
+from openinfer_synth_c.registration import FLOATS, INTEGERS, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +63,7 @@ class _Product:
         self.site.store.write(self.site.code, (*self.batch, *rows, *columns), value)
 
 
-@kernel("matmul")
+@kernel("matmul", dtypes=(*FLOATS, *INTEGERS, BOOL))
 def matmul(site: KernelSite) -> None:
     """``y[..., m, n]`` is the sum over k of ``a[..., m, k] * b[..., k, n]``; leading axes broadcast."""
     a, b = site.input(0), site.input(1)
@@ -75,7 +77,7 @@ def matmul(site: KernelSite) -> None:
         left=_matrix(a, batch, swapped=bool(site.call.settings.get("trans_a")), row=True),
         right=_matrix(b, batch, swapped=bool(site.call.settings.get("trans_b")), row=False),
         depth=depth,
-        dtype=accumulator(a.type.dtype, site.call.settings),
+        dtype=work_type(accumulator(a.type.dtype, site.call.settings)),
         batch=tuple(f"i{axis}" for axis in range(len(batch))),
     )
     heads = [for_head(counter, extent) for counter, extent in zip(product.batch, batch, strict=True)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import F32, FLOAT
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.ops.accumulate import accumulator
+from openinfer.ops.elementwise import work_type
 from openinfer.ops.windows import windows
 from openinfer_synth_c.arithmetic import added, converted, multiply_add
 from openinfer_synth_c.index_text import for_head
@@ -96,7 +97,7 @@ def _even_piece(extent: int, largest: int) -> int:
 def _accumulator(site: KernelSite) -> DType:
     given = [bound.type.dtype for bound in site.inputs if bound is not None]
     if not given[0].is_float or site.call.settings.get("acc") is not None:
-        return accumulator(given[0], site.call.settings)
+        return work_type(accumulator(given[0], site.call.settings))
     return max((F32, *given), key=FLOAT.index)
 
 
@@ -115,7 +116,7 @@ def _row(site: KernelSite, shape: _Shape, total: DType) -> None:
     if outside:
         code.line(f"if ({outside}) {{ continue; }}")
     code.line(
-        f"const {x.c_type} *const line = {x.name} + ((n * {shape.groups * shape.channels} + g * {shape.channels} + c)"
+        f"const size_t line = ((n * {shape.groups * shape.channels} + g * {shape.channels} + c)"
         f" * {shape.rows.size} + row{_minus(shape.rows.before)}) * {shape.columns.size};",
         f"{x.c_type} buffer[{shape.buffered}];",
     )
@@ -123,9 +124,9 @@ def _row(site: KernelSite, shape: _Shape, total: DType) -> None:
         _buffer(site, shape)
     with code.loops((for_head("o", "kernels"),)):
         taps = f"(((g * {shape.kernels} + o0 + o) * {shape.channels} + c) * {shape.rows.kernel} + i)"
-        code.line(f"const {w.c_type} *const taps = {w.name} + {taps} * {shape.columns.kernel};")
+        code.line(f"const size_t taps = {taps} * {shape.columns.kernel};")
         with code.loops((for_head("j", shape.columns.kernel),)):
-            code.line(f"const {w.c_type} tap = taps[j];")
+            code.line(f"const {w.c_type} tap = {w.at('taps + j')};")
             with code.loops((for_head("q", shape.width),)):
                 read = f"buffer[{_times('q', shape.columns.stride)} + {_times('j', shape.columns.dilation)}]"
                 multiply_add(code, "total[o][q]", total, ("tap", w.type.dtype), (read, x.type.dtype))
@@ -137,7 +138,7 @@ def _buffer(site: KernelSite, shape: _Shape) -> None:
     code.line(f"const size_t column = {_times('q0', shape.columns.stride)} + j;")
     reach = -(-shape.columns.positions // shape.width) * shape.width
     outside = _outside("column", shape.columns, reach)
-    read = f"line[column{_minus(shape.columns.before)}]"
+    read = x.at(f"line + column{_minus(shape.columns.before)}")
     code.line(f"buffer[j] = {f'({outside}) ? {literal_text(x.type.dtype, 0)} : {read}' if outside else read};")
 
 

@@ -21,7 +21,7 @@ def same_order(site: KernelSite) -> None:
     code, x = site.code, site.input(0)
     shape = site.call.outputs[0].shape
     if site.store.epilogue is None and x.pointer:
-        code.line(f"memcpy({site.outputs[0].name}, {x.name}, {x.type.count} * sizeof *{x.name});")
+        site.outputs[0].copy(x.variable)
         return
     counters = [f"i{axis}" for axis in range(len(shape))]
     with code.loops(for_head(counter, extent) for counter, extent in zip(counters, shape, strict=True)):
