@@ -88,12 +88,12 @@ def check_dtypes(schema: OpSchema, inputs: Sequence[TensorType | None]) -> None:
         legal = schema.dtypes if spec.dtypes is None else spec.dtypes
         if given.dtype.name not in legal:
             message = f"{schema.name} takes no {given} as {spec.name}; legal: {', '.join(sorted(legal))}"
-            raise OpTypeError(message, code="dtype-unsupported")
+            raise OpTypeError(message, code="dtype-unsupported", position=position)
         if spec.dtypes is not None:
             continue
         if common is not None and common.dtype is not given.dtype:
             message = f"inputs of {schema.name} have one dtype, found {common} and {given}: cast one of them"
-            raise OpTypeError(message, code="dtype-unsupported")
+            raise OpTypeError(message, code="dtype-unsupported", position=position)
         common = given
 
 

@@ -18,9 +18,16 @@ if TYPE_CHECKING:
 
 
 class OpTypeError(OpenInferError):
-    """Types, shapes or settings that an operator cannot take; ``code`` is that of the static error catalogue."""
+    """Types, shapes or settings that an operator cannot take; ``code`` is that of the static error catalogue.
+
+    ``position`` is that of the one input at fault, where it is known.
+    """
 
     default_code = "shape-mismatch"
+
+    def __init__(self, message: str, *, code: str | None = None, position: int | None = None) -> None:
+        super().__init__(message, code=code)
+        self.position = position
 
 
 class Required(Enum):
