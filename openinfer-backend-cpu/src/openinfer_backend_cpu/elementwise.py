@@ -14,7 +14,9 @@ import numpy as np
 from openinfer.expr.array_types import storage_type
 from openinfer.expr.numpy_functions import literal_array, routine
 from openinfer.simulate.binding import in_order
+from openinfer_backend_cpu.blocks import bind_blocks
 from openinfer_backend_cpu.selection import bind_select, mask_dtype
+from openinfer_backend_cpu.tables import bind_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +35,14 @@ PLAIN: Mapping[str, np.ufunc] = {"add": np.add, "sub": np.subtract, "mul": np.mu
 
 def bind_program(program: Program, inputs: Sequence[Array | None], out: Array, workspace: Workspace) -> BoundCall:
     """Return a call that writes the value of a program, over broadcast inputs, to ``out``, which may be an input."""
+    for otherwise in (bind_table, bind_blocks):
+        bound = otherwise(program, inputs, out, workspace, _bind_functions)
+        if bound is not None:
+            return bound
+    return _bind_functions(program, inputs, out, workspace)
+
+
+def _bind_functions(program: Program, inputs: Sequence[Array | None], out: Array, workspace: Workspace) -> BoundCall:
     return _Binding(program, inputs, out, workspace).bind()
 
 

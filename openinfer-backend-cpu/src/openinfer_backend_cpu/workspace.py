@@ -35,6 +35,14 @@ class Workspace:
         """Begin with a new call: what was taken for others may be handed out again."""
         self._used = 0
 
+    def mark(self) -> int:
+        """Return a place to come back to with `release`."""
+        return self._used
+
+    def release(self, mark: int) -> None:
+        """Let what was taken since ``mark`` be handed out again, within the call that is being bound."""
+        self._used = min(self._used, mark)
+
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return an array for the call that is being bound."""
         nbytes = math.prod(shape) * dtype.itemsize

@@ -1,0 +1,54 @@
+"""Elementwise expressions over large arrays block by block, so that values between functions stay in the cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from openinfer.simulate.binding import in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.expr.linear import Program
+    from openinfer_backend_cpu.workspace import Workspace
+
+    Array: TypeAlias = npt.NDArray[Any]
+    BoundCall: TypeAlias = Callable[[], object]
+    Bind: TypeAlias = Callable[[Program, Sequence["Array | None"], Array, Workspace], BoundCall]
+
+BLOCK = 1 << 15
+"""Elements of a block, at least."""
+
+MOST = 256
+"""Blocks that an array is cut into at most: each is bound by itself."""
+
+
+def bind_blocks(
+    program: Program, inputs: Sequence[Array | None], out: Array, workspace: Workspace, bind: Bind
+) -> BoundCall | None:
+    """Return a call that evaluates a program block by block, or None where that is no gain or cannot be done.
+
+    It is no gain for a single function; it cannot be done where inputs are broadcast (scalars apart) or not contiguous.
+    """
+    used = [array for number in program.inputs if (array := inputs[number]) is not None]
+    functions = [step for step in program.instructions if step.operands]
+    if out.size < 2 * BLOCK or len(functions) < 2 or not all(_fits(array, out) for array in (*used, out)):
+        return None
+    length = max(BLOCK, -(-out.size // MOST))
+    calls: list[BoundCall] = []
+    mark = workspace.mark()
+    for first in range(0, out.size, length):
+        workspace.release(mark)
+        piece = [None if array is None else _piece(array, out, first, length) for array in inputs]
+        calls.append(bind(program, piece, out.reshape(-1)[first : first + length], workspace))
+    return in_order(calls)
+
+
+def _fits(array: Array, out: Array) -> bool:
+    return array.ndim == 0 or (array.shape == out.shape and array.flags.c_contiguous)
+
+
+def _piece(array: Array, out: Array, first: int, length: int) -> Array:
+    return array.reshape(-1)[first : first + length] if array.shape == out.shape else array
