@@ -16,6 +16,7 @@ from openinfer.simulate.packing import pack
 from openinfer_backend_cpu.buffers import CpuBuffer, Elements, elements, empty, own
 from openinfer_backend_cpu.elementwise import bind_program
 from openinfer_backend_cpu.folding import bind_fold
+from openinfer_backend_cpu.registration import stored_inputs
 from openinfer_backend_cpu.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -86,10 +87,11 @@ class CpuBackend:
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
     ) -> BoundCall:
         """Return a call of a kernel, an `openinfer_backend_cpu.registration.Bind`."""
-        sources = self._sources(inputs)
+        bind = kernel.load()
+        sources = self._sources(inputs, stored_inputs(bind))
         targets = [elements(own(buffer), self._workspace) for buffer in outputs]
         arrays = [None if source is None else source.array for source in sources]
-        work = kernel.load()(call, arrays, [target.array for target in targets], self._workspace)
+        work = bind(call, arrays, [target.array for target in targets], self._workspace)
         return _with_packing(sources, work, targets)
 
     def bind_expression(self, expr: Expr, inputs: Sequence[Buffer | None], output: Buffer) -> BoundCall:
@@ -108,10 +110,17 @@ class CpuBackend:
         work = bind_fold(axes, fold, given.array, target.array, self._workspace)
         return _with_packing([given], work, [target])
 
-    def _sources(self, inputs: Sequence[Buffer | None]) -> list[Elements | None]:
-        """Begin to bind a call, and return the elements of its inputs."""
+    def _sources(self, inputs: Sequence[Buffer | None], stored: frozenset[int] = frozenset()) -> list[Elements | None]:
+        """Begin to bind a call, and return the elements of its inputs, or of those in ``stored`` the bytes."""
         self._workspace.begin()
-        return [None if buffer is None else elements(own(buffer), self._workspace) for buffer in inputs]
+        found: list[Elements | None] = []
+        for number, buffer in enumerate(inputs):
+            if buffer is None:
+                found.append(None)
+            else:
+                kept = number in stored
+                found.append(Elements(own(buffer).array) if kept else elements(own(buffer), self._workspace))
+        return found
 
     def synchronize(self) -> None:
         """Return at once: nothing is queued."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from openinfer.plugins.kernel_modules import kernel, kernels_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = npt.NDArray[Any]
 
-__all__ = ["Bind", "kernel", "kernel_specs"]
+__all__ = ["Bind", "kernel", "kernel_specs", "stored", "stored_inputs"]
+
+_STORED = "openinfer_stored_inputs"
 
 
 class Bind(Protocol):
     """A kernel: prepares a call on given arrays. Scratch memory comes from ``workspace``, or is allocated here.
 
     Arrays have the shapes of ``call`` and the NumPy type of their element type; packed types come unpacked, as int8 or
-    uint8, and results are reduced to their width afterwards. No output is one of the inputs. The call that is returned
-    computes as IEEE 754 says and leaves NumPy's floating-point warnings as its caller set them.
+    uint8 (inputs named by `stored`: as their bytes), and results are reduced to their width afterwards. No output is
+    one of the inputs. The call that is returned computes as IEEE 754 says and leaves NumPy's floating-point warnings as
+    its caller set them.
     """
 
     def __call__(
@@ -37,6 +40,21 @@ class Bind(Protocol):
         outputs: Sequence[npt.NDArray[np.generic]],
         workspace: Workspace,
     ) -> BoundCall: ...
+
+
+def stored(*inputs: int) -> Callable[[Bind], Bind]:
+    """Let a kernel have these inputs in storage form: packed types as their packed bytes, in one dimension."""
+
+    def mark(bind: Bind) -> Bind:
+        setattr(bind, _STORED, frozenset(inputs))
+        return bind
+
+    return mark
+
+
+def stored_inputs(bind: Bind) -> frozenset[int]:
+    """Return the numbers of the inputs that a kernel takes in storage form."""
+    return getattr(bind, _STORED, frozenset[int]())
 
 
 def kernel_specs() -> Iterator[KernelSpec]:
