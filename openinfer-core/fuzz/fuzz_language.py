@@ -1,9 +1,11 @@
-"""Read mutated and random programs: `python openinfer-core/fuzz/fuzz_language.py [--texts N] [--seed S]`.
+"""Read right, mutated and random programs: `python openinfer-core/fuzz/fuzz_language.py [--texts N] [--seed S]`.
 
 Every text has to become a graph that prints to text of an equal graph, or be refused with one of the package's own
 errors, all of whose findings have a place inside the text; in at most one second, and without any other exception or
-warning. What the parser takes is also laid out, twice, without a change the second time. Exit codes: 0 all went well,
-1 a text broke a rule (it is kept in `--keep`).
+warning. Graphs are then checked against a model, by which programs of the generator have to be right. Some that the
+parser takes are also laid out, twice, without a change the second time, and written as JSON and read back. Prints how
+many texts ended in which phase with which code. Exit codes: 0 all went well, 1 a text broke a rule (it is kept in
+`--keep`).
 """
 
 from __future__ import annotations
@@ -17,11 +19,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from openinfer.diagnostics import Diagnostic, render
+import numpy as np
+from programs import SIZES, TENSORS, changed, program
+
+from openinfer.diagnostics import Diagnostic, Severity, render
 from openinfer.dsl import graph
 from openinfer.dsl.formatting import formatted
-from openinfer.errors import OpenInferError
-from openinfer.ir.check import structure_findings
+from openinfer.errors import DslSyntaxError, GraphError, ValidationError
+from openinfer.ir.graph import Graph
+from openinfer.model import Model
+from openinfer.plugins.loader import load_environment
+from openinfer.validate import resolve
 
 SLOWEST = 1.0
 MOST_LINES = 40
@@ -66,6 +74,14 @@ block entry {
     "inputs { x: f32 [B]; }\nstate { c: buffer(f32, [B, T]); }\n",
     "block entry { t = op add(a=x, b=x); effect write(c, index=t, value=x); }\n",
 )
+PHASES = {
+    "-": "programs without an error",
+    "P": "refused by the parser",
+    "B": "no graph can be built",
+    "S": "wrong structure",
+    "V": "do not fit model or operators",
+}
+
 PIECES = (
     *("dynamic", "volatile", "constant", "persistent", "block", "entry", "op", "add", "loop", "scope", "with", "cache"),
     *(".read", ".write", "assign", "yield", "await", "return", "branch", "barrier", "dep", "after", "before", "in"),
@@ -111,17 +127,38 @@ BOMBS = (
 )
 
 
-def text_of(random: Random) -> str:
-    """Return a text: some seeds with mutations, random pieces, or one piece very often."""
+def text_of(random: Random) -> tuple[str, bool]:
+    """Return a text, and whether it is a right program.
+
+    It is one of the generator, as it is, with a few tokens or lines changed, or with characters changed; some seeds
+    with characters changed; random pieces; or one piece very often.
+    """
     kind = random.random()
     if kind < 0.01:
-        return "block entry { " + random.choice(BOMBS) * random.choice((10, 100, 100, 1_000, 10_000))
-    if kind < 0.15:
-        return " ".join(random.choices(PIECES, k=random.randrange(1, 60)))
-    text = "".join(random.sample(SEEDS, random.choice((1, 1, 1, 2, 4))))
-    for _ in range(random.choice((0, 1, 1, 1, 2, 4, 12))):
-        text = mutated(text, random)
+        return "block entry { " + random.choice(BOMBS) * random.choice((10, 100, 100, 1_000, 10_000)), False
+    if kind < 0.08:
+        return " ".join(random.choices(PIECES, k=random.randrange(1, 60))), False
+    if kind < 0.25:
+        text = "".join(random.sample(SEEDS, random.choice((1, 1, 1, 2, 4))))
+        return _mutations(text, random.choice((0, 1, 1, 1, 2, 4, 12)), random), False
+    text = program(random)
+    if kind < 0.50:
+        return (text, True) if text.count("\n") <= MOST_LINES else (_shortened(text), False)
+    if kind < 0.85:
+        for _ in range(random.choice((1, 1, 1, 2, 4))):
+            text = changed(text, random)
+        return _shortened(text), False
+    return _mutations(text, random.choice((1, 1, 2)), random), False
+
+
+def _shortened(text: str) -> str:
     return "\n".join(text.split("\n")[:MOST_LINES])
+
+
+def _mutations(text: str, count: int, random: Random) -> str:
+    for _ in range(count):
+        text = mutated(text, random)
+    return _shortened(text)
 
 
 def mutated(text: str, random: Random) -> str:
@@ -144,25 +181,63 @@ def demand(holds: bool, why: str) -> None:
         raise BrokenRuleError(why)
 
 
-def verdict(text: str) -> str:
-    """Return the code of the first finding, or what became of a right program.
+def model() -> Model:
+    """Return the model that programs of the generator are right against."""
+    arrays = {name: np.zeros(shape, dtype) for name, (dtype, shape) in TENSORS.items()}
+    return Model.from_arrays(arrays, sizevars=SIZES)
+
+
+CORE = load_environment(autoload=False)
+MODEL = model()
+
+
+def verdict(text: str, *, thorough: bool) -> tuple[str, str]:
+    """Return the phase that refuses the text and the code of its first error, or what became of a right program.
 
     Raises:
         BrokenRuleError: the text broke a rule.
     """
     try:
         built = graph(text)
-    except OpenInferError as error:
-        check_places(error.diagnostics, text)
-        demand("\n" not in f"{error}", "an error is one line")
-        return error.code
+    except (DslSyntaxError, GraphError) as error:
+        check_findings(error, text)
+        return ("P" if isinstance(error, DslSyntaxError) else "B"), error.code
     demand(graph(built.to_dsl()) == built, "printed text is another graph")
+    if thorough:
+        check_other_forms(built, text)
+    check_places(built.warnings, text)
+    try:
+        warned = resolve(built, MODEL, environment=CORE).warnings
+    except ValidationError as error:
+        phase = "V" if is_structure_right(built) else "S"
+        check_findings(error, text)
+        return phase, error.code
+    check_places(warned, text)
+    return "-", "right, with a warning" if warned else "right"
+
+
+def is_structure_right(built: Graph) -> bool:
+    try:
+        built.check()
+    except ValidationError:
+        return False
+    return True
+
+
+def check_other_forms(built: Graph, text: str) -> None:
     laid_out = formatted(text)
     demand(graph(laid_out) == built, "laid out text is another graph")
     demand(formatted(laid_out) == laid_out, "layout is not stable")
-    structure = structure_findings(built)
-    check_places(structure, text)
-    return structure[0].code if structure else "right"
+    demand(Graph.from_json(built.to_json()) == built, "JSON is another graph")
+
+
+def check_findings(error: DslSyntaxError | GraphError | ValidationError, text: str) -> None:
+    check_places(error.diagnostics, text)
+    demand(bool(error.diagnostics), "an error has a finding")
+    demand(error.code in {finding.code for finding in error.diagnostics}, "an error has the code of a finding")
+    demand("\n" not in f"{error}", "an error is one line")
+    found = [finding for finding in error.diagnostics if isinstance(finding, Diagnostic)]
+    demand(any(finding.severity is Severity.ERROR for finding in found), "an error is not only warnings")
 
 
 def check_places(found: Sequence[object], text: str) -> None:
@@ -176,13 +251,15 @@ def check_places(found: Sequence[object], text: str) -> None:
 
 def fuzz(count: int, seed: int, keep: Path) -> int:
     """Read ``count`` texts; return how many broke a rule."""
-    random, verdicts, broken = Random(seed), Counter[str](), 0  # noqa: S311 - the same texts every time
+    random, verdicts, broken = Random(seed), Counter[tuple[str, str]](), 0  # noqa: S311 - the same texts every time
     slowest, begun = 0.0, time.perf_counter()
     for number in range(count):
-        text = text_of(random)
+        text, is_right = text_of(random)
         start = time.process_time()
         try:
-            verdicts[verdict(text)] += 1
+            found = verdict(text, thorough=number % 8 == 0)
+            verdicts[found] += 1
+            demand(found[0] == "-" or not is_right, f"a right program is refused: {found[1]}")
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what the fuzzer looks for
             broken += 1
             _keep(keep, number, text, f"{type(error).__name__}: {error}")
@@ -191,10 +268,18 @@ def fuzz(count: int, seed: int, keep: Path) -> int:
         if taken > SLOWEST:
             broken += 1
             _keep(keep, number, text, f"took {taken:.2f} s")
-    for code, times in verdicts.most_common():
-        print(f"{times:8} {code}")
+    _print_table(verdicts, count)
     print(f"{count} texts in {time.perf_counter() - begun:.1f} s, slowest {slowest * 1000:.0f} ms, {broken} broken")
     return broken
+
+
+def _print_table(verdicts: Counter[tuple[str, str]], count: int) -> None:
+    for phase, title in PHASES.items():
+        times = sum(number for found, number in verdicts.items() if found[0] == phase)
+        print(f"{phase} {times:8} {times / max(count, 1):6.1%} {title}")
+        for (where, code), number in sorted(verdicts.items(), key=lambda item: (-item[1], item[0])):
+            if where == phase:
+                print(f"  {number:8}         {code}")
 
 
 def _keep(folder: Path, number: int, text: str, why: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,20 +12,33 @@ import pytest
 FUZZER = Path(__file__).resolve().parents[1] / "fuzz" / "fuzz_language.py"
 
 
-def fuzz(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def started(tmp_path: Path, texts: int, seed: int) -> subprocess.Popen[str]:
     if not FUZZER.is_file():
         pytest.skip("the fuzzer is not beside the tests")
-    command = [sys.executable, str(FUZZER), "--keep", str(tmp_path / "kept"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    options = ["--keep", str(tmp_path / "kept"), "--texts", f"{texts}", "--seed", f"{seed}"]
+    command = [sys.executable, str(FUZZER), *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def table(printed: str) -> dict[str, int]:
+    """Return how many texts ended in which phase and with which code."""
+    rows = re.findall(r"^(?:([-PBSV]) +(\d+) .*|  +(\d+) +(\S.*))$", printed, re.MULTILINE)
+    return {phase or code: int(total or times) for phase, total, times, code in rows}
 
 
 def test_texts_become_graphs_or_findings(tmp_path: Path) -> None:
-    done = fuzz(tmp_path, "--texts", "20000", "--seed", "1")
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
-    found = {line.split()[1] for line in done.stdout.splitlines()[:-1]}
-    assert {"syntax", "bad-string", "bad-hint", "unknown-dtype", "missing-entry", "unknown-variable"} <= found
+    running = [started(tmp_path, 10_000, seed) for seed in (1, 2)]
+    for process in running:
+        printed, _ = process.communicate()
+        assert process.returncode == 0, printed
+        found = table(printed)
+        assert {"syntax", "bad-string", "bad-hint", "unknown-dtype", "missing-entry", "unknown-variable"} <= set(found)
+        assert {"unknown-op", "shape-mismatch", "unbound", "setting-type", "unknown-setting"} <= set(found)
+        assert sum(found[phase] for phase in "-PBSV") == 10_000
+        assert found["-"] > 2_500, "a good share of the texts is right"
 
 
 def test_equal_seeds_give_equal_texts(tmp_path: Path) -> None:
-    tables = [fuzz(tmp_path, "--texts", "300", "--seed", seed).stdout.split(" texts in")[0] for seed in "778"]
+    running = [started(tmp_path, 300, seed) for seed in (7, 7, 8)]
+    tables = [table(process.communicate()[0]) for process in running]
     assert tables[0] == tables[1] != tables[2]
