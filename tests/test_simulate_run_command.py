@@ -100,7 +100,11 @@ def test_timing_names_every_operator(files: Path) -> None:
 def test_verbose_tells_nodes_beside_the_results(files: Path) -> None:
     result = run("--input", "x=1", "--verbose", "--json")
     assert json.loads(result.stdout)["steps"] == 1
-    assert "[entry] -- op mul(x,w) >> y --" in result.stderr
+    assert result.stderr.splitlines() == [
+        "[entry] g.oi:6 -- op mul(x,w) >> y -- x: f32[2,2], w: f32[2] -> y: f32[2,2]",
+        "[entry] g.oi:7 -- cache.increment n",
+        "[entry] g.oi:8 -- return y",
+    ]
 
 
 def test_sizes_may_be_overridden(files: Path) -> None:

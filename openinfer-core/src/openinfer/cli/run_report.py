@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from openinfer.events import MemoryUse
     from openinfer.simulate.statistics import OperatorTime, Summary
     from openinfer.simulate.values import Tensor
 
@@ -55,6 +56,33 @@ def save_array(file: Path, tensor: Tensor) -> None:
 
     with file.open("wb") as stream:
         np.save(stream, np.asarray(tensor.array), allow_pickle=False)
+
+
+def memory_lines(uses: Sequence[MemoryUse]) -> list[str]:
+    """Return a table of live bytes by kind of memory: where most are held, and at the end."""
+    from openinfer.simulate.memory_use import peak
+
+    most = peak(uses)
+    if most is None:
+        return []
+    kinds = [kind for kind in most.live if any(use.live[kind] for use in uses)]
+    rows = [
+        (name, *(f"{use.live[kind]:,}" for kind in kinds), f"{use.total:,}", use.node_desc)
+        for name, use in (("most", most), ("last", uses[-1]))
+    ]
+    return ["", *table(("live bytes", *kinds, "in all", "after"), rows).splitlines()]
+
+
+def memory_object(uses: Sequence[MemoryUse]) -> dict[str, Any]:
+    """Return live bytes after every node, and the most, as JSON."""
+    from openinfer.simulate.memory_use import peak
+
+    most = peak(uses)
+    return {"peak": None if most is None else _use(most), "nodes": [_use(use) for use in uses]}
+
+
+def _use(use: MemoryUse) -> dict[str, Any]:
+    return {"node_index": use.node_index, "node_desc": use.node_desc, "live": dict(use.live), "total": use.total}
 
 
 def time_lines(times: Sequence[OperatorTime], steps: int) -> list[str]:

@@ -10,9 +10,10 @@ import numpy as np
 
 from openinfer.errors import ExecutionError, StepStateError
 from openinfer.simulate.compiler import compile_graph
+from openinfer.simulate.details import Details
 from openinfer.simulate.exchange import Exchange, sharing
 from openinfer.simulate.host import Host
-from openinfer.simulate.logs import LogKind, log
+from openinfer.simulate.logs import LogKind, is_wanted, log
 from openinfer.simulate.memory import Memory
 from openinfer.simulate.program import Machine
 from openinfer.simulate.recording import Recorder
@@ -122,7 +123,10 @@ class Executor:
             return self._run_merged(None)
         told = len(self._recorder.notes)
         try:
-            self._run_merged(self._recorder.record())
+            if is_wanted(LogKind.TRACE):
+                list(self._runs(by_block=False))
+            else:
+                self._run_merged(self._recorder.record())
         finally:
             events = self._recorder.events()[told:] if self._echo else ()
             sys.stdout.write("".join(f"{event}\n" for event in events))
@@ -314,10 +318,13 @@ class Executor:
 
     def _runs(self, *, by_block: bool) -> Iterator[NodeRun]:
         record = self._recorder.record(None if self._tracing else [])
+        details = Details(self) if self._tracing and is_wanted(LogKind.TRACE) else None
         machine = self._begin(merged=False, record=record)
         try:
             while machine.frames:
                 event = self._recorder.advance(machine, record)
+                if details is not None:
+                    log(LogKind.TRACE, details.line(event))
                 if not self._tracing:
                     record.events.clear()
                 if not by_block:

@@ -57,9 +57,14 @@ def trace_by_default(trace: bool | None, timer: bool | None) -> tuple[bool, bool
     return _settings.trace if trace is None else trace, _settings.timer if timer is None else timer
 
 
+def is_wanted(kind: LogKind) -> bool:
+    """Return whether messages of a kind are written."""
+    return kind in _settings.kinds
+
+
 def log(kind: LogKind, message: str) -> None:
     """Write a message, control characters as escapes, if its kind is wanted; CRITICAL always is."""
-    if kind not in _settings.kinds:
+    if not is_wanted(kind):
         return
     stream = sys.stderr
     on, off = (f"\x1b[{kind.value}m", "\x1b[0m") if stream.isatty() and not os.environ.get("NO_COLOR") else ("", "")

@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from openinfer.cli.options import seed_option, size_option
-from openinfer.cli.run_report import output_lines, output_object, save_array, time_lines
+from openinfer.cli.run_report import (
+    memory_lines,
+    memory_object,
+    output_lines,
+    output_object,
+    save_array,
+    time_lines,
+)
 from openinfer.cli.run_values import parse_inputs, parse_output
-from openinfer.diagnostics import Diagnostic
+from openinfer.cli.trace_files import PERFETTO, format_of, trace_options, write_trace
+from openinfer.diagnostics import Diagnostic, printable
 from openinfer.errors import DynamicUnsetError
 
 if TYPE_CHECKING:
@@ -23,8 +31,19 @@ if TYPE_CHECKING:
 
     from openinfer.cli.run_values import Input
     from openinfer.errors import Finding
-    from openinfer.events import TraceEvent
+    from openinfer.events import MemoryUse, TraceEvent
     from openinfer.simulate import Executor
+
+    Watcher: TypeAlias = Callable[[TraceEvent], None]
+    """Called after every node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What is reported beside the outputs: times of operators, and memory in use after every node."""
+
+    timing: bool
+    memory: Sequence[MemoryUse] | None
 
 
 @click.command(name="run")
@@ -45,9 +64,10 @@ if TYPE_CHECKING:
 @size_option
 @seed_option
 @click.option("--state", "state_path", metavar="FILE", help="Persistent memory: load it if there, save it at the end.")
-@click.option("--trace", "trace_path", metavar="FILE", help="Write the events of all steps as JSON.")
+@trace_options
 @click.option("--timing", is_flag=True, help="Time operators and print which take how long.")
-@click.option("--verbose", is_flag=True, help="Print every node as it runs, on standard error.")
+@click.option("--memory", "memory_wanted", is_flag=True, help="Print the most bytes that values took, by kind.")
+@click.option("--verbose", is_flag=True, help="Print every node as it runs, with types and settings, on stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print results as JSON.")
 def command(
     *,
@@ -61,11 +81,22 @@ def command(
     seed: int,
     state_path: str | None,
     trace_path: str | None,
+    trace_format: str | None,
     timing: bool,
+    memory_wanted: bool,
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Simulate GRAPH (a .oi program, a .json graph, or - for standard input) and print its results."""
+    """Simulate GRAPH (a .oi program, a .json graph, or - for standard input) and print its results.
+
+    \b
+    openinfer run digits.oi --model digits.oinf --input image=random --seed 1
+    openinfer run digits.oi --model digits.oinf --input image=scan.npy --output digit
+    openinfer run digits.oi --model digits.oinf --input image=zeros --timing --memory
+    openinfer run digits.oi --model digits.oinf --input image=zeros --trace t.perfetto.json
+
+    The last file opens at https://ui.perfetto.dev.
+    """
     from openinfer.cli.graph_argument import read_graph
     from openinfer.model import ModelLoader
     from openinfer.simulate import Simulator
@@ -74,19 +105,27 @@ def command(
     wanted = [parse_output(text) for text in outputs]
     program = read_graph(graph)
     with ModelLoader.open(model_path) as model:
-        recording = trace_path is not None or timing
-        simulator = Simulator(model, program, device=device, sizes=sizes, trace=recording, timer=timing)
+        timer = timing or (trace_path is not None and format_of(trace_path, trace_format) == PERFETTO)
+        recording = True if trace_path is not None or timing else None
+        simulator = Simulator(
+            model, program, device=device, sizes=sizes, trace=recording, timer=timer or None, echo=False
+        )
         with simulator.make_executor() as executor:
-            watch = _tell if verbose else None
+            memory: list[MemoryUse] = []
+            watchers = [_teller(executor)] if verbose else []
+            watchers += [_noter(executor, memory)] if memory_wanted else []
             if state_path is not None and Path(state_path).exists():
                 executor.restore(state_path)
-            _run(executor, given, steps, seed, by_node=recording or verbose, watch=watch)
+            try:
+                _run(executor, given, steps, seed, quiet=verbose, watchers=watchers)
+            finally:
+                if trace_path is not None:
+                    write_trace(trace_path, trace_format, executor.trace(), memory)
             if state_path is not None:
                 executor.snapshot().save(state_path)
             names = wanted or [(name, None) for name in _results(executor, steps)]
-            if trace_path is not None:
-                _write_trace(trace_path, executor.trace())
-            _report(executor, names, steps, device, as_json=as_json, timing=timing)
+            extras = Extras(timing=timing, memory=memory if memory_wanted else None)
+            _report(executor, names, steps, device, as_json=as_json, extras=extras)
 
 
 def _run(
@@ -95,15 +134,15 @@ def _run(
     steps: int,
     seed: int,
     *,
-    by_node: bool,
-    watch: Callable[[TraceEvent], None] | None,
+    quiet: bool,
+    watchers: Sequence[Watcher],
 ) -> None:
-    with _counted(steps, shown=steps > 1 and sys.stderr.isatty() and watch is None) as numbers:
+    with _counted(steps, shown=steps > 1 and sys.stderr.isatty() and not quiet) as numbers:
         for step in numbers:
             values = {i.name: i.value(executor.input_type(i.name), (seed, p, step)) for p, i in enumerate(inputs)}
             executor.insert(values)
             try:
-                _step(executor, by_node=by_node, watch=watch)
+                _step(executor, watchers)
             except DynamicUnsetError as error:
                 error.diagnostics = tuple(_hinted(finding) for finding in error.diagnostics)
                 raise
@@ -121,28 +160,33 @@ def _hinted(finding: Finding) -> Finding:
     return replace(finding, hint=hint) if isinstance(finding, Diagnostic) else finding
 
 
-def _step(executor: Executor, *, by_node: bool, watch: Callable[[TraceEvent], None] | None) -> None:
-    if not by_node:
+def _step(executor: Executor, watchers: Sequence[Watcher]) -> None:
+    if not watchers:
         executor.step()
         return
     for run in executor.iterate():
-        if watch is not None:
-            watch(run.event)
+        for watcher in watchers:
+            watcher(run.event)
 
 
-def _tell(event: TraceEvent) -> None:
-    click.echo(str(event), err=True)
+def _teller(executor: Executor) -> Watcher:
+    """Return what prints a node that has run, with its types and settings."""
+    from openinfer.simulate.details import Details
+
+    details = Details(executor)
+    return lambda event: click.echo(printable(details.line(event)), err=True)
+
+
+def _noter(executor: Executor, memory: list[MemoryUse]) -> Watcher:
+    """Return what notes the memory in use after a node."""
+    from openinfer.simulate.memory_use import memory_after
+
+    return lambda event: memory.append(memory_after(executor, event))
 
 
 def _results(executor: Executor, steps: int) -> list[str]:
     """Return what to print when nothing was asked for: the results of ``entry``, else what was written."""
     return list(executor.outputs()) or list(executor.written() if steps else ())
-
-
-def _write_trace(path: str, events: list[TraceEvent]) -> None:
-    from openinfer.serialize import trace_to_json
-
-    Path(path).write_text(json.dumps(trace_to_json(events), indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _report(
@@ -152,7 +196,7 @@ def _report(
     device: str,
     *,
     as_json: bool,
-    timing: bool,
+    extras: Extras,
 ) -> None:
     from openinfer.simulate.statistics import operator_times
 
@@ -160,14 +204,17 @@ def _report(
     for name, file in names:
         if file is not None:
             save_array(file, values[name])
-    times = operator_times(executor.trace()) if timing else []
+    times = operator_times(executor.trace()) if extras.timing else []
     if not as_json:
         lines = [line for name, value in values.items() for line in output_lines(name, value)]
         head = [] if steps == 1 else [f"after {steps} steps:" if steps else "no step was run"]
-        click.echo("\n".join([*head, *lines, *(time_lines(times, steps) if timing else [])]))
+        tables = [*(time_lines(times, steps) if extras.timing else []), *memory_lines(extras.memory or ())]
+        click.echo("\n".join([*head, *lines, *tables]))
         return
     document: dict[str, Any] = {"device": device, "steps": steps}
     document["outputs"] = {name: output_object(value) for name, value in values.items()}
-    if timing:
+    if extras.timing:
         document["timing"] = [asdict(time) for time in times]
+    if extras.memory is not None:
+        document["memory"] = memory_object(extras.memory)
     click.echo(json.dumps(document, indent=2, allow_nan=False))

@@ -1,0 +1,47 @@
+"""Trace files: the JSON of the specification, or what Perfetto opens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from openinfer.events import MemoryUse, TraceEvent
+
+JSON, PERFETTO = "json", "perfetto"
+
+PERFETTO_SUFFIXES = (".perfetto.json", ".perfetto", ".perfetto-trace")
+"""Endings of file names that are taken for Perfetto's format where none is given."""
+
+
+def trace_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--trace FILE`` and ``--trace-format``; the parameters are ``trace_path`` and ``trace_format``."""
+    kinds = click.Choice([JSON, PERFETTO])
+    function = click.option(
+        "--trace-format", type=kinds, help="Form of the trace; perfetto for FILE.perfetto.json, else json."
+    )(function)
+    return click.option("--trace", "trace_path", metavar="FILE", help="Write the events of all steps.")(function)
+
+
+def format_of(path: str, wanted: str | None) -> str:
+    """Return the form that a trace file is to have."""
+    return wanted or (PERFETTO if path.endswith(PERFETTO_SUFFIXES) else JSON)
+
+
+def write_trace(path: str, wanted: str | None, events: Sequence[TraceEvent], memory: Sequence[MemoryUse] = ()) -> None:
+    """Write events to a file; Perfetto's form with live bytes as counters.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    from openinfer.serialize import trace_to_json, trace_to_perfetto
+
+    perfetto = format_of(path, wanted) == PERFETTO
+    document = trace_to_perfetto(events, memory) if perfetto else trace_to_json(events)
+    Path(path).write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
