@@ -135,12 +135,21 @@ def _bounds(operand: Operand | None) -> tuple[int, int] | None:
 
 def _elementwise(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> Iterator[_Draft]:
     base = _required(schema, dtype)
+    bounds = _example_bounds(schema, dtype)
     for types in _element_types(schema, dtype, dtypes):
         for settings in _variants(schema, base, dtypes):
-            yield _shaped(types, [(_special_count(dtype, len(types)),)] * len(types), settings, "special", Draw.SPECIAL)
+            several = [(_special_count(dtype, len(types)),)] * len(types)
+            yield _shaped(types, several, settings, "special", Draw.SPECIAL, bounds)
         shapes = _shapes(len(types), broadcast=schema.broadcast, large=dtype.bits in (4, 8, 32))
         for name, each in shapes:
-            yield _shaped(types, each, base, name, Draw.CODES)
+            yield _shaped(types, each, base, name, Draw.CODES, bounds)
+
+
+def _example_bounds(schema: OpSchema, dtype: DType) -> tuple[tuple[int, int] | None, ...]:
+    """Return the limits of each input in the first example for a type: elsewhere the operator reports an error."""
+    fitting = (e for e in schema.examples if e.dtypes is None or dtype.name in e.dtypes)
+    example = next(fitting, None)
+    return () if example is None else tuple(_bounds(operand) for operand in example.inputs)
 
 
 def _required(schema: OpSchema, dtype: DType) -> Settings:
@@ -154,10 +163,16 @@ def _required(schema: OpSchema, dtype: DType) -> Settings:
 
 
 def _shaped(
-    types: Sequence[DType], shapes: Sequence[tuple[int, ...]], settings: Settings, name: str, how: Draw
+    types: Sequence[DType],
+    shapes: Sequence[tuple[int, ...]],
+    settings: Settings,
+    name: str,
+    how: Draw,
+    bounds: tuple[tuple[int, int] | None, ...],
 ) -> _Draft:
     inputs = tuple(TensorType(dtype, shape) for dtype, shape in zip(types, shapes, strict=True))
-    return _Draft(inputs=inputs, settings=settings, shapes=name, how=how, bounds=(None,) * len(inputs))
+    limits = bounds if len(bounds) == len(inputs) else (None,) * len(inputs)
+    return _Draft(inputs=inputs, settings=settings, shapes=name, how=how, bounds=limits)
 
 
 def _special_count(dtype: DType, inputs: int) -> int:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL, I8, DType
 from openinfer.expr import tree
-from openinfer.ops.dtype_sets import FLOATS, PACKED_SIGNED, SIGNED
+from openinfer.ops.dtype_sets import FLOATS, INTEGERS, PACKED_SIGNED, SIGNED
 from openinfer.ops.elementwise import elementwise, example, of_elements
 from openinfer.ops.rounding import rounded
 from openinfer.ops.scalar_settings import scalar_setting, scalars_fit
-from openinfer.ops.schema import SettingSpec, SettingType
+from openinfer.ops.schema import Operand, OpExample, SettingSpec, SettingType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +36,20 @@ def _sign(x: Expr) -> Expr:
     zero = tree.literal(0, x.dtype)
     below = tree.select(tree.lt(x, zero), tree.literal(-1, I8), tree.literal(0, I8))
     return tree.select(tree.gt(x, zero), tree.literal(1, I8), below)
+
+
+def _power(a: Expr, b: Expr) -> Expr:
+    """Return a to the power b; for integers by squaring, one step for each bit of an exponent that is not negative."""
+    if a.dtype.is_float:
+        return tree.power(a, b)
+    zero, one = tree.literal(0, a.dtype), tree.literal(1, a.dtype)
+    result, square = one, a
+    signed = a.dtype.minimum != 0
+    for bit in range(a.dtype.bits - signed):
+        is_set = tree.ne(tree.bit_and(tree.shr(b, tree.literal(bit, a.dtype)), one), zero)
+        result = tree.select(is_set, tree.mul(result, square), result)
+        square = tree.mul(square, square)
+    return tree.select(tree.lt(b, zero), zero, result) if signed else result
 
 
 def _is_finite(x: Expr) -> Expr:
@@ -97,11 +111,15 @@ SIGN = elementwise(
 POW = elementwise(
     "pow",
     "a b",
-    FLOATS,
-    of_elements(tree.power),
-    summary="a to the power b, IEEE",
+    FLOATS | INTEGERS,
+    of_elements(_power),
+    summary="a to the power b, IEEE; integers wrap, a negative exponent is an error (0 where a device reports none)",
     category=CATEGORY,
     onnx="Pow",
+    examples=(
+        OpExample(inputs=(Operand(shape=(3, 5)), Operand(shape=(5,))), dtypes=FLOATS),
+        OpExample(inputs=(Operand(shape=(3, 5)), Operand(shape=(5,), low=0, high=127)), dtypes=INTEGERS),
+    ),
 )
 FILL_NAN_LIKE = elementwise(
     "fill_nan_like",
