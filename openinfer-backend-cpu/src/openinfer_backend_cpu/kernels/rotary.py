@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer.errors import ExecutionError
 from openinfer.ops.rotary import Rotary, frequencies, rope_cached_plan, rope_plan
+from openinfer_backend_cpu.indices import places
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging, widest_float
 
@@ -55,22 +55,16 @@ def rope_cached(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array],
     cos, sin = (staging.load(table, dtype) for table in inputs[1:3])
     before: list[BoundCall] = []
     if pos is not None:
+        rows, check = places(pos, len(cos), "rope_cached: cos and sin", workspace)
         tables, shape = (cos, sin), (*pos.shape, how.pairs)
         cos, sin = (workspace.take(shape, dtype) for _ in "cs")
-        before.append(partial(_look_up, pos, tables, (cos, sin)))
+        take = [
+            partial(np.take, table, rows, axis=0, out=target, mode="clip")
+            for table, target in zip(tables, (cos, sin), strict=True)
+        ]
+        before += [check, *take]
     turn = _turned(x, outputs[0], cos, sin, how, staging, workspace, dtype)
     return staging.around(*before, *turn)
-
-
-def _look_up(pos: Array, tables: tuple[Array, Array], targets: tuple[Array, Array]) -> None:
-    """Copy the rows at some positions; negative ones count from the end."""
-    rows = len(tables[0])
-    if pos.size and (int(pos.max()) >= rows or int(pos.min()) < -rows):
-        found = int(pos.max()) if int(pos.max()) >= rows else int(pos.min())
-        message = f"position {found} is out of range for the {rows} rows of cos and sin"
-        raise ExecutionError(message, code="out-of-range")
-    for table, target in zip(tables, targets, strict=True):
-        np.copyto(target, table[pos.astype(np.int64)])
 
 
 def _turned(
