@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.ir.types import TensorType
 from openinfer.ops.attention import attention, check_mask, folded_attention
 from openinfer.ops.dtype_sets import BOOLS, FLOATS
-from openinfer.ops.mixed_floats import rounded_like, widened
+from openinfer.ops.mixed_floats import cast_to, rounded_like, widened, widest
 from openinfer.ops.schema import (
     Composite,
     InputSpec,
@@ -62,24 +62,35 @@ def _attn_types(
 
 
 def _attn(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
-    values = widened(steps, inputs)
-    x, k, v, w = (*values, None)[:4]
-    if x is None or k is None or v is None or inputs[0] is None:
+    """The projection first, then attention without one: a kernel for that reads keys and values where they lie."""
+    given, w = inputs[0], inputs[3] if len(inputs) > 3 else None
+    if given is None:
         raise OpTypeError("attn takes x, k and v", code="arity")
-    found = folded_attention([None if value is None else steps.type_of(value) for value in values], settings)
-    rows = x if w is None else steps.op("matmul", x, w)
-    q = steps.op("reshape", rows, shape=(found.queries, found.heads, found.depth))
+    if w is None:
+        return (_by_heads(steps, inputs, settings),)
+    wide = widest(steps.type_of(value).dtype for value in inputs if value is not None)
+    rows = steps.op("matmul", cast_to(steps, given, wide), cast_to(steps, w, wide))
+    keys_and_values = [value for value in inputs[1:3] if value is not None]
+    result = steps.op("attn", rows, *keys_and_values, **settings)
+    return (rounded_like(steps, result, given),)
+
+
+def _by_heads(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> int:
+    """Return attention of unprojected rows through sdpa, with heads before positions."""
+    x, k, v = (value for value in widened(steps, inputs[:3]) if value is not None)
+    how = folded_attention([steps.type_of(value) for value in (x, k, v)], settings)
+    q = steps.op("reshape", x, shape=(how.queries, how.heads, how.depth))
     result = steps.op(
         "sdpa",
         steps.op("transpose", q, perm=(1, 0, 2)),
-        _by_head(steps, k, found.keys),
-        _by_head(steps, v, found.keys),
+        _by_head(steps, k, how.keys),
+        _by_head(steps, v, how.keys),
         causal=settings.get("causal", False),
-        scale=found.scale,
-        softcap=found.softcap,
+        scale=how.scale,
+        softcap=how.softcap,
     )
-    side_by_side = steps.op("transpose", result, perm=(1, 0, 2))
-    return (rounded_like(steps, steps.op("flatten", side_by_side), inputs[0]),)
+    rows = steps.op("flatten", steps.op("transpose", result, perm=(1, 0, 2)))
+    return rounded_like(steps, rows, inputs[0] or 0)
 
 
 def _by_head(steps: Decomposer, rows: int, keys: int) -> int:
