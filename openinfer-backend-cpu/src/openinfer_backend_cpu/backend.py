@@ -125,6 +125,10 @@ class CpuBackend:
     def synchronize(self) -> None:
         """Return at once: nothing is queued."""
 
+    def beside(self) -> CpuBackend:
+        """Return a backend with scratch memory of its own, which is all that calls share."""
+        return CpuBackend()
+
     def close(self) -> None:
         """Return at once: memory goes with its last user."""
 

@@ -157,6 +157,9 @@ class VulkanBackend:
         self._need_open()
         self._queue.synchronize()
 
+    def beside(self) -> None:
+        """Return None: the queue of the device serves one thread."""
+
     def close(self) -> None:
         """Release the device; buffers and bound calls must not be used afterwards. Closing twice does nothing."""
         if self._device.closed:

@@ -79,6 +79,17 @@ def _shared_names(graph: Graph) -> frozenset[str]:
     return frozenset(graph.vars).union(temporaries)
 
 
+def reached_blocks(graph: Graph, name: str) -> tuple[str, ...]:
+    """Return a block and those that it may branch to, directly or through others."""
+    found = [name]
+    for block in found:
+        for node in graph.blocks[block].walk():
+            if isinstance(node.kind, Branch):
+                targets = (node.kind.then_block, node.kind.else_block)
+                found += [target for target in dict.fromkeys(targets) if target in graph.blocks and target not in found]
+    return tuple(found)
+
+
 def _reached(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[Node]:
     seen: set[str] = set()
     waiting = [nodes]

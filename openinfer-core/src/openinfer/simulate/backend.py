@@ -95,6 +95,11 @@ class DeviceBackend(Protocol):
         """Wait until all work is done."""
         ...
 
+    def beside(self) -> DeviceBackend | None:
+        """Return a backend that another thread may use at the same time, each working on buffers of both; None where
+        the device has no such thing."""
+        ...
+
     def close(self) -> None:
         """Release the device; buffers must not be used afterwards."""
         ...

@@ -30,6 +30,10 @@ class Binder:
         self._table = table
         self._backend = backend
 
+    def on(self, backend: DeviceBackend) -> Binder:
+        """Return what binds the same kernels on another backend of the device."""
+        return Binder(self._environment, self._table, backend)
+
     def schema(self, name: str) -> OpSchema:
         """Return the operator of that name."""
         return self._environment.op(name)

@@ -46,28 +46,39 @@ if TYPE_CHECKING:
 
 
 def compile_graph(
-    resolved: ResolvedGraph, memory: Memory, backend: DeviceBackend, binder: Binder
+    resolved: ResolvedGraph,
+    memory: Memory,
+    backend: DeviceBackend,
+    binder: Binder,
+    blocks: Iterable[str] | None = None,
 ) -> Mapping[str, Code]:
-    """Return the blocks of a graph by name.
+    """Return blocks of a graph by name: all of them, or some that branch to no others.
 
     Raises:
         ExecutionError: an operator cannot be bound on the device.
     """
-    return _Compiler(resolved, memory, backend, binder).run()
+    return _Compiler(resolved, memory, backend, binder, resolved.graph.blocks if blocks is None else blocks).run()
 
 
 class _Compiler:
-    def __init__(self, resolved: ResolvedGraph, memory: Memory, backend: DeviceBackend, binder: Binder) -> None:
+    def __init__(
+        self,
+        resolved: ResolvedGraph,
+        memory: Memory,
+        backend: DeviceBackend,
+        binder: Binder,
+        blocks: Iterable[str],
+    ) -> None:
         self._resolved = resolved
         self._memory = memory
         self._backend = backend
         self._binder = binder
         self._operators = OperatorCompiler(memory, backend, binder)
-        self._codes = {name: Code(name) for name in resolved.graph.blocks}
+        self._codes = {name: Code(name) for name in blocks}
         self._pending: list[tuple[Code, Sequence[Node], Names]] = []
 
     def run(self) -> Mapping[str, Code]:
-        """Compile every block, and loop bodies as they are met, without recursion."""
+        """Compile the blocks, and loop bodies as they are met, without recursion."""
         names = Names(memory=self._memory, backend=self._backend, sizes=self._resolved.sizes)
         for name, code in self._codes.items():
             self._pending.append((code, self._resolved.graph.blocks[name].nodes, names))

@@ -1,8 +1,8 @@
 """Variables handed over between ``entry`` and consumer blocks (runtime specification, section 11).
 
-A consumer runs when the last variable that it waits for goes out, and ``entry`` goes on afterwards. Nobody can tell
-this from running at the same time: variables that are out have copies where readers and a writer share them, and of all
-others one block at most may write what another uses until it is awaited.
+A consumer starts when the last variable that it waits for goes out, and has ended when ``entry`` takes one of them
+back. When it runs in between cannot be told: variables that are out have copies where readers and a writer share them,
+and of all others one block at most may write what another uses until it is awaited.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from openinfer.ir.concurrency import Consumer, Uses, consumers, handed_over, is_
 from openinfer.ir.uses import reads, writes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.ir.graph import Graph
+    from openinfer.simulate.aside import Aside
     from openinfer.simulate.failures import Place
-    from openinfer.simulate.memory import Memory, Saved
+    from openinfer.simulate.memory import Memory
     from openinfer.simulate.program import Happened
 
-    RunBlock: TypeAlias = Callable[[str, list[Happened]], None]
-    """Runs a block by name and adds its events."""
+    Join: TypeAlias = Callable[[], object]
+    """Waits for a consumer to end; raises what it raised."""
+
+    Start: TypeAlias = Callable[[Aside, list[Happened]], Join]
+    """Lets a consumer run, now or later, here or in a thread; it adds its events to the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +58,31 @@ def sharing(graph: Graph) -> Sharing | None:
 class _Run:
     """A consumer that has started and is not awaited yet."""
 
-    consumer: Consumer
+    aside: Aside
+    join: Join
     events: list[Happened] = field(default_factory=list["Happened"])
-    error: OpenInferError | None = None
 
 
 class Exchange:
     """The variables that are out and the consumers that run, in one step."""
 
-    def __init__(self, sharing: Sharing, memory: Memory, run_block: RunBlock, record: list[Happened]) -> None:
+    def __init__(
+        self,
+        sharing: Sharing,
+        memory: Memory,
+        asides: Mapping[str, Aside],
+        start: Start,
+        record: list[Happened],
+    ) -> None:
         self._sharing = sharing
         self._memory = memory
-        self._run_block = run_block
+        self._asides = asides
+        self._begin = start
         self._record = record
         self._out: dict[str, Place] = {}
         self._fresh: dict[str, set[str]] = {each.name: set() for each in sharing.consumers}
         self._runs: list[_Run] = []
-        self._frozen: dict[str, Saved] = {}
-        self._merged: dict[str, Saved] = {}
+        self._written: dict[str, Memory] = {}
         self._uses: dict[int, Uses] = {}
 
     def hand_over(self, names: Sequence[str], place: Place) -> None:
@@ -87,8 +98,6 @@ class Exchange:
                 raise DeadlockError(f"`{name}` is yielded again before it was awaited")
         for name in going:
             self._out[name] = place
-            if name in self._sharing.copied:
-                self._frozen[name] = self._memory.save(name)
         for consumer in self._sharing.consumers:
             fresh = self._fresh[consumer.name]
             fresh |= consumer.requirements.intersection(going)
@@ -106,21 +115,26 @@ class Exchange:
         for name in names:
             if name not in self._out:
                 raise DeadlockError(f"`{name}` is awaited, but it is not out")
-        joined = [run for run in self._runs if run.consumer.requirements.intersection(names)]
-        joined.sort(key=lambda run: run.consumer.name)
-        self._runs = [run for run in self._runs if run not in joined]
-        for run in joined:
-            self._record += run.events
-        for run in joined:
-            if run.error is not None:
-                raise run.error
+        joined = [run for run in self._runs if run.aside.consumer.requirements.intersection(names)]
+        joined.sort(key=lambda run: run.aside.consumer.name)
+        self._join(joined)
         for name in names:
             del self._out[name]
-            self._frozen.pop(name, None)
-            if name in self._merged:
-                self._memory.load(name, self._merged.pop(name))
+            if name in self._written:
+                self._memory.load(name, self._written.pop(name).save(name))
             for fresh in self._fresh.values():
                 fresh.discard(name)
+
+    def _join(self, runs: Sequence[_Run]) -> None:
+        self._runs = [run for run in self._runs if run not in runs]
+        failures = [error for run in runs if (error := _failure(run.join)) is not None]
+        for run in runs:
+            self._record += run.events
+        if failures:
+            raise failures[0]
+        for run in runs:
+            written = run.aside.memory.own & run.aside.consumer.uses.writes
+            self._written |= dict.fromkeys(written, run.aside.memory)
 
     def check(self, place: Place) -> None:
         """Check a node of ``entry`` that is about to run.
@@ -134,9 +148,10 @@ class Exchange:
         for name in sorted((used.reads | used.writes).intersection(self._out)):
             raise RaceError(f"{place.desc}: `{name}` is out: it is used between its yield and its await")
         for run in self._runs:
-            for name in sorted(run.consumer.uses.races_with(used)):
-                message = f"`{name}` is used while consumer `{run.consumer.name}` uses it, and one of them writes it"
-                raise RaceError(f"{place.desc}: {message}: await `{min(run.consumer.requirements)}` before")
+            consumer = run.aside.consumer
+            for name in sorted(consumer.uses.races_with(used)):
+                message = f"`{name}` is used while consumer `{consumer.name}` uses it, and one of them writes it"
+                raise RaceError(f"{place.desc}: {message}: await `{min(consumer.requirements)}` before")
 
     def finish(self) -> None:
         """Check that nothing is out at the end of a step.
@@ -148,23 +163,22 @@ class Exchange:
             with place:
                 raise DeadlockError(f"`{name}` is still out at the end of the step: await it before")
 
+    def abandon(self) -> None:
+        """Wait for every consumer of a step that has failed or was given up; what they raise is not told."""
+        for run in self._runs:
+            _failure(run.join)
+        self._runs.clear()
+
     def _start(self, consumer: Consumer) -> None:
-        for other in self._runs:
-            for name in sorted(consumer.races_with(other.consumer)):
-                message = f"consumers `{other.consumer.name}` and `{consumer.name}` run at the same time"
+        for run in self._runs:
+            other = run.aside.consumer
+            for name in sorted(consumer.races_with(other)):
+                message = f"consumers `{other.name}` and `{consumer.name}` run at the same time"
                 raise RaceError(f"{message} and race on `{name}`: only one may use what one of them writes")
-        run = _Run(consumer)
-        self._runs.append(run)
-        copied = sorted(consumer.requirements & self._sharing.copied)
-        for name in copied:
-            self._memory.load(name, self._frozen[name])
-        try:
-            self._run_block(consumer.name, run.events)
-        except OpenInferError as error:
-            run.error = error
-        for name in copied:
-            if name in consumer.uses.writes:
-                self._merged[name] = self._memory.save(name)
+        aside, events = self._asides[consumer.name], list["Happened"]()
+        for name in sorted(aside.memory.own):
+            aside.memory.load(name, self._memory.save(name))
+        self._runs.append(_Run(aside, self._begin(aside, events), events))
 
     def _uses_of(self, place: Place) -> Uses:
         node = place.node
@@ -172,3 +186,11 @@ class Exchange:
         if found is None:
             found = self._uses[node.index] = Uses(reads(node), writes(node))
         return found
+
+
+def _failure(join: Join) -> OpenInferError | None:
+    try:
+        join()
+    except OpenInferError as error:
+        return error
+    return None

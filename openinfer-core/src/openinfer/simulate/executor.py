@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from openinfer.errors import ExecutionError, StepStateError
+from openinfer.ir.concurrency import reached_blocks
+from openinfer.simulate.aside import asides
 from openinfer.simulate.compiler import compile_graph
 from openinfer.simulate.details import Details
 from openinfer.simulate.exchange import Exchange, sharing
@@ -18,6 +20,7 @@ from openinfer.simulate.memory import Memory
 from openinfer.simulate.program import Machine
 from openinfer.simulate.recording import Recorder
 from openinfer.simulate.state import Snapshot, restore_snapshot, take_snapshot
+from openinfer.simulate.threads import Threads, at_once
 from openinfer.simulate.values import Tensor, host_value
 
 if TYPE_CHECKING:
@@ -29,8 +32,10 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.ir.types import TensorType
     from openinfer.model import Model
+    from openinfer.simulate.aside import Aside
     from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.binding import Binder
+    from openinfer.simulate.exchange import Join
     from openinfer.simulate.program import Frame, Happened, Record
 
 
@@ -65,8 +70,11 @@ class Executor:
         self._backend = backend
         self._memory = Memory(resolved, model, backend)
         with np.errstate(all="ignore"):
-            self._codes = compile_graph(resolved, self._memory, backend, binder)
-        self._sharing = sharing(resolved.graph)
+            self._sharing = sharing(resolved.graph)
+            blocks = None if self._sharing is None else reached_blocks(resolved.graph, "entry")
+            self._codes = compile_graph(resolved, self._memory, backend, binder, blocks)
+            self._asides = asides(resolved, self._sharing, self._memory, backend, binder)
+        self._threads = Threads(max(len(self._asides), 1))
         self._host = Host(self._memory, backend)
         self._recorder = Recorder(backend, timer)
         self._tracing = trace
@@ -256,6 +264,7 @@ class Executor:
     def close(self) -> None:
         """Release the device; the executor must not be used afterwards."""
         self._machine = None
+        self._threads.close()
         self._backend.close()
 
     def __enter__(self) -> Self:
@@ -280,24 +289,33 @@ class Executor:
         self._need_idle("begin a step")
         self._results = {}
         self._memory.begin_step()
-        exchange = self._exchange()
+        exchange = self._exchange(merged=merged)
         entry, one_by_one = self._codes["entry"], not merged or exchange is not None
         self._machine = Machine(self._memory, entry, merged=not one_by_one, exchange=exchange, record=record)
         return self._machine
 
-    def _exchange(self) -> Exchange | None:
+    def _exchange(self, *, merged: bool) -> Exchange | None:
+        """Return what hands variables over in a step. When every node is looked at, consumers run one at a time."""
         if self._sharing is None:
             return None
-        return Exchange(self._sharing, self._memory, self._run_consumer, self._recorder.notes)
 
-    def _run_consumer(self, name: str, notes: list[Happened]) -> None:
+        def start(aside: Aside, notes: list[Happened]) -> Join:
+            begin = self._threads.start if merged and aside.parallel else at_once
+            return begin(lambda: self._run_consumer(aside, notes))
+
+        return Exchange(self._sharing, self._memory, self._asides, start, self._recorder.notes)
+
+    def _run_consumer(self, aside: Aside, notes: list[Happened]) -> None:
         """Run a consumer block to its end; with tracing on, note what ran."""
-        record = self._recorder.record(notes, name) if self._tracing else None
-        Machine(self._memory, self._codes[name], merged=True, record=record).run()
+        record = self._recorder.record(notes, aside.consumer.name) if self._tracing else None
+        with np.errstate(all="ignore"):
+            Machine(aside.memory, aside.code, merged=True, record=record).run()
 
     def _end(self, machine: Machine) -> None:
         if self._machine is not machine:
             return
+        if machine.exchange is not None:
+            machine.exchange.abandon()
         self._machine = None
         self._memory.end_step()
         self._results = dict.fromkeys(() if machine.frames else machine.returned)

@@ -95,6 +95,9 @@ class AbacusBackend:
     def synchronize(self) -> None:
         """Nothing is queued."""
 
+    def beside(self) -> None:
+        """Return None: one thread at a time."""
+
     def close(self) -> None:
         """Memory goes with its last user."""
 

@@ -1,0 +1,99 @@
+"""Consumer blocks ready to run beside ``entry``: memory and code of their own (runtime specification, section 11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.ir.concurrency import reached_blocks, uses
+from openinfer.simulate.compiler import compile_graph
+from openinfer.simulate.memory import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from openinfer.ir.concurrency import Consumer
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.simulate.backend import Buffer, DeviceBackend
+    from openinfer.simulate.binding import Binder
+    from openinfer.simulate.exchange import Sharing
+    from openinfer.simulate.program import Code
+    from openinfer.simulate.varying import Varying
+
+
+class AsideMemory(Memory):
+    """The memory of a block that runs beside others: its own buffers for some variables, everything else shared."""
+
+    def __init__(self, shared: Memory, own: frozenset[str], backend: DeviceBackend) -> None:
+        vars(self).update(vars(shared))
+        self.own = own
+        self._shared = shared
+        self._backend = backend
+        self._buffers = {}
+        self._varying = {}
+
+    def buffer(self, name: str) -> Buffer:
+        """Return the buffer of a variable, its own or the shared one."""
+        if name not in self.own:
+            return self._shared.buffer(name)
+        if name not in self._buffers:
+            self._buffers[name] = self._backend.allocate(self.variables[name].type)
+        return self._buffers[name]
+
+    def varying(self, name: str) -> Varying | None:
+        """Return a variable whose shape may change, its own or the shared one."""
+        return super().varying(name) if name in self.own else self._shared.varying(name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aside:
+    """A consumer that is ready to run.
+
+    Attributes:
+        memory: where it works; ``memory.own`` are the variables that it has copies of.
+        code: the consumer's block.
+        parallel: whether it may run in a thread of its own: the device allows it, and what it works on changes nobody
+            else's memory in passing.
+    """
+
+    consumer: Consumer
+    memory: AsideMemory
+    code: Code
+    parallel: bool
+
+
+def asides(
+    resolved: ResolvedGraph, sharing: Sharing | None, memory: Memory, backend: DeviceBackend, binder: Binder
+) -> Mapping[str, Aside]:
+    """Return the consumers of a program by name, each bound to memory of its own.
+
+    Raises:
+        ExecutionError: an operator cannot be bound on the device.
+    """
+    if sharing is None:
+        return {}
+    return {each.name: _aside(each, resolved, sharing, memory, backend, binder) for each in sharing.consumers}
+
+
+def _aside(
+    consumer: Consumer,
+    resolved: ResolvedGraph,
+    sharing: Sharing,
+    memory: Memory,
+    backend: DeviceBackend,
+    binder: Binder,
+) -> Aside:
+    beside = backend.beside()
+    used, bound = (backend, binder) if beside is None else (beside, binder.on(beside))
+    own = AsideMemory(memory, consumer.requirements & sharing.copied, used)
+    codes = compile_graph(resolved, own, used, bound, reached_blocks(resolved.graph, consumer.name))
+    grown = consumer.uses.reads | consumer.uses.writes
+    alone = not any(memory.is_cache(name) for name in grown.intersection(_used_elsewhere(consumer, sharing)))
+    return Aside(consumer, own, codes[consumer.name], parallel=beside is not None and alone)
+
+
+def _used_elsewhere(consumer: Consumer, sharing: Sharing) -> Iterator[str]:
+    """Yield the variables that ``entry`` or other consumers use. Reading a cache may make an entry and so grow it."""
+    entry = uses(sharing.graph, sharing.graph.blocks["entry"].nodes)
+    for other in (entry, *(each.uses for each in sharing.consumers if each is not consumer)):
+        yield from other.reads | other.writes

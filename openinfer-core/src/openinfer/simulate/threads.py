@@ -1,0 +1,48 @@
+"""Work that runs in threads of its own beside the thread that steps."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Threads:
+    """Threads that are made when first needed and wait for work between steps.
+
+    Args:
+        most: most pieces of work that run at the same time.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._pool: ThreadPoolExecutor | None = None
+
+    def start(self, work: Callable[[], object]) -> Callable[[], object]:
+        """Begin a piece of work; return what waits for its end and raises what it raised."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="openinfer")
+        return self._pool.submit(work).result
+
+    def close(self) -> None:
+        """Let the threads end."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+def at_once(work: Callable[[], object]) -> Callable[[], object]:
+    """Do a piece of work here and now; return what raises what it raised."""
+    raised: Exception | None = None
+    try:
+        work()
+    except Exception as error:  # noqa: BLE001 - it is raised where the work is waited for
+        raised = error
+
+    def wait() -> None:
+        if raised is not None:
+            raise raised
+
+    return wait
