@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
     """By name: whether a value has NaN, and whether it has infinities."""
 
 
+MOST_CHANGES = 1000
+"""Changes of watch expressions that are kept from one stop to the next."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A breakpoint that was reached, and what was found there."""
@@ -59,7 +64,7 @@ class Stop:
         node: that statement in the graph.
         next: the statement that runs next; None when the step is over.
         hits: breakpoints that made it stop.
-        changes: watch expressions that have changed since the last stop, in the order in which they did.
+        changes: watch expressions that have changed since the last stop, in order; the last `MOST_CHANGES` of them.
         interrupted: whether `Inspector.interrupt` made it stop.
     """
 
@@ -98,7 +103,7 @@ class Inspector:
         self._true: set[int] = set()
         self._runs: Generator[NodeRun] | None = None
         self._event: TraceEvent | None = None
-        self._changes: list[Change] = []
+        self._changes: deque[Change] = deque(maxlen=MOST_CHANGES)
         self._interrupted = False
         for each in breakpoints:
             self.add(each)
@@ -303,7 +308,8 @@ class Inspector:
             list(runs)
 
     def _stop(self, hits: Iterable[Hit], *, interrupted: bool = False) -> Stop:
-        changes, self._changes = tuple(self._changes), []
+        changes = tuple(self._changes)
+        self._changes.clear()
         place = self._first() if self._event is None else upcoming(self.executor.frames)
         event = self._event
         return Stop(
@@ -410,8 +416,9 @@ class Inspector:
 
     def _look(self, concerned: Callable[[Watched], bool]) -> None:
         """Look at watch expressions again, and note what has changed."""
+        where = "the step begins" if self._event is None else self._event.node_desc
         for watched in self._watches.values():
-            change = watched.change() if concerned(watched) else None
+            change = watched.change(where) if concerned(watched) else None
             if change is not None:
                 self._changes.append(change)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -15,8 +15,12 @@ from openinfer.simulate.formatting import format_truncated
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy.typing as npt
+
     from openinfer.simulate.conditions import Expression
     from openinfer.simulate.evaluation import Values
+
+    Array: TypeAlias = npt.NDArray[Any]
 
 ABSENT = "no value"
 
@@ -30,14 +34,19 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A watch expression that has another value than before; as people read values."""
+    """A watch expression that has another value than before; as people read values.
+
+    Attributes:
+        where: the statement that changed it.
+    """
 
     watch: Watch
     before: str
     after: str
+    where: str
 
     def __str__(self) -> str:
-        return f"{self.watch.text}: {self.before} -> {self.after}"
+        return f"{self.watch.text}: {self.before} -> {self.after} ({self.where})"
 
 
 class Watched:
@@ -52,30 +61,41 @@ class Watched:
         self.expression: Expression = conditions.parse(watch.text)
         self.names = frozenset(access.name for access in conditions.accesses(self.expression))
         self._values = values
-        self._bytes, self.shown = self._seen()
+        self._value, self.shown = self._seen()
 
     def concerns(self, written: Iterable[str], indices: Iterable[str]) -> bool:
         """Whether a statement that writes these variables can have changed it, or a loop that counts these indices."""
         return not self.names.isdisjoint(written) or not self.names.isdisjoint(indices) or self._is_indexed()
 
-    def change(self) -> Change | None:
-        """Look again; return what has changed."""
-        before, stored = self.shown, self._bytes
-        self._bytes, self.shown = self._seen()
-        return None if stored == self._bytes else Change(self.watch, before, self.shown)
+    def change(self, where: str) -> Change | None:
+        """Look again after a statement; return what has changed. NaN equals NaN."""
+        before, known = self.shown, self._value
+        self._value, self.shown = self._seen()
+        return None if _is_same(known, self._value) else Change(self.watch, before, self.shown, where)
 
     def _is_indexed(self) -> bool:
         return any(access.indices for access in conditions.accesses(self.expression))
 
-    def _seen(self) -> tuple[bytes | None, str]:
+    def _seen(self) -> tuple[Array | None, str]:
         try:
             if isinstance(self.expression, Access):
                 tensor = self._values.tensor(self.expression)
-                return tensor.storage.tobytes(), shown(tensor.array)
+                return _comparable(tensor.array), shown(tensor.array)
             value = self._values.evaluate(self.expression)
         except ExecutionError:
             return None, ABSENT
-        return value.tobytes(), shown(value)
+        return _comparable(value), shown(value)
+
+
+def _comparable(array: Array) -> Array:
+    """Return a copy of an array of a type in which NumPy can tell NaNs."""
+    return np.array(array, np.float64 if array.dtype.kind not in "biu" else array.dtype)
+
+
+def _is_same(before: Array | None, after: Array | None) -> bool:
+    if before is None or after is None:
+        return before is after
+    return np.array_equal(before, after, equal_nan=before.dtype.kind == "f" and after.dtype.kind == "f")
 
 
 def shown(value: object) -> str:

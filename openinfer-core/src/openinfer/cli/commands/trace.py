@@ -1,0 +1,133 @@
+"""`openinfer trace`: run a program statement by statement and look into it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
+from openinfer.cli.terminal import wants_colour
+from openinfer.errors import DynamicUnsetError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from openinfer.cli.run_values import Input
+    from openinfer.cli.stepping import Dialogue
+    from openinfer.simulate import Executor
+
+PROMPT = "(trace) "
+
+
+@click.command(name="trace")
+@program_options
+@click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
+@click.option("--break", "breaks", multiple=True, metavar="WHERE", help="Breakpoint, as the command `break` takes it.")
+@click.option("--watch", "watches", multiple=True, metavar="EXPRESSION", help="Tell when this changes.")
+@click.option("--script", metavar="FILE", help="Read commands from a file; - for standard input.")
+@click.option("--state", "state_path", metavar="FILE", help="Persistent memory to begin with.")
+def command(
+    *,
+    graph: str,
+    model_path: str,
+    inputs: list[Input],
+    steps: int,
+    sizes: dict[str, int],
+    seed: int,
+    device: str,
+    breaks: tuple[str, ...],
+    watches: tuple[str, ...],
+    script: str | None,
+    state_path: str | None,
+) -> None:
+    """Run GRAPH (a .oi program or a .json graph) statement by statement, and look into it.
+
+    Commands come from the terminal, from --script, or from standard input. `help` lists them.
+
+    \b
+    openinfer trace digits.oi -m digits.oinf --input image=random
+    openinfer trace digits.oi -m digits.oinf --input image=random --break nan --watch "max(hidden)"
+    echo "break op softmax; continue; print logits" | tr ";" "\\n" |
+        openinfer trace digits.oi -m digits.oinf --input image=random
+
+    A person's mistakes are told and the dialogue goes on; a script ends at its first mistake, with exit code 1.
+    """
+    from openinfer.cli.graph_argument import STANDARD_INPUT, read_graph
+    from openinfer.cli.stepping import Dialogue
+    from openinfer.model import ModelLoader
+    from openinfer.simulate import Inspector, Simulator
+
+    if graph == STANDARD_INPUT and script in (None, STANDARD_INPUT):
+        raise click.UsageError("commands and the program cannot both come from standard input: give --script FILE")
+    lines = _script(script)
+    program = read_graph(graph)
+    with ModelLoader.open(model_path) as model:
+        simulator = Simulator(model, program, device=device, sizes=sizes, trace=True, timer=True, echo=False)
+        with simulator.make_executor() as executor:
+            if state_path is not None:
+                executor.restore(state_path)
+            inspector = Inspector(executor)
+
+            def inputs_of(step: int) -> Mapping[str, Any]:
+                return values_of(inputs, executor, seed, step)
+
+            dialogue = Dialogue(inspector, inputs_of, steps, colour=wants_colour(sys.stdout))
+            try:
+                for line in (*(f"break {each}" for each in breaks), *(f"watch {each}" for each in watches)):
+                    dialogue.do(line)
+                _converse(dialogue, lines, executor)
+            except DynamicUnsetError as error:
+                hint_at_inputs(error)
+                raise
+            finally:
+                inspector.close()
+
+
+def _script(script: str | None) -> list[str] | None:
+    """Return the commands of a script or of standard input; None for a dialogue with a person."""
+    if script is not None and script != "-":
+        return Path(script).read_text(encoding="utf-8").splitlines()
+    if script is None and sys.stdin.isatty():
+        return None
+    return sys.stdin.read().splitlines()
+
+
+def _converse(dialogue: Dialogue, lines: list[str] | None, executor: Executor) -> None:
+    dialogue.begin()
+    if lines is not None:
+        dialogue.follow(lines, PROMPT)
+        return
+    click.echo("`help` lists the commands, `quit` leaves")
+    _edit_lines([*executor.program.variables, *executor.program.tables])
+    dialogue.converse(_read)
+    click.echo("")
+
+
+def _read() -> str | None:
+    """Return a line that a person types; None at the end of input."""
+    try:
+        return input(PROMPT)
+    except EOFError:
+        return None
+
+
+def _edit_lines(names: list[str]) -> None:
+    """Let a person edit lines, call earlier ones back, and complete commands and variables, where Python can."""
+    try:
+        import readline
+    except ImportError:
+        return
+    from openinfer.cli.stepping_words import WORDS
+
+    commands = [word.name for word in WORDS]
+
+    def complete(text: str, state: int) -> str | None:
+        known = names if readline.get_begidx() else commands
+        found = [f"{each} " for each in known if each.startswith(text)]
+        return found[state] if state < len(found) else None
+
+    readline.set_completer(complete)
+    readline.parse_and_bind("tab: complete")
