@@ -9,6 +9,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from openinfer.model import storage_dtype
+from openinfer.ops.calls import OpCall
+from openinfer.ops.lifting import lifted, lifted_settings
 from openinfer.ops.mixed_floats import widest
 from openinfer.ops.windows import windows
 from openinfer.simulate.binding import in_order
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.dtypes import DType
-    from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
@@ -56,6 +57,16 @@ def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], work
         offset = staging.load(bias, dtype).reshape(-1, *(1 for _ in where.dims))
         work.append(partial(np.add, target, offset, out=target))
     return staging.around(*work)
+
+
+@kernel("conv1d")
+def conv1d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
+    """Cross-correlation of x [N, C, L] with w [O, C/groups, l] plus bias [O]: that of images of one row."""
+    kinds = (*(None if kind is None else lifted(kind) for kind in call.inputs[:2]), *call.inputs[2:])
+    results = tuple(map(lifted, call.outputs))
+    image = OpCall(op="conv2d", inputs=kinds, outputs=results, settings=lifted_settings(call.settings))
+    x, w, *bias = inputs
+    return conv2d(image, [x[..., None, :], w[..., None, :], *bias], [outputs[0][..., None, :]], workspace)
 
 
 def _computed(call: OpCall) -> DType:

@@ -30,7 +30,8 @@ _NUMBERS = frozenset(dtype.name for dtype in (*FLOAT, *SINT, *UINT))
 
 
 @kernel("max_pool2d", dtypes=_NUMBERS)
-def max_pool2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
+@kernel("max_pool1d", dtypes=_NUMBERS)
+def max_pool(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Maximum over the valid positions of each window; a NaN is skipped unless a window holds nothing else."""
     x = inputs[0]
     dtype = compute_dtype(x.dtype)
@@ -44,7 +45,8 @@ def max_pool2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], 
 
 
 @kernel("avg_pool2d", dtypes=_FLOAT)
-def avg_pool2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
+@kernel("avg_pool1d", dtypes=_FLOAT)
+def avg_pool(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Mean over the valid positions of each window, or with ``count_include_pad`` over the padded extent too."""
     x = inputs[0]
     dtype = compute_dtype(x.dtype)

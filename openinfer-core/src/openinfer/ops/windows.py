@@ -140,7 +140,16 @@ def _paddings(
     padding = settings.get("padding", 0)
     if isinstance(padding, str):
         return [_named_padding(padding, *dim) for dim in zip(image, kernel, strides, dilations, strict=True)]
-    values, rank = integers(padding, "padding"), len(image)
+    return given_paddings(settings, len(image))
+
+
+def given_paddings(settings: Settings, rank: int) -> list[tuple[int, int]]:
+    """Return the padding before and after each spatial dim that is given in numbers.
+
+    Raises:
+        OpTypeError: ``setting-type``.
+    """
+    values = integers(settings.get("padding", 0), "padding")
     if min(values, default=0) < 0 or len(values) not in (1, rank, 2 * rank):
         raise OpTypeError(
             f"setting 'padding' takes 1, {rank} or {2 * rank} integers of at least 0, found {shown(values)}",

@@ -1,21 +1,34 @@
-"""Convolution of images."""
+"""Convolutions: of images and of rows, and the transposed one that undoes their strides."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import DType
+from openinfer.dtypes import BY_NAME, DType
 from openinfer.ir.types import TensorType
 from openinfer.ops.accumulate import ACC, accumulated
 from openinfer.ops.dtype_sets import FLOATS, INTEGERS
-from openinfer.ops.schema import InputSpec, OpSchema, OpTypeError, Primitive, SettingSpec, SettingType
+from openinfer.ops.lifting import lifted, lifted_settings
+from openinfer.ops.schema import (
+    Composite,
+    InputSpec,
+    Operand,
+    OpExample,
+    OpSchema,
+    OpTypeError,
+    Primitive,
+    SettingSpec,
+    SettingType,
+)
 from openinfer.ops.shapes import integer, needed, shown
+from openinfer.ops.transposed_windows import OUTPUT_PADDING, TransposedWindow, transposed_windows
 from openinfer.ops.windows import DILATION, PADDING, STRIDE, windows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.schema import Decomposer, InferTypes
 
     Settings = Mapping[str, SettingValue]
 
@@ -40,52 +53,195 @@ def _check_types(given: Sequence[TensorType], settings: Settings) -> DType:
     return out
 
 
-def _conv2d_types(
+def _conv_types(op: str, rank: int) -> InferTypes:
+    letters = "HW" if rank == 2 else "L"
+
+    def infer(
+        inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+    ) -> tuple[TensorType, ...]:
+        del declared
+        x, w, bias = needed(inputs), needed(inputs, 1), inputs[2] if len(inputs) > 2 else None
+        out = _check_types([t for t in (x, w, bias) if t is not None], settings)
+        if len(x.shape) != rank + 2 or len(w.shape) != rank + 2:
+            dims = ",".join(letters)
+            raise OpTypeError(f"{op} takes x [N,C,{dims}] and w [O,C/groups,{dims.lower()}], found {x} and {w}")
+        groups = integer(settings.get("groups"), "groups")
+        channels, kernels = x.shape[1], w.shape[0]
+        if groups < 1 or channels % groups or kernels % groups or w.shape[1] != channels // groups:
+            raise OpTypeError(
+                f"{channels} channels in {groups} groups do not fit w {shown(w.shape)}: "
+                "its dim 1 is channels per group, its dim 0 a multiple of groups"
+            )
+        _check_bias(bias, kernels)
+        positions = [window.positions for window in windows(x.shape[2:], w.shape[2:], settings)]
+        return (TensorType(out, (x.shape[0], kernels, *positions)),)
+
+    return infer
+
+
+def _check_bias(bias: TensorType | None, kernels: int) -> None:
+    if bias is not None and bias.shape != (kernels,):
+        raise OpTypeError(f"bias is {bias}, expected one element per output channel: {shown((kernels,))}")
+
+
+def _conv_transpose2d_types(
     inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
 ) -> tuple[TensorType, ...]:
     del declared
     x, w, bias = needed(inputs), needed(inputs, 1), inputs[2] if len(inputs) > 2 else None
-    out = _check_types([t for t in (x, w, bias) if t is not None], settings)
     if len(x.shape) != 4 or len(w.shape) != 4:
-        raise OpTypeError(f"conv2d takes x [N,C,H,W] and w [O,C/groups,h,w], found {x} and {w}")
+        raise OpTypeError(f"conv_transpose2d takes x [N,C,H,W] and w [C,O/groups,h,w], found {x} and {w}")
     groups = integer(settings.get("groups"), "groups")
-    channels, kernels = x.shape[1], w.shape[0]
-    if groups < 1 or channels % groups or kernels % groups or w.shape[1] != channels // groups:
+    if groups < 1 or x.shape[1] % groups or w.shape[0] != x.shape[1]:
         raise OpTypeError(
-            f"{channels} channels in {groups} groups do not fit w {shown(w.shape)}: "
-            "its dim 1 is channels per group, its dim 0 a multiple of groups"
+            f"{x.shape[1]} channels in {groups} groups do not fit w {shown(w.shape)}: its dim 0 is channels"
         )
-    if bias is not None and bias.shape != (kernels,):
-        raise OpTypeError(f"bias is {bias}, expected one element per output channel: {shown((kernels,))}")
-    positions = [window.positions for window in windows(x.shape[2:], w.shape[2:], settings)]
-    return (TensorType(out, (x.shape[0], kernels, *positions)),)
+    kernels = w.shape[1] * groups
+    _check_bias(bias, kernels)
+    positions = [window.positions for window in transposed_windows(x.shape[2:], w.shape[2:], settings)]
+    return (TensorType(x.dtype, (x.shape[0], kernels, *positions)),)
+
+
+def _conv_transpose2d(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
+    """Convolve x, with zeros between its elements, with the kernels turned round."""
+    x, w, *bias = (value for value in inputs if value is not None)
+    shape, kernel = steps.type_of(x).shape, steps.type_of(w).shape
+    groups = integer(settings.get("groups"), "groups")
+    over = transposed_windows(shape[2:], kernel[2:], settings)
+    spread = _spread(steps, x, over)
+    margins = [(window.extent - 1 - window.before, _behind(window)) for window in over]
+    pads = (0, 0, *(before for before, _ in margins), 0, 0, *(after for _, after in margins))
+    padded = steps.op("pad", spread, pads=pads)
+    depth, outputs = kernel[0] // groups, kernel[1]
+    turned = steps.op("reshape", w, shape=(groups, depth, outputs, *kernel[2:]))
+    turned = steps.op("transpose", turned, perm=(0, 2, 1, 3, 4))
+    turned = steps.op("reshape", turned, shape=(groups * outputs, depth, *kernel[2:]))
+    turned = steps.op("flip", turned, axes=(2, 3))
+    dilation = tuple(window.dilation for window in over)
+    return (steps.op("conv2d", padded, turned, *bias, dilation=dilation, groups=groups),)
+
+
+def _spread(steps: Decomposer, x: int, over: Sequence[TransposedWindow]) -> int:
+    """Return x with ``stride - 1`` zeros behind each element."""
+    images, channels, rows, columns = steps.type_of(x).shape
+    down, across = (window.stride for window in over)
+    if down == across == 1:
+        return x
+    apart = steps.op("reshape", x, shape=(images, channels, rows, 1, columns, 1))
+    wide = steps.op("pad", apart, pads=(*(0 for _ in range(6)), 0, 0, 0, down - 1, 0, across - 1))
+    return steps.op("reshape", wide, shape=(images, channels, rows * down, columns * across))
+
+
+def _behind(window: TransposedWindow) -> int:
+    return window.extent - 1 - window.after + window.more - (window.stride - 1)
+
+
+def _conv1d(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
+    x, w, *bias = (value for value in inputs if value is not None)
+    images = [steps.op("reshape", value, shape=lifted(steps.type_of(value)).shape) for value in (x, w)]
+    found = steps.op("conv2d", *images, *bias, **lifted_settings(settings))
+    kind = steps.type_of(found).shape
+    return (steps.op("reshape", found, shape=(*kind[:2], kind[3])),)
+
+
+def _convolution_inputs(x: str, w: str) -> tuple[InputSpec, ...]:
+    return (
+        InputSpec(name="x", dtypes=_TYPES, doc=x),
+        InputSpec(name="w", dtypes=_TYPES, doc=w),
+        InputSpec(name="bias", dtypes=_BIASES, optional=True, doc="[O]; with acc of that type"),
+    )
+
+
+_GROUPS = SettingSpec(
+    name="groups",
+    type=SettingType.INT,
+    default=1,
+    aliases=("group",),
+    doc="groups of channels that do not mix",
+)
+_WIDER = {"i8": "i32", "i16": "i32", "i32": "i64", "u8": "u32", "u16": "u32", "u32": "u64"}
+
+
+def _examples(*shapes: tuple[int, ...], **settings: SettingValue) -> tuple[OpExample, ...]:
+    """Return an example for floats, and one for each type of integers with a wider accumulator."""
+    plain = OpExample(inputs=tuple(Operand(shape=shape) for shape in shapes), settings=settings, dtypes=FLOATS)
+    more = tuple(
+        OpExample(
+            inputs=tuple(Operand(shape=s, dtype=wide if n == 2 else None) for n, s in enumerate(shapes)),
+            settings={**settings, "acc": BY_NAME[wide]},
+            dtypes=frozenset({narrow}),
+        )
+        for narrow, wide in _WIDER.items()
+    )
+    return (plain, *more)
 
 
 CONV2D = OpSchema(
     name="conv2d",
     summary="sum of w over windows of x (padded with zeros) plus bias; cross-correlation, channels in groups",
     category=CATEGORY,
-    inputs=(
-        InputSpec(name="x", dtypes=_TYPES, doc="[N, C, H, W]"),
-        InputSpec(name="w", dtypes=_TYPES, doc="[O, C/groups, h, w]"),
-        InputSpec(name="bias", dtypes=_BIASES, optional=True, doc="[O]; with acc of that type"),
-    ),
+    inputs=_convolution_inputs("[N, C, H, W]", "[O, C/groups, h, w]"),
     dtypes=_TYPES,
-    settings=(
-        STRIDE,
-        PADDING,
-        DILATION,
-        SettingSpec(
-            name="groups",
-            type=SettingType.INT,
-            default=1,
-            aliases=("group",),
-            doc="groups of channels that do not mix",
-        ),
-        ACC,
-    ),
-    infer=_conv2d_types,
+    settings=(STRIDE, PADDING, DILATION, _GROUPS, ACC),
+    infer=_conv_types("conv2d", 2),
     definition=Primitive(),
     in_place=True,
     onnx="Conv",
+    examples=(
+        *_examples((1, 3, 5, 7), (4, 3, 3, 3), (4,), padding=1),
+        *_examples((2, 4, 7, 5), (6, 2, 2, 3), stride=(2, 1), padding=(1, 0, 0, 2), dilation=(1, 2), groups=2),
+        *_examples((1, 3, 6, 6), (3, 1, 3, 3), padding="same_upper", stride=2, groups=3),
+        *_examples((1, 2, 3, 3), (0, 2, 1, 1)),
+    ),
+)
+CONV1D = OpSchema(
+    name="conv1d",
+    summary="sum of w over windows of x (padded with zeros) plus bias; cross-correlation, channels in groups",
+    category=CATEGORY,
+    inputs=_convolution_inputs("[N, C, L]", "[O, C/groups, l]"),
+    dtypes=_TYPES,
+    settings=(STRIDE, PADDING, DILATION, _GROUPS, ACC),
+    infer=_conv_types("conv1d", 1),
+    definition=Composite(_conv1d),
+    in_place=True,
+    onnx="Conv",
+    examples=(
+        *_examples((2, 3, 9), (4, 3, 3), (4,), padding=1),
+        *_examples((1, 4, 11), (6, 2, 3), stride=2, padding=(2, 0), dilation=2, groups=2),
+        *_examples((1, 2, 7), (2, 1, 4), padding="same_lower", groups=2),
+    ),
+)
+CONV_TRANSPOSE2D = OpSchema(
+    name="conv_transpose2d",
+    summary="each element of x times w, added up at its window of the result, plus bias: the transpose of conv2d",
+    category=CATEGORY,
+    inputs=(
+        InputSpec(name="x", dtypes=FLOATS, doc="[N, C, H, W]"),
+        InputSpec(name="w", dtypes=FLOATS, doc="[C, O/groups, h, w]"),
+        InputSpec(name="bias", dtypes=FLOATS, optional=True, doc="[O]"),
+    ),
+    dtypes=FLOATS,
+    settings=(STRIDE, PADDING, DILATION, _GROUPS, OUTPUT_PADDING),
+    infer=_conv_transpose2d_types,
+    definition=Composite(_conv_transpose2d),
+    in_place=True,
+    onnx="ConvTranspose",
+    examples=(
+        OpExample(inputs=(Operand(shape=(1, 3, 4, 5)), Operand(shape=(3, 2, 3, 3)), Operand(shape=(2,)))),
+        OpExample(
+            inputs=(Operand(shape=(2, 4, 3, 3)), Operand(shape=(4, 3, 2, 3))),
+            settings={"stride": (2, 3), "padding": (0, 1, 1, 0), "output_padding": (1, 0), "groups": 2},
+        ),
+        OpExample(
+            inputs=(Operand(shape=(1, 1, 6, 4)), Operand(shape=(1, 2, 2, 2))),
+            settings={"stride": 1, "dilation": 2, "padding": (3, 1)},
+        ),
+        OpExample(
+            inputs=(Operand(shape=(1, 2, 3, 3)), Operand(shape=(2, 1, 4, 3))),
+            settings={"stride": 2, "padding": "same_upper"},
+        ),
+        OpExample(
+            inputs=(Operand(shape=(1, 2, 3, 3)), Operand(shape=(2, 1, 1, 1), dtype="f16")), settings={"stride": 2}
+        ),
+    ),
 )

@@ -1,4 +1,4 @@
-"""Pooling of images."""
+"""Pooling of images and rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import FLOATS, INTEGERS
-from openinfer.ops.schema import Composite, InputSpec, OpSchema, OpTypeError, Primitive, SettingSpec, SettingType
+from openinfer.ops.lifting import lifted, lifted_settings
+from openinfer.ops.schema import (
+    Composite,
+    InputSpec,
+    Operand,
+    OpExample,
+    OpSchema,
+    OpTypeError,
+    Primitive,
+    SettingSpec,
+    SettingType,
+)
 from openinfer.ops.shapes import needed
 from openinfer.ops.windows import CEIL_MODE, DILATION, KERNEL, PADDING, STRIDE, per_dim, windows
 
@@ -21,22 +32,32 @@ if TYPE_CHECKING:
 CATEGORY = "pooling"
 
 
-def _image(inputs: Sequence[TensorType | None]) -> TensorType:
-    x = needed(inputs)
-    if len(x.shape) != 4:
-        raise OpTypeError(f"pooling in two dims takes x [N,C,H,W], found {x}")
-    return x
+def _pool_types(rank: int) -> InferTypes:
+    def infer(
+        inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+    ) -> tuple[TensorType, ...]:
+        del declared
+        x = needed(inputs)
+        if len(x.shape) != rank + 2:
+            taken = "two dims takes x [N,C,H,W]" if rank == 2 else "one dim takes x [N,C,L]"
+            raise OpTypeError(f"pooling in {taken}, found {x}")
+        over = windows(x.shape[2:], per_dim(settings, "kernel", rank), settings)
+        if not all(window.always_reads for window in over):
+            raise OpTypeError("a window reads nothing but padding: padding must be less than the window")
+        return (TensorType(x.dtype, (*x.shape[:2], *(window.positions for window in over))),)
+
+    return infer
 
 
-def _pool_types(
-    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
-) -> tuple[TensorType, ...]:
-    del declared
-    x = _image(inputs)
-    over = windows(x.shape[2:], per_dim(settings, "kernel", 2), settings)
-    if not all(window.always_reads for window in over):
-        raise OpTypeError("a window reads nothing but padding: padding must be less than the window")
-    return (TensorType(x.dtype, (*x.shape[:2], *(window.positions for window in over))),)
+def _of_rows(pool: str) -> Composite:
+    def decompose(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
+        x = next(value for value in inputs if value is not None)
+        image = steps.op("reshape", x, shape=lifted(steps.type_of(x)).shape)
+        found = steps.op(pool, image, **lifted_settings(settings))
+        shape = steps.type_of(found).shape
+        return (steps.op("reshape", found, shape=(*shape[:2], shape[3])),)
+
+    return Composite(decompose)
 
 
 def _global_types(
@@ -67,49 +88,86 @@ def _pooling(
     settings: tuple[SettingSpec, ...],
     summary: str,
     onnx: str,
+    examples: tuple[OpExample, ...],
+    x: str = "[N, C, H, W]",
 ) -> OpSchema:
     return OpSchema(
         name=name,
         summary=summary,
         category=CATEGORY,
-        inputs=(InputSpec(name="x", doc="[N, C, H, W]"),),
+        inputs=(InputSpec(name="x", doc=x),),
         dtypes=dtypes,
         settings=settings,
         infer=infer,
         definition=definition,
         in_place=True,
         onnx=onnx,
+        examples=examples,
     )
+
+
+def _example(*shape: int, **settings: SettingValue) -> OpExample:
+    return OpExample(inputs=(Operand(shape=shape),), settings=settings)
+
+
+_INCLUDE = SettingSpec(
+    name="count_include_pad", type=SettingType.BOOL, default=False, doc="whether padding counts as zeros"
+)
+_IMAGES = (
+    _example(1, 2, 5, 7, kernel=2),
+    _example(2, 3, 7, 5, kernel=(3, 2), stride=2, padding=(1, 0, 1, 1)),
+    _example(1, 1, 6, 6, kernel=3, stride=2, ceil_mode=True),
+    _example(1, 1, 5, 5, kernel=2, stride=2, padding="same_upper"),
+    _example(0, 2, 4, 4, kernel=2),
+)
+_ROWS = (
+    _example(2, 3, 9, kernel=3),
+    _example(1, 2, 8, kernel=(3,), stride=2, padding=(1, 0), ceil_mode=True),
+    _example(1, 1, 7, kernel=2, stride=(2,), padding="same_lower"),
+)
 
 
 MAX_POOL2D = _pooling(
     "max_pool2d",
     FLOATS | INTEGERS,
-    _pool_types,
+    _pool_types(2),
     Primitive(),
     (KERNEL, STRIDE, PADDING, DILATION, CEIL_MODE),
     "greatest element of each window; padding never wins",
     "MaxPool",
+    (*_IMAGES, _example(1, 2, 7, 7, kernel=2, dilation=(2, 3))),
 )
 AVG_POOL2D = _pooling(
     "avg_pool2d",
     FLOATS,
-    _pool_types,
+    _pool_types(2),
     Primitive(),
-    (
-        KERNEL,
-        STRIDE,
-        PADDING,
-        CEIL_MODE,
-        SettingSpec(
-            name="count_include_pad",
-            type=SettingType.BOOL,
-            default=False,
-            doc="whether padding counts as zeros",
-        ),
-    ),
+    (KERNEL, STRIDE, PADDING, CEIL_MODE, _INCLUDE),
     "mean of each window, over the elements of the image in it",
     "AveragePool",
+    (*_IMAGES, _example(1, 2, 5, 5, kernel=3, padding=1, stride=2, count_include_pad=True)),
+)
+MAX_POOL1D = _pooling(
+    "max_pool1d",
+    FLOATS | INTEGERS,
+    _pool_types(1),
+    _of_rows("max_pool2d"),
+    (KERNEL, STRIDE, PADDING, DILATION, CEIL_MODE),
+    "greatest element of each window; padding never wins",
+    "MaxPool",
+    (*_ROWS, _example(1, 2, 9, kernel=2, dilation=3)),
+    "[N, C, L]",
+)
+AVG_POOL1D = _pooling(
+    "avg_pool1d",
+    FLOATS,
+    _pool_types(1),
+    _of_rows("avg_pool2d"),
+    (KERNEL, STRIDE, PADDING, CEIL_MODE, _INCLUDE),
+    "mean of each window, over the elements of the row in it",
+    "AveragePool",
+    (*_ROWS, _example(1, 2, 5, kernel=3, padding=1, stride=2, count_include_pad=True)),
+    "[N, C, L]",
 )
 GLOBAL_AVG_POOL = _pooling(
     "global_avg_pool",
@@ -119,6 +177,7 @@ GLOBAL_AVG_POOL = _pooling(
     (),
     "mean of each channel",
     "GlobalAveragePool",
+    (_example(2, 3, 5, 7), _example(1, 2, 9), _example(1, 1, 2, 3, 4)),
 )
 GLOBAL_MAX_POOL = _pooling(
     "global_max_pool",
@@ -128,4 +187,5 @@ GLOBAL_MAX_POOL = _pooling(
     (),
     "greatest element of each channel",
     "GlobalMaxPool",
+    (_example(2, 3, 5, 7), _example(1, 2, 9), _example(1, 1, 2, 3, 4)),
 )
