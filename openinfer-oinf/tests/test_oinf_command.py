@@ -50,6 +50,42 @@ def test_verify_goes_on_after_an_invalid_file(path, broken, capsys):
     assert "W.0" in captured.out
 
 
+@pytest.mark.parametrize("missing", ["absent.oinf", "."])
+def test_what_is_no_file_is_a_mistake_of_usage_whatever_the_command(path, missing, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    out = str(tmp_path / "out.oinf")
+    commands = [
+        ["verify", missing],
+        ["verify", "--json", missing],
+        ["inspect", missing],
+        ["hash", missing],
+        ["diff", missing, str(path)],
+        ["diff", str(path), missing],
+        ["extract", missing, "W.0", "-o", out],
+        ["convert", missing, out],
+        ["quantize", missing, out],
+        ["upgrade", missing, out],
+        ["canonicalize", missing, out],
+        ["salvage", missing, out],
+    ]
+    for command in commands:
+        assert main(command) == 2, command
+        assert "".join(capsys.readouterr()), command
+
+
+def test_verify_looks_at_all_files_and_gives_the_worst_code(path, broken, capsys):
+    assert main(["verify", "absent.oinf", str(broken), str(path)]) == 2
+    captured = capsys.readouterr()
+    assert "absent.oinf" in captured.err
+    assert "E_HEADER_FLAGS" in captured.err
+    assert "W.0" in captured.out
+
+
+def test_a_target_that_cannot_be_written_is_told_with_those_that_can(path, capsys):
+    assert main(["convert", str(path), str(path.with_suffix(".h5"))]) == 1
+    assert "can be converted to .npz, .safetensors" in capsys.readouterr().err
+
+
 def test_compat_accepts_with_a_warning(broken, capsys):
     assert main(["verify", "--compat", str(broken)]) == 0
     assert "W_HEADER_FLAGS" in capsys.readouterr().err

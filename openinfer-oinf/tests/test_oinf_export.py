@@ -169,12 +169,29 @@ def test_no_bar_without_a_terminal(monkeypatch, paths, capsys):
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("command", ["verify", "hash", "canonicalize", "quantize", "convert"])
-def test_commands_show_bars_on_a_terminal(monkeypatch, paths, command):
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["verify", "IN"],
+        ["hash", "IN"],
+        ["canonicalize", "IN", "OUT"],
+        ["quantize", "IN", "OUT"],
+        ["convert", "IN", "OUT.npz"],
+        ["convert", "OTHER.npz", "OUT"],
+        ["diff", "IN", "IN"],
+        ["diff", "IN", "OTHER", "--values"],
+        ["extract", "IN", "w", "-o", "OUT.npy"],
+        ["extract", "IN", "w", "--dequantize", "-o", "OUT.npy"],
+    ],
+)
+def test_commands_show_bars_on_a_terminal(monkeypatch, tmp_path, command):
     monkeypatch.setattr("openinfer_oinf.progress._SECONDS_BETWEEN", 0)
-    save_file({"w": np.ones(1000)}, paths[0])
+    save_file({"w": np.ones(100_000)}, tmp_path / "IN")
+    save_file({"w": np.zeros(100_000)}, tmp_path / "OTHER")
+    np.savez(tmp_path / "OTHER.npz", w=np.ones(1000))
     out = Terminal()
     monkeypatch.setattr(sys, "stderr", out)
-    targets = {"canonicalize": paths[2:3], "quantize": paths[2:3], "convert": paths[1:2]}.get(command, [])
-    assert main([command, paths[0], *targets]) == 0
-    assert "%" in out.getvalue()
+    monkeypatch.chdir(tmp_path)
+    assert main(command) == (1 if "OTHER" in command else 0)
+    assert "100%" in out.getvalue()
+    assert out.getvalue().endswith(" \r")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openinfer_oinf import OinfWriter, dataclass_to_oinf, write_oinf
+from openinfer_oinf import OinfWriter, dataclass_to_oinf, open_oinf, write_oinf
 
 OLD = {"tensors": {"w": np.zeros(3, np.float32)}}
 NEW = {
@@ -111,6 +112,48 @@ def test_an_exception_between_payloads_leaves_the_old_file(old, interruption):
     with pytest.raises(interruption):
         write_half()
     assert only_the_old_file_is_left(old)
+
+
+def test_a_writer_that_is_dropped_leaves_the_old_file(old):
+    writer = OinfWriter(old)
+    writer.declare("w", "f32", (4,))
+    writer.write("w", np.ones(4, np.float32))
+    assert len(list(old.parent.iterdir())) == 2
+    writers = [writer]
+    del writer
+    with pytest.warns(ResourceWarning, match="neither closed nor discarded"):
+        writers.clear()
+    gc.collect()
+    assert only_the_old_file_is_left(old)
+
+
+DROPPED = """
+import os, sys
+import numpy as np
+from openinfer_oinf import OinfWriter
+writer = OinfWriter(sys.argv[1])
+writer.declare("w", "f32", (4,))
+writer.write("w", np.ones(4, np.float32))
+if len(sys.argv) > 2:
+    child = os.fork()
+    if child == 0:
+        del writer
+        os._exit(0)
+    os.waitpid(child, 0)
+    writer.close()
+"""
+
+
+def test_a_writer_that_is_open_when_the_process_ends_leaves_the_old_file(old):
+    subprocess.run([sys.executable, "-c", DROPPED, str(old)], check=True, capture_output=True)
+    assert only_the_old_file_is_left(old)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_forked_process_that_drops_the_writer_leaves_it_to_the_other(old):
+    subprocess.run([sys.executable, "-W", "error", "-c", DROPPED, str(old), "fork"], check=True, capture_output=True)
+    with open_oinf(old) as file:
+        assert file["w"].tolist() == [1, 1, 1, 1]
 
 
 # Forks once for every system call of a write, and kills the child just before that call.

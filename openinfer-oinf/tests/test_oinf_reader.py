@@ -6,11 +6,13 @@ import io
 import os
 import subprocess
 import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+import openinfer_oinf as oinf
 from openinfer_oinf import (
     OinfError,
     QuantParams,
@@ -172,6 +174,64 @@ def test_dequantize_per_channel():
         assert tensor.dequantize("f64").dtype == np.float64
         with pytest.raises(OinfError):
             tensor.dequantize("i8")
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, 2])
+@pytest.mark.parametrize("dtype", ["i8", "u4", "i32"])
+@pytest.mark.parametrize("target", ["f32", "f64", "f16"])
+def test_real_values_are_the_same_in_blocks_of_any_size(axis, dtype, target, monkeypatch):
+    shape = (3, 4, 5)
+    rng = np.random.default_rng(2)
+    stored = rng.integers(0, 16, shape)
+    count = 1 if axis is None else shape[axis]
+    scales, zeros = rng.uniform(0.1, 2, count).astype(np.float32), rng.integers(0, 9, count)
+    make = QuantScale.per_tensor if axis is None else lambda values: QuantScale.per_channel(axis, values)
+    point = QuantZeroPoint.per_tensor if axis is None else lambda values: QuantZeroPoint.per_channel(axis, values)
+    per_tensor = axis is None
+    quant = QuantParams(
+        "asymmetric", make(scales[0] if per_tensor else scales), point(zeros[0] if per_tensor else zeros)
+    )
+    around = [-1 if axis == each else 1 for each in range(3)]
+    real = (scales.astype(float).reshape(around) * (stored - zeros.reshape(around))).astype(np.float32)
+    with open_oinf(dataclass_to_oinf({"w": TensorSpec(stored, dtype=dtype, quant=quant)})) as file:
+        tensor = file.tensor("w")
+        expected = real.astype({"f32": "f4", "f64": "f8", "f16": "f2"}[target])
+        np.testing.assert_array_equal(tensor.dequantize(target), expected)
+        for elements in (1, 7, 60, 100):
+            assert np.concatenate([*tensor.real_blocks(elements)]).tolist() == real.reshape(-1).tolist()
+        np.testing.assert_array_equal(oinf.dequantize(tensor, target), expected)
+
+
+def test_dequantize_takes_what_quantize_makes():
+    real = np.array([[-1.0, 0.5], [2.0, 4.0]], np.float32)
+    quantized = oinf.quantize_array(real, "i8", axis=0)
+    stored, scale = quantized.values, quantized.quant.scale.values
+    expected = (stored * scale.astype(float)[:, None]).astype(np.float32)
+    for made in (quantized, oinf.quantize(real, "i8", axis=0), oinf.quantize(real, "i8", axis=-2)):
+        np.testing.assert_array_equal(oinf.dequantize(made), expected)
+    plain = oinf.dequantize(TensorSpec(np.array([1.003, 2.0]), dtype="bf16"), "f64")
+    assert plain.tolist() == [1.0, 2.0]
+    with pytest.raises(OinfError, match="float type"):
+        oinf.dequantize(quantized, "i8")
+    wrong = TensorSpec(np.ones(3, np.int8), quant=QuantParams("symmetric", QuantScale.per_channel(0, [1, 2])))
+    with pytest.raises(OinfError) as caught:
+        oinf.dequantize(wrong)
+    assert caught.value.code == "E_QUANT"
+
+
+def test_dequantizing_holds_the_result_and_a_block(tmp_path):
+    count = 1 << 23
+    quant = QuantParams("symmetric", QuantScale.per_channel(1, np.ones(1 << 10)))
+    oinf.save_file({"w": TensorSpec(np.ones((1 << 13, 1 << 10), np.int8), quant=quant)}, tmp_path / "m.oinf")
+    with open_oinf(tmp_path / "m.oinf") as file:
+        tracemalloc.start()
+        try:
+            file.tensor("w").dequantize("f16")
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    # The result, and of a block of 2**20 elements a few forms of at most 8 bytes each.
+    assert peak < 2 * count + 40 * (1 << 20)
 
 
 def test_values_are_checked_on_first_use_unless_switched_off(raw):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,16 +14,21 @@ from hypothesis.extra import numpy as hnp
 
 from openinfer_oinf import (
     OinfError,
+    OinfWriter,
+    QuantizeOptions,
     TensorSpec,
     dataclass_to_oinf,
     open_oinf,
     quantization_error,
     quantize,
     quantize_array,
+    quantize_oinf,
     rewrite_oinf,
+    save_file,
     write_oinf,
 )
 from openinfer_oinf.cli import main
+from openinfer_oinf.quantizefile import channel_blocks
 
 REALS = hnp.arrays(
     np.float32, hnp.array_shapes(min_dims=1, max_dims=3, max_side=5), elements=st.floats(-100, 100, width=32)
@@ -173,6 +180,35 @@ class TestFiles:
         with open_oinf(path) as file:
             assert (file.version, file["b.w"].tolist()) == (1, [1.0, 2.0])
 
+    @pytest.mark.parametrize("command", [["downgrade"], ["upgrade"], ["canonicalize"], ["quantize"]])
+    def test_commands_may_write_over_their_source(self, path, command):
+        with open_oinf(path) as file:
+            before = file.tensor("b.w").dequantize().tolist()
+        assert main([*command, str(path), str(path)]) == 0
+        with open_oinf(path, verify="eager") as file:
+            np.testing.assert_allclose(file.tensor("b.w").dequantize(), before, rtol=0.01)
+        assert len(list(path.parent.iterdir())) == 1
+
+    def test_a_command_that_fails_leaves_its_source(self, path):
+        write_oinf({"w": quantize([1.0])}, path)
+        before = path.read_bytes()
+        assert main(["downgrade", str(path), str(path)]) == 1
+        assert path.read_bytes() == before
+
+    @pytest.mark.parametrize("options", [["--include", "zzz"], ["--exclude", "*"], ["--axis", "7"]])
+    def test_nothing_to_quantise_is_a_mistake_of_usage(self, path, tmp_path, capsys, options):
+        assert main(["quantize", str(path), str(tmp_path / "q.oinf"), *options]) == 2
+        assert "none of 3 tensors is a float tensor" in capsys.readouterr().err
+        assert not (tmp_path / "q.oinf").exists()
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf])
+    def test_what_cannot_be_quantised_is_told_by_name(self, path, value):
+        write_oinf({"b": np.ones(3), "a": np.array([1.0, value])}, path)
+        with pytest.raises(OinfError) as caught:
+            quantize_oinf(path, path.with_name("q.oinf"), QuantizeOptions())
+        assert (caught.value.code, caught.value.entry) == ("E_VALUE", "a")
+        assert not path.with_name("q.oinf").exists()
+
     def test_quantizing_matching_tensors(self, path, tmp_path, capsys):
         target = tmp_path / "q.oinf"
         command = ["quantize", str(path), str(target), "--axis", "0", "--include", "*.w", "--exclude", "b.*"]
@@ -186,3 +222,67 @@ class TestFiles:
             assert file.tensor("a.w").dequantize()[0].tolist() == [127.0, 1.0]
             assert dict(file.sizevars) == {"B": 4}
             assert file.metadata["table"].tolist() == [1, 2, 300]
+
+
+SHAPES = [(), (1,), (17,), (3, 40), (40, 3), (4, 3, 9), (2, 11, 3, 2), (0, 3)]
+
+
+@pytest.mark.parametrize("limit", [1, 8, 37, 1000])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_blocks_of_channels_cover_a_tensor_once_and_in_order(shape, limit):
+    places = np.arange(math.prod(shape)).reshape(shape)
+    for axis in (None, *range(len(shape))):
+        seen: list[int] = []
+        channel_of = np.zeros(shape, int) if axis is None else np.indices(shape)[axis]
+        for block in channel_blocks(shape, axis, limit):
+            part = np.arange(block.first, block.last).reshape(block.shape)
+            assert 0 < part.size <= limit
+            channels = np.arange(block.channels.start, block.channels.stop)[None, :, None]
+            assert (channel_of.reshape(-1)[part] == np.broadcast_to(channels, block.shape)).all()
+            seen += part.reshape(-1).tolist()
+        assert seen == places.reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"axis": 0},
+        {"axis": -1, "scheme": "asymmetric", "dtype": "u8"},
+        {"dtype": "i4", "clip": 0.5},
+        {"dtype": "i2", "axis": 0, "scheme": "asymmetric", "clip": 1.0},
+    ],
+)
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
+def test_a_file_quantised_in_blocks_equals_arrays_quantised_at_once(shape, options, dtype, tmp_path, monkeypatch):
+    if options.get("axis") is not None and not shape:
+        options = {name: value for name, value in options.items() if name != "axis"}
+    monkeypatch.setattr("openinfer_oinf.quantizefile.channel_blocks", partial(channel_blocks, limit=13))
+    array = np.random.default_rng(3).normal(size=shape)
+    save_file({"w": TensorSpec(array, dtype=dtype)}, tmp_path / "m.oinf")
+    with open_oinf(tmp_path / "m.oinf") as file:
+        real = file.tensor("w").dequantize("f64")
+    expected = quantize_array(real, **{"dtype": "i8", **options})
+    error = quantize_oinf(tmp_path / "m.oinf", tmp_path / "q.oinf", QuantizeOptions(**options))["w"]
+    with open_oinf(tmp_path / "q.oinf", verify="eager") as file:
+        tensor = file.tensor("w")
+        assert tensor.numpy().tolist() == expected.values.tolist()
+        assert tensor.quant == expected.quant
+    at_once = quantization_error(real, expected)
+    assert error.largest == at_once.largest
+    assert (error.mean, error.snr_db) == pytest.approx((at_once.mean, at_once.snr_db))
+
+
+def test_quantising_a_large_tensor_takes_the_memory_of_a_block(tmp_path):
+    with OinfWriter(tmp_path / "m.oinf") as writer:
+        writer.declare("w", "f32", (1 << 12, 1 << 12))
+        writer.write("w", (np.full((256, 1 << 12), at, np.float32) for at in range(16)))
+    tracemalloc.start()
+    try:
+        quantize_oinf(tmp_path / "m.oinf", tmp_path / "q.oinf", QuantizeOptions(axis=0))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Of 64 MiB of values, 2**18 are at hand at a time, in at most sixteen forms of 8 bytes.
+    assert peak < 32 << 20

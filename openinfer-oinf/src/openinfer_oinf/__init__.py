@@ -13,15 +13,23 @@ if TYPE_CHECKING:
     from .convert.conversion import ConversionOptions, convert_to_oinf
     from .convert.model import Change, ReadOptions
     from .errors import Finding, OinfError, UninitializedError
+    from .fileplan import FilePlan
     from .limits import Limits
     from .metadata import Bitset, ScalarValue, TypedValue
-    from .plan import FilePlan
     from .quant import QuantParams, QuantScale, QuantZeroPoint
-    from .quantization import QuantizationError, QuantizedArray, quantization_error, quantize, quantize_array
+    from .quantization import (
+        QuantizationError,
+        QuantizedArray,
+        dequantize,
+        quantization_error,
+        quantize,
+        quantize_array,
+    )
+    from .quantizefile import QuantizeOptions, quantize_oinf
     from .reader import OinfFile, load_file, open_oinf
-    from .rewrite import QuantizeOptions, quantize_oinf, rewrite_oinf
+    from .rewrite import rewrite_oinf
     from .salvage import salvage_oinf
-    from .save import dataclass_to_oinf, save_file, write_oinf
+    from .save import dataclass_to_oinf, plan, save_file, write_oinf
     from .shards import ShardedOinf, save_shards
     from .tensor import StoredTensor
     from .verify import Report, verify_oinf
@@ -36,14 +44,18 @@ _MODULES = {
     "errors": ("Finding", "OinfError", "UninitializedError"),
     "limits": ("Limits",),
     "metadata": ("Bitset", "ScalarValue", "TypedValue"),
-    "plan": ("FilePlan",),
+    "fileplan": ("FilePlan",),
     "quant": ("QuantParams", "QuantScale", "QuantZeroPoint"),
-    "quantization": ("QuantizationError", "QuantizedArray", "quantization_error", "quantize", "quantize_array"),
-    "rewrite": ("QuantizeOptions", "quantize_oinf", "rewrite_oinf"),
+    "quantization": (
+        *("QuantizationError", "QuantizedArray"),
+        *("dequantize", "quantization_error", "quantize", "quantize_array"),
+    ),
+    "quantizefile": ("QuantizeOptions", "quantize_oinf"),
+    "rewrite": ("rewrite_oinf",),
     "reader": ("OinfFile", "load_file", "open_oinf"),
     "salvage": ("salvage_oinf",),
     "shards": ("ShardedOinf", "save_shards"),
-    "save": ("dataclass_to_oinf", "save_file", "write_oinf"),
+    "save": ("dataclass_to_oinf", "plan", "save_file", "write_oinf"),
     "tensor": ("StoredTensor",),
     "verify": ("Report", "verify_oinf"),
     "writer": ("OinfWriter",),
@@ -79,8 +91,10 @@ __all__ = [
     "UninitializedTensor",
     "convert_to_oinf",
     "dataclass_to_oinf",
+    "dequantize",
     "load_file",
     "open_oinf",
+    "plan",
     "quantization_error",
     "quantize",
     "quantize_array",

@@ -81,6 +81,9 @@ def plain_numbers(stored: NDArray[np.uint8], value_type: ValueType) -> Array:
         return f32_from_f8(stored)
     if value_type.is_packed:
         return unpack(stored, value_type, 0, stored.size * 8 // value_type.bits)
+    if value_type.kind == "bool" and (stored > 1).any():
+        # Only check="compat" comes here; NumPy's behaviour on such bytes is undefined.
+        return stored != 0
     return stored.view(_NATIVE[value_type.name])
 
 

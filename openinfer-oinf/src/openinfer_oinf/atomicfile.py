@@ -6,6 +6,8 @@ import contextlib
 import errno
 import os
 import secrets
+import warnings
+import weakref
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -17,7 +19,10 @@ _CANNOT_RESERVE = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV)
 
 
 class AtomicFile:
-    """A temporary file beside `path` that takes its place on `commit` and vanishes on `discard`."""
+    """A temporary file beside `path` that takes its place on `commit` and vanishes on `discard`.
+
+    One that is dropped without either vanishes as well, with a `ResourceWarning`.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         # A link stays a link: what it points to is replaced.
@@ -29,6 +34,7 @@ class AtomicFile:
         self._temporary = self._target.with_name(f".{self._target.name[:200]}.{secrets.token_hex(8)}.tmp")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         self.file: BinaryIO = os.fdopen(os.open(self._temporary, flags, 0o666), "w+b", buffering=0)
+        self._finalizer = weakref.finalize(self, _abandon, self.file, self._temporary, self._target, os.getpid())
 
     @classmethod
     @contextlib.contextmanager
@@ -73,18 +79,30 @@ class AtomicFile:
             self._keep_permissions()
             self.file.close()
             self._temporary.replace(self._target)
+            self._finalizer.detach()
         except BaseException:
             self.discard()
             raise
         _sync_directory(self._target.parent)
 
     def discard(self) -> None:
+        self._finalizer.detach()
         self.file.close()
         self._temporary.unlink(missing_ok=True)
 
     def _keep_permissions(self) -> None:
         with contextlib.suppress(OSError):
             self._temporary.chmod(self._target.stat().st_mode & 0o777)
+
+
+def _abandon(file: BinaryIO, temporary: Path, target: Path, process: int) -> None:
+    # A forked process that lets go of its copy leaves the file to the one that writes it.
+    if os.getpid() != process:
+        return
+    file.close()
+    temporary.unlink(missing_ok=True)
+    message = f"{target} was not written: its writer was neither closed nor discarded (a with block does either)"
+    warnings.warn(message, ResourceWarning, stacklevel=2)
 
 
 def _sync_directory(directory: Path) -> None:

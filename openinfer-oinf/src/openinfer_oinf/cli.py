@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from . import __version__, commands
-from .errors import MISSING_EXTRA, OinfError
+from .errors import MISSING_EXTRA, NOT_A_FILE, USAGE, OinfError
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
@@ -39,17 +39,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = parsed.run(parsed)
         sys.stdout.flush()
     except OinfError as error:
-        invalid = FAILED if error.code == MISSING_EXTRA else getattr(parsed, "invalid_status", INVALID)
-        return _fail(invalid, str(error))
+        return _fail(status_of(error, getattr(parsed, "invalid_status", INVALID)), str(error))
     except BrokenPipeError:
         # The reader of our output has gone; standard output is pointed elsewhere so that exit stays quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except OSError as error:
-        return _fail(FAILED, f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return _fail(FAILED, file_problem(error))
     except KeyError as error:
         return _fail(FAILED, str(error.args[0]))
     return int(status)
+
+
+def status_of(error: OinfError, invalid: int = INVALID) -> int:
+    """The exit code for an error: `invalid` where a file is at fault, 2 for usage and input/output."""
+    return FAILED if error.code in (MISSING_EXTRA, NOT_A_FILE, USAGE) else invalid
+
+
+def file_problem(error: OSError) -> str:
+    """What the system says, and of which file."""
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
 def _fail(status: int, message: str) -> int:

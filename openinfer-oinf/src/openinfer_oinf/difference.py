@@ -11,6 +11,7 @@ import numpy as np
 
 from .arrays import widened
 from .metadata import TypedValue
+from .progress import advance
 from .reader import OinfFile
 from .tensor import StoredTensor
 from .textform import metadata_text, quant_line
@@ -138,13 +139,18 @@ def _tensor(
 
 
 def _same_bytes(first: StoredTensor, second: StoredTensor) -> bool:
-    return all(one == other for one, other in zip(first.byte_blocks(), second.byte_blocks(), strict=True))
+    for one, other in zip(first.byte_blocks(), second.byte_blocks(), strict=True):
+        if one != other:
+            return False
+        advance(len(one))
+    return True
 
 
 def compare_values(first: StoredTensor, second: StoredTensor, *, rtol: float, atol: float) -> ValueDifference:
     """Compare two tensors of one shape in float64, block by block; types may differ."""
     differing, largest, relative = 0, 0.0, 0.0
     for one, other in zip(first.number_blocks(), second.number_blocks(), strict=True):
+        advance(first.value_type.stored_nbytes(one.size))
         left, right = widened(one), widened(other)
         # Whole numbers beyond 2**53 are told apart before they are widened.
         unequal = ~((one == other) | (np.isnan(left) & np.isnan(right)))

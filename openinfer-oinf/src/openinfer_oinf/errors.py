@@ -9,6 +9,8 @@ from typing import Literal
 CheckLevel = Literal["strict", "compat"]
 
 MISSING_EXTRA = "E_EXTRA"
+NOT_A_FILE = "E_NOT_A_FILE"
+USAGE = "E_USAGE"
 
 _SHOWN_IN_MESSAGE = 5
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .atomicfile import AtomicFile
+from .progress import advance
 from .reader import OinfFile
 
 
@@ -15,7 +16,7 @@ def extract_npy(file: OinfFile, name: str, path: str | os.PathLike[str], *, dequ
     """Write a tensor in NumPy's format, a block at a time, replacing `path` in one step.
 
     bf16 and f8 become float32, which holds them exactly; packed types int8 or uint8; `dequantized` writes real values
-    as float32 (these are computed at once, in memory). Raises `KeyError`, `OinfError` (E_UNINITIALIZED, E_VALUE) and
+    as float32. Raises `KeyError`, `OinfError` (E_UNINITIALIZED, E_VALUE) and
     `OSError`.
     """
     tensor = file.tensor(name)
@@ -25,5 +26,6 @@ def extract_npy(file: OinfFile, name: str, path: str | os.PathLike[str], *, dequ
     with AtomicFile.writing(path) as target:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": tensor.shape}
         np.lib.format.write_array_header_2_0(target.file, header)
-        for block in [tensor.dequantize()] if dequantized else tensor.number_blocks():
-            target.write_whole(np.ascontiguousarray(block).astype(dtype, copy=False).reshape(-1))
+        for block in tensor.real_blocks() if dequantized else tensor.number_blocks():
+            target.write_whole(block.astype(dtype, copy=False))
+            advance(tensor.value_type.stored_nbytes(block.size))

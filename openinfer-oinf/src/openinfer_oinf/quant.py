@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -152,7 +153,7 @@ def _plain_axis(axis: int | None, shape: tuple[int, ...]) -> int | None:
     return axis % len(shape)
 
 
-def dequantize(stored: Array, quant: QuantParams) -> NDArray[np.float32]:
+def real_values(stored: Array, quant: QuantParams) -> NDArray[np.float32]:
     """Real values of a decoded tensor, as float32: scale * (stored - zero point), infinite where too large."""
 
     def spread(values: Array) -> Array:
@@ -160,6 +161,20 @@ def dequantize(stored: Array, quant: QuantParams) -> NDArray[np.float32]:
             return values[0]
         return values.reshape([-1 if axis == quant.scale.axis else 1 for axis in range(stored.ndim)])
 
+    return _real(stored, quant, spread)
+
+
+def real_range(stored: Array, quant: QuantParams, shape: tuple[int, ...], first: int) -> NDArray[np.float32]:
+    """As `real_values`, of elements in C order, flat, from `first` on, of a tensor of `shape`."""
+    axis = quant.scale.axis
+    if axis is None:
+        return _real(stored, quant, lambda values: values[0])
+    inner = math.prod(shape[axis + 1 :])
+    channels = np.arange(first, first + stored.size) // inner % shape[axis]
+    return _real(stored, quant, lambda values: values[channels])
+
+
+def _real(stored: Array, quant: QuantParams, spread: Callable[[Array], Array]) -> NDArray[np.float32]:
     # Whole numbers up to 32 bits less a zero point are exact in float64; one rounding follows the product.
     centred = widened(stored)
     if quant.zero_point is not None:

@@ -7,16 +7,18 @@ One scale serves a whole tensor or one index of an axis. Groups of other sizes a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array, widened
+from .arrays import Array, decode, plain_numbers, widened
 from .contents import TensorSpec
-from .encoding import as_array
+from .encoding import as_array, encode
 from .errors import Finding, OinfError
-from .quant import QuantParams, QuantScale, QuantZeroPoint, Scheme, dequantize
+from .quant import QuantParams, QuantScale, QuantZeroPoint, Scheme, fitted, real_values
+from .tensor import StoredTensor
 from .valuetypes import ValueType, element_type
 
 Wide = NDArray[np.float64]
@@ -32,7 +34,7 @@ class QuantizedArray:
 
     def real_values(self) -> NDArray[np.float32]:
         """What the stored numbers stand for: scale * (stored - zero point)."""
-        return dequantize(self.values, self.quant)
+        return real_values(self.values, self.quant)
 
 
 @dataclass(frozen=True)
@@ -62,19 +64,16 @@ def quantize_array(
     hold 0, maps to low..high; the zero point is rounded and clamped. `clip` bounds |x| beforehand. Rounding is half to
     even; where all is zero the scale is 1. Raises `OinfError`: E_DTYPE, E_VALUE (NaN, infinity), E_QUANT.
     """
-    kind = _checked_type(dtype, scheme)
-    real = widened(as_array(array))
-    if not np.isfinite(real).all():
-        raise _rejected("E_VALUE", "NaN and infinities cannot be quantised")
-    if clip is not None:
-        if not (math.isfinite(clip) and clip > 0):
-            raise _rejected("E_QUANT", f"clip={clip} is not a finite number greater than zero")
-        real = np.clip(real, -clip, clip)
+    kind = checked_type(dtype, scheme)
+    real = bounded(widened(as_array(array)), checked_clip(clip))
     plain_axis = _plain_axis(axis, real.ndim)
-    low, high = _ranges(real, plain_axis)
-    if scheme == "symmetric":
-        return _symmetric(real, kind, plain_axis, np.maximum(-low, high))
-    return _asymmetric(real, kind, plain_axis, low, high)
+    quant = parameters(*_ranges(real, plain_axis), kind, scheme, plain_axis)
+
+    def spread(values: Array) -> Array:
+        around = [-1 if each == plain_axis else 1 for each in range(real.ndim)]
+        return values[0] if plain_axis is None else values.reshape(around)
+
+    return QuantizedArray(stored_numbers(real, quant, kind, spread), kind.name, quant)
 
 
 def quantize(
@@ -85,7 +84,30 @@ def quantize(
     return TensorSpec(quantized.values, dtype=quantized.dtype, quant=quantized.quant)
 
 
-def _checked_type(dtype: str, scheme: Scheme) -> ValueType:
+def dequantize(tensor: StoredTensor | TensorSpec | QuantizedArray, dtype: str = "f32") -> Array:
+    """Real values of a quantised tensor, of its shape: scale * (stored - zero point) in the float type `dtype`.
+
+    Takes a tensor of an open file, what `quantize` makes, and what `quantize_array` makes; without quantisation the
+    values are the plain ones. Raises `OinfError` (E_DTYPE, E_QUANT) and as `StoredTensor.dequantize`.
+    """
+    if not isinstance(tensor, TensorSpec | QuantizedArray):
+        return tensor.dequantize(dtype)
+    target = element_type(dtype)
+    if target.kind != "float":
+        raise _rejected("E_DTYPE", f"real values need a float type, not {target.name}")
+    if isinstance(tensor, QuantizedArray):
+        values: Array = tensor.real_values()
+    else:
+        array, kind = tensor.resolved()
+        # By way of the stored bytes: values are what they are when the tensor has been written.
+        values = plain_numbers(encode(array, kind), kind)[: array.size].reshape(array.shape)
+        if tensor.quant is not None:
+            values = real_values(values, fitted(tensor.quant, kind, values.shape, any_scale=True))
+    return decode(memoryview(encode(values, target).data), target, values.shape, values.size)
+
+
+def checked_type(dtype: str, scheme: Scheme) -> ValueType:
+    """The type of that name, if numbers can be quantised to it with that scheme. Raises `OinfError`."""
     kind = element_type(dtype)
     if not kind.is_integer or kind.bits > 32 or kind.name == "i1":
         raise _rejected("E_DTYPE", f"{kind.name} is no type to quantise to; use i2 to i32 or u1 to u32")
@@ -94,6 +116,20 @@ def _checked_type(dtype: str, scheme: Scheme) -> ValueType:
     if scheme == "symmetric" and kind.kind == "uint":
         raise _rejected("E_QUANT", f"a symmetric scheme needs a signed type, not {kind.name}")
     return kind
+
+
+def checked_clip(clip: float | None) -> float | None:
+    """The bound on magnitudes, if it is one. Raises `OinfError` (E_QUANT)."""
+    if clip is not None and not (math.isfinite(clip) and clip > 0):
+        raise _rejected("E_QUANT", f"clip={clip} is not a finite number greater than zero")
+    return clip
+
+
+def bounded(real: Wide, clip: float | None) -> Wide:
+    """The numbers, with magnitudes of at most `clip`. Raises `OinfError` (E_VALUE) for NaN and infinities."""
+    if not np.isfinite(real).all():
+        raise _rejected("E_VALUE", "NaN and infinities cannot be quantised")
+    return real if clip is None else np.clip(real, -clip, clip)
 
 
 def _plain_axis(axis: int | None, ndim: int) -> int | None:
@@ -106,8 +142,10 @@ def _plain_axis(axis: int | None, ndim: int) -> int | None:
 
 def _ranges(real: Wide, axis: int | None) -> tuple[Wide, Wide]:
     """Least and greatest value of each channel, both widened to hold 0."""
-    rows = real.reshape(1, -1) if axis is None else np.moveaxis(real, axis, 0).reshape(real.shape[axis], -1)
-    return rows.min(axis=1, initial=0.0), rows.max(axis=1, initial=0.0)
+    if axis is None:
+        return np.atleast_1d(real.min(initial=0.0)), np.atleast_1d(real.max(initial=0.0))
+    others = tuple(each for each in range(real.ndim) if each != axis)
+    return real.min(axis=others, initial=0.0), real.max(axis=others, initial=0.0)
 
 
 def _scales(extent: Wide, steps: int) -> NDArray[np.float32]:
@@ -119,36 +157,60 @@ def _scales(extent: Wide, steps: int) -> NDArray[np.float32]:
     return np.where(scales > 0, scales, np.float32(1)).astype(np.float32)
 
 
-def _spread(values: Array, axis: int | None, ndim: int) -> Array:
-    return values[0] if axis is None else values.reshape([-1 if each == axis else 1 for each in range(ndim)])
-
-
-def _symmetric(real: Wide, kind: ValueType, axis: int | None, extent: Wide) -> QuantizedArray:
-    scales = _scales(extent, kind.high)
-    stored = np.rint(real / _spread(scales, axis, real.ndim).astype(np.float64))
-    stored = np.clip(stored, -kind.high, kind.high).astype(np.int64)
-    return QuantizedArray(stored, kind.name, QuantParams("symmetric", QuantScale(axis, scales)))
-
-
-def _asymmetric(real: Wide, kind: ValueType, axis: int | None, low: Wide, high: Wide) -> QuantizedArray:
+def parameters(low: Wide, high: Wide, kind: ValueType, scheme: Scheme, axis: int | None) -> QuantParams:
+    """Scales and zero points for channels whose least and greatest values, both widened to hold 0, are given."""
+    if scheme == "symmetric":
+        return QuantParams(scheme, QuantScale(axis, _scales(np.maximum(-low, high), kind.high)))
     # Halves, so that the extent of extreme float64 values stays finite.
     scales = _scales(2 * (high / 2 - low / 2), kind.high - kind.low)
-    wide = scales.astype(np.float64)
-    zeros = np.clip(kind.low - np.rint(low / wide), max(kind.low, -(1 << 31)), min(kind.high, (1 << 31) - 1))
-    zero_point = QuantZeroPoint(axis, zeros.astype(np.int32))
-    stored = np.rint(real / _spread(wide, axis, real.ndim)) + _spread(zeros, axis, real.ndim)
-    stored = np.clip(stored, kind.low, kind.high).astype(np.int64)
-    return QuantizedArray(stored, kind.name, QuantParams("asymmetric", QuantScale(axis, scales), zero_point))
+    zeros = kind.low - np.rint(low / scales.astype(np.float64))
+    zeros = np.clip(zeros, max(kind.low, -(1 << 31)), min(kind.high, (1 << 31) - 1))
+    return QuantParams(scheme, QuantScale(axis, scales), QuantZeroPoint(axis, zeros.astype(np.int32)))
+
+
+def stored_numbers(
+    real: Wide, quant: QuantParams, kind: ValueType, spread: Callable[[Array], Array]
+) -> NDArray[np.int64]:
+    """The whole numbers that stand for real ones; `spread` lays values of channels out along the axes of `real`."""
+    stored = np.rint(real / spread(quant.scale.values.astype(np.float64)))
+    low = kind.low
+    if quant.scheme == "symmetric":
+        low = -kind.high
+    elif quant.zero_point is not None:
+        stored += spread(quant.zero_point.values.astype(np.float64))
+    return np.clip(stored, low, kind.high).astype(np.int64)
+
+
+@dataclass
+class ErrorSums:
+    """What of two sets of numbers their distance is computed from, block by block."""
+
+    count: int = 0
+    largest: float = 0.0
+    absolute: float = 0.0
+    signal: float = 0.0
+    noise: float = 0.0
+
+    def add(self, real: Wide, approximate: Array) -> None:
+        if not real.size:
+            return
+        apart = np.abs(approximate.astype(np.float64) - real)
+        self.count += real.size
+        self.largest = max(self.largest, float(apart.max()))
+        self.absolute += float(apart.sum())
+        self.signal += float(np.square(real).sum())
+        self.noise += float(np.square(apart).sum())
+
+    def error(self) -> QuantizationError:
+        mean = self.absolute / self.count if self.count else 0.0
+        return QuantizationError(self.largest, mean, _decibels(self.signal, self.noise))
 
 
 def quantization_error(array: object, quantized: QuantizedArray) -> QuantizationError:
     """How far the real values of a quantised array are from the original ones."""
-    real = widened(as_array(array))
-    apart = quantized.real_values().astype(np.float64) - real
-    if not real.size:
-        return QuantizationError(0.0, 0.0, math.inf)
-    signal, noise = float(np.square(real).sum()), float(np.square(apart).sum())
-    return QuantizationError(float(np.abs(apart).max()), float(np.abs(apart).mean()), _decibels(signal, noise))
+    sums = ErrorSums()
+    sums.add(widened(as_array(array)), quantized.real_values())
+    return sums.error()
 
 
 def _decibels(signal: float, noise: float) -> float:

@@ -10,14 +10,19 @@ import weakref
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
 
-from .errors import Finding, OinfError
+from .errors import NOT_A_FILE, Finding, OinfError
 
 MapMode = Literal["auto"] | bool
 Openable = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 
 
 class ByteSource(Protocol):
-    """Read-only bytes of a known size; `view` may be called from any thread."""
+    """Read-only bytes of a known size; `view` may be called from any thread.
+
+    `is_addressable`: a view costs nothing, and only the bytes of it that are looked at are fetched.
+    """
+
+    is_addressable: bool
 
     @property
     def size(self) -> int: ...
@@ -38,6 +43,8 @@ def _truncated(offset: int, nbytes: int, got: int) -> OinfError:
 
 class MemorySource:
     """Bytes in memory or in a mapping; a view keeps them alive after `close`."""
+
+    is_addressable = True
 
     def __init__(self, buffer: bytes | bytearray | memoryview | mmap.mmap) -> None:
         self._view: memoryview | None = memoryview(buffer).toreadonly().cast("B")
@@ -69,6 +76,8 @@ class _Descriptor:
 class DescriptorSource:
     """Positioned reads into private memory: for file systems where mapping fails or files shrink."""
 
+    is_addressable = False
+
     def __init__(self, descriptor: _Descriptor, size: int) -> None:
         self._descriptor: _Descriptor | None = descriptor
         self._size = size
@@ -96,6 +105,8 @@ class DescriptorSource:
 
 class FileObjectSource:
     """A seekable binary file object of the caller's, which stays open; reads take turns."""
+
+    is_addressable = False
 
     def __init__(self, file: BinaryIO, *, owned: bool = False) -> None:
         self._file: BinaryIO | None = file
@@ -141,7 +152,7 @@ def open_source(source: Openable, map_file: MapMode) -> ByteSource:
 
 def _require_regular_file(path: Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise OinfError(Finding(code="E_NOT_A_FILE", message="not a regular file"), source=str(path))
+        raise OinfError(Finding(code=NOT_A_FILE, message="not a regular file"), source=str(path))
 
 
 def _open_path(path: Path, map_file: MapMode) -> ByteSource:

@@ -6,29 +6,32 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array, as_bytes, decode, plain_numbers
+from .arrays import Array, as_bytes, decode, numpy_dtype, plain_numbers
 from .checksums import Checksums
 from .encoding import encode
 from .errors import CheckLevel, Finding, OinfError, UninitializedError
+from .indexing import Selection, plain_index, select
 from .layout import HAS_DATA, HAS_QUANT
 from .packing import unpack
 from .payloads import Gap, gap_problems
-from .quant import QuantParams, dequantize
+from .quant import QuantParams, real_range
 from .quantpayload import decode_quant, value_findings
 from .sizes import size_text
 from .source import ByteSource
 from .tables import TensorEntry
-from .valuecheck import value_problem
+from .valuecheck import range_problem, value_problem
 from .valuetypes import ValueType, by_tag, element_type
 
 VerifyMode = Literal["lazy", "eager", "off"]
 
 _BLOCK = 1 << 20
+# Bytes between rows that make a read of each row worth more than one read over them all: a page of memory.
+_FAR_APART = 4096
 # Elements of float64, which real values pass through, in the largest array that NumPy can describe.
 _LARGEST_ARRAY = ((1 << 63) - 1) // 8
 
@@ -189,8 +192,8 @@ class StoredTensor:
             for code, message in gap_problems(gap, self._source):
                 yield self.finding(code, message, gap[0])
 
-    def _check_whole(self) -> None:
-        """Check values and, in a file that has them, the checksum, once."""
+    def check(self) -> None:
+        """Raise `OinfError` as `check_values` does, or where the checksum disagrees (E_CHECKSUM); done once."""
         self.check_values()
         if not self._checksum_checked:
             self._checksums.check(self)
@@ -203,7 +206,7 @@ class StoredTensor:
         E_PADDING, E_HOLE) or do not agree with their checksum (E_CHECKSUM).
         """
         self._require_data()
-        self._check_whole()
+        self.check()
         return decode(self._view(0, self.nbytes), self.value_type, self.shape, self.size)
 
     def load(self) -> Array:
@@ -217,41 +220,99 @@ class StoredTensor:
         Raises `OinfError`: E_DTYPE when `dtype` is not a float type, E_DIM_OVERFLOW for an empty tensor whose other
         dimensions are more than NumPy holds of that type.
         """
+        self._require_data()
         target = element_type(dtype)
         if target.kind != "float":
             raise OinfError(self.finding("E_DTYPE", f"real values need a float type, not {target.name}"))
-        stored = self.numpy()
-        if math.prod(dim for dim in self.shape if dim) > _LARGEST_ARRAY:
-            message = f"{list(self.shape)} is beyond what NumPy holds of {target.name}"
-            raise OinfError(self.finding("E_DIM_OVERFLOW", message, self._entry.position))
-        values: Array = self._plain(stored) if self.quant is None else dequantize(self._plain(stored), self.quant)
-        return decode(memoryview(encode(values, target).data), target, self.shape, self.size)
+        self._check_describable(target)
+        self.check()
+        stored = np.empty(target.stored_nbytes(self.size), np.uint8)
+        start = 0
+        for block in self.real_blocks():
+            encoded = encode(block, target)
+            stored[start : start + encoded.size] = encoded
+            start += encoded.size
+        return decode(memoryview(stored.data), target, self.shape, self.size)
 
-    def _plain(self, stored: Array) -> Array:
-        if self.value_type.name not in ("bf16", "f8"):
-            return stored
-        return plain_numbers(self.raw(), self.value_type).reshape(self.shape)
+    def real_blocks(self, elements: int = _BLOCK) -> Iterator[Array]:
+        """Real values in C order, flat, at most `elements` at a time: float32 with quantisation, else as `numbers`."""
+        quant = self.quant
+        for first in range(0, self.size, elements):
+            block = self.numbers(first, min(first + elements, self.size))
+            yield block if quant is None else real_range(block, quant, self.shape, first)
+
+    def zeros(self, max_nbytes: int = 1 << 30) -> Array:
+        """Zeros of the tensor's shape, of the type that `numpy` gives: values for a declaration without data.
+
+        Nothing is made by itself: a small file can declare any number of elements. Raises `OinfError`: E_LIMIT for
+        more than `max_nbytes` bytes, E_VALUE for t1, which has no zero, E_DIM_OVERFLOW as `dequantize`.
+        """
+        if self.dtype == "t1":
+            raise OinfError(self.finding("E_VALUE", "t1 holds -1 and 1 only", self._entry.position))
+        dtype = numpy_dtype(self.value_type)
+        nbytes = self.size * dtype.itemsize
+        if nbytes > max_nbytes:
+            message = f"{nbytes} bytes of zeros are more than max_nbytes ({max_nbytes})"
+            raise OinfError(self.finding("E_LIMIT", message, self._entry.position))
+        self._check_describable(self.value_type)
+        return np.zeros(self.shape, dtype)
+
+    def _check_describable(self, kind: ValueType) -> None:
+        if math.prod(dim for dim in self.shape if dim) > _LARGEST_ARRAY:
+            message = f"{list(self.shape)} is beyond what NumPy holds of {kind.name}"
+            raise OinfError(self.finding("E_DIM_OVERFLOW", message, self._entry.position))
 
     def __getitem__(self, key: Any) -> Array:
-        """`t[0:4]` and every other NumPy index; a leading range reads (and unpacks) no more than its rows."""
-        if self.ndim and isinstance(key, slice):
-            return self._leading_range(cast("slice[int | None, int | None, int | None]", key))
-        return self.numpy()[key]
+        """`t[0:4]`, `t[-1]`, `t[::512]`, `t[5, ..., 0:3]`: reads, and checks, no more than that asks for.
 
-    def _leading_range(self, rows: slice[int | None, int | None, int | None]) -> Array:
-        first, last, step = rows.indices(self.shape[0])
-        if step != 1 or last <= first:
-            return self.numpy()[rows]
+        Axes with one index are gone through first; of the next axis the rows from the first to the last are read, or,
+        where they lie far apart, each of them. Arrays, masks and `None` in an index read the whole tensor. Raises
+        `IndexError`, `UninitializedError`, and `OinfError` (E_VALUE) for bytes that are no values; padding and
+        checksum are checked where the whole tensor is read.
+        """
+        index = plain_index(key, self.ndim)
+        if index is None or not self.ndim:
+            return self.numpy()[key]
+        chosen = select(index, self.shape)
         self._require_data()
-        self.check_values()
-        shape = (last - first, *self.shape[1:])
-        per_row = self.size // self.shape[0]
-        if self.is_packed:
-            array = self.numbers(first * per_row, last * per_row).reshape(shape)
-            array.flags.writeable = False
-            return array
-        width = per_row * self.value_type.bits // 8
-        return decode(self._view(first * width, (last - first) * width), self.value_type, shape, shape[0] * per_row)
+        if chosen is None:
+            return np.broadcast_to(np.empty((), numpy_dtype(self.value_type)), self.shape)[key].copy()
+        if len(chosen.span) * chosen.row_size == self.size:
+            return self.numpy()[key]
+        row, block = chosen.row_of_span, self._rows(chosen, chosen.span)
+        if block is None:
+            row, block = chosen.row, self._separate_rows(chosen)
+        shaped = block.reshape((1,) * len(chosen.before) + (-1, *chosen.row_shape))
+        shaped.flags.writeable = False
+        return shaped[(*chosen.before, row, *chosen.after)]
+
+    def _rows(self, chosen: Selection, rows: range) -> Array | None:
+        """Elements of all `rows` as they lie in the file, or None where reading each row asked for is cheaper."""
+        is_view = self._source.is_addressable and not self.is_packed and self.value_type.kind != "bool"
+        skipped = (abs(chosen.rows.step) - 1) * chosen.row_size * self.value_type.bits // 8
+        if len(rows) > 1 and not is_view and skipped >= _FAR_APART:
+            return None
+        first = chosen.start + rows.start * chosen.row_size
+        return self._elements(first, first + len(rows) * chosen.row_size)
+
+    def _separate_rows(self, chosen: Selection) -> Array:
+        starts = [chosen.start + row * chosen.row_size for row in chosen.rows]
+        return np.concatenate([self._elements(start, start + chosen.row_size) for start in starts])
+
+    def _elements(self, first: int, last: int) -> Array:
+        """Elements `first` to `last` (not included), checked, flat, of the type that `numpy` gives."""
+        kind = self.value_type
+        start, end = first * kind.bits // 8, kind.stored_nbytes(last)
+        view = self._view(start, end - start)
+        if self._strict and not self._values_checked:
+            tail = last * kind.bits % 8 if last == self.size else 0
+            problem = range_problem(as_bytes(view), kind, start, tail=tail)
+            if problem is not None:
+                raise OinfError(self.finding("E_VALUE", problem, self._entry.offset))
+        if not kind.is_packed:
+            return decode(view, kind, (last - first,), last - first)
+        skipped = start * 8 // kind.bits
+        return unpack(as_bytes(view), kind, first - skipped, last - skipped)
 
     def numbers(self, first: int, last: int) -> Array:
         """Elements `first` to `last` (not included) in C order, of a type NumPy calculates with.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .arrays import as_bytes
 from .valuetypes import ValueType
 
 _BLOCK = 1 << 20
+_CHECKED = {"bool": "a bool byte is neither 0 nor 1", "t2": "a t2 element has the pattern 10 (-2)"}
 
 Read = Callable[[int, int], memoryview]
 
@@ -23,22 +25,32 @@ def value_problem(read: Read, value_type: ValueType, count: int) -> str | None:
     tail = count * value_type.bits % 8
     if tail and read(value_type.stored_nbytes(count) - 1, 1)[0] >> tail:
         return f"bits after the last of {count} {value_type.name} elements are not zero"
-    if value_type.name == "bool":
-        return _first_bad(read, count, "a bool byte is neither 0 nor 1", ternary=False)
-    if value_type.name == "t2":
-        nbytes = value_type.stored_nbytes(count)
-        return _first_bad(read, nbytes, "a t2 element has the pattern 10 (-2)", ternary=True)
-    return None
-
-
-def _first_bad(read: Read, nbytes: int, what: str, *, ternary: bool) -> str | None:
+    if value_type.name not in _CHECKED:
+        return None
+    nbytes = value_type.stored_nbytes(count)
     for start in range(0, nbytes, _BLOCK):
-        block = as_bytes(read(start, min(_BLOCK, nbytes - start)))
-        bad = (block >> np.uint8(1)) & np.uint8(0x55) & ~block if ternary else block > 1
-        if bad.any():
-            position = int(np.flatnonzero(bad)[0])
-            return f"{what} (byte {start + position} of the payload is {int(block[position]):#04x})"
+        problem = _bad_byte(as_bytes(read(start, min(_BLOCK, nbytes - start))), value_type, start)
+        if problem is not None:
+            return problem
     return None
+
+
+def range_problem(stored: NDArray[np.uint8], value_type: ValueType, start: int, *, tail: int = 0) -> str | None:
+    """What is wrong with some stored bytes of a tensor, those from `start` on, or None.
+
+    `tail` is how many bits of the last byte hold elements, where that byte is the tensor's last; else 0.
+    """
+    if tail and stored.size and stored[-1] >> tail:
+        return f"bits after the last of the {value_type.name} elements are not zero"
+    return _bad_byte(stored, value_type, start) if value_type.name in _CHECKED else None
+
+
+def _bad_byte(block: NDArray[np.uint8], value_type: ValueType, start: int) -> str | None:
+    bad = (block >> np.uint8(1)) & np.uint8(0x55) & ~block if value_type.name == "t2" else block > 1
+    if not bad.any():
+        return None
+    position = int(np.flatnonzero(bad)[0])
+    return f"{_CHECKED[value_type.name]} (byte {start + position} of the payload is {int(block[position]):#04x})"
 
 
 def reader_of(payload: memoryview) -> Read:

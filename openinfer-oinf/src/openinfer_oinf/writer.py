@@ -16,11 +16,11 @@ from .checksums import CHECKSUM_KEY, RESERVED_PREFIX, checksum_payload
 from .contents import SizeVar
 from .encoding import as_array, encoded_blocks, joined_blocks
 from .errors import Finding, OinfError
+from .fileplan import FilePlan, TensorDeclaration, plan_file
 from .layout import WRITE_NDIM, check_name
 from .limits import Limits
 from .metadata import MetadataPayload, encode_metadata
 from .payloads import metadata_problems
-from .plan import FilePlan, TensorDeclaration, plan_file
 from .progress import advance
 from .quant import QuantParams, fitted
 from .source import MemorySource
@@ -47,7 +47,8 @@ class OinfWriter:
     `version` 2 or 1; `align` bytes for tensor data (8 to 4096); `checksums` adds a SHA-256 of every tensor, which
     `oinf verify --deep` checks; `allow_case_collisions` lets names of one table be
     equal ignoring case; `allow_any_scale` lets quantisation scales be zero or negative. As a context manager it
-    completes the file, or, after an exception, leaves what was there before. Memory: one block at a time.
+    completes the file, or, after an exception, leaves what was there before; so does one that is dropped without
+    `close`. Memory: one block at a time.
     """
 
     def __init__(

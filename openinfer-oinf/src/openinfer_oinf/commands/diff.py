@@ -32,10 +32,15 @@ def _tolerance(text: str) -> float:
 def run(arguments: argparse.Namespace) -> int:
     """0 when nothing differs, else 1; invalid files raise `OinfError`."""
     from ..difference import differences
+    from ..progress import progress_bar
     from ..reader import open_oinf
 
     values = arguments.values or arguments.rtol > 0 or arguments.atol > 0
-    with open_oinf(arguments.first) as first, open_oinf(arguments.second) as second:
+    with (
+        open_oinf(arguments.first) as first,
+        open_oinf(arguments.second) as second,
+        progress_bar("comparing", first.file_size),
+    ):
         found = list(differences(first, second, values=values, rtol=arguments.rtol, atol=arguments.atol))
     if arguments.json:
         sys.stdout.write(json.dumps([each.to_json() for each in found], indent=1) + "\n")

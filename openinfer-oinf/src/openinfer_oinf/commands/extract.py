@@ -22,8 +22,9 @@ def add_to(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0, or raises `OinfError`, `KeyError` or `OSError`."""
     from ..extraction import extract_npy
+    from ..progress import progress_bar
     from ..reader import open_oinf
 
-    with open_oinf(arguments.file) as file:
+    with open_oinf(arguments.file) as file, progress_bar("extracting", file.tensor(arguments.name).nbytes):
         extract_npy(file, arguments.name, arguments.output, dequantized=arguments.dequantize)
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 def add_to(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("quantize", help="write a file with its float tensors quantised")
     parser.add_argument("source", metavar="SRC")
-    parser.add_argument("target", metavar="DST")
+    parser.add_argument("target", metavar="DST", help="replaced in one step when complete; may be SRC")
     parser.add_argument("--dtype", default="i8", metavar="TYPE", help="i2 to i32, u1 to u32 (default: i8)")
     parser.add_argument("--scheme", choices=("symmetric", "asymmetric"), default="symmetric")
     parser.add_argument("--axis", type=int, metavar="N", help="one scale per index of this axis, not per tensor")
@@ -27,10 +26,9 @@ def add_to(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0, or raises `OinfError` or `OSError`; prints the error of each quantised tensor."""
+    """0, or raises `OinfError` (also when no tensor matches) or `OSError`; prints the error of each tensor."""
     from ..inspection import aligned
-    from ..progress import progress_bar
-    from ..rewrite import QuantizeOptions, quantize_oinf
+    from ..quantizefile import QuantizeOptions, quantize_oinf
 
     options = QuantizeOptions(
         dtype=arguments.dtype,
@@ -40,11 +38,10 @@ def run(arguments: argparse.Namespace) -> int:
         include=arguments.include or ("*",),
         exclude=arguments.exclude,
     )
-    with progress_bar("quantising", Path(arguments.source).stat().st_size):
-        errors = quantize_oinf(arguments.source, arguments.target, options)
+    errors = quantize_oinf(arguments.source, arguments.target, options)
     rows = [
         [name, f"max {error.largest:.6g}", f"mean {error.mean:.6g}", f"snr {error.snr_db:.1f} dB"]
         for name, error in errors.items()
     ]
-    sys.stdout.writelines(f"{line}\n" for line in (aligned(rows) if rows else ["no tensor matches"]))
+    sys.stdout.writelines(f"{line}\n" for line in aligned(rows))
     return 0

@@ -28,7 +28,7 @@ def add_to(subparsers: Subparsers) -> None:
 def _add(subparsers: Subparsers, name: str, text: str, *, version: int | None, check: str) -> argparse.ArgumentParser:
     parser = subparsers.add_parser(name, help=text)
     parser.add_argument("source", metavar="SRC")
-    parser.add_argument("target", metavar="DST")
+    parser.add_argument("target", metavar="DST", help="replaced in one step when complete; may be SRC")
     parser.set_defaults(run=run, version=version, check=check, align=8)
     return parser
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,14 +14,16 @@ if TYPE_CHECKING:
 def add_to(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("salvage", help="repair a file whose payloads are grouped otherwise than indexed")
     parser.add_argument("source", metavar="SRC")
-    parser.add_argument("target", metavar="DST")
+    parser.add_argument("target", metavar="DST", help="replaced in one step when complete; may be SRC")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0, or raises `OinfError` (also for a file that needs no repair) or `OSError`."""
+    from ..progress import progress_bar
     from ..salvage import salvage_oinf
 
-    count = salvage_oinf(arguments.source, arguments.target)
+    with progress_bar("salvaging", Path(arguments.source).stat().st_size):
+        count = salvage_oinf(arguments.source, arguments.target)
     sys.stdout.write(f"{count} tensors had other offsets than their index said\n")
     return 0

@@ -29,30 +29,33 @@ def add_to(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 when every file is valid, else 1; files that cannot be read raise `OSError`."""
-    valid = [_verify_one(path, arguments) for path in arguments.files]
-    return 0 if all(valid) else 1
+    """0 when every file is valid, 1 when one is not, 2 when one cannot be read; all are looked at."""
+    return max(_verify_one(path, arguments) for path in arguments.files)
 
 
-def _verify_one(path: str, arguments: argparse.Namespace) -> bool:
+def _verify_one(path: str, arguments: argparse.Namespace) -> int:
+    from ..cli import FAILED, file_problem, status_of
     from ..verify import invalid_json
 
     try:
         report = _report(path, arguments)
+    except OSError as error:
+        sys.stderr.write(f"oinf: {file_problem(error)}\n")
+        return FAILED
     except OinfError as error:
         if arguments.json:
             sys.stdout.write(invalid_json(path, error) + "\n")
         else:
             for finding in error.findings:
                 sys.stderr.write(f"{path}: {finding}\n")
-        return False
+        return status_of(error)
     if arguments.json:
         sys.stdout.write(json.dumps(report.to_json(), indent=1) + "\n")
-        return True
+        return 0
     sys.stdout.write(report.text)
     for finding in report.warnings:
         sys.stderr.write(f"{path}: {finding}\n")
-    return True
+    return 0
 
 
 def _report(path: str, arguments: argparse.Namespace) -> Report:

@@ -83,7 +83,12 @@ def reader_of_file(path: Path, name: str | None = None) -> ModuleType:
     with path.open("rb") as file:
         head = file.read(_HEAD_NBYTES)
     if head.startswith(MAGIC):
-        raise source_error(f"{path.name} is a container already; canonicalize, upgrade and downgrade write it again")
+        writable = ", ".join(suffix for module in _modules(exporters) for suffix in module.SUFFIXES)
+        message = (
+            f"{path.name} is a container already: it can be converted to {writable}, "
+            "and canonicalize, upgrade and downgrade write it again"
+        )
+        raise source_error(message)
     for reader in known.values():
         if reader.recognises(head):
             return reader

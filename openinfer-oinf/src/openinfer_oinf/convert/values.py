@@ -16,7 +16,7 @@ from .model import Change
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """`dequantize`: quantised tensors as f32, computed a tensor at a time; `native_only`: bf16 and f8 as f32, too."""
+    """`dequantize`: quantised tensors as f32; `native_only`: bf16 and f8 as f32, too."""
 
     dequantize: bool = False
     native_only: bool = False
@@ -35,11 +35,7 @@ def exported_type(tensor: StoredTensor, options: ExportOptions) -> ValueType:
 def exported_blocks(tensor: StoredTensor, options: ExportOptions) -> Iterator[Array]:
     """The values in C order, a block at a time, of a type that NumPy calculates with."""
     tensor.check_values()
-    if tensor.has_quant and options.dequantize:
-        yield tensor.dequantize().reshape(-1)
-        advance(tensor.nbytes)
-        return
-    for block in tensor.number_blocks():
+    for block in tensor.real_blocks() if options.dequantize else tensor.number_blocks():
         yield block
         advance(tensor.value_type.stored_nbytes(block.size))
 
