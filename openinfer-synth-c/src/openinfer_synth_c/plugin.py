@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BUILTIN
 from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import SynthTargetSpec
+from openinfer.plugins.types import DeviceSpec, SynthTargetSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +14,18 @@ if TYPE_CHECKING:
     from openinfer.plugins.types import KernelSpec
 
 OPENINFER_API = 1
+
+
+@hookimpl
+def openinfer_devices() -> Iterable[DeviceSpec]:
+    """The device c."""
+    yield DeviceSpec(
+        name="c",
+        summary="the program as target c writes it out, compiled and run in this process",
+        probe="openinfer_synth_c.probe:probe",
+        backend="openinfer_synth_c.device:CDevice",
+        expression_dtypes=frozenset(dtype.name for dtype in BUILTIN),
+    )
 
 
 @hookimpl

@@ -1,0 +1,157 @@
+"""The device c: what synthesised programs are made of, compiled and called in this process.
+
+Every operator is a function of the target's own C code, so results are those of the synthesised program. Functions are
+compiled together when the first of them is called, and kept for programs that need the same ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from openinfer.errors import DeviceError, ShapeError
+from openinfer.expr import tree
+from openinfer.expr.linear import linearise
+from openinfer.model import storage_dtype
+from openinfer.plan.steps import ElementwiseStep, FoldStep, KernelStep, ValueRef
+from openinfer.scalars import converted, repeated_code
+from openinfer_synth_c.step_calls import StepCalls
+from openinfer_synth_c.step_functions import NOWHERE, step_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.expr.tree import Expr
+    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import Fold
+    from openinfer.plan.steps import Step
+    from openinfer.plugins.types import KernelSpec
+    from openinfer.scalars import Scalar
+    from openinfer.simulate.backend import Buffer, DeviceBackend
+
+    Array: TypeAlias = npt.NDArray[Any]
+    BoundCall: TypeAlias = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CBuffer:
+    """A tensor in memory; ``array`` is in storage form (packed types: their bytes)."""
+
+    type: TensorType
+    array: Array
+
+
+class CDevice:
+    """Runs calls at once, in the calling thread."""
+
+    def __init__(self, ordinal: int = 0) -> None:
+        if ordinal:
+            raise DeviceError(f"there is one device c, number 0; found number {ordinal}")
+        self._calls = StepCalls()
+
+    @property
+    def name(self) -> str:
+        return "c"
+
+    def allocate(self, type: TensorType) -> CBuffer:  # noqa: A002
+        """Return a new buffer filled with zeros."""
+        if type.dtype.is_packed:
+            return CBuffer(type, np.zeros(type.nbytes, np.uint8))
+        return CBuffer(type, np.zeros(type.shape, storage_dtype(type.dtype)))
+
+    def upload(self, type: TensorType, array: Array) -> CBuffer:  # noqa: A002
+        """Return a buffer that is the array, or a copy where its elements are not aligned."""
+        return CBuffer(type, np.require(array, requirements=("C", "A")))
+
+    def write(self, buffer: Buffer, array: Array) -> None:
+        """Replace the content of a buffer."""
+        np.copyto(own(buffer).array, array, casting="no")
+
+    def read(self, buffer: Buffer) -> Array:
+        """Return a copy of the content of a buffer."""
+        return own(buffer).array.copy()
+
+    def bind_copy(self, source: Buffer, target: Buffer) -> BoundCall:
+        """Return a call that copies a buffer to another of the same type."""
+        return partial(np.copyto, own(target).array, own(source).array)
+
+    def bind_fill(self, target: Buffer, value: Scalar) -> BoundCall:
+        """Return a call that fills a buffer with one value."""
+        buffer = own(target)
+        dtype = buffer.type.dtype
+        if not dtype.is_packed:
+            return partial(buffer.array.fill, np.array(converted(dtype, value)).astype(storage_dtype(dtype)))
+        pattern = np.full(buffer.type.nbytes, repeated_code(dtype, value), np.uint8)
+        used = buffer.type.count * dtype.bits % 8
+        if used:
+            pattern[-1] &= (1 << used) - 1
+        return partial(np.copyto, buffer.array, pattern)
+
+    def bind_kernel(
+        self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
+    ) -> BoundCall:
+        """Return a call of one of the target's kernels."""
+        given = [own(buffer) for buffer in inputs if buffer is not None]
+        numbers = iter(range(len(given)))
+        operands = tuple(None if buffer is None else ValueRef(next(numbers)) for buffer in inputs)
+        results = tuple(range(len(given), len(given) + len(outputs)))
+        step = KernelStep(origin=NOWHERE, call=call, kernel=kernel, inputs=operands, outputs=results)
+        return self._bound(step, given, [own(buffer) for buffer in outputs], call.op)
+
+    def bind_expression(self, expr: Expr, inputs: Sequence[Buffer | None], output: Buffer) -> BoundCall:
+        """Return a call that evaluates an elementwise expression."""
+        read = {i.index: i.dtype for i in linearise(expr).instructions if i.function == "input"}
+        given: list[CBuffer] = []
+        numbers: dict[int, Expr] = {}
+        for index, dtype in sorted(read.items()):
+            buffer = inputs[index]
+            if buffer is None:
+                raise ValueError(f"the expression reads input {index}, which was not given")
+            numbers[index] = tree.Input(len(given), dtype)
+            given.append(own(buffer))
+        operands = tuple(ValueRef(number) for number in range(len(given)))
+        body = tree.substitute(expr, numbers)
+        step = ElementwiseStep(origin=NOWHERE, inputs=operands, output=len(given), expr=body)
+        return self._bound(step, given, [own(output)], "an expression")
+
+    def bind_fold(self, axes: tuple[int, ...], fold: Fold, source: Buffer, output: Buffer) -> BoundCall:
+        """Return a call that reduces ``source`` over ``axes`` into ``output``.
+
+        Raises:
+            ShapeError: the fold starts with its first element, and there is none.
+        """
+        if fold.start is None and output.type.count and not source.type.count:
+            raise ShapeError(f"a slice over axes {list(axes)} of {source.type} is empty")
+        step = FoldStep(origin=NOWHERE, source=ValueRef(0), output=1, axes=axes, fold=fold)
+        return self._bound(step, [own(source)], [own(output)], "a reduction")
+
+    def _bound(self, step: Step, inputs: Sequence[CBuffer], outputs: Sequence[CBuffer], what: str) -> BoundCall:
+        function = step_function(step, [b.type for b in inputs], [b.type for b in outputs])
+        return self._calls.bind(function, [b.array for b in inputs], [b.array for b in outputs], what)
+
+    def synchronize(self) -> None:
+        """Return at once: nothing is queued."""
+
+    def beside(self) -> DeviceBackend | None:
+        """Return another opened device: its functions hold no memory of their own."""
+        return CDevice()
+
+    def close(self) -> None:
+        """Return at once: memory goes with its last user."""
+
+
+def own(buffer: Buffer) -> CBuffer:
+    """Return a buffer of this device as what it is.
+
+    Raises:
+        TypeError: it is memory of another device.
+    """
+    if not isinstance(buffer, CBuffer):
+        raise TypeError(f"expected a buffer of the device c, found {type(buffer).__name__}")
+    return buffer

@@ -1,0 +1,56 @@
+"""Shared libraries from generated source, loaded into this process."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+from openinfer.errors import DeviceError, OpenInferError
+from openinfer_synth_c.library_cache import key_of, library_file
+from openinfer_synth_c.toolchain import find_compiler, run_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FLAGS = (
+    *("-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
+    *("-fPIC", "-shared", "-fvisibility=hidden"),
+)
+"""Flags of the compiler. None changes a result: contraction is off, and nobody looks at errno or exception flags."""
+
+LONGEST_BUILD = 300.0
+"""Seconds that compiling may take."""
+
+EXPORT = """\
+#if defined(__GNUC__)
+#define OI_EXPORT __attribute__((visibility("default")))
+#else
+#define OI_EXPORT
+#endif
+"""
+
+
+def load_library(files: Mapping[str, str]) -> ctypes.CDLL:
+    """Return the library of some source files, from the cache or compiled; ``.c`` files are compiled together.
+
+    Raises:
+        DeviceError: there is no compiler, it fails, or what it makes cannot be loaded.
+    """
+    try:
+        command = (*find_compiler(), *FLAGS)
+        texts = [text for name in sorted(files) for text in (name, files[name])]
+        with library_file(key_of(texts, command), lambda work: _built(files, command, work)) as path:
+            return ctypes.CDLL(str(path))
+    except OpenInferError as error:
+        raise DeviceError(f"device c: {error}", code=error.code) from error
+    except OSError as error:
+        raise DeviceError(f"device c cannot load what it compiled: {error}", code="tool-failed") from error
+
+
+def _built(files: Mapping[str, str], command: tuple[str, ...], work: Path) -> Path:
+    for name, text in files.items():
+        (work / name).write_text(text, encoding="ascii")
+    sources = sorted(name for name in files if name.endswith(".c"))
+    run_tool([*command, "-o", "library.so", *sources, "-lm"], work, LONGEST_BUILD, "the C compiler")
+    return work / "library.so"

@@ -1,0 +1,58 @@
+"""Calls of compiled steps: functions wait until one of them is called, and are compiled together then."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from openinfer.errors import ExecutionError
+from openinfer_synth_c.library import load_library
+from openinfer_synth_c.step_functions import library_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer_synth_c.step_functions import StepFunction
+
+    Array: TypeAlias = npt.NDArray[Any]
+    Compiled: TypeAlias = Callable[[Any, Any], int]
+
+
+class StepCalls:
+    """The functions of one opened device; equal ones are compiled once."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[StepFunction, None] = {}
+        self._compiled: dict[StepFunction, Compiled] = {}
+
+    def bind(
+        self, function: StepFunction, inputs: Sequence[Array], outputs: Sequence[Array], what: str
+    ) -> Callable[[], None]:
+        """Return a call of a function on arrays, which stay where they are. ``what`` is how messages call it."""
+        if function not in self._compiled:
+            self._waiting[function] = None
+        given, results = _pointers(inputs), _pointers(outputs)
+        compiled: list[Compiled] = []
+
+        def run(_arrays: object = (*inputs, *outputs)) -> None:
+            if not compiled:
+                compiled.append(self._of(function))
+            if compiled[0](given, results):
+                message = f"{what}: an index or exponent is out of range"
+                raise ExecutionError(message, code="out-of-range")
+
+        return run
+
+    def _of(self, function: StepFunction) -> Compiled:
+        if function not in self._compiled:
+            waiting = tuple(self._waiting)
+            library = load_library({"steps.c": library_source(waiting)})
+            self._compiled |= {each: library[f"step_{number}"] for number, each in enumerate(waiting)}
+            self._waiting.clear()
+        return self._compiled[function]
+
+
+def _pointers(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_void_p]:
+    return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))

@@ -1,0 +1,103 @@
+"""Single steps as C functions, for a device that runs a program node by node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.expr.c_renderer import helper_source, item_type
+from openinfer.plan.execution_plan import ExecutionPlan
+from openinfer.plan.steps import Origin
+from openinfer.plan.values import InputMemory, OutputMemory, PlanInput, PlanOutput, PlanValue, Role
+from openinfer_synth_c.code import Code
+from openinfer_synth_c.integer_functions import integer_functions
+from openinfer_synth_c.library import EXPORT
+from openinfer_synth_c.names import Names
+from openinfer_synth_c.statements import StatementWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from openinfer.ir.types import TensorType
+    from openinfer.plan.steps import Step
+
+NOWHERE = Origin("entry", ())
+"""Origin of a step that is bound for itself."""
+
+_INCLUDES = "".join(f"#include <{name}.h>\n" for name in ("math", "stdbool", "stddef", "stdint", "string"))
+
+_STATUS = "enum model_status { MODEL_OK = 0, MODEL_INPUT = 1, MODEL_INDEX = 2, MODEL_WEIGHTS = 3 };\n"
+
+
+@dataclass(frozen=True, slots=True)
+class StepFunction:
+    """The body of a function and what it calls; equal steps on equal types compare equal."""
+
+    lines: tuple[str, ...]
+    helpers: tuple[str, ...]
+    index_functions: frozenset[str]
+
+
+def step_function(step: Step, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> StepFunction:
+    """Return a step on memory of the caller: values are numbered inputs first, then outputs.
+
+    Raises:
+        SynthesisError: the step cannot be written out in C.
+    """
+    plan = _plan(inputs, outputs)
+    code, names = Code(depth=1), Names(plan, weights_apart=False)
+    _structure(code, "inputs", [f"const {item_type(t.dtype)} *{n};" for t, n in zip(inputs, names.inputs, strict=True)])
+    _structure(code, "outputs", [f"{item_type(t.dtype)} *{n};" for t, n in zip(outputs, names.outputs, strict=True)])
+    StatementWriter(code, names, plan).steps((step,))
+    code.line("return MODEL_OK;")
+    return StepFunction(tuple(code.lines), tuple(code.helpers), frozenset(code.index_functions))
+
+
+def _structure(code: Code, name: str, fields: Sequence[str]) -> None:
+    """Append the pointers of the caller as a structure like those of whole programs."""
+    places = ", ".join(f"{name}_given[{number}]" for number in range(len(fields))) or "0"
+    code.line(f"const struct {{ {' '.join(fields) or 'char unused;'} }} {name}_here = {{{places}}},")
+    code.line(f"    *const {name} = &{name}_here;", f"(void){name};", f"(void){name}_given;")
+
+
+def library_source(functions: Sequence[StepFunction]) -> str:
+    """Return the source of functions ``step_0``, ``step_1`` and so on."""
+    helpers = dict.fromkeys(name for function in functions for name in function.helpers)
+    index_functions = {name for function in functions for name in function.index_functions}
+    return "\n".join(
+        [
+            f"{_INCLUDES}\n{EXPORT}\n{_STATUS}",
+            *integer_functions(index_functions),
+            helper_source(helpers),
+            *(_definition(number, function.lines) for number, function in enumerate(functions)),
+        ]
+    )
+
+
+def _definition(number: int, lines: Iterable[str]) -> str:
+    head = f"int step_{number}(const void *const *inputs_given, void *const *outputs_given)"
+    return "\n".join((f"OI_EXPORT {head};", f"{head} {{", *lines, "}", ""))
+
+
+def _plan(inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> ExecutionPlan:
+    """Return a plan without steps, whose values are those of a function."""
+    values = [
+        PlanValue(number=n, name=f"x{n}", type=type_, role=Role.INPUT, memory=InputMemory(n))
+        for n, type_ in enumerate(inputs)
+    ]
+    values += [
+        PlanValue(number=len(inputs) + n, name=f"y{n}", type=type_, role=Role.OUTPUT, memory=OutputMemory(n))
+        for n, type_ in enumerate(outputs)
+    ]
+    return ExecutionPlan(
+        target="c",
+        inputs=tuple(
+            PlanInput(name=f"x{n}", type=type_, value=n, default=None, needed=True) for n, type_ in enumerate(inputs)
+        ),
+        outputs=tuple(PlanOutput(name=f"y{n}", type=type_, value=len(inputs) + n) for n, type_ in enumerate(outputs)),
+        values=tuple(values),
+        weights=(),
+        tables=(),
+        procedures=(),
+        arena_nbytes=0,
+    )

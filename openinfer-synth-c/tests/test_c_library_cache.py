@@ -1,0 +1,104 @@
+"""Compiled libraries: kept in a private directory, found again, and never taken from where others can write."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import stat
+
+import pytest
+
+from openinfer.errors import DeviceError
+from openinfer_synth_c import library, library_cache
+from openinfer_synth_c.library import load_library
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+SOURCE = 'int answer(void);\n__attribute__((visibility("default"))) int answer(void) {{ return {}; }}\n'
+
+
+@pytest.fixture(autouse=True)
+def caches(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    library_cache.cache_directory.cache_clear()
+    yield tmp_path
+    library_cache.cache_directory.cache_clear()
+
+
+@pytest.fixture
+def builds(monkeypatch):
+    """Note how often the compiler is called."""
+    calls = []
+    run_tool = library.run_tool
+    monkeypatch.setattr(library, "run_tool", lambda *given: calls.append(given[0]) or run_tool(*given))
+    return calls
+
+
+def answer(number):
+    function = load_library({"answer.c": SOURCE.format(number)}).answer
+    function.restype = ctypes.c_int
+    return function()
+
+
+def test_a_library_is_compiled_once_and_kept_for_its_owner_only(caches, builds):
+    assert [answer(41), answer(41), answer(42)] == [41, 41, 42]
+
+    assert len(builds) == 2
+    directory = caches / "openinfer-c"
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert sorted(path.suffix for path in directory.iterdir()) == [".so", ".so"]
+
+
+def test_other_flags_or_another_compiler_are_another_library(monkeypatch, builds, tmp_path):
+    answer(43)
+    monkeypatch.setattr(library, "FLAGS", (*library.FLAGS, "-O1"))
+    answer(43)
+    wrapper = tmp_path / "mycc"
+    wrapper.write_text('#!/bin/sh\nexec gcc "$@"\n')
+    wrapper.chmod(0o700)
+    monkeypatch.setenv("CC", str(wrapper))
+    answer(43)
+
+    assert len(builds) == 3
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o702])
+def test_a_directory_that_others_can_reach_is_not_used(caches, builds, mode, caplog):
+    directory = caches / "openinfer-c"
+    directory.mkdir()
+    directory.chmod(mode)
+
+    assert answer(44) == 44
+
+    assert not list(directory.iterdir())
+    assert f"its mode is {mode:04o}, expected 0700" in caplog.text
+
+
+def test_a_link_to_a_directory_is_not_used(caches, tmp_path, caplog):
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (caches / "openinfer-c").symlink_to(tmp_path / "elsewhere")
+
+    assert answer(45) == 45
+
+    assert not list((tmp_path / "elsewhere").iterdir())
+    assert "it is no directory" in caplog.text
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_a_directory_that_cannot_be_written_to_is_not_used(caches):
+    (caches / "openinfer-c").mkdir(mode=0o500)
+
+    assert answer(46) == 46
+
+
+def test_what_the_compiler_says_is_told(builds):
+    with pytest.raises(DeviceError, match=r"device c: the C compiler failed with status 1: wrong\.c:1:1: error"):
+        load_library({"wrong.c": "nonsense"})
+
+
+def test_a_failed_build_leaves_nothing_behind(caches):
+    with pytest.raises(DeviceError):
+        load_library({"wrong.c": "nonsense"})
+
+    assert not list((caches / "openinfer-c").iterdir())
