@@ -250,6 +250,20 @@ def test_consumers_of_one_growing_table_do_not_run_at_the_same_time() -> None:
     assert [aside.parallel for aside in executor._asides.values()] == [False, False]
 
 
+def test_consumers_of_one_weight_table_may_run_at_the_same_time() -> None:
+    source = VARIABLES.replace("h2: f32[2];", 'h2: f32[2]; W(i): f32[2] @pattern("W.{i}");') + """
+        block entry { transfer x >> h; yield h; await h; return; }
+        block first { await h; op add(h, W[0]) >> out; yield h; }
+        block second { await h; op add(h, W[0]) >> out2; yield h; }
+    """
+    model = oi.Model.from_arrays({"W.0": np.array([10, 20], np.float32)})
+    executor = Simulator(model, graph(source)).make_executor()
+    executor.step(x=[1, 2])
+
+    assert [aside.parallel for aside in executor._asides.values()] == [True, True]
+    assert executor.fetch("out").tolist() == executor.fetch("out2").tolist() == [11, 22]
+
+
 @dataclass
 class Meet:
     """A node that waits until others have come as far."""

@@ -85,7 +85,7 @@ def reached_blocks(graph: Graph, name: str) -> tuple[str, ...]:
     for block in found:
         for node in graph.blocks[block].walk():
             if isinstance(node.kind, Branch):
-                targets = (node.kind.then_block, node.kind.else_block)
+                targets = filter(None, (node.kind.then_block, node.kind.else_block))
                 found += [target for target in dict.fromkeys(targets) if target in graph.blocks and target not in found]
     return tuple(found)
 

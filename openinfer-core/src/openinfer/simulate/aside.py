@@ -87,9 +87,9 @@ def _aside(
     used, bound = (backend, binder) if beside is None else (beside, binder.on(beside))
     own = AsideMemory(memory, consumer.requirements & sharing.copied, used)
     codes = compile_graph(resolved, own, used, bound, reached_blocks(resolved.graph, consumer.name))
-    grown = consumer.uses.reads | consumer.uses.writes
-    alone = not any(memory.is_cache(name) for name in grown.intersection(_used_elsewhere(consumer, sharing)))
-    return Aside(consumer, own, codes[consumer.name], parallel=beside is not None and alone)
+    used_by_both = (consumer.uses.reads | consumer.uses.writes).intersection(_used_elsewhere(consumer, sharing))
+    grows = any(memory.is_cache(name) for name in used_by_both.intersection(memory.variables))
+    return Aside(consumer, own, codes[consumer.name], parallel=beside is not None and not grows)
 
 
 def _used_elsewhere(consumer: Consumer, sharing: Sharing) -> Iterator[str]:
