@@ -1,0 +1,45 @@
+"""The example folders run as they stand, and what they compare with NumPy agrees."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+FOLDERS = sorted(path.parent.name for path in EXAMPLES.glob("*/run.py"))
+
+SAID = {
+    "minimal": ["equal to NumPy: True"],
+    "prefix-tables": ["close to NumPy: True"],
+    "branching": ["finite: blocks entry, ok, algorithm;", "with a NaN: blocks entry, bad, algorithm;"],
+    "cache-decode": ["step.oi: step = 2", "decode.oi: step = 8", "(8, 4, 8)", "close to NumPy: True"],
+    "auto-dim": ["step 3: 5 x 6", "row 0 = [3.0, 3.0, 3.0, 3.0, 2.0, 1.0]", "after reset: (2, 3)", "restore: (5, 6)"],
+    "yield-await": ["close to NumPy: True", "the readers saw the signal: True"],
+    "json": ["comes back is equal: True", "[OpExecute] entry :: mul", "computes the same: True"],
+}
+
+
+def test_every_example_is_tested() -> None:
+    assert sorted(SAID) == FOLDERS
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_an_example_runs(folder: str, tmp_path: Path) -> None:
+    # A copy, so that what the example writes stays out of the working tree.
+    shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("digits", "__pycache__", "*.oinf"))
+
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "run.py"],
+        cwd=tmp_path / "examples" / folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    for line in SAID[folder]:
+        assert line in ran.stdout
