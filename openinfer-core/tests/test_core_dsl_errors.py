@@ -18,7 +18,7 @@ def marked(text: str) -> tuple[str, tuple[int, int]]:
 
 
 def entry(statement: str) -> str:
-    return "block entry {\n  " + statement + "\n  return;\n}\n"
+    return "block entry {\n  " + statement + "\n  return;\n}\nvolatile { x: f32; y: f32; z: f32; }\n"
 
 
 def volatile(declaration: str) -> str:

@@ -90,40 +90,40 @@ def test_sizes_and_loop_indices_in_settings(model: Model) -> None:
 
 
 MISTAKES = {
-    "unknown-op": (program(X, "op addd(x, a) >> y;"), (4, 1), "did you mean `add`"),
-    "arity": (program(X, "op add(x) >> y;"), (4, 1), "missing: b"),
-    "unknown-setting": (program(X, "op relu(x, slope=1.0) >> y;"), (4, 1), "no setting `slope`"),
-    "setting-type": (program(X, "op softmax(x, axis=true) >> y;"), (4, 1), "found a bool"),
+    "unknown-op": (program(X, "op addd(x, a) >> y;"), (4, 4), "did you mean `add`"),
+    "arity": (program(X, "op add(x) >> y;"), (4, 4), "missing: b"),
+    "unknown-setting": (program(X, "op relu(x, slope=1.0) >> y;"), (4, 12), "no setting `slope`"),
+    "setting-type": (program(X, "op softmax(x, axis=true) >> y;"), (4, 20), "found a bool"),
     "shape-mismatch": (
         program(X.replace("y: f32[D]", "y: f32[2]"), "op add(x, a) >> y;"),
-        (4, 1),
+        (4, 17),
         "`y` is declared f32[2]",
     ),
-    "output-dtype": (program(X.replace("y: f32[D]", "y: f64[D]"), "op add(x, a) >> y;"), (4, 1), "yields f32"),
+    "output-dtype": (program(X.replace("y: f32[D]", "y: f64[D]"), "op add(x, a) >> y;"), (4, 17), "yields f32"),
     "dtype-unsupported": (
         program("dynamic { x: f32[D]; k: i32[D]; }\nvolatile { y: f32[D]; }", "op add(x, k) >> y;"),
-        (4, 1),
+        (4, 11),
         "have one dtype, found f32[4] and i32[4]",
     ),
-    "unknown-sizevar": (program("dynamic { x: f32[Q]; }", "return;"), (1, 11), "unknown size variable `Q`"),
-    "bad-dim": (program("dynamic { x: f32[L-D]; }", "return;"), (1, 11), "is -2"),
+    "unknown-sizevar": (program("dynamic { x: f32[Q]; }", "return;"), (1, 18), "unknown size variable `Q`"),
+    "bad-dim": (program("dynamic { x: f32[L-D]; }", "return;"), (1, 18), "is -2"),
     "model-mismatch": (program("volatile { a: f32[2]; }", "return;"), (1, 12), "the model's `a` is f32[4]"),
     "unbound": (program("constant { missing: f32; }", "return;"), (1, 12), "has no value"),
     "write-constant": (
         program(X + "\nconstant { c: f32[D] @init(1.0); }", "op add(x, a) >> c;"),
-        (5, 1),
+        (5, 17),
         "`c` is constant",
     ),
-    "persistent-direct": (program(X + "\npersistent { p: f32[D]; }", "op add(x, p) >> y;"), (5, 1), "cache.read p"),
+    "persistent-direct": (program(X + "\npersistent { p: f32[D]; }", "op add(x, p) >> y;"), (5, 11), "cache.read p"),
     "cond-not-scalar": (
         program(X, "branch x ok ok;") + "block ok { return; }",
-        (4, 1),
+        (4, 8),
         "`x` is f32[4], expected one bool",
     ),
-    "bound-not-scalar": (program(X, "loop l (i in 0..x) { }"), (4, 1), "bound `x`"),
+    "bound-not-scalar": (program(X, "loop l (i in 0..x) { }"), (4, 17), "bound `x`"),
     "inplace-denied": (
         program("volatile { m: f32[D, D]; }", "op sum_axis(m, axes=[0]) >> m;"),
-        (3, 1),
+        (3, 29),
         "cannot write to its own input `m`",
     ),
 }
@@ -200,6 +200,32 @@ def test_mistakes_of_structure_and_of_signatures_are_told_together(model: Model)
     with pytest.raises(ValidationError) as caught:
         resolve(graph(text), model)
     assert [d.code for d in caught.value.diagnostics] == ["unknown-variable", "arity", "missing-setting"]
+
+
+NAMED_INPUTS = {
+    "nowhere": ("unknown-variable", "unknown variable `nowhere`"),
+    "b[0]": ("not-indexable", "`b` is no prefix table"),
+    "W": ("needs-index", "write `W[l]`"),
+    "l[0]": ("not-indexable", "`l` is a loop index"),
+    "t[0]": ("not-indexable", "`t` is a temporary"),
+    "W[0, 1]": ("index-count", "takes 1 index, found 2"),
+}
+
+
+@pytest.mark.parametrize("bias", NAMED_INPUTS)
+def test_an_input_that_stands_as_a_setting_is_checked_like_any_other(bias: str) -> None:
+    code, message = NAMED_INPUTS[bias]
+    text = program(
+        "dynamic { x: f32[4, 4]; w: f32[4, 4]; b: f32[4]; }\n"
+        'volatile { y: f32[4, 4]; W(l): f32[4] @pattern("W.{l}"); }',
+        f"assign t: f32[4];\nloop a (l in 0..2) {{ op linear(x, w, bias={bias}) >> y; }}\nreturn;",
+    )
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph(text), Model.from_arrays())
+    (finding,) = caught.value.diagnostics
+    assert (finding.code, finding.span.line, finding.span.column) == (code, 5, 43)
+    assert message in finding.message
+    assert finding.span.end - finding.span.start == len(bias)
 
 
 def test_signatures_are_checked_without_a_model() -> None:

@@ -111,6 +111,16 @@ def summary(diagnostics: Sequence[Diagnostic]) -> str:
     return first if len(diagnostics) == 1 else f"{first} (and {len(diagnostics) - 1} more)"
 
 
+def in_source_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return findings by file and place; those without a place first, and otherwise in the order given."""
+    return tuple(sorted(diagnostics, key=_place))
+
+
+def _place(diagnostic: Diagnostic) -> tuple[str, int]:
+    span = diagnostic.span
+    return (span.source.name, span.start) if span is not None else ("", -1)
+
+
 def as_errors(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Return the findings as strict mode sees them: warnings as errors."""
     return tuple(replace(diagnostic, severity=Severity.ERROR) for diagnostic in diagnostics)

@@ -6,7 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openinfer.diagnostics import Source
+
 if TYPE_CHECKING:
+    from openinfer.dsl.reading import Reading
     from openinfer.ir.graph import Graph
 
 STANDARD_INPUT = "-"
@@ -22,18 +25,41 @@ def read_graph(argument: str, *, strict: bool = False) -> Graph:
         SerializationError: the document is not a graph; all findings.
         OSError: the file cannot be read.
     """
-    if argument != STANDARD_INPUT and not argument.endswith(".json"):
-        from openinfer.dsl import load_graph
+    given = _given(argument, strict=strict)
+    if not isinstance(given, Source):
+        return given
+    from openinfer.dsl import graph
 
-        return load_graph(argument, strict=strict)
+    return graph(given.text, strict=strict, name=given.name)
+
+
+def read_program(argument: str) -> Reading:
+    """Return what can be read of what `read_graph` takes.
+
+    Raises:
+        DslSyntaxError: it is no text.
+        SerializationError, OSError: as `read_graph`.
+    """
+    from openinfer.dsl import read_program
+    from openinfer.dsl.reading import Reading
+
+    given = _given(argument, strict=False)
+    if isinstance(given, Source):
+        return read_program(given.text, name=given.name)
+    return Reading(source=Source(argument, ""), graph=given)
+
+
+def _given(argument: str, *, strict: bool) -> Graph | Source:
+    """Return a program text as it is, or the graph of a JSON document."""
+    from openinfer.dsl import decoded
     from openinfer.serialize import GraphDeserialize
 
-    if argument != STANDARD_INPUT:
+    if argument.endswith(".json"):
         return GraphDeserialize.from_json(Path(argument), strict=strict)
-    from openinfer.dsl import decoded, graph
-
+    if argument != STANDARD_INPUT:
+        return Source(argument, decoded(Path(argument).read_bytes(), name=argument))
     name = "<standard input>"
     text = decoded(sys.stdin.buffer.read(), name=name)
     if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
         return GraphDeserialize.from_json(text.lstrip("\ufeff"), strict=strict, name=name)
-    return graph(text, strict=strict, name=name)
+    return Source(name, text)

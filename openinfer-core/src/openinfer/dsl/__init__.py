@@ -13,6 +13,7 @@ from openinfer.ir.bulk import many_objects
 if TYPE_CHECKING:
     import os
 
+    from openinfer.dsl.reading import Reading
     from openinfer.dsl.syntax import Program
     from openinfer.ir.graph import Graph
 
@@ -25,9 +26,12 @@ _BYTE_ORDER_MARK = "\ufeff"
 def graph(text: str, *, check: bool = False, strict: bool = False, name: str = "<text>") -> Graph:
     """Return the graph of a program text (phases P and B of the language specification).
 
+    All independent errors are told at once: those of phase P, then B, then S, each in source order; the class of the
+    exception is that of the first phase with an error.
+
     Args:
         text: the program.
-        check: check the structure too (phase S).
+        check: check the structure too (phase S); its warnings are in ``Graph.warnings`` then.
         strict: turn every warning into an error.
         name: how diagnostics call the text, such as a path.
 
@@ -36,13 +40,10 @@ def graph(text: str, *, check: bool = False, strict: bool = False, name: str = "
         GraphError: the graph cannot be built; all findings.
         ValidationError: with ``check``, the structure is wrong; all findings.
     """
-    from openinfer.dsl.lower import lower
+    from openinfer.dsl.reading import finished
 
-    with many_objects():
-        built = lower(_parsed(text, name, strict=strict), strict=strict)
-    if check:
-        built.check(strict=strict)
-    return built
+    found = read_program(text, name=name)
+    return finished(found, check=check, strict=strict)
 
 
 def parse(text: str, *, name: str = "<text>") -> Program:
@@ -51,20 +52,39 @@ def parse(text: str, *, name: str = "<text>") -> Program:
     Raises:
         DslSyntaxError: the text does not match the grammar; all findings.
     """
-    with many_objects():
-        return _parsed(text, name, strict=False)
-
-
-def _parsed(text: str, name: str, *, strict: bool) -> Program:
     from openinfer.dsl.parser import parse_program
 
+    source = _source(text, name)
+    with many_objects():
+        return parse_program(source)
+
+
+def read_program(text: str, *, name: str = "<text>") -> Reading:
+    """Return what can be read of a program text, with the errors of phases P and B as data.
+
+    Raises:
+        DslSyntaxError: it is not Unicode text.
+    """
+    from openinfer.dsl.reading import read
+
+    source = _source(text, name)
+    with many_objects():
+        return read(source)
+
+
+def _source(text: str, name: str) -> Source:
+    """Return a text as a source.
+
+    Raises:
+        DslSyntaxError: ``not-text``: half of a surrogate pair stands in it.
+    """
     source = Source(name, text.removeprefix(_BYTE_ORDER_MARK))
     half = _SURROGATE.search(source.text)
     if half is not None:
         span = source.span(half.start(), half.end())
         finding = Diagnostic(code="not-text", message="not Unicode text: half of a surrogate pair", span=span)
         raise DslSyntaxError(str(finding), diagnostics=[finding], offset=half.start())
-    return parse_program(source, strict=strict)
+    return source
 
 
 def load_graph(path: str | os.PathLike[str], *, check: bool = False, strict: bool = False) -> Graph:

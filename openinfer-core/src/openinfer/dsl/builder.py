@@ -21,7 +21,7 @@ from openinfer.dsl.builder_values import (
     word,
 )
 from openinfer.dsl.call_sites import CallSites
-from openinfer.dsl.lower import lower
+from openinfer.dsl.reading import finished, read_tree
 from openinfer.dsl.syntax import (
     AssignStatement,
     BlockSyntax,
@@ -92,10 +92,7 @@ class GraphBuilder:
         if self._open:
             raise GraphError("build() inside of a block: leave its `with` first")
         program = Program(Source("<builder>", ""), tuple(self._declarations), tuple(self._blocks), ())
-        built = lower(program, strict=strict, positions=self._sites)
-        if check:
-            built.check(strict=strict)
-        return built
+        return finished(read_tree(program, self._sites), check=check, strict=strict)
 
     @staticmethod
     def expr(text: str) -> IntExpr:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from openinfer.diagnostics import did_you_mean
 from openinfer.dsl.syntax import Literal
+from openinfer.dtypes import BY_NAME
 from openinfer.ir.graph import AttrArg, VarDecl
 from openinfer.scalars import check_fits, converted
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 _KNOWN = ("init", "ref", "pattern", "table", "auto_dim", "fixed")
 
 
-def lower_declaration(lowering: Lowering, written: Declaration) -> VarDecl | None:
-    """Return the declaration, or None when its element type is unknown; report what is wrong with it."""
+def lower_declaration(lowering: Lowering, written: Declaration) -> VarDecl:
+    """Return the declaration; report what is wrong with it."""
     dtype = lowering.dtype(written.dtype)
     known: dict[str, Attribute] = {}
     others: dict[str, tuple[AttrArg, ...]] = {}
@@ -30,14 +31,13 @@ def lower_declaration(lowering: Lowering, written: Declaration) -> VarDecl | Non
             known[attribute.name] = attribute
         else:
             others[attribute.name] = _arguments(lowering, attribute)
-    if dtype is None:
-        return None
+    is_known = written.dtype.text in BY_NAME
     return VarDecl(
         name=written.name.text,
         kind=written.kind,
         dtype=dtype,
         dims=written.dims,
-        init=_init(lowering, known.get("init"), dtype),
+        init=_init(lowering, known.get("init"), dtype) if is_known else None,
         ref=_text(known.get("ref")),
         pattern=_text(known.get("pattern")),
         formals=_names(written.formals),

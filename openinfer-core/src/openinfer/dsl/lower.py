@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from openinfer.diagnostics import Diagnostic, Related, Severity, as_errors, did_you_mean, summary
+from openinfer.diagnostics import Diagnostic, Related, Severity, did_you_mean, in_source_order
 from openinfer.dsl.declarations import lower_declaration
+from openinfer.dsl.gaps import doubts_of
 from openinfer.dsl.numbering import Numbering
 from openinfer.dsl.positions import Positions
 from openinfer.dsl.settings import KNOWN_HINTS, ListError, attr_value
@@ -18,8 +20,8 @@ from openinfer.dsl.syntax import (
     ScopeStatement,
     Setting,
 )
-from openinfer.dtypes import BY_NAME, DType
-from openinfer.errors import GraphError
+from openinfer.dtypes import BY_NAME, F32, DType
+from openinfer.ir.dtype_names import near_dtype
 from openinfer.ir.graph import Block, Graph, VarDecl
 from openinfer.ir.nodes import (
     Assign,
@@ -41,26 +43,26 @@ if TYPE_CHECKING:
 
     from openinfer.diagnostics import Span
     from openinfer.dsl.syntax import BlockSyntax, Program, Statement, Word
+    from openinfer.ir.doubts import Doubts
 
 _CARRIES_HINTS = (Op, Transfer, CacheRead, CacheWrite, CacheIncrement, CacheDecrement, CacheReset, Loop)
 
 
-def lower(program: Program, *, strict: bool = False, positions: Spans | None = None) -> Graph:
-    """Return the graph of a program; warnings are in ``Graph.warnings``.
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """The graph of what a program says, with the errors of phase B; warnings are in the graph."""
+
+    graph: Graph
+    errors: tuple[Diagnostic, ...]
+    doubts: Doubts
+
+
+def lower(program: Program, positions: Spans | None = None) -> Lowered:
+    """Return the graph of a program; what is wrong in it is left out, or stands in with what is certain of it.
 
     Places are looked up in ``positions``, or else in the program's source.
-
-    Raises:
-        GraphError: with every error found; in strict mode warnings are errors.
     """
-    lowering = Lowering(program, positions or Positions(program.source))
-    graph = lowering.run()
-    if lowering.errors:
-        raise GraphError(summary(lowering.errors), diagnostics=lowering.errors)
-    if strict and graph.warnings:
-        errors = as_errors(graph.warnings)
-        raise GraphError(summary(errors), diagnostics=errors)
-    return graph
+    return Lowering(program, positions or Positions(program.source)).run()
 
 
 class Spans(Protocol):
@@ -78,28 +80,46 @@ class Lowering:
         self.positions = positions
         self._program = program
         self._numbering = Numbering()
+        self._doubted_names: set[str] = set()
+        self._doubted_nodes: set[int] = set()
 
-    def run(self) -> Graph:
+    def run(self) -> Lowered:
+        declarations = self._declarations()
+        blocks = self._blocks()
+        graph = Graph(
+            vars=MappingProxyType(declarations),
+            blocks=MappingProxyType(blocks),
+            next_index=self._numbering.next_index,
+            warnings=in_source_order(self.warnings),
+        )
+        return Lowered(graph, in_source_order(self.errors), self._doubts())
+
+    def _doubts(self) -> Doubts:
+        unread = doubts_of(self._program.gaps)
+        return replace(unread, names=unread.names | self._doubted_names, nodes=unread.nodes | self._doubted_nodes)
+
+    def _declarations(self) -> dict[str, VarDecl]:
         declarations: dict[str, VarDecl] = {}
         for written in self._program.declarations:
+            before = len(self.errors)
             declaration = lower_declaration(self, written)
-            earlier = declarations.get(written.name.text)
-            if earlier is not None:
+            earlier = declarations.setdefault(declaration.name, declaration)
+            if earlier is not declaration:
                 self._duplicate("duplicate-name", "variable", written.name, earlier)
-            elif declaration is not None:
-                declarations[declaration.name] = declaration
+            if len(self.errors) > before:
+                self._doubted_names.add(declaration.name)
+        return declarations
+
+    def _blocks(self) -> dict[str, Block]:
         blocks: dict[str, Block] = {}
         for written in self._program.blocks:
             block = self._block(written)
             earlier = blocks.setdefault(block.name, block)
             if earlier is not block:
                 self._duplicate("duplicate-block", "block", written.name, earlier)
-        return Graph(
-            vars=MappingProxyType(declarations),
-            blocks=MappingProxyType(blocks),
-            next_index=self._numbering.next_index,
-            warnings=tuple(sorted(self.warnings, key=_offset)),
-        )
+            if earlier is not block or not block.name:
+                self._doubted_names |= {node.kind.name for node in block.walk() if isinstance(node.kind, Assign)}
+        return {name: block for name, block in blocks.items() if name}
 
     # Findings
 
@@ -120,12 +140,12 @@ class Lowering:
 
     # Values
 
-    def dtype(self, word: Word) -> DType | None:
-        """Return the element type of that name; report an unknown one."""
+    def dtype(self, word: Word) -> DType:
+        """Return the element type of that name; report an unknown one, for which any other stands in."""
         dtype = BY_NAME.get(word.text)
         if dtype is None:
-            self.error("unknown-dtype", f"unsupported dtype `{word.text}`", word.place, _near_dtype(word.text))
-        return dtype
+            self.error("unknown-dtype", f"unsupported dtype `{word.text}`", word.place, near_dtype(word.text))
+        return dtype or F32
 
     def settings(self, written: Iterable[Setting], duplicate: str) -> Attrs:
         """Return named values in the order written; report duplicates and mixed lists."""
@@ -172,22 +192,31 @@ class Lowering:
     def _nodes(self, statements: tuple[Statement, ...], scope: tuple[str, ...], inherited: Attrs) -> tuple[Node, ...]:
         nodes: list[Node] = []
         for statement in statements:
+            before = len(self.errors)
             hints = Attrs({**inherited, **self.hints(statement.hints)})
             if isinstance(statement.body, ScopeStatement):
                 nodes += self._nodes(statement.body.body, (*scope, statement.body.name), hints)
                 continue
+            wrong_hints = len(self.errors) > before
             kind = self._kind(statement, scope)
-            if kind is not None:
-                kept = hints if isinstance(kind, _CARRIES_HINTS) else Attrs()
-                span = self.positions.of(statement.place)
-                nodes.append(self._numbering.node(kind, kept, scope, span, statement.places))
+            kept = hints if isinstance(kind, _CARRIES_HINTS) else Attrs()
+            span = self.positions.of(statement.place)
+            node = self._numbering.node(kind, kept, scope, span, statement.places)
+            nodes.append(node)
+            if wrong_hints or (len(self.errors) > before and not isinstance(kind, Loop)):
+                self._doubt(node)
         return tuple(nodes)
 
-    def _kind(self, statement: Statement, scope: tuple[str, ...]) -> NodeKind | None:
+    def _doubt(self, node: Node) -> None:
+        """Leave out of later checks what a statement with an error says."""
+        self._doubted_nodes.add(node.index)
+        if isinstance(node.kind, Assign):
+            self._doubted_names.add(node.kind.name)
+
+    def _kind(self, statement: Statement, scope: tuple[str, ...]) -> NodeKind:
         body = statement.body
         if isinstance(body, AssignStatement):
-            dtype = self.dtype(body.dtype)
-            return Assign(body.name, dtype, body.dims) if dtype is not None else None
+            return Assign(body.name, self.dtype(body.dtype), body.dims)
         if isinstance(body, OpStatement):
             return self._op(body)
         if isinstance(body, LoopStatement):
@@ -206,41 +235,3 @@ class Lowering:
                 self.error("positional-after-setting", message, argument[1], "move this input in front of the settings")
             inputs.append(argument[0])
         return Op(body.op, tuple(inputs), body.outputs, self.settings(settings, "duplicate-setting"))
-
-
-def _offset(diagnostic: Diagnostic) -> int:
-    return diagnostic.span.start if diagnostic.span is not None else 0
-
-
-_OTHER_SPELLINGS = {
-    "bf16": "bfloat16 bfloat",
-    "bool": "boolean logical",
-    "f8": "float8 fp8",
-    "f16": "float16 fp16 half",
-    "f32": "float32 fp32 float single",
-    "f64": "float64 fp64 double",
-    "i1": "int1",
-    "i2": "int2",
-    "i4": "int4",
-    "i8": "int8 char",
-    "i16": "int16 short",
-    "i32": "int32 int integer",
-    "i64": "int64 long",
-    "u1": "uint1",
-    "u2": "uint2",
-    "u4": "uint4",
-    "u8": "uint8 byte",
-    "u16": "uint16",
-    "u32": "uint32 uint",
-    "u64": "uint64 size",
-}
-"""How other languages and frameworks call the element types; a ``_t`` behind them does not matter."""
-
-_MEANT = {word: name for name, words in _OTHER_SPELLINGS.items() for word in (name, *words.split())}
-
-
-def _near_dtype(name: str) -> str | None:
-    meant = _MEANT.get(name.lower().removesuffix("_t"))
-    if meant is not None:
-        return f"did you mean `{meant}`?"
-    return did_you_mean(name.lower(), BY_NAME) or f"known: {', '.join(dict.fromkeys(d.name for d in BY_NAME.values()))}"

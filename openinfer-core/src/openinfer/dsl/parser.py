@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Diagnostic, Related, Severity, as_errors, summary
+from openinfer.diagnostics import Diagnostic, Related, Severity, summary
 from openinfer.dsl.grammar import CACHE_VERBS, STATEMENTS, Mismatch, Tree, match
 from openinfer.dsl.mismatch import Finding, explain, unknown_section, unknown_statement, unsupported_cache
+from openinfer.dsl.placeholders import head_of_block, head_of_statement
 from openinfer.dsl.positions import Positions
 from openinfer.dsl.recovery import next_section, next_statement, skip_blank
 from openinfer.dsl.scanner import scan
-from openinfer.dsl.syntax import BlockSyntax, LoopStatement, Place, Program, ScopeStatement, Statement
+from openinfer.dsl.syntax import BlockSyntax, Gap, LoopStatement, Place, Program, ScopeStatement, Statement
 from openinfer.dsl.tree_declarations import declaration_of, old_spellings
 from openinfer.dsl.tree_statements import block_header, statement_of
 from openinfer.dsl.tree_values import LiteralError
@@ -20,9 +22,10 @@ from openinfer.errors import DslSyntaxError
 from openinfer.ir.graph import MemoryKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from openinfer.diagnostics import Source
+    from openinfer.dsl.scanner import Flaw
     from openinfer.dsl.syntax import Declaration, Setting, Word
 
 MAX_LOOPS = 100
@@ -38,9 +41,9 @@ _MEMORY = {**{kind.value: kind for kind in MemoryKind}, "constants": MemoryKind.
 
 @dataclass(slots=True)
 class _Frame:
-    """An open block, loop or scope; ``head`` is None for a loop or scope whose head was wrong."""
+    """An open block, loop or scope."""
 
-    head: Statement | tuple[Word, tuple[Setting, ...], Place] | None
+    head: Statement | tuple[Word, tuple[Setting, ...], Place]
     start: int
     statements: list[Statement] = field(default_factory=list[Statement])
 
@@ -49,30 +52,44 @@ class _StopParsing(Exception):  # noqa: N818 - control flow, no error of its own
     """There is no point in going on."""
 
 
-def parse_program(source: Source, *, strict: bool = False) -> Program:
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What could be read of a text, with every syntax error; ``expected`` is what was expected at the first."""
+
+    program: Program
+    errors: tuple[Diagnostic, ...]
+    expected: tuple[str, ...]
+
+
+def parse_program(source: Source) -> Program:
     """Parse a program.
 
     Raises:
-        DslSyntaxError: with every syntax error found; in strict mode warnings are errors.
+        DslSyntaxError: with every syntax error found.
     """
+    parsed = recover_program(source)
+    if parsed.errors:
+        raise syntax_error(source, parsed.errors, parsed.expected)
+    return parsed.program
+
+
+def recover_program(source: Source) -> Parsed:
+    """Parse what can be read of a program."""
     parser = _Parser(source)
     program = parser.run()
-    if parser.findings:
-        raise _error(source, parser.findings)
-    if strict and program.warnings:
-        raise _error(source, [(warning, ()) for warning in as_errors(program.warnings)])
-    return program
+    errors = tuple(diagnostic for diagnostic, _ in parser.findings)
+    return Parsed(program, errors, parser.findings[0][1] if parser.findings else ())
 
 
-def _error(source: Source, findings: list[tuple[Diagnostic, tuple[str, ...]]]) -> DslSyntaxError:
-    first, expected = findings[0]
-    span = first.span
+def syntax_error(source: Source, findings: Sequence[Diagnostic], expected: tuple[str, ...] = ()) -> DslSyntaxError:
+    """Return the exception for findings of which the first is one of phase P."""
+    span = findings[0].span
     offset = span.start if span is not None else 0
     begin = source.text.rfind("\n", 0, offset) + 1
     end = source.text.find("\n", offset)
     return DslSyntaxError(
-        summary([diagnostic for diagnostic, _ in findings]),
-        diagnostics=[diagnostic for diagnostic, _ in findings],
+        summary(findings),
+        diagnostics=findings,
         line=span.line if span is not None else 0,
         column=span.column if span is not None else 0,
         offset=offset,
@@ -89,21 +106,31 @@ class _Parser:
         self._source = source
         self._positions = Positions(source)
         self._text = ""
+        self._flaws: list[Flaw] = []
+        self._flaw_starts: list[int] = []
         self._offset = 0
+        self._frames: list[_Frame] = []
         self._declarations: list[Declaration] = []
         self._blocks: list[BlockSyntax] = []
         self._warnings: list[Diagnostic] = []
+        self._gaps: list[Gap] = []
 
     def run(self) -> Program:
         scanned = scan(self._source.text)
-        self._text = scanned.text
+        self._text, self._flaws = scanned.text, list(scanned.flaws)
+        self._flaw_starts = [flaw.start for flaw in scanned.flaws]
         try:
             for _ in self._sections():
                 pass
         except _StopParsing:
-            pass
-        self._add_flaws([Finding(f.code, f.message, Place(f.start, f.end), f.hint) for f in scanned.flaws])
-        return Program(self._source, tuple(self._declarations), tuple(self._blocks), tuple(self._warnings))
+            self._lose("", self._offset, self._offset)
+            while self._frames:
+                self._close()
+            if self._text[self._offset :].strip():
+                self._lose("section", self._offset, len(self._text))
+        self._add_flaws([Finding(f.code, f.message, Place(f.start, f.end), f.hint) for f in self._flaws])
+        declarations, blocks = tuple(self._declarations), tuple(self._blocks)
+        return Program(self._source, declarations, blocks, tuple(self._warnings), tuple(self._gaps))
 
     def _add_flaws(self, flaws: list[Finding]) -> None:
         """Join the scanner's findings, the first of each line, with the parser's on other lines."""
@@ -114,6 +141,16 @@ class _Parser:
         found = [(self._diagnostic(flaw), ()) for flaw in first.values()] + kept
         self.findings = sorted(found, key=lambda f: f[0].span.start if f[0].span is not None else 0)
 
+    def _flawed(self, start: int, end: int) -> bool:
+        """Return whether characters that the scanner refused stand in a piece of the text."""
+        found = bisect_left(self._flaw_starts, start)
+        return found < len(self._flaw_starts) and self._flaw_starts[found] < end
+
+    def _lose(self, rule: str, start: int, end: int) -> None:
+        """Keep what a piece of the text that cannot be read would have been."""
+        head = self._frames[0].head if self._frames else None
+        self._gaps.append(Gap(rule, head[0].text if isinstance(head, tuple) else "", self._text[start:end]))
+
     def _sections(self) -> Iterator[None]:
         while (word := self._next_word()) is not None:
             yield
@@ -122,8 +159,10 @@ class _Parser:
             elif word == "block":
                 self._block()
             else:
-                self._report(unknown_section(self._text, self._offset, word))
-                self._offset = next_section(self._text, self._offset)
+                start = self._offset
+                self._report(unknown_section(self._text, start, word), start)
+                self._offset = next_section(self._text, start)
+                self._lose("section", start, self._offset)
 
     # Memory sections
 
@@ -131,23 +170,27 @@ class _Parser:
         opened = self._offset
         if self._match("memory_header") is None:
             self._offset = next_section(self._text, self._offset)
+            self._lose("section", opened, self._offset)
             return
         while not self._closed("memory section", opened):
             start = self._offset
             tree = self._match("declaration", start)
-            if tree is not None:
-                self._keep_declaration(tree, kind)
+            if tree is None or not self._keep_declaration(tree, kind):
+                self._lose("declaration", start, self._offset)
         self._offset += 1
 
-    def _keep_declaration(self, tree: Tree, kind: MemoryKind) -> None:
+    def _keep_declaration(self, tree: Tree, kind: MemoryKind) -> bool:
         try:
             declaration = declaration_of(tree, kind)
         except LiteralError as error:
-            self._report(Finding(error.code, str(error), error.place))
-            return
+            self._report(Finding(error.code, str(error), error.place), tree.start)
+            return False
+        if self._flawed(tree.start, tree.end):
+            return False
         self._declarations.append(declaration)
         for message, place in old_spellings(tree):
             self._warnings.append(self._diagnostic(Finding("old-spelling", message, place), Severity.WARNING))
+        return True
 
     # Blocks
 
@@ -156,65 +199,99 @@ class _Parser:
         tree = self._match("block_header")
         if tree is None and not self._at_body(start):
             self._offset = next_section(self._text, self._offset)
+            self._lose("section", start, self._offset)
             return
-        frames = [_Frame(self._head(tree), start)]
-        while frames:
-            if self._closed("block" if len(frames) == 1 else "loop or scope", frames[-1].start):
+        self._frames = [_Frame(self._head(tree, start), start)]
+        while self._frames:
+            if self._closed(self._innermost(), self._frames[-1].start):
                 self._offset += 1
-                self._close(frames)
+                self._close()
+            elif self._is_next_section():
+                self._end_block()
             else:
-                self._statement(frames)
+                self._statement()
 
-    def _head(self, tree: Tree | None) -> tuple[Word, tuple[Setting, ...], Place] | None:
-        if tree is None:
-            return None
+    def _innermost(self) -> str:
+        return "block" if len(self._frames) == 1 else "loop or scope"
+
+    def _head(self, tree: Tree | None, start: int) -> tuple[Word, tuple[Setting, ...], Place]:
+        """Return the head of a block, or what can be read of it."""
         try:
-            return block_header(tree)
+            if tree is not None:
+                return block_header(tree)
         except LiteralError as error:
-            self._report(Finding(error.code, str(error), error.place))
-            return None
+            self._report(Finding(error.code, str(error), error.place), start)
+        head = head_of_block(self._text, start)
+        if not head[0].text:
+            self._lose("section", start, start)
+        return head
 
-    def _close(self, frames: list[_Frame]) -> None:
-        frame = frames.pop()
+    def _close(self) -> None:
+        frame = self._frames.pop()
         statements = tuple(frame.statements)
         if isinstance(frame.head, tuple):
             name, hints, place = frame.head
             self._blocks.append(BlockSyntax(name, hints, statements, place))
-        elif frame.head is not None and isinstance(frame.head.body, LoopStatement | ScopeStatement):
-            frames[-1].statements.append(replace(frame.head, body=replace(frame.head.body, body=statements)))
+        elif isinstance(frame.head.body, LoopStatement | ScopeStatement) and len(self._frames) <= MAX_LOOPS:
+            whole = replace(frame.head, body=replace(frame.head.body, body=statements))
+            self._frames[-1].statements.append(whole)
 
-    def _statement(self, frames: list[_Frame]) -> None:
+    def _is_next_section(self) -> bool:
+        """Return whether a section starts here as far left as the block around it: a ``}`` was forgotten."""
+        word = _WORD.match(self._text, self._offset)
+        if word is None or not (word.group() == "block" or word.group() in _MEMORY):
+            return False
+        opened = self._frames[0].start
+        here, around = self._positions.span(self._offset, word.end()), self._positions.span(opened, opened)
+        return here.line > around.line and here.column <= around.column
+
+    def _end_block(self) -> None:
+        """Report the missing end of a block in front of the next section, and end it."""
+        word = self._next_word()
+        opened = self._frames[-1].start
+        message = f"expected `}}` at the end of the {self._innermost()}, found `{word}`"
+        place = Place(self._offset, self._offset + len(word or ""))
+        self._report(Finding("syntax", message, place, opened=Place(opened, self._text.find("{", opened))), place.start)
+        while self._frames:
+            self._close()
+
+    def _statement(self) -> None:
         start = self._offset
         word = self._next_word()
         rule = self._rule(word)
         if rule is None:
+            self._lose("", start, self._offset)
             return
         tree = self._match(rule, start)
-        if tree is None:
-            if rule in ("loop", "scope") and self._at_body(start):
-                self._open(frames, None, start)
-            return
-        try:
-            statement = statement_of(tree)
-        except LiteralError as error:
-            self._report(Finding(error.code, str(error), error.place))
-            statement = None
+        statement = self._read(tree) if tree is not None else None
+        if statement is None or self._flawed(start, self._offset):
+            self._lose(rule, start, self._offset)
+            if rule not in ("loop", "scope") or not self._at_body(start):
+                return
+            statement = statement or head_of_statement(rule, self._text, start, self._offset)
         if rule in ("loop", "scope"):
-            self._open(frames, statement, start)
-        elif statement is not None:
-            frames[-1].statements.append(statement)
+            self._open(statement, start)
+        else:
+            self._frames[-1].statements.append(statement)
 
-    def _open(self, frames: list[_Frame], head: Statement | None, start: int) -> None:
-        if len(frames) == MAX_LOOPS + 1:
+    def _read(self, tree: Tree) -> Statement | None:
+        try:
+            return statement_of(tree)
+        except LiteralError as error:
+            self._report(Finding(error.code, str(error), error.place), tree.start)
+            return None
+
+    def _open(self, head: Statement, start: int) -> None:
+        if len(self._frames) == MAX_LOOPS + 1:
             message = f"nesting too deep: over {MAX_LOOPS} loops and scopes"
-            self._report(Finding("syntax", message, Place(start, start + 4)))
-        frames.append(_Frame(head, start))
+            self._report(Finding("syntax", message, Place(start, start + 4)), start)
+        self._frames.append(_Frame(head, start))
 
     def _rule(self, word: str | None) -> str | None:
         """Return the rule of the statement that starts here; report and skip what is none."""
         start = self._offset
         if word not in STATEMENTS:
-            self._report(unknown_statement(self._text, start, word))
+            self._report(unknown_statement(self._text, start, word), start)
             self._offset = next_statement(self._text, start, start)
             return None
         if word != "cache":
@@ -222,7 +299,7 @@ class _Parser:
         verb = _VERB.match(self._text, start)
         if verb is None or verb[1] in CACHE_VERBS:
             return f"cache_{verb[1]}" if verb is not None else "cache_read"
-        self._report(unsupported_cache(verb))
+        self._report(unsupported_cache(verb), start)
         self._offset = next_statement(self._text, start, start)
         return None
 
@@ -242,9 +319,14 @@ class _Parser:
             end = len(self._text.rstrip())
             message = f"expected `}}` at the end of the {what}, found the end"
             head = self._text.find("{", opened)
-            self._report(Finding("syntax", message, Place(end, end), opened=Place(opened, head)))
+            if not self._ends_in_flaw():
+                self._report(Finding("syntax", message, Place(end, end), opened=Place(opened, head)))
             raise _StopParsing
         return self._text[self._offset] == "}"
+
+    def _ends_in_flaw(self) -> bool:
+        """Return whether there is nothing but refused characters, such as a comment without an end, at the end."""
+        return bool(self._flaws) and not self._text[self._flaws[-1].start :].strip()
 
     def _match(self, rule: str, start: int | None = None) -> Tree | None:
         """Match a rule and move behind it; on a mismatch report it and move to where parsing can go on."""
@@ -252,14 +334,14 @@ class _Parser:
         try:
             result = match(rule, self._text, begin)
         except RecursionError:
-            self._report(Finding("syntax", "nesting too deep", Place(begin, begin + 1)))
+            self._report(Finding("syntax", "nesting too deep", Place(begin, begin + 1)), begin)
             self._offset = next_statement(self._text, begin, begin)
             return None
         if not isinstance(result, Mismatch):
             self._offset = result.end
             return result
         finding = explain(rule, self._text, begin, result)
-        self._report(finding)
+        self._report(finding, begin)
         ended = finding.place.end <= result.offset
         self._offset = result.offset if ended else next_statement(self._text, begin, result.offset)
         return None
@@ -270,7 +352,10 @@ class _Parser:
 
     # Findings
 
-    def _report(self, finding: Finding) -> None:
+    def _report(self, finding: Finding, start: int | None = None) -> None:
+        """Record a finding about what begins at ``start``, unless it comes of refused characters in there."""
+        if start is not None and self._flawed(start, finding.place.end):
+            return
         self.findings.append((self._diagnostic(finding), finding.expected))
         if len(self.findings) >= MAX_FINDINGS:
             raise _StopParsing

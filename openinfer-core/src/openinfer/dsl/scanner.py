@@ -20,6 +20,9 @@ _CHARACTER_HINTS = {
     "!": "`graph! { … }` is earlier syntax: a program is its memory sections and blocks; "
     "`openinfer fmt --upgrade` rewrites it",
 }
+_OPEN_STRING_END = re.compile(r"[;{][ \t\r\f\v]*$")
+"""What ends the statement or head around a string without an end, so that the next line is read by itself."""
+
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
@@ -62,6 +65,8 @@ def scan(text: str) -> Scan:
             if position > len(text):
                 flaws.append(Flaw("syntax", "comment without an end: expected `*/`", start, start + 2))
                 position = len(text)
+        if kind == "quote":
+            position = start + len(_OPEN_STRING_END.sub("", match.group()))
         flaw = _flaw(kind, match.group(), start)
         if flaw is not None:
             flaws.append(flaw)

@@ -185,10 +185,24 @@ class BlockSyntax:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """A piece of text of which nothing could be made, without its comments.
+
+    ``rule`` is what it would have been: ``declaration``, ``section``, a statement, or ``""`` for a statement of an
+    unknown kind; ``block`` is the name of the block around it.
+    """
+
+    rule: str
+    block: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """A whole program: declarations and blocks in source order, and the parser's warnings."""
+    """A whole program: declarations and blocks in source order, the parser's warnings, and what it could not read."""
 
     source: Source
     declarations: tuple[Declaration, ...]
     blocks: tuple[BlockSyntax, ...]
     warnings: tuple[Diagnostic, ...]
+    gaps: tuple[Gap, ...] = ()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Severity, as_errors, summary
+from openinfer.diagnostics import Severity, as_errors, in_source_order, summary
 from openinfer.errors import ValidationError
 from openinfer.ir.checks.blocks import check_blocks
 from openinfer.ir.checks.declarations import check_declarations
 from openinfer.ir.checks.findings import Findings
 from openinfer.ir.checks.form import check_form
 from openinfer.ir.checks.yields import check_yields
+from openinfer.ir.doubts import NO_DOUBTS
 
 if TYPE_CHECKING:
     from openinfer.diagnostics import Diagnostic
+    from openinfer.ir.doubts import Doubts
     from openinfer.ir.graph import Graph
 
 
@@ -33,10 +35,19 @@ def check_graph(graph: Graph, *, strict: bool = False) -> tuple[Diagnostic, ...]
 
 
 def structure_findings(graph: Graph) -> tuple[Diagnostic, ...]:
-    """Return every finding of phase S: declarations first, then ``entry``, then the other blocks by name."""
-    findings = Findings()
+    """Return every finding of phase S.
+
+    They are in source order; in a graph that came from no text, those of declarations are first, then those of
+    ``entry``, then those of the other blocks by name.
+    """
+    return check_structure(graph, NO_DOUBTS)[0]
+
+
+def check_structure(graph: Graph, doubts: Doubts) -> tuple[tuple[Diagnostic, ...], Doubts]:
+    """Return the findings of phase S that are no consequences of what is in doubt, and what is in doubt after them."""
+    findings = Findings(doubts)
     check_form(graph, findings)
     check_declarations(graph, findings)
     check_blocks(graph, findings)
     check_yields(graph, findings)
-    return findings.sorted()
+    return in_source_order(findings.sorted()), findings.all_doubts()

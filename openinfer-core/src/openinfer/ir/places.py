@@ -69,6 +69,16 @@ def around(places: tuple[Place, ...]) -> Place | None:
     return Place(places[0].start, places[-1].end) if places else None
 
 
+def setting_name_place(places: Places, setting: str) -> Place | None:
+    """Return the place of a setting's name as written."""
+    return places.settings[setting][0] if setting in places.settings else None
+
+
+def setting_value_place(places: Places, setting: str) -> Place | None:
+    """Return the place of a setting's value."""
+    return places.settings[setting][1] if setting in places.settings else None
+
+
 def span_of(whole: Span | None, place: Place | None) -> Span | None:
     """Return the span of a part; that of the ``whole`` statement where the part is not known or hard to see."""
     if whole is None or place is None or whole.end - whole.start > LONGEST_STATEMENT:

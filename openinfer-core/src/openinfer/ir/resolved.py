@@ -94,6 +94,16 @@ class PrefixTable:
     initial: Filled
     decl: VarDecl
 
+    @property
+    def dims(self) -> tuple[IntExpr, ...]:
+        """Extents of an entry as written."""
+        return self.decl.dims
+
+    @property
+    def span(self) -> Span | None:
+        """Place of the declaration in the text."""
+        return self.decl.span
+
     def tensor_name(self, indices: tuple[int, ...]) -> str:
         """Return the model name of one entry."""
         text = self.pattern

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer import symbolic
 from openinfer.ir.nodes import CacheAccess, CacheRead, CacheReset, CacheWrite, Loop, Single
+from openinfer.ir.places import part
 from openinfer.ir.resolved import Storage
-from openinfer.ir.text import access_text
+from openinfer.ir.text import access_text, ref_text
 from openinfer.validate.operators import writable_type
 from openinfer.validate.references import readable_type
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from openinfer.ir.graph import Graph, VarDecl
     from openinfer.ir.nodes import Slice
+    from openinfer.ir.places import Place
     from openinfer.ir.resolved import ResolvedVar
     from openinfer.ir.types import TensorType
     from openinfer.symbolic import IntExpr
@@ -84,21 +86,22 @@ def _value(expr: IntExpr, known: Mapping[str, int]) -> int | None:
     return symbolic.evaluate(expr, known.__getitem__)
 
 
-def persistent(name: str, scope: Scope, findings: Findings) -> ResolvedVar | None:
+def persistent(name: str, scope: Scope, findings: Findings, place: Place | None) -> ResolvedVar | None:
     """Return a persistent variable; None after an error was recorded, or when its declaration is wrong."""
     variable = scope.variables.get(name)
     if variable is None or variable.storage is Storage.PERSISTENT:
         return variable
     message = f"`{name}` is {variable.storage.value}, expected a persistent variable"
-    findings.error("persistent-direct", message, decl=variable.decl)
+    findings.error("persistent-direct", message, place=place, decl=variable.decl)
     return None
 
 
 def check_read(read: CacheRead, scope: Scope, findings: Findings) -> None:
     """Check ``cache.read``."""
-    source = persistent(read.src.base, scope, findings)
-    wanted = writable_type(read.dst, scope, findings)
-    if source is None or wanted is None or not _check_indices(read.src, source, scope, findings):
+    accessed, written = part(findings.places.reads, 0), part(findings.places.writes, 0)
+    source = persistent(read.src.base, scope, findings, accessed)
+    wanted = writable_type(read.dst, scope, findings, written)
+    if source is None or wanted is None or not _check_indices(read.src, source, scope, findings, accessed):
         return
     known = {name: size for name, size in scope.sizes.items() if scope.is_size(name)}
     found = read_extents(read.src, source, known)
@@ -107,14 +110,15 @@ def check_read(read: CacheRead, scope: Scope, findings: Findings) -> None:
         return
     shape = ",".join("?" if extent is None else str(extent) for extent in found)
     message = f"`{access_text(read.src)}` is {source.type.dtype}[{shape}], `{read.dst}` is {wanted}"
-    findings.error("shape-mismatch", message, decl=source.decl)
+    findings.error("shape-mismatch", message, place=written, sized=scope.declared(read.src.base, read.dst))
 
 
 def check_write(write: CacheWrite, scope: Scope, findings: Findings) -> None:
     """Check ``cache.write``."""
-    given = readable_type(write.src, scope, findings)
-    target = persistent(write.dst.base, scope, findings)
-    if given is None or target is None or not _check_indices(write.dst, target, scope, findings):
+    stored, accessed = part(findings.places.reads, 0), part(findings.places.writes, 0)
+    given = readable_type(write.src, scope, findings, stored)
+    target = persistent(write.dst.base, scope, findings, accessed)
+    if given is None or target is None or not _check_indices(write.dst, target, scope, findings, accessed):
         return
     grows = target.decl is not None and bool(target.decl.auto_dim)
     varies = write.src.name in scope.variables and scope.variables[write.src.name].varying
@@ -122,18 +126,22 @@ def check_write(write: CacheWrite, scope: Scope, findings: Findings) -> None:
     ranks_differ = len(given.shape) != len(wanted.shape)
     shapes_differ = ranks_differ if grows or varies else given.shape != wanted.shape
     if given.dtype is not wanted.dtype or shapes_differ:
-        message = f"`{write.src.name}` is {given}, `{write.dst.base}` is {wanted}"
-        findings.error("shape-mismatch", message, decl=target.decl)
+        message = f"`{ref_text(write.src)}` is {given}, `{access_text(write.dst)}` is {wanted}"
+        sized = scope.declared(write.src.name, write.dst.base)
+        findings.error("shape-mismatch", message, place=stored, sized=sized)
 
 
 def check_reset(reset: CacheReset, scope: Scope, findings: Findings) -> None:
     """Check ``cache.reset``."""
-    target = persistent(reset.target.base, scope, findings)
+    place = part(findings.places.writes, 0)
+    target = persistent(reset.target.base, scope, findings, place)
     if target is not None:
-        _check_indices(reset.target, target, scope, findings)
+        _check_indices(reset.target, target, scope, findings, place)
 
 
-def _check_indices(access: CacheAccess, variable: ResolvedVar, scope: Scope, findings: Findings) -> bool:
+def _check_indices(
+    access: CacheAccess, variable: ResolvedVar, scope: Scope, findings: Findings, place: Place | None
+) -> bool:
     """Record names in brackets that are no integers, and fixed positions that can never be; whether all is well."""
     counts: Collection[str] = () if variable.decl is None else variable.decl.auto_dim
     for slot in access.slots:
@@ -142,6 +150,6 @@ def _check_indices(access: CacheAccess, variable: ResolvedVar, scope: Scope, fin
             problem = None if name in counts else scope.integer_problem(name)
             if problem is not None:
                 code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
-                findings.error(code, f"index of `{access_text(access)}`: {problem}")
+                findings.error(code, f"index of `{access_text(access)}`: {problem}", place=place)
                 return False
     return True

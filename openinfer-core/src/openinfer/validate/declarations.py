@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
 from openinfer.diagnostics import did_you_mean
 from openinfer.dtypes import BY_NAME, DType, Kind
 from openinfer.ir.graph import MemoryKind
+from openinfer.ir.places import span_of
 from openinfer.ir.resolved import Filled, FromMetadata, FromTensor, PrefixTable, ResolvedVar, Storage
 from openinfer.ir.types import TensorType
 
@@ -29,53 +31,69 @@ LARGEST_RANK = 32
 
 
 def tensor_type(
-    dtype: DType, dims: Sequence[IntExpr], sizes: Mapping[str, int], findings: Findings, span: Span | None
+    dtype: DType,
+    dims: Sequence[IntExpr],
+    sizes: Mapping[str, int],
+    findings: Findings,
+    span: Span | None,
+    places: Sequence[Span | None] = (),
 ) -> TensorType | None:
-    """Return the type with every dimension evaluated; None after an error was recorded."""
+    """Return the type with every dimension evaluated; None after an error was recorded.
+
+    ``places`` are those of the dimensions, where known; ``span`` is that of the declaration around them.
+    """
     shape: list[int] = []
-    for dim in dims:
-        unknown = [name for name in symbolic.names(dim) if name not in sizes]
-        if unknown:
-            if unknown[0] in findings.unknown_sizes:
-                return None
+    for number, dim in enumerate(dims):
+        where = places[number] if number < len(places) else span
+        extent = _extent(dim, sizes, findings, where)
+        if extent is None:
+            return None
+        shape.append(extent)
+    found = TensorType(dtype, tuple(shape))
+    if len(dims) > LARGEST_RANK:
+        findings.error("bad-dim", f"a tensor has {len(dims)} dimensions, more than {LARGEST_RANK}", span=span)
+        return None
+    if found.count > LARGEST_SIZE:
+        shown = ", ".join(symbolic.text(dim) for dim in dims)
+        message = f"a tensor [{shown}] has more than {LARGEST_SIZE} elements{_where_from(dims, findings)}"
+        findings.error("bad-dim", message, span=span)
+        return None
+    return found
+
+
+def _extent(dim: IntExpr, sizes: Mapping[str, int], findings: Findings, span: Span | None) -> int | None:
+    unknown = [name for name in symbolic.names(dim) if name not in sizes]
+    if unknown:
+        if unknown[0] not in findings.unknown_sizes:
             findings.unknown_sizes.add(unknown[0])
             hint = did_you_mean(unknown[0], sizes) or _known_sizes(sizes)
             message = f"unknown size variable `{unknown[0]}` in dimension `{symbolic.text(dim)}`"
             findings.error("unknown-sizevar", message, span=span, hint=hint)
-            return None
-        shape.append(symbolic.evaluate(dim, sizes.__getitem__))
-    return _checked_type(TensorType(dtype, tuple(shape)), dims, findings, span)
+        return None
+    extent = symbolic.evaluate(dim, sizes.__getitem__)
+    if extent >= 0:
+        return extent
+    value = extent if extent >= -LARGEST_SIZE else f"below -{LARGEST_SIZE}"
+    message = f"dimension `{symbolic.text(dim)}` is {value}: it must not be negative{_where_from([dim], findings)}"
+    findings.error("bad-dim", message, span=span)
+    return None
+
+
+def _where_from(dims: Sequence[IntExpr], findings: Findings) -> str:
+    names = dict.fromkeys(name for dim in dims for name in symbolic.names(dim))
+    return f"; {', '.join(map(findings.told_size, names))}" if names else ""
 
 
 def _known_sizes(sizes: Mapping[str, int]) -> str:
     return f"the model has: {', '.join(sizes)}" if sizes else "the model has no size variables"
 
 
-def _checked_type(
-    found: TensorType, dims: Sequence[IntExpr], findings: Findings, span: Span | None
-) -> TensorType | None:
-    for dim, extent in zip(dims, found.shape, strict=True):
-        if extent < 0:
-            value = extent if extent >= -LARGEST_SIZE else f"below -{LARGEST_SIZE}"
-            findings.error(
-                "bad-dim", f"dimension `{symbolic.text(dim)}` is {value}: it must not be negative", span=span
-            )
-            return None
-    if len(dims) > LARGEST_RANK:
-        findings.error("bad-dim", f"a tensor has {len(dims)} dimensions, more than {LARGEST_RANK}", span=span)
-        return None
-    if found.count > LARGEST_SIZE:
-        shown = ", ".join(symbolic.text(dim) for dim in dims)
-        findings.error("bad-dim", f"a tensor [{shown}] has more than {LARGEST_SIZE} elements", span=span)
-        return None
-    return found
-
-
 def resolve_declaration(
     decl: VarDecl, model: Model, sizes: Mapping[str, int], findings: Findings
 ) -> ResolvedVar | PrefixTable | None:
     """Return the declaration with sizes and initial value known; None after an error was recorded."""
-    found = tensor_type(decl.dtype, decl.dims, sizes, findings, decl.span)
+    places = [span_of(decl.span, place) for place in decl.places.dims] if decl.places is not None else []
+    found = tensor_type(decl.dtype, decl.dims, sizes, findings, decl.span, places)
     if found is None:
         return None
     storage = Storage(decl.kind.value)
@@ -90,11 +108,11 @@ def resolve_declaration(
             initial=zero,
             decl=decl,
         )
-    _check_link(decl, found, model, findings)
-    initial = _initial(decl, found, model, findings)
-    return ResolvedVar(
-        name=decl.name, storage=storage, type=found, initial=initial, decl=decl, dims=decl.dims, span=decl.span
+    variable = ResolvedVar(
+        name=decl.name, storage=storage, type=found, initial=None, decl=decl, dims=decl.dims, span=decl.span
     )
+    _check_link(decl, variable, model, findings)
+    return replace(variable, initial=_initial(decl, variable, model, findings))
 
 
 def _zero(dtype: DType) -> int | float | bool:
@@ -106,30 +124,40 @@ def _zero(dtype: DType) -> int | float | bool:
     return -1 if dtype.name == "t1" else 0
 
 
-def _check_link(decl: VarDecl, found: TensorType, model: Model, findings: Findings) -> None:
+def _attribute(decl: VarDecl, name: str) -> Span | None:
+    """Return the place of an attribute, or else of the declaration."""
+    return span_of(decl.span, decl.places.attributes.get(name) if decl.places is not None else None)
+
+
+def _check_link(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Findings) -> None:
     """The model tensor of that name, if any, must have the declared type, whatever the section."""
     name = decl.ref or decl.name
     info = model.var_info(name)
     if info is None:
         if decl.ref is not None and not (decl.kind is MemoryKind.CONSTANT and name in model.typed_metadata):
+            message = f"`{decl.name}` refers to `{name}`, which {model.name} lacks"
             hint = did_you_mean(name, model.tensors)
-            findings.error(
-                "unbound", f"`{decl.name}` refers to `{name}`, which {model.name} lacks", span=decl.span, hint=hint
-            )
+            findings.error("unbound", message, span=_attribute(decl, "ref"), hint=hint)
         return
     in_file = TensorType(info.dtype, info.shape)
     if decl.table:
-        findings.error(
-            "model-mismatch", f"table `{decl.name}` has the name of a model tensor {in_file}", span=decl.span
-        )
-    elif in_file != found:
-        message = f"`{decl.name}` is declared {found}, the model's `{name}` is {in_file}"
+        message = f"table `{decl.name}` has the name of a model tensor {in_file}"
         findings.error("model-mismatch", message, span=decl.span)
+    elif in_file != variable.type:
+        message = f"`{decl.name}` is declared {variable.type}, the model's `{name}` is {in_file}"
+        elsewhere = {f"the model's `{name}`": info.shape}
+        findings.error("model-mismatch", message, span=decl.span, sized=_if_sized(variable), found=elsewhere)
     elif decl.init is not None and info.has_data and decl.kind is not MemoryKind.DYNAMIC:
-        findings.warn("init-unused", f"@init of `{decl.name}` is not used: the model has data for it", span=decl.span)
+        message = f"@init of `{decl.name}` is not used: the model has data for it"
+        findings.warn("init-unused", message, span=_attribute(decl, "init"))
 
 
-def _initial(decl: VarDecl, found: TensorType, model: Model, findings: Findings) -> Initial | None:
+def _if_sized(variable: ResolvedVar) -> tuple[ResolvedVar, ...]:
+    """Return the variable if its extents have names: what else there is to tell stands in the finding itself."""
+    return (variable,) if any(symbolic.names(dim) for dim in variable.dims) else ()
+
+
+def _initial(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Findings) -> Initial | None:
     name = decl.ref or decl.name
     info = model.var_info(name)
     if decl.kind is MemoryKind.DYNAMIC:
@@ -137,30 +165,26 @@ def _initial(decl: VarDecl, found: TensorType, model: Model, findings: Findings)
     if info is not None and info.has_data and not decl.table:
         return FromTensor(name)
     if decl.kind is MemoryKind.CONSTANT and name in model.typed_metadata:
-        _check_metadata(decl, name, found, model, findings)
+        _check_metadata(decl, name, variable, model, findings)
         if decl.init is not None:
-            findings.warn(
-                "init-unused", f"@init of `{decl.name}` is not used: the model has metadata for it", span=decl.span
-            )
+            message = f"@init of `{decl.name}` is not used: the model has metadata for it"
+            findings.warn("init-unused", message, span=_attribute(decl, "init"))
         return FromMetadata(name)
     if decl.init is not None:
         return Filled(decl.init)
     if decl.kind is MemoryKind.CONSTANT:
-        hint = (
-            did_you_mean(name, [*model.tensors, *model.typed_metadata]) or "give the model a value, or write @init(...)"
-        )
-        findings.error(
-            "unbound", f"constant `{decl.name}` has no value: no tensor, metadata or @init", span=decl.span, hint=hint
-        )
+        near = did_you_mean(name, [*model.tensors, *model.typed_metadata])
+        message = f"constant `{decl.name}` has no value: no tensor, metadata or @init"
+        hint = near or "give the model a value, or write @init(...)"
+        findings.error("unbound", message, span=decl.span, hint=hint)
     return Filled(_zero(decl.dtype))
 
 
-def _check_metadata(decl: VarDecl, name: str, found: TensorType, model: Model, findings: Findings) -> None:
-    item = model.typed_metadata[name]
+def _check_metadata(decl: VarDecl, name: str, variable: ResolvedVar, model: Model, findings: Findings) -> None:
+    item, found = model.typed_metadata[name], variable.type
     if item.dtype == "str":
-        findings.error(
-            "model-mismatch", f"metadata `{name}` is a string, `{decl.name}` is declared {found}", span=decl.span
-        )
+        message = f"metadata `{name}` is a string, `{decl.name}` is declared {found}"
+        findings.error("model-mismatch", message, span=decl.span)
         return
     array = model.load_metadata_tensor(name)
     shape = () if array is None else array.shape
@@ -168,7 +192,8 @@ def _check_metadata(decl: VarDecl, name: str, found: TensorType, model: Model, f
         in_file = TensorType(BY_NAME[item.dtype], shape)
         told = f"{in_file}{_value(array)}"
         message = f"`{decl.name}` is declared {found}, which cannot hold the model's metadata `{name}`: {told}"
-        findings.error("model-mismatch", message, span=decl.span)
+        elsewhere = {f"the model's metadata `{name}`": shape}
+        findings.error("model-mismatch", message, span=decl.span, sized=_if_sized(variable), found=elsewhere)
 
 
 def _value(array: object) -> str:
@@ -191,10 +216,15 @@ def _narrows(source: DType, target: DType, array: object) -> bool:
     return values.size == 0 or (low <= int(values.min()) and int(values.max()) <= high)
 
 
+def entry_text(table: PrefixTable, indices: tuple[int, ...]) -> str:
+    """Return how an entry is written, such as ``W[0]``."""
+    return f"{table.name}[{','.join(map(str, indices))}]"
+
+
 def entry_problem(table: PrefixTable, indices: tuple[int, ...], model: Model) -> str | None:
     """Return why the entry of these indices cannot be used, or None."""
     name = table.tensor_name(indices)
-    access = f"{table.name}[{','.join(map(str, indices))}]"
+    access = entry_text(table, indices)
     if any(index < 0 for index in indices):
         return f"{access} has a negative index"
     info = model.var_info(name)

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from openinfer import symbolic
 from openinfer.diagnostics import Diagnostic, Related, Severity, summary
 from openinfer.errors import ValidationError
+from openinfer.ir.places import NOWHERE, span_of
 from openinfer.ir.text import node_desc
+from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping
 
     from openinfer.diagnostics import Span
     from openinfer.ir.graph import Block, VarDecl
     from openinfer.ir.nodes import Node
-    from openinfer.ir.resolved import ResolvedVar
+    from openinfer.ir.places import Place, Places
+    from openinfer.ir.types import TensorType
+    from openinfer.symbolic import IntExpr
+
+
+class Sized(Protocol):
+    """A declaration with its sizes known: a variable, a temporary or a prefix table."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> TensorType: ...
+    @property
+    def dims(self) -> tuple[IntExpr, ...]: ...
+    @property
+    def span(self) -> Span | None: ...
 
 
 @dataclass
@@ -35,16 +52,22 @@ class Findings:
     overridden: frozenset[str] = frozenset()
     _block: Block | None = None
     _node: Node | None = None
+    _described: str | None = None
 
     @contextmanager
     def at(self, block: Block, node: Node) -> Generator[None]:
         """Attribute findings to a node."""
-        before = self._block, self._node
-        self._block, self._node = block, node
+        before = self._block, self._node, self._described
+        self._block, self._node, self._described = block, node, None
         try:
             yield
         finally:
-            self._block, self._node = before
+            self._block, self._node, self._described = before
+
+    @property
+    def places(self) -> Places:
+        """The places of the parts of the node being looked at."""
+        return (self._node.places if self._node is not None else None) or NOWHERE
 
     def error(
         self,
@@ -52,54 +75,84 @@ class Findings:
         message: str,
         *,
         span: Span | None = None,
+        place: Place | None = None,
         hint: str | None = None,
         decl: VarDecl | None = None,
-        sized: Sequence[ResolvedVar] = (),
+        sized: Iterable[Sized] = (),
+        found: Mapping[str, tuple[int | None, ...]] | None = None,
     ) -> None:
-        """Record an error.
+        """Record an error at ``span``, or at a ``place`` inside the node being looked at.
 
         ``decl`` is shown as the other place involved; ``sized`` are variables whose extents matter: each is shown with
-        the sizes that its extents come from.
+        the sizes that its extents come from, and with what ``found`` says they are elsewhere: shapes by description.
         """
-        related = (*_declared(decl), *self._derivations(sized))
-        self._add(Diagnostic(code=code, message=message, span=span, hint=hint, related=related))
+        related = (*_declared(decl), *self._derivations(sized, found or {}))
+        self._add(Diagnostic(code=code, message=message, span=self._span(span, place), hint=hint, related=related))
 
-    def _derivations(self, sized: Sequence[ResolvedVar]) -> Iterator[Related]:
+    def _span(self, span: Span | None, place: Place | None) -> Span | None:
+        return span or (span_of(self._node.span, place) if self._node is not None else None)
+
+    def _derivations(self, sized: Iterable[Sized], found: Mapping[str, tuple[int | None, ...]]) -> Iterator[Related]:
         for variable in dict.fromkeys(sized):
             if variable.span is None:
                 continue
             names = list(dict.fromkeys(name for dim in variable.dims for name in symbolic.names(dim)))
-            values = ", ".join(f"{name} = {self.sizes[name]} from {self.origin(name)}" for name in names)
+            values = ", ".join(self._told_size(name, variable, found) for name in names)
             dims = ", ".join(symbolic.text(dim) for dim in variable.dims)
             told = f"is {variable.type.dtype}[{dims}]: {values}" if names else "is declared here"
             yield Related(f"`{variable.name}` {told}", variable.span)
 
-    def origin(self, name: str) -> str:
-        """Return where the value of a size comes from."""
-        return "the caller" if name in self.overridden else "the model"
+    def _told_size(self, name: str, variable: Sized, found: Mapping[str, tuple[int | None, ...]]) -> str:
+        """Return a size with where it comes from, and what it would be by other shapes of the same rank."""
+        told = self.told_size(name)
+        for other, shape in found.items():
+            for dim, extent in zip(variable.dims, shape, strict=False):
+                is_other = dim == Name(name) and extent is not None and extent != self.sizes[name]
+                if is_other and len(shape) == len(variable.dims):
+                    return f"{told}, {extent} from {other}"
+        return told
 
-    def warn(self, code: str, message: str, *, span: Span | None = None, hint: str | None = None) -> None:
+    def told_size(self, name: str) -> str:
+        """Return the value of a size and where it comes from, such as ``D = 64 from the model``."""
+        origin = "the caller" if name in self.overridden else "the model"
+        return f"{name} = {self.sizes[name]} from {origin}"
+
+    def warn(
+        self,
+        code: str,
+        message: str,
+        *,
+        span: Span | None = None,
+        place: Place | None = None,
+        hint: str | None = None,
+    ) -> None:
         """Record a warning, which strict mode turns into an error."""
         severity = Severity.ERROR if self.strict else Severity.WARNING
-        self._add(Diagnostic(code=code, message=message, severity=severity, span=span, hint=hint))
+        where = self._span(span, place)
+        self._add(Diagnostic(code=code, message=message, severity=severity, span=where, hint=hint))
 
     def _add(self, diagnostic: Diagnostic) -> None:
         if self._node is None or self._block is None:
             self.items.append(diagnostic)
             return
+        self._described = self._described or node_desc(self._node)
         self.items.append(
             replace(
                 diagnostic,
                 span=diagnostic.span or self._node.span,
                 block=self._block.name,
                 node_index=self._node.index,
-                node_desc=node_desc(self._node),
+                node_desc=self._described,
             )
         )
 
     @property
     def has_errors(self) -> bool:
         return any(item.severity is Severity.ERROR for item in self.items)
+
+    def has_error(self, *codes: str) -> bool:
+        """Whether an error has one of these codes."""
+        return any(item.code in codes and item.severity is Severity.ERROR for item in self.items)
 
     def errors_since(self, count: int) -> bool:
         """Whether there are errors among the findings after the first ``count``."""

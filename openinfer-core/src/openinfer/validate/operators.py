@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from openinfer.ir.places import around, part, setting_value_place
 from openinfer.ir.resolved import Mode, ResolvedOp, RuntimeInts, RuntimeScalar, Storage
 from openinfer.ir.text import ref_text
+from openinfer.ir.values import VarValue
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError, Required, SettingType
 from openinfer.symbolic import Const
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.ir.nodes import Op
+    from openinfer.ir.places import Place
     from openinfer.ir.resolved import ResolvedVar, SettingValue, UnresolvedSetting
     from openinfer.ir.types import TensorType
     from openinfer.ir.values import Ref
@@ -50,12 +54,26 @@ class _Resolution:
         before = len(self.findings.items)
         inputs = self.matched.inputs
         settings = self._settings()
-        types = [None if ref is None else readable_type(ref, self.scope, self.findings) for ref in inputs]
-        found = [writable_type(name, self.scope, self.findings) for name in self.op.outputs]
+        types = [None if ref is None else self._read(ref) for ref in inputs]
+        found = [
+            writable_type(name, self.scope, self.findings, part(self.findings.places.writes, position))
+            for position, name in enumerate(self.op.outputs)
+        ]
         outputs = [each for each in found if each is not None]
         if self.findings.errors_since(before) or self._depends_on_mistake(inputs, types, outputs):
             return None
         return self._checked(inputs, types, settings, outputs)
+
+    def _read(self, ref: Ref) -> TensorType | None:
+        return readable_type(ref, self.scope, self.findings, self._place(ref))
+
+    def _place(self, ref: Ref) -> Place | None:
+        """Return where an input is written: among the inputs, or as a setting that has the name of one."""
+        places = self.findings.places
+        if ref in self.op.inputs:
+            return part(places.reads, self.op.inputs.index(ref))
+        named = (name for name, value in self.op.settings.items() if isinstance(value, VarValue) and value.ref == ref)
+        return setting_value_place(places, next(named, ""))
 
     def _depends_on_mistake(
         self, inputs: Sequence[Ref | None], types: Sequence[TensorType | None], outputs: Sequence[TensorType]
@@ -68,11 +86,13 @@ class _Resolution:
         values: dict[str, SettingValue | UnresolvedSetting] = {}
         for name, value in self.matched.settings.items():
             spec = self.schema.setting(name)
+            written = self.matched.written[name]
             try:
                 if spec is not None:
-                    values[name] = setting_value(spec, value, self.scope)
+                    values[name] = setting_value(replace(spec, name=written), value, self.scope)
             except SettingError as error:
-                self.findings.error(error.code, f"{self.schema.name}: {error}", hint=error.hint)
+                place = setting_value_place(self.findings.places, written)
+                self.findings.error(error.code, f"{self.schema.name}: {error}", place=place, hint=error.hint)
         if self.findings.strict:
             self._demand_constants(values)
         return values
@@ -82,8 +102,10 @@ class _Resolution:
         for name, value in values.items():
             variable = self.scope.variables.get(value.name) if isinstance(value, RuntimeScalar) else None
             if variable is not None and variable.storage is not Storage.CONSTANT:
-                message = f"setting `{name}` of {self.schema.name} reads `{variable.name}`, which is not constant"
-                self.findings.error("setting-type", message, decl=variable.decl)
+                written = self.matched.written[name]
+                message = f"setting `{written}` of {self.schema.name} reads `{variable.name}`, which is not constant"
+                place = setting_value_place(self.findings.places, written)
+                self.findings.error("setting-type", message, place=place, decl=variable.decl)
 
     def _checked(
         self,
@@ -135,7 +157,8 @@ class _Resolution:
         except OpTypeError as error:
             if not shapes_known and error.code in _LATER:
                 return {**_defaults(self.schema), **known}
-            self.findings.error(error.code, f"{subject}: {error}", sized=self._sized(inputs, error.code))
+            sized, place = self._sized(inputs, error.code), self._at_fault(error)
+            self.findings.error(error.code, f"{subject}: {self._as_written(str(error))}", place=place, sized=sized)
             return None
         if not self._outputs_fit(call.outputs, outputs, subject, shapes=shapes_known):
             return None
@@ -144,18 +167,35 @@ class _Resolution:
     def _outputs_fit(
         self, inferred: Sequence[TensorType], declared: Sequence[TensorType], subject: str, *, shapes: bool
     ) -> bool:
-        for name, wanted, found in zip(self.op.outputs, inferred, declared, strict=False):
+        for position, (wanted, found) in enumerate(zip(inferred, declared, strict=False)):
+            name, place = self.op.outputs[position], part(self.findings.places.writes, position)
             variable = self.scope.variables[name]
             if wanted.dtype is not found.dtype:
                 message = f"{subject} yields {wanted.dtype}, `{name}` is declared {found}"
-                self.findings.error("output-dtype", message, decl=variable.decl)
+                self.findings.error("output-dtype", message, place=place, decl=variable.decl)
                 return False
             if shapes and wanted.shape != found.shape:
                 message = f"{subject} yields {wanted}, `{name}` is declared {found}"
                 sized = (*self._sized(self.matched.inputs, "shape-mismatch"), variable)
-                self.findings.error("shape-mismatch", message, sized=sized)
+                self.findings.error("shape-mismatch", message, place=place, sized=sized)
                 return False
         return True
+
+    def _as_written(self, message: str) -> str:
+        """Return a message of the operator with its settings called as the statement calls them."""
+        for name, written in self.matched.written.items():
+            if name != written:
+                message = re.sub(rf"\b{re.escape(name)}\b", written, message)
+        return message
+
+    def _at_fault(self, error: OpTypeError) -> Place | None:
+        """Return the place of the input or setting that an operator does not take; else of all its inputs."""
+        places = self.findings.places
+        if error.code in _ABOUT_SETTINGS:
+            named = (name for name in self.matched.settings if re.search(rf"\b{re.escape(name)}\b", str(error)))
+            return setting_value_place(places, self.matched.written.get(next(named, ""), "")) or places.name
+        ref = self.matched.inputs[error.position] if error.position is not None else None
+        return self._place(ref) if ref is not None else around(places.reads) or places.name
 
     def _sized(self, inputs: Sequence[Ref | None], code: str) -> tuple[ResolvedVar, ...]:
         """Return the variables whose extents a finding about shapes is about."""
@@ -168,17 +208,13 @@ class _Resolution:
         self, inputs: Sequence[Ref | None], settings: Mapping[str, SettingValue | UnresolvedSetting]
     ) -> bool:
         aliased = next((ref.name for ref in inputs if ref is not None and ref.name in self.op.outputs), None)
-        if aliased is None:
+        accumulates = settings.get("acc") is not None
+        if aliased is None or (self.schema.in_place and not accumulates):
             return True
-        if settings.get("acc") is not None:
-            self.findings.error(
-                "inplace-denied", f"{self.schema.name} with acc cannot write to its own input `{aliased}`"
-            )
-            return False
-        if not self.schema.in_place:
-            self.findings.error("inplace-denied", f"{self.schema.name} cannot write to its own input `{aliased}`")
-            return False
-        return True
+        message = f"{self.schema.name}{' with acc' if accumulates else ''} cannot write to its own input `{aliased}`"
+        place = part(self.findings.places.writes, self.op.outputs.index(aliased))
+        self.findings.error("inplace-denied", message, place=place)
+        return False
 
     def _mode(self, inputs: Sequence[Ref | None], settings: Mapping[str, SettingValue]) -> Mode:
         if settings.get("acc") is not None:
@@ -190,6 +226,9 @@ class _Resolution:
         given = [(ref, found) for ref, found in zip(inputs, types, strict=True) if ref is not None]
         return f"{self.schema.name}({', '.join(f'{ref_text(ref)}: {found}' for ref, found in given)})"
 
+
+_ABOUT_SETTINGS = frozenset({"setting-type", "missing-setting", "acc-rules"})
+"""Findings whose message names the setting that is at fault."""
 
 _LATER = frozenset({"shape-mismatch", "setting-type"})
 """Findings that may come from a stand-in for a setting: the executor checks again when the value is known."""
@@ -215,18 +254,20 @@ def _stand_in(spec: SettingSpec, value: UnresolvedSetting) -> SettingValue:
     return _STAND_INS.get(spec.type, 1 if spec.type is SettingType.SCALAR else 0)
 
 
-def writable_type(name: str, scope: Scope, findings: Findings) -> TensorType | None:
+def writable_type(name: str, scope: Scope, findings: Findings, place: Place | None) -> TensorType | None:
     """Return the type of a variable that a statement writes; None after an error was recorded."""
     variable = scope.variables.get(name)
     if variable is None:
         return None
     if variable.storage is Storage.CONSTANT:
-        findings.error("write-constant", f"`{name}` is constant: it cannot be written", decl=variable.decl)
+        message = f"`{name}` is constant: it cannot be written"
+        findings.error("write-constant", message, place=place, decl=variable.decl)
         return None
     if variable.storage is Storage.PERSISTENT:
         findings.error(
             "persistent-direct",
             f"`{name}` is persistent: it cannot be written here",
+            place=place,
             hint=f"use `cache.write ... >> {name};`",
             decl=variable.decl,
         )

@@ -7,12 +7,16 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
+from openinfer.diagnostics import did_you_mean
+from openinfer.ir.checks.access import ref_problem
+from openinfer.ir.graph import MemoryKind
 from openinfer.ir.resolved import Storage
 from openinfer.ir.text import ref_text
-from openinfer.validate.declarations import entry_problem
+from openinfer.validate.declarations import entry_problem, entry_text
 from openinfer.validate.scope import LOOP_INDEX_TYPE
 
 if TYPE_CHECKING:
+    from openinfer.ir.places import Place
     from openinfer.ir.resolved import PrefixTable
     from openinfer.ir.types import TensorType
     from openinfer.ir.values import Ref
@@ -24,13 +28,18 @@ MOST_COMBINATIONS = 100_000
 """Most combinations of loop indices for which prefix entries are checked before running."""
 
 
-def readable_type(ref: Ref, scope: Scope, findings: Findings) -> TensorType | None:
+def readable_type(ref: Ref, scope: Scope, findings: Findings, place: Place | None) -> TensorType | None:
     """Return the type of a value that a statement reads; None after an error was recorded."""
     if ref.name in scope.indices and not ref.indices:
         return LOOP_INDEX_TYPE
+    problem = _problem(ref, scope)
+    if problem is not None:
+        code, message, hint = problem
+        findings.error(code, message, place=place, hint=hint)
+        return None
     table = scope.tables.get(ref.name)
     if table is not None:
-        _check_entry(ref, table, scope, findings)
+        _check_entry(ref, table, scope, findings, place)
         return table.type
     variable = scope.variables.get(ref.name)
     if variable is None:
@@ -39,6 +48,7 @@ def readable_type(ref: Ref, scope: Scope, findings: Findings) -> TensorType | No
         findings.error(
             "persistent-direct",
             f"`{ref.name}` is persistent: it cannot be read here",
+            place=place,
             hint=f"read it with `cache.read {ref.name} >> ...;`",
             decl=variable.decl,
         )
@@ -46,13 +56,31 @@ def readable_type(ref: Ref, scope: Scope, findings: Findings) -> TensorType | No
     return variable.type
 
 
-def _check_entry(ref: Ref, table: PrefixTable, scope: Scope, findings: Findings) -> None:
+def _problem(ref: Ref, scope: Scope) -> tuple[str, str, str | None] | None:
+    """Return code, message and hint of a name or indices that are wrong.
+
+    In inputs that stand in their places phase S finds them; which settings are inputs is known to operators only.
+    """
+    if ref.name not in scope.names and ref.name not in scope.indices:
+        hint = did_you_mean(ref.name, [*scope.names, *scope.indices])
+        return "unknown-variable", f"unknown variable `{ref.name}`", hint
+    found = next(iter(scope.declared(ref.name)), None)
+    if found is not None and found.decl is not None and ref.name not in scope.indices:
+        wrong = ref_problem(ref, found.decl) if found.decl.kind is not MemoryKind.PERSISTENT else None
+        return (*wrong, None) if wrong is not None else None
+    if ref.indices and (found is not None or ref.name in scope.indices):
+        what = "a loop index" if ref.name in scope.indices else "a temporary"
+        return "not-indexable", f"`{ref.name}` is {what}: it takes no indices", None
+    return None
+
+
+def _check_entry(ref: Ref, table: PrefixTable, scope: Scope, findings: Findings, place: Place | None) -> None:
     """Entries whose indices are known now must exist in the model; others are looked up when they are used."""
     names = list(dict.fromkeys(name for index in ref.indices for name in symbolic.names(index)))
     for name in names:
         problem = scope.integer_problem(name)
         if problem is not None:
-            findings.error("unknown-variable", f"index of `{ref_text(ref)}`: {problem}")
+            findings.error("unknown-variable", f"index of `{ref_text(ref)}`: {problem}", place=place)
             return
     values = [_known_values(name, scope) for name in names]
     if any(v is None for v in values):
@@ -66,9 +94,15 @@ def _check_entry(ref: Ref, table: PrefixTable, scope: Scope, findings: Findings)
     )
     for entry in entries:
         problem = entry_problem(table, entry, scope.model)
-        if problem is not None:
-            findings.error("unbound" if "no tensor" in problem else "model-mismatch", problem, decl=table.decl)
-            return
+        if problem is None:
+            continue
+        info = scope.model.var_info(table.tensor_name(entry))
+        if info is None:
+            findings.error("unbound", problem, place=place, decl=table.decl)
+        else:
+            found = {f"`{entry_text(table, entry)}`": info.shape}
+            findings.error("model-mismatch", problem, place=place, sized=(table,), found=found)
+        return
 
 
 def _known_values(name: str, scope: Scope) -> range | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Diagnostic, Severity, did_you_mean
-from openinfer.errors import ValidationError
+from openinfer.diagnostics import as_errors, did_you_mean, in_source_order
+from openinfer.ir.check import check_structure
+from openinfer.ir.doubts import NO_DOUBTS
+from openinfer.ir.nodes import Assign
 from openinfer.ir.resolved import PrefixTable, ResolvedGraph, ResolvedVar
 from openinfer.model import exact_size
 from openinfer.plugins.environment import Environment
@@ -16,12 +18,13 @@ from openinfer.validate.declarations import resolve_declaration
 from openinfer.validate.findings import Findings
 from openinfer.validate.kernels import check_kernels
 from openinfer.validate.scope import Scope
-from openinfer.validate.signature import signature_findings
 from openinfer.validate.statements import Walk, temporaries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from openinfer.diagnostics import Diagnostic
+    from openinfer.ir.doubts import Doubts
     from openinfer.ir.graph import Graph
     from openinfer.model import Model
 
@@ -44,41 +47,53 @@ def resolve(
         strict: whether warnings are errors.
 
     Raises:
-        ValidationError: with every finding of phases S and V.
+        ValidationError: with every independent finding of phases S and V, in that order and then in source order.
         DeviceError: ``device`` is unknown.
     """
-    offered = environment or Environment.default()
     findings = Findings(strict)
-    _structure(graph, offered, findings)
+    resolved = check_against_model(graph, model, findings, sizes=sizes, environment=environment, device=device)
+    return replace(resolved, warnings=findings.finish())
+
+
+def check_against_model(
+    graph: Graph,
+    model: Model,
+    findings: Findings,
+    *,
+    doubts: Doubts = NO_DOUBTS,
+    sizes: Mapping[str, int] | None = None,
+    environment: Environment | None = None,
+    device: str | None = None,
+) -> ResolvedGraph:
+    """Record the findings of phases S and V that are no consequences of what is in doubt, phase by phase.
+
+    The graph that is returned is of use only if there are no errors.
+    """
+    offered = environment or Environment.default()
+    doubts = _structure(graph, offered, findings, doubts)
+    begin = len(findings.items)
     known_sizes = _sizes(model, sizes or {}, findings)
     findings.sizes, findings.overridden = known_sizes, frozenset(sizes or {})
-    scope = _declared(graph, model, known_sizes, findings)
-    walk = Walk(graph, offered, findings)
+    scope = _declared(graph, model, known_sizes, findings, doubts)
+    walk = Walk(graph, offered, findings, doubts)
     walk.blocks(scope)
-    check_concurrency(graph, findings)
+    if not doubts.lost and not findings.has_error("missing-entry", "yield-rules", "unknown-block"):
+        check_concurrency(graph, findings)
     if device is not None and not findings.has_errors:
         check_kernels(graph, walk.ops, device, offered, findings)
-    return ResolvedGraph(
-        graph=graph,
-        sizes=known_sizes,
-        variables=scope.variables,
-        tables=scope.tables,
-        ops=walk.ops,
-        warnings=findings.finish(),
-    )
+    findings.items[begin:] = in_source_order(findings.items[begin:])
+    return ResolvedGraph(graph=graph, sizes=known_sizes, variables=scope.variables, tables=scope.tables, ops=walk.ops)
 
 
-def _structure(graph: Graph, environment: Environment, findings: Findings) -> None:
+def _structure(graph: Graph, environment: Environment, findings: Findings, doubts: Doubts) -> Doubts:
     """Phase S, and the warnings of the text but for attributes that a plugin understands."""
-    for warning in graph.warnings:
-        if not _understood(warning, environment):
-            findings.items.append(replace(warning, severity=Severity.ERROR) if findings.strict else warning)
-    try:
-        findings.items += graph.check(strict=findings.strict)
-    except ValidationError as error:
-        findings.items += [item for item in error.diagnostics if isinstance(item, Diagnostic)]
-        findings.items += signature_findings(graph, environment)
-        findings.finish()
+    found, doubts = check_structure(graph, doubts)
+    told = [warning for warning in graph.warnings if not _understood(warning, environment)]
+    findings.items += as_errors(told) if findings.strict else told
+    # A graph that was made with a check carries the warnings of phase S already.
+    fresh = [finding for finding in found if finding not in graph.warnings]
+    findings.items += as_errors(fresh) if findings.strict else fresh
+    return doubts
 
 
 def _understood(warning: Diagnostic, environment: Environment) -> bool:
@@ -99,12 +114,15 @@ def _sizes(model: Model, overrides: Mapping[str, int], findings: Findings) -> di
     return sizes
 
 
-def _declared(graph: Graph, model: Model, sizes: Mapping[str, int], findings: Findings) -> Scope:
-    resolved = [resolve_declaration(decl, model, sizes, findings) for decl in graph.vars.values()]
+def _declared(graph: Graph, model: Model, sizes: Mapping[str, int], findings: Findings, doubts: Doubts) -> Scope:
+    certain = [decl for decl in graph.vars.values() if decl.name not in doubts.names]
+    resolved = [resolve_declaration(decl, model, sizes, findings) for decl in certain]
     variables = {found.name: found for found in resolved if isinstance(found, ResolvedVar)}
     tables = {found.name: found for found in resolved if isinstance(found, PrefixTable)}
-    scope = Scope(model=model, sizes=sizes, variables=variables, tables=tables, indices={})
-    variables |= temporaries(graph, scope, findings)
+    assigned = {node.kind.name for _, node in graph.nodes() if isinstance(node.kind, Assign)}
+    names = frozenset(graph.vars) | assigned | doubts.names
+    scope = Scope(model=model, sizes=sizes, variables=variables, tables=tables, names=names, indices={})
+    variables |= temporaries(graph, scope, findings, doubts)
     varying = varying_names(graph, variables, sizes)
     shaped = {n: replace(v, varying=True) if n in varying else v for n, v in variables.items()}
     return replace(scope, variables=shaped)

@@ -25,6 +25,7 @@ class Scope:
     """Names visible to a statement.
 
     Attributes:
+        names: every name that is declared or assigned, rightly or not.
         indices: loop indices around the statement with the values they take (half-open), where those are known.
     """
 
@@ -32,7 +33,13 @@ class Scope:
     sizes: Mapping[str, int]
     variables: Mapping[str, ResolvedVar]
     tables: Mapping[str, PrefixTable]
+    names: frozenset[str]
     indices: Mapping[str, range | None]
+
+    def declared(self, *names: str) -> tuple[ResolvedVar | PrefixTable, ...]:
+        """Return the variables and tables of these names."""
+        found = (self.variables.get(name) or self.tables.get(name) for name in names)
+        return tuple(each for each in found if each is not None)
 
     def inside_loop(self, index: str, values: range | None) -> Scope:
         """Return the scope of a loop body."""

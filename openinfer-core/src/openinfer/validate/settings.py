@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer import symbolic
 from openinfer.diagnostics import did_you_mean
 from openinfer.dtypes import BY_NAME
+from openinfer.ir.dtype_names import near_dtype
 from openinfer.ir.resolved import RuntimeInts, RuntimeScalar
 from openinfer.ir.values import (
     BoolValue,
@@ -53,6 +54,8 @@ _FLOAT = {SettingType.FLOAT, SettingType.NUMBER, SettingType.SCALAR, SettingType
 
 def setting_value(spec: SettingSpec, value: AttrValue, scope: Scope) -> SettingValue | UnresolvedSetting:
     """Return the value of a setting, or how it is found when the operator runs.
+
+    Messages call the setting as ``spec`` does.
 
     Raises:
         SettingError: the setting does not take such a value, or a name in it is unknown.
@@ -127,7 +130,8 @@ def _named(spec: SettingSpec, value: VarValue, scope: Scope) -> SettingValue | U
         return _integers(spec, (Name(name),), scope, is_list=spec.type is SettingType.INT_LIST)
     if spec.type in (SettingType.FLOAT, SettingType.SCALAR, SettingType.BOOL):
         return _scalar_variable(spec, name, scope)
-    raise SettingError(f"setting `{spec.name}` takes {_expected(spec)}, found the name `{name}`")
+    hint = near_dtype(name) if spec.type in (SettingType.DTYPE, SettingType.ACC) else None
+    raise SettingError(f"setting `{spec.name}` takes {_expected(spec)}, found the name `{name}`", hint=hint)
 
 
 def _scalar_variable(spec: SettingSpec, name: str, scope: Scope) -> RuntimeScalar:

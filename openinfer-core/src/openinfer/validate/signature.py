@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import did_you_mean
+from openinfer.diagnostics import did_you_mean, in_source_order
 from openinfer.errors import OpenInferError
+from openinfer.ir.doubts import NO_DOUBTS
 from openinfer.ir.nodes import Op
+from openinfer.ir.places import around, setting_name_place, setting_value_place
 from openinfer.ir.values import VarValue
 from openinfer.ops.schema import Required
 from openinfer.validate.findings import Findings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from openinfer.diagnostics import Diagnostic
+    from openinfer.ir.doubts import Doubts
     from openinfer.ir.graph import Graph
     from openinfer.ir.values import AttrValue, Ref
     from openinfer.ops.schema import InputSpec, OpSchema
@@ -29,21 +32,26 @@ class Matched:
     Attributes:
         inputs: one entry per input of the schema, None for an optional one left out; variadic ones follow.
         settings: written values by canonical name.
+        written: names of settings as written, by canonical name.
     """
 
     schema: OpSchema
     inputs: tuple[Ref | None, ...]
     settings: Mapping[str, AttrValue]
+    written: Mapping[str, str]
 
 
-def signature_findings(graph: Graph, environment: Environment) -> tuple[Diagnostic, ...]:
-    """Return every mistake in operator names, numbers of inputs and outputs, and names of settings."""
+def signature_findings(graph: Graph, environment: Environment, doubts: Doubts = NO_DOUBTS) -> tuple[Diagnostic, ...]:
+    """Return every mistake in operator names, numbers of inputs and outputs, and names of settings.
+
+    Statements of which something wrong was told already are left out.
+    """
     findings = Findings(strict=False)
     for block, node in graph.nodes():
-        if isinstance(node.kind, Op):
+        if isinstance(node.kind, Op) and node.index not in doubts.nodes:
             with findings.at(block, node):
                 match_signature(node.kind, environment, findings)
-    return tuple(findings.items)
+    return in_source_order(findings.items)
 
 
 def match_signature(op: Op, environment: Environment, findings: Findings) -> Matched | None:
@@ -51,17 +59,21 @@ def match_signature(op: Op, environment: Environment, findings: Findings) -> Mat
     try:
         schema = environment.op(op.op)
     except OpenInferError as error:
-        findings.error(error.code, str(error))
+        findings.error(error.code, str(error), place=findings.places.name)
         return None
     before = len(findings.items)
     named = _named_inputs(op, schema, findings)
     inputs = _inputs(op, schema, named, findings)
-    settings = _settings(schema, {n: v for n, v in op.settings.items() if schema.input(n) is None}, findings)
+    given = {name: value for name, value in op.settings.items() if schema.input(name) is None}
+    written = _settings(schema, given, findings)
     if len(op.outputs) > len(schema.outputs) and not schema.variadic_outputs:
         outputs = ", ".join(schema.outputs)
         message = f"{schema.name} has {len(schema.outputs)} outputs ({outputs}), found {len(op.outputs)}"
-        findings.error("arity", message)
-    return None if findings.errors_since(before) else Matched(schema, inputs, settings)
+        findings.error("arity", message, place=around(findings.places.writes[len(schema.outputs) :]))
+    if findings.errors_since(before):
+        return None
+    settings = {canonical: given[name] for canonical, name in written.items()}
+    return Matched(schema, inputs, settings, written)
 
 
 def _named_inputs(op: Op, schema: OpSchema, findings: Findings) -> dict[str, Ref]:
@@ -73,7 +85,8 @@ def _named_inputs(op: Op, schema: OpSchema, findings: Findings) -> dict[str, Ref
         if isinstance(value, VarValue):
             named[name] = value.ref
         else:
-            findings.error("arity", f"input `{name}` of {schema.name} takes a variable")
+            place = setting_value_place(findings.places, name)
+            findings.error("arity", f"input `{name}` of {schema.name} takes a variable", place=place)
     return named
 
 
@@ -82,17 +95,18 @@ def _inputs(op: Op, schema: OpSchema, named: Mapping[str, Ref], findings: Findin
     variadic = bool(specs) and specs[-1].variadic
     if len(given) > len(specs) and not variadic:
         message = f"{schema.name} takes at most {len(specs)} inputs ({_shown(specs)}), found {len(given)}"
-        findings.error("arity", message)
+        findings.error("arity", message, place=around(findings.places.reads[len(specs) :]))
         return ()
     for spec in specs[: len(given)]:
         if spec.name in named:
-            findings.error("arity", f"input `{spec.name}` of {schema.name} is given twice")
+            message = f"input `{spec.name}` of {schema.name} is given twice"
+            findings.error("arity", message, place=setting_name_place(findings.places, spec.name))
     inputs = [given[p] if p < len(given) else named.get(spec.name) for p, spec in enumerate(specs)]
     missing = [s.name for s, ref in zip(specs, inputs, strict=True) if ref is None and not s.optional]
     if missing and not any(schema.input(name) and name not in named for name in op.settings):
         count = len(given) + len(named)
         message = f"{schema.name} takes {_shown(specs)}; found {count} inputs, missing: {', '.join(missing)}"
-        findings.error("arity", message)
+        findings.error("arity", message, place=findings.places.name)
     return (*inputs, *given[len(specs) :])
 
 
@@ -100,22 +114,24 @@ def _shown(specs: Sequence[InputSpec]) -> str:
     return ", ".join(f"{s.name}{'?' if s.optional else '...' if s.variadic else ''}" for s in specs) or "no inputs"
 
 
-def _settings(schema: OpSchema, written: Mapping[str, AttrValue], findings: Findings) -> dict[str, AttrValue]:
-    found: dict[str, AttrValue] = {}
-    for name, value in written.items():
+def _settings(schema: OpSchema, given: Iterable[str], findings: Findings) -> dict[str, str]:
+    """Return the names of settings as written, by canonical name."""
+    found: dict[str, str] = {}
+    for name in given:
+        place = setting_name_place(findings.places, name)
         spec = schema.setting(name)
         if spec is None:
             known = [s.name for s in schema.settings] + [i.name for i in schema.inputs if i.optional]
             message = f"{schema.name} has no setting `{name}`; it has: {', '.join(known) or 'none'}"
             aliases = [alias for s in schema.settings for alias in s.aliases]
-            findings.error("unknown-setting", message, hint=did_you_mean(name, [*known, *aliases]))
+            findings.error("unknown-setting", message, place=place, hint=did_you_mean(name, [*known, *aliases]))
         elif spec.name in found:
-            message = f"`{name}` and another spelling of `{spec.name}` are both given"
-            findings.error("duplicate-setting", message)
+            message = f"`{found[spec.name]}` and `{name}` are both given: they are one setting of {schema.name}"
+            findings.error("duplicate-setting", message, place=place)
         else:
-            found[spec.name] = value
+            found[spec.name] = name
     for spec in schema.settings:
         if isinstance(spec.default, Required) and spec.name not in found:
             message = f"{schema.name} needs the setting `{spec.name}` ({spec.type.value}), which is not given"
-            findings.error("missing-setting", message)
+            findings.error("missing-setting", message, place=findings.places.name)
     return found

@@ -20,8 +20,10 @@ from openinfer.ir.nodes import (
     Op,
     Transfer,
 )
+from openinfer.ir.places import part, span_of
 from openinfer.ir.resolved import Filled, ResolvedOp, ResolvedVar, Storage
-from openinfer.ir.types import TensorType
+from openinfer.ir.text import ref_text
+from openinfer.ir.uses import reads, writes
 from openinfer.ir.values import Ref, StrValue
 from openinfer.validate.caches import check_read, check_reset, check_write, persistent
 from openinfer.validate.declarations import tensor_type
@@ -31,21 +33,22 @@ from openinfer.validate.references import readable_type
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.ir.doubts import Doubts
     from openinfer.ir.graph import Block, Graph
     from openinfer.plugins.environment import Environment
-    from openinfer.symbolic import IntExpr
     from openinfer.validate.findings import Findings
     from openinfer.validate.scope import Scope
 
 
-def temporaries(graph: Graph, scope: Scope, findings: Findings) -> dict[str, ResolvedVar]:
+def temporaries(graph: Graph, scope: Scope, findings: Findings, doubts: Doubts) -> dict[str, ResolvedVar]:
     """Return the temporaries of a graph with their sizes known, and record dimensions that cannot be resolved."""
     found: dict[str, ResolvedVar] = {}
     for block, node in graph.nodes():
-        if not isinstance(node.kind, Assign):
+        if not isinstance(node.kind, Assign) or node.kind.name in doubts.names or node.index in doubts.nodes:
             continue
         with findings.at(block, node):
-            type_ = tensor_type(node.kind.dtype, node.kind.dims, scope.sizes, findings, node.span)
+            places = [span_of(node.span, place) for place in findings.places.operands]
+            type_ = tensor_type(node.kind.dtype, node.kind.dims, scope.sizes, findings, node.span, places)
         if type_ is not None:
             name = node.kind.name
             found[name] = ResolvedVar(
@@ -66,6 +69,7 @@ class Walk:
     graph: Graph
     environment: Environment
     findings: Findings
+    doubts: Doubts
     ops: dict[int, ResolvedOp] = field(default_factory=dict[int, ResolvedOp])
 
     def blocks(self, scope: Scope) -> None:
@@ -79,10 +83,20 @@ class Walk:
         while pending:
             node, here = pending.pop()
             with self.findings.at(block, node):
-                self._node(node, here)
+                is_doubted = self._is_doubted(node)
+                if not is_doubted:
+                    self._node(node, here)
                 if isinstance(node.kind, Loop):
-                    inner = here.inside_loop(node.kind.index, self._loop_values(node.kind, here))
+                    values = None if is_doubted else self._loop_values(node.kind, here)
+                    inner = here.inside_loop(node.kind.index, values)
                     pending += [(child, inner) for child in reversed(node.kind.body)]
+
+    def _is_doubted(self, node: Node) -> bool:
+        """Whether something about a statement was told already, or about what it uses."""
+        if node.index in self.doubts.nodes:
+            return True
+        names = self.doubts.names
+        return bool(names) and not (names.isdisjoint(reads(node)) and names.isdisjoint(writes(node)))
 
     def _node(self, node: Node, scope: Scope) -> None:
         kind = node.kind
@@ -108,56 +122,63 @@ class Walk:
         wanted = node.hints.get("placement")
         if isinstance(wanted, StrValue) and wanted.value.partition(":")[0] not in self.environment.devices:
             known = ", ".join(sorted(self.environment.devices)) or "none"
-            self.findings.warn("unknown-placement", f"unknown device `{wanted.value}` in `placement`; known: {known}")
+            message = f"unknown device `{wanted.value}` in `placement`; known: {known}"
+            own = self.findings.places.hints.get("placement")
+            self.findings.warn("unknown-placement", message, place=own[1] if own is not None else None)
 
     def _loop_values(self, loop: Loop, scope: Scope) -> range | None:
-        bounds = [self._bound(bound, loop, scope) for bound in (loop.start, loop.end)]
-        start, end = bounds
+        start, end = (self._bound(number, loop, scope) for number in (0, 1))
         return None if start is None or end is None else range(start, end)
 
-    def _bound(self, bound: IntExpr, loop: Loop, scope: Scope) -> int | None:
+    def _bound(self, number: int, loop: Loop, scope: Scope) -> int | None:
+        bound = (loop.start, loop.end)[number]
         for name in symbolic.names(bound):
             problem = scope.integer_problem(name)
             if problem is not None:
                 code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
-                self.findings.error(code, f"bound `{symbolic.text(bound)}` of loop `{loop.name}`: {problem}")
+                message = f"bound `{symbolic.text(bound)}` of loop `{loop.name}`: {problem}"
+                self.findings.error(code, message, place=part(self.findings.places.operands, number))
                 return None
         if any(not scope.is_size(name) for name in symbolic.names(bound)):
             return None
         return symbolic.evaluate(bound, scope.sizes.__getitem__)
 
     def _copy(self, source: Ref, target: str, scope: Scope) -> None:
-        given = readable_type(source, scope, self.findings)
-        wanted = writable_type(target, scope, self.findings)
+        places = self.findings.places
+        written = part(places.writes, 0)
+        given = readable_type(source, scope, self.findings, part(places.reads, 0))
+        wanted = writable_type(target, scope, self.findings, written)
+        if given is None or wanted is None:
+            return
         varying = any(n in scope.variables and scope.variables[n].varying for n in (source.name, target))
-        if given is not None and wanted is not None:
-            self._same(given, wanted, f"`{source.name}`", f"`{target}`", shapes=not varying)
-
-    def _same(self, given: TensorType, wanted: TensorType, source: str, target: str, *, shapes: bool) -> None:
-        if given.dtype is not wanted.dtype or (shapes and given.shape != wanted.shape):
-            self.findings.error("shape-mismatch", f"{source} is {given}, {target} is {wanted}")
+        if given.dtype is not wanted.dtype or (not varying and given.shape != wanted.shape):
+            message = f"`{ref_text(source)}` is {given}, `{target}` is {wanted}"
+            sized = scope.declared(source.name, target)
+            self.findings.error("shape-mismatch", message, place=written, sized=sized)
 
     def _branch(self, branch: Branch, scope: Scope) -> None:
         if branch.cond is None:
             return
+        place = part(self.findings.places.reads, 0)
         variable = scope.variables.get(branch.cond)
-        found = variable.type if variable is not None else readable_type(Ref(branch.cond), scope, self.findings)
+        found = variable.type if variable is not None else readable_type(Ref(branch.cond), scope, self.findings, place)
         if found is None:
             return
         decl = variable.decl if variable is not None else None
         if found.count != 1 or found.dtype.is_packed or found.dtype.kind is Kind.TERNARY:
             message = f"condition `{branch.cond}` is {found}, expected one bool or number"
-            self.findings.error("cond-not-scalar", message, decl=decl)
+            self.findings.error("cond-not-scalar", message, place=place, decl=decl)
         elif found.dtype is not BOOL:
             message = f"condition `{branch.cond}` is {found.dtype}: any value but zero is true"
-            self.findings.warn("cond-not-bool", message)
+            self.findings.warn("cond-not-bool", message, place=place)
 
     def _count(self, target: str, scope: Scope) -> None:
-        variable = persistent(target, scope, self.findings)
+        place = part(self.findings.places.writes, 0)
+        variable = persistent(target, scope, self.findings, place)
         if variable is None:
             return
         dtype = variable.type.dtype
         numeric = (dtype.is_integer or dtype.is_float) and not dtype.is_packed
         if variable.type.shape or not numeric or (variable.decl is not None and variable.decl.formals):
             message = f"`{target}` is {variable.type}, expected a plain scalar of an unpacked number type"
-            self.findings.error("dtype-unsupported", message, decl=variable.decl)
+            self.findings.error("dtype-unsupported", message, place=place, decl=variable.decl)

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from openinfer.cli.findings import as_json
-from openinfer.cli.graph_argument import read_graph
+from openinfer.cli.graph_argument import read_program
 from openinfer.cli.terminal import wants_colour
 from openinfer.diagnostics import Diagnostic, Severity, as_errors, render
-from openinfer.errors import DslSyntaxError, GraphError, SerializationError, ValidationError
-from openinfer.ir.check import structure_findings
+from openinfer.errors import DslSyntaxError, SerializationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from openinfer.ir.graph import Graph
 
 
 @click.command(name="check")
@@ -42,32 +39,21 @@ def command(ctx: click.Context, *, graph: str, model: str | None, strict: bool, 
 
 
 def _findings(argument: str, model: str | None) -> Sequence[Diagnostic]:
-    """Return the findings of every phase up to the first that has errors."""
+    """Return the independent findings of every phase."""
+    from openinfer.model import ModelLoader
+    from openinfer.validate import program_findings
+
     try:
-        graph = read_graph(argument)
-        if model is not None:
-            return _against_model(graph, model)
-    except (DslSyntaxError, GraphError, SerializationError, ValidationError) as error:
+        reading = read_program(argument)
+        if model is None:
+            return program_findings(reading)
+        with ModelLoader.open(model) as opened:
+            return program_findings(reading, model=opened)
+    except (DslSyntaxError, SerializationError) as error:
         found = [finding for finding in error.diagnostics if isinstance(finding, Diagnostic)]
         if not found:
             raise
         return found
-    return (*graph.warnings, *structure_findings(graph), *_signatures(graph))
-
-
-def _signatures(graph: Graph) -> Sequence[Diagnostic]:
-    from openinfer.plugins.environment import Environment
-    from openinfer.validate import signature_findings
-
-    return signature_findings(graph, Environment.default())
-
-
-def _against_model(graph: Graph, path: str) -> Sequence[Diagnostic]:
-    from openinfer.model import ModelLoader
-    from openinfer.validate import resolve
-
-    with ModelLoader.open(path) as model:
-        return resolve(graph, model).warnings
 
 
 def _print(graph: str, findings: Sequence[Diagnostic]) -> None:

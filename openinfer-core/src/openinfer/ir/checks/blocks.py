@@ -78,7 +78,7 @@ def check_blocks(graph: Graph, findings: Findings) -> None:
 def _check_nodes(context: _Context, nodes: tuple[Node, ...]) -> None:
     targets: DepTargets | None = None
     for position, node in enumerate(nodes):
-        if isinstance(node.kind, Dep):
+        if isinstance(node.kind, Dep) and context.block.name not in context.findings.doubts.lost:
             targets = targets or DepTargets(nodes)
             _check_dep(context, targets.ordered_by(position), node, node.kind)
         elif isinstance(node.kind, Loop):
@@ -138,6 +138,7 @@ def _check_assign(context: _Context, node: Node, name: str) -> None:
         message = f"temporary `{name}` is assigned twice"
     else:
         return
+    context.findings.doubt(name)
     place = part((node.places or NOWHERE).writes, 0)
     context.findings.of_node(context.block, node, "duplicate-name", message, place=place, related=related)
 
@@ -147,6 +148,8 @@ def _check_known(context: _Context, node: Node, name: str, place: Place | None) 
     names = context.names
     if name in names.variables or name in names.temporaries or name in context.indices:
         return True
+    if name in context.findings.doubts.names:
+        return False
     hint = context.near(name, names.known(context.indices))
     context.error(node, "unknown-variable", f"unknown variable `{name}`", place, hint)
     return False
@@ -185,6 +188,8 @@ def _check_base(context: _Context, node: Node, name: str, place: Place | None) -
     decl = context.names.variables.get(name)
     if decl is not None and decl.kind is MemoryKind.PERSISTENT:
         return True
+    if decl is None and name in context.findings.doubts.names:
+        return False
     what = decl.kind.value if decl is not None else "a temporary" if name in context.names.temporaries else "unknown"
     message = f"`{name}` is {what}: cache statements take a persistent variable"
     context.error(node, "unknown-variable", message, place, context.near(name, context.names.persistent))
@@ -209,6 +214,8 @@ def _check_branch(context: _Context, node: Node, branch: Branch, places: Places)
     for position, target in enumerate(targets):
         place = part(places.operands, position)
         if target not in context.graph.blocks:
+            if context.findings.doubts.may_be_block(target):
+                continue
             hint = did_you_mean(target, context.graph.blocks)
             context.error(node, "unknown-block", f"unknown block `{target}`", place, hint)
         elif target == "entry":
@@ -240,6 +247,7 @@ def _check_loop(context: _Context, node: Node, loop: Loop) -> None:
     if decl is not None or index in context.names.temporaries:
         message = f"loop index `{index}` is already the name of a {'variable' if decl is not None else 'temporary'}"
         related = declared_at(decl) if decl is not None else ()
+        context.findings.doubt(index)
         context.findings.of_node(context.block, node, "duplicate-name", message, place=place, related=related)
     elif index in context.indices:
         message = f"loop index `{index}` hides the index of an outer loop"

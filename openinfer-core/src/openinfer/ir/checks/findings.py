@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic, Related, Severity
@@ -9,15 +10,22 @@ from openinfer.ir.places import span_of
 from openinfer.ir.text import node_desc
 
 if TYPE_CHECKING:
+    from openinfer.ir.doubts import Doubts
     from openinfer.ir.graph import Block, VarDecl
     from openinfer.ir.nodes import Node
     from openinfer.ir.places import Place
 
 
 class Findings:
-    """Collects findings in the order of the checks."""
+    """Collects findings in the order of the checks, and what they leave in doubt.
 
-    def __init__(self) -> None:
+    ``doubts`` is what findings of earlier phases leave open.
+    """
+
+    def __init__(self, doubts: Doubts) -> None:
+        self.doubts = doubts
+        self._names: set[str] = set()
+        self._nodes: set[int] = set()
         self._found: list[tuple[tuple[int, int], Diagnostic]] = []
         self._blocks: dict[str, int] = {}
         self._told: set[tuple[str, int, str, str, int]] = set()
@@ -26,6 +34,15 @@ class Findings:
     def sorted(self) -> tuple[Diagnostic, ...]:
         """Return the findings: those of declarations, then block by block in order of the statements."""
         return tuple(diagnostic for _, diagnostic in sorted(self._found, key=lambda found: found[0]))
+
+    def all_doubts(self) -> Doubts:
+        """Return the doubts of earlier phases and those of the errors found here."""
+        names, nodes = self.doubts.names | self._names, self.doubts.nodes | self._nodes
+        return replace(self.doubts, names=names, nodes=nodes)
+
+    def doubt(self, name: str) -> None:
+        """Leave a name out of later checks: it means two things."""
+        self._names.add(name)
 
     def of_graph(self, code: str, message: str, *, hint: str | None = None) -> None:
         """Record an error about the graph as a whole."""
@@ -36,6 +53,7 @@ class Findings:
     ) -> None:
         """Record an error about a declaration, at ``place`` or else at all of it."""
         span = span_of(decl.span, place)
+        self._names.add(decl.name)
         self._found.append(((-1, 0), Diagnostic(code=code, message=message, span=span, hint=hint)))
 
     def of_block(self, block: Block, code: str, message: str, *, severity: Severity = Severity.ERROR) -> None:
@@ -56,12 +74,13 @@ class Findings:
         related: tuple[Related, ...] = (),
     ) -> None:
         """Record a finding about a node, at ``place`` or else at the whole statement; the same one only once."""
+        if severity is Severity.ERROR:
+            self._nodes.add(node.index)
         where = span_of(node.span, place)
-        if where is not None:
-            key = (block.name, node.index, code, message, where.start)
-            if key in self._told:
-                return
-            self._told.add(key)
+        key = (block.name, node.index, code, message, where.start if where is not None else -1)
+        if key in self._told:
+            return
+        self._told.add(key)
         diagnostic = Diagnostic(
             code=code,
             message=message,

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 def check_flow(blocks: list[Block], consumers: frozenset[str], findings: Findings) -> None:
     """Warn about odd flow of control."""
     for block in blocks:
-        if block.name not in consumers:
+        if block.name not in consumers and not findings.doubts.may_lack("return", "yield", "await", block=block.name):
             _check_end(block, findings)
         _check_unreachable_statements(block, block.nodes, findings)
     by_name = {block.name: block for block in blocks}
-    _check_unreachable_blocks(by_name, consumers, findings)
-    _check_cycles(by_name, findings)
+    if not findings.doubts.may_lack("branch", "await"):
+        _check_unreachable_blocks(by_name, consumers, findings)
+    if not findings.doubts.may_lack("return"):
+        _check_cycles(by_name, findings)
 
 
 def _check_end(block: Block, findings: Findings) -> None:

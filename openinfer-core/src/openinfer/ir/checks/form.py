@@ -23,7 +23,7 @@ def check_form(graph: Graph, findings: Findings) -> None:
         if key != block.name:
             findings.of_graph("graph", f"block `{block.name}` is filed under `{key}`")
     _check_numbers(graph, findings)
-    if "entry" not in graph.blocks:
+    if "entry" not in graph.blocks and not findings.doubts.may_be_block("entry"):
         message = "there is no block `entry`" if graph.blocks else "the program has no blocks"
         findings.of_graph("missing-entry", message, hint="a step starts at `block entry { … }`")
 

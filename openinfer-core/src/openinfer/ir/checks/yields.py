@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.diagnostics import Severity
 from openinfer.ir.checks.names import ordered_blocks
 from openinfer.ir.graph import MemoryKind, walk
-from openinfer.ir.nodes import Await, Branch, Loop, Return, Yield
+from openinfer.ir.nodes import Assign, Await, Branch, Loop, Return, Yield
 from openinfer.ir.places import NOWHERE, part
 from openinfer.ir.uses import place_of_use, reads, writes
 
@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 def check_yields(graph: Graph, findings: Findings) -> None:
     """Check yield and await in every block."""
-    consumers = [block for block in ordered_blocks(graph) if _awaited(block) and block.name != "entry"]
-    for block in ordered_blocks(graph):
+    blocks = ordered_blocks(graph)
+    for block in blocks:
         _check_names(graph, block, findings)
-        if block in consumers:
+    if findings.doubts.may_lack("yield", "await"):
+        return
+    consumers = [block for block in blocks if block.name != "entry" and _awaited(block)]
+    for block in blocks:
+        if block.name in {consumer.name for consumer in consumers}:
             _check_consumer(block, findings)
         elif block.name != "entry":
             _warn_about_yields(block, findings)
@@ -142,6 +146,7 @@ class _EntryLine:
         inside = walk(tuple(node for node in self._entry.nodes if isinstance(node.kind, Loop)))
         self._unsure = {name for node in inside if isinstance(node.kind, Yield | Await) for name in node.kind.names}
         self._out: dict[str, Node] = {}
+        self._temporaries = {node.kind.name for node in self._entry.walk() if isinstance(node.kind, Assign)}
 
     def run(self) -> None:
         for node in self._entry.nodes:
@@ -167,7 +172,14 @@ class _EntryLine:
                 self._out[name] = node
 
     def _goes_out(self, name: str) -> bool:
-        return not self._is_constant(name) and _name_problem(self._graph, name, (), is_await=False) is None
+        return (
+            self._is_known(name)
+            and not self._is_constant(name)
+            and _name_problem(self._graph, name, (), is_await=False) is None
+        )
+
+    def _is_known(self, name: str) -> bool:
+        return name in self._graph.vars or name in self._temporaries
 
     def _is_constant(self, name: str) -> bool:
         """Whether yielding the name does nothing: nobody writes a constant, so it is never out."""
@@ -176,7 +188,8 @@ class _EntryLine:
 
     def _await(self, node: Node, names: tuple[str, ...]) -> None:
         for name in names:
-            if name not in self._out and name not in self._unsure and not self._is_constant(name):
+            is_out = name in self._out or name in self._unsure
+            if not is_out and self._is_known(name) and not self._is_constant(name):
                 self._error(node, f"`{name}` is awaited, but was not yielded", name)
             self._out.pop(name, None)
 
