@@ -251,11 +251,14 @@ def test_consumers_of_one_growing_table_do_not_run_at_the_same_time() -> None:
 
 
 def test_consumers_of_one_weight_table_may_run_at_the_same_time() -> None:
-    source = VARIABLES.replace("h2: f32[2];", 'h2: f32[2]; W(i): f32[2] @pattern("W.{i}");') + """
+    source = (
+        VARIABLES.replace("h2: f32[2];", 'h2: f32[2]; W(i): f32[2] @pattern("W.{i}");')
+        + """
         block entry { transfer x >> h; yield h; await h; return; }
         block first { await h; op add(h, W[0]) >> out; yield h; }
         block second { await h; op add(h, W[0]) >> out2; yield h; }
     """
+    )
     model = oi.Model.from_arrays({"W.0": np.array([10, 20], np.float32)})
     executor = Simulator(model, graph(source)).make_executor()
     executor.step(x=[1, 2])
