@@ -214,6 +214,19 @@ def test_qmatmul_is_the_product_with_the_dequantised_matrix(
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-4 * (1 + abs(expected).max()) / 100)
 
 
+@pytest.mark.parametrize("dtype", ["i8", "i4", "u2", "t1"])
+@pytest.mark.parametrize("trans", [False, True])
+@pytest.mark.parametrize("rows", [1, 20])
+def test_one_scale_and_zero_point_stand_for_all_weights(dtype: str, trans: bool, rows: int) -> None:
+    x, w, zero = floats(rows, 32), integers(dtype, 32, 32), integers(dtype)
+    given = {
+        "x": ("f32", x), "w": (dtype, w), "scale": ("f32", np.asarray(np.float32(0.5))), "zero_point": (dtype, zero)
+    }  # fmt: skip
+    found = computed("qmatmul", given, f"f32[{rows},32]", trans_w=str(trans).lower())[0]
+    real = (w.astype(np.float64) - float(zero)) * 0.5
+    np.testing.assert_allclose(found, x @ (real.T if trans else real), rtol=1e-4, atol=1e-3)
+
+
 def test_qmatmul_works_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantised, "BLOCK", 1 << 10)
     monkeypatch.setattr(quantised, "CHUNK", 1 << 12)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VarInfo:
-    """A tensor of a model, without its payload. ``offset`` counts bytes from the start of the file, None in memory."""
+    """A tensor of a model, without its payload. ``offset`` counts bytes from the start of the file, None in memory.
+
+    ``quantised`` says that the model tells which reals its integers stand for (`Model.quantisation`).
+    """
 
     name: str
     dtype: DType
@@ -39,6 +43,22 @@ class VarInfo:
     has_data: bool
     offset: int | None
     nbytes: int
+    quantised: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Quantisation:
+    """Which reals the integers of a tensor stand for: real = scale * (stored - zero point).
+
+    Attributes:
+        axis: dim that scales and zero points go along; None: there is one of each for the tensor.
+        scale: f32, of rank 0 or one per index of the axis.
+        zero_point: i32, in the shape of ``scale``; None for 0.
+    """
+
+    axis: int | None
+    scale: Array
+    zero_point: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +100,20 @@ class ModelStore(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class QuantisedStore(Protocol):
+    """A `ModelStore` some of whose tensors are quantised (`VarInfo.quantised`)."""
+
+    def quantisation(self, name: str) -> Quantisation:
+        """Return what the integers of a quantised tensor stand for."""
+        ...
+
+
 class Model:
     """A model. Reading is lazy and may be done from several threads; results are read-only arrays.
+
+    Of a quantised tensor ``W`` there are further tensors, made when they are asked for: ``W@scale`` and
+    ``W@zero_point`` (where it has zero points), and its reals in any float type, such as ``W@f32``.
 
     Attributes:
         sizevars: named sizes.
@@ -159,7 +191,57 @@ class Model:
 
     def var_info(self, name: str) -> VarInfo | None:
         """Return what is known of a tensor without reading it, or None."""
-        return self.tensors.get(name)
+        found = self.tensors.get(name)
+        return self._part_info(name) if found is None and "@" in name else found
+
+    def linked(self, name: str, dtype: DType) -> VarInfo | None:
+        """Return the tensor that a variable of some type is linked to: of a quantised one its reals for a float."""
+        info = self.var_info(name)
+        reals = info is not None and info.quantised and dtype.is_float and not info.dtype.is_float
+        return self.var_info(f"{name}@{dtype.name}") if reals else info
+
+    def quantisation(self, name: str) -> Quantisation | None:
+        """Return which reals the integers of a tensor stand for, or None where the model does not tell.
+
+        Raises:
+            ModelError: what the model tells is damaged.
+        """
+        info = self.tensors.get(name)
+        if info is None or not info.quantised or not isinstance(self._store, QuantisedStore):
+            return None
+        return self._store.quantisation(name)
+
+    def _part_info(self, name: str) -> VarInfo | None:
+        whole, _, part = name.rpartition("@")
+        info, found = self.tensors.get(whole), self.quantisation(whole)
+        if info is None or found is None:
+            return None
+        if part in BY_NAME and BY_NAME[part].is_float:
+            dtype, shape, has_data = BY_NAME[part], info.shape, info.has_data
+        elif part == "scale" or (part == "zero_point" and found.zero_point is not None):
+            dtype, shape, has_data = F32 if part == "scale" else info.dtype, found.scale.shape, True
+        else:
+            return None
+        nbytes = dtype.storage_nbytes(math.prod(shape))
+        return VarInfo(name=name, dtype=dtype, shape=shape, has_data=has_data, offset=None, nbytes=nbytes)
+
+    def _part(self, name: str, *, packed: bool) -> Array:
+        whole, _, part = name.rpartition("@")
+        found = self._store.quantisation(whole) if isinstance(self._store, QuantisedStore) else None
+        if found is None:
+            raise ModelError(_unknown("tensor", name, self.tensors, self.name), code="unbound")
+        if part == "scale":
+            return _read_only(found.scale)
+        if part == "zero_point":
+            values = self._zero_point(whole, np.asarray(found.zero_point))
+            return _read_only(_packed(values, self.tensors[whole].dtype) if packed else values)
+        return _dequantised(self._store.values(whole), found, BY_NAME[part])
+
+    def _zero_point(self, name: str, values: Array) -> Array:
+        dtype = self.tensors[name].dtype
+        if values.size and not (dtype.minimum or 0) <= values.min() <= values.max() <= (dtype.maximum or 0):
+            raise ModelError(f"zero points of {name!r} of {self.name} do not fit {dtype}: use its reals, as a float")
+        return values.astype(storage_dtype(dtype))
 
     def load_tensor(self, name: str) -> Array:
         """Return a tensor, read-only; packed types as int8 or uint8 values, one per element.
@@ -175,18 +257,21 @@ class Model:
         Raises:
             ModelError: there is no such tensor, or it has no data.
         """
-        info = self.tensors.get(name)
+        info = self.var_info(name)
         return self._load(name, packed=info is not None and info.dtype.is_packed)
 
     def _load(self, name: str, *, packed: bool) -> Array:
-        info = self.tensors.get(name)
+        info = self.var_info(name)
         if info is None:
             raise ModelError(_unknown("tensor", name, self.tensors, self.name), code="unbound")
         if not info.has_data:
             raise ModelError(f"tensor {name!r} of {self.name} is declared without data", code="unbound")
         with self._lock:
             if (name, packed) not in self._loaded:
-                array = self._store.stored(name) if packed else self._store.values(name)
+                if name not in self.tensors:
+                    array = self._part(name, packed=packed)
+                else:
+                    array = self._store.stored(name) if packed else self._store.values(name)
                 self._loaded[name, packed] = array if packed else _checked(array, info, self.name)
             return self._loaded[name, packed]
 
@@ -319,6 +404,38 @@ def _checked(array: Array, info: VarInfo, model: str) -> Array:
     if array.shape != info.shape:
         raise ModelError(f"tensor {info.name!r} of {model} has shape {array.shape}, its entry says {info.shape}")
     return array
+
+
+def _packed(codes: Array, dtype: DType) -> Array:
+    """Return elements of a packed type as bytes, the first one in the lowest bits."""
+    masked = (codes.reshape(-1).view(np.uint8) & np.uint8((1 << dtype.bits) - 1))[:, None]
+    bits = (masked >> np.arange(dtype.bits, dtype=np.uint8)) & np.uint8(1)
+    return np.packbits(bits.reshape(-1), bitorder="little")
+
+
+_PIECE = 1 << 20
+"""Elements that are dequantised at a time."""
+
+
+def _dequantised(values: Array, found: Quantisation, dtype: DType) -> Array:
+    """Return the reals of a quantised tensor as the operator ``dequantize_linear`` computes them."""
+    wide = np.float64 if values.itemsize == 4 or dtype.name == "f64" else np.float32
+    out = np.empty(values.shape, storage_dtype(dtype))
+    source, target = (values[None], out[None]) if values.ndim == 0 else (values, out)
+    spread = [-1 if axis == found.axis else 1 for axis in range(source.ndim)]
+    scale = found.scale.astype(wide).reshape(spread)
+    zero_point = None if found.zero_point is None else found.zero_point.astype(wide).reshape(spread)
+    rows = max(1, _PIECE // max(1, math.prod(source.shape[1:])))
+    with np.errstate(all="ignore"):
+        for first in range(0, len(source), rows):
+            piece = slice(first, first + rows)
+            own = piece if found.axis == 0 else slice(None)
+            real = source[piece].astype(wide)
+            if zero_point is not None:
+                real -= zero_point[own]
+            target[piece] = (real * scale[own]).astype(out.dtype)
+    out.flags.writeable = False
+    return out
 
 
 def _unknown(what: str, name: str, known: Mapping[str, Any], model: str) -> str:

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from openinfer.model import MetadataValue, ModelContents, VarInfo
+    from openinfer.model import MetadataValue, ModelContents, Quantisation, VarInfo
 
     from .errors import OinfError
+    from .quant import QuantParams
     from .reader import OinfFile
     from .tensor import StoredTensor
 
@@ -83,6 +84,21 @@ class OinfStore:
         except OinfError as error:
             raise _model_error(error, self._path) from error
 
+    def quantisation(self, name: str) -> Quantisation:
+        """Return which reals the integers of a tensor with a quant payload stand for."""
+        from openinfer.errors import ModelError
+
+        from .errors import OinfError
+
+        tensor = self._file.tensor(name)
+        try:
+            quant = tensor.quant
+        except OinfError as error:
+            raise _model_error(error, self._path) from error
+        if quant is None:
+            raise ModelError(f"{self._path}: tensor {name!r} has no quant payload", code="unbound")
+        return _quantisation(quant)
+
     def close(self) -> None:
         self._file.close()
 
@@ -110,6 +126,20 @@ def save(path: Path, contents: ModelContents) -> None:
         raise _model_error(error, str(path)) from error
 
 
+def _quantisation(quant: QuantParams) -> Quantisation:
+    """The parameters in core's form: one value for the tensor is an array of rank 0."""
+    from openinfer.model import Quantisation
+
+    axis = quant.scale.axis
+    shape = () if axis is None else quant.scale.values.shape
+    zero_point = quant.zero_point
+    return Quantisation(
+        axis=axis,
+        scale=quant.scale.values.reshape(shape),
+        zero_point=None if zero_point is None else zero_point.values.reshape(shape),
+    )
+
+
 def _info(tensor: StoredTensor) -> VarInfo:
     from openinfer.dtypes import dtype_named
     from openinfer.model import VarInfo
@@ -121,6 +151,7 @@ def _info(tensor: StoredTensor) -> VarInfo:
         has_data=tensor.has_data,
         offset=tensor.offset if tensor.has_data else None,
         nbytes=tensor.nbytes,
+        quantised=tensor.has_quant and dtype_named(tensor.dtype).is_integer,
     )
 
 

@@ -128,6 +128,8 @@ class _Product:
         small, block = take((tall, width), np.dtype(np.uint8)), take((tall, width), dtype)
         part, total = take((len(x), width), dtype), take((lanes, len(x), width), dtype)
         scaled = take(x.shape, dtype)
+        scale = _spread(self._scale, w.columns)
+        zero_point = None if self._zero_point is None else _spread(self._zero_point, w.columns)
 
         def run() -> None:
             np.multiply(x, self._factor, out=scaled)
@@ -137,10 +139,10 @@ class _Product:
                     columns = slice(lane, None, lanes)
                     count = last - first
                     w.lane(first, last, lane, small[:count], block[:count])
-                    if self._zero_point is not None:
-                        np.subtract(block[:count], self._zero_point[number, columns] * w.unit, out=block[:count])
+                    if zero_point is not None:
+                        np.subtract(block[:count], zero_point[number, columns] * w.unit, out=block[:count])
                     np.matmul(scaled[:, first:last], block[:count], out=part)
-                    np.multiply(part, self._scale[number, columns], out=part)
+                    np.multiply(part, scale[number, columns], out=part)
                     np.add(total[lane], part, out=total[lane])
             for lane in range(lanes):
                 target[:, lane::lanes] = total[lane]
@@ -189,6 +191,11 @@ class _Product:
         if self._zero_point is not None:
             np.subtract(block, self._zero_point[place] * self._w.unit, out=block)
         np.multiply(block, self._scale[place] * self._factor, out=block)
+
+
+def _spread(table: Array, columns: int) -> Array:
+    """Return a table of one value or row for each group with a value for every column."""
+    return np.broadcast_to(table, (len(table), columns))
 
 
 def _spans(rows: int, group: int, tall: int) -> Iterator[tuple[int, int, int]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.expr.tree import Expr
@@ -246,6 +246,24 @@ class OpExample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredScales:
+    """Inputs that the model supplies when they are not given: how another input, a quantised tensor, is quantised.
+
+    Attributes:
+        of: name of the quantised input.
+        scale, zero_point: names of the inputs that are supplied.
+        axis: from the settings to the dim of the quantised input that scales must go along.
+        sets_axis: name of the setting that says so itself, which is set from the model when it is not given.
+    """
+
+    of: str
+    scale: str = "scale"
+    zero_point: str = "zero_point"
+    axis: Callable[[Mapping[str, SettingValue]], int] | None = None
+    sets_axis: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpSchema:
     """An operator.
 
@@ -262,6 +280,7 @@ class OpSchema:
         in_place: whether an output may be one of the inputs (results are computed from the values before the operator).
         aliases: other names.
         onnx: nearest ONNX operator.
+        stored_scales: inputs that a quantised tensor of the model supplies.
         examples: legal calls at several shapes, each setting used; elementwise operators need none.
         replaces: provider (plugin name) whose operator of this name it takes the place of.
     """
@@ -280,6 +299,7 @@ class OpSchema:
     in_place: bool = False
     aliases: tuple[str, ...] = ()
     onnx: str | None = None
+    stored_scales: StoredScales | None = None
     examples: tuple[OpExample, ...] = ()
     replaces: str | None = None
 

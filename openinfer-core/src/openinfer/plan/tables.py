@@ -130,20 +130,22 @@ def _number(table: PrefixTable, indices: tuple[int, ...], model: Model, store: W
 
 def _initial(table: PrefixTable, indices: tuple[int, ...], model: Model) -> Initial:
     name = table.tensor_name(indices)
-    info = model.var_info(name)
+    info = model.linked(name, table.type.dtype)
     if info is None:
         raise ValueError(f"there is no tensor {name!r}")
     if info.dtype is not table.type.dtype or info.shape != table.type.shape:
         shown = f"{table.name}[{', '.join(map(str, indices))}]"
         found = f"{info.dtype}[{','.join(map(str, info.shape))}]"
         raise about("model-mismatch", f"{shown} is declared {table.type}, tensor {name!r} of {model.name} is {found}")
-    return FromTensor(name) if info.has_data else table.initial
+    return FromTensor(info.name) if info.has_data else table.initial
 
 
 def _existing(table: PrefixTable, model: Model) -> Iterator[tuple[int, ...]]:
     """Yield the indices of every entry that the model has."""
     pieces = [piece for piece in re.split(r"(\{[A-Za-z_][A-Za-z0-9_]*\})", table.pattern) if piece]
-    for name in model.tensors:
+    # A part of quantised tensors (`Model`): the names of the tensors with the part's behind them.
+    part = table.pattern.partition("@")[1:]
+    for name in ("".join((tensor, *part)) for tensor in model.tensors):
         yield from _readings(pieces, table.formals, name)
 
 

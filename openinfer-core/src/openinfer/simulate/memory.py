@@ -150,6 +150,12 @@ class Memory:
                 self._rebind(name)
                 self._restore[name]()
 
+    def insert_again(self) -> None:
+        """Let the values that dynamic variables hold be those of the next step too."""
+        there = self._dynamic - (self.conditional - self.available)
+        self._inserted |= there
+        self.available |= there & self.conditional
+
     def _rebind(self, name: str) -> None:
         if name in self._varying:
             self._varying[name].rebind()
@@ -183,6 +189,11 @@ class Memory:
         for shared in self._caches.values():
             found[Storage.PERSISTENT.value] += shared.cache.nbytes
         return found
+
+    @property
+    def written_names(self) -> frozenset[str]:
+        """The variables that some statement writes, temporaries included."""
+        return self._written
 
     def written(self) -> Iterator[str]:
         """Yield the declared variables that some statement writes, in the order declared."""
@@ -226,7 +237,7 @@ class Memory:
         if any(index < 0 for index in indices):
             raise ExecutionError(f"`{access}` has a negative index", code="out-of-range")
         name = table.tensor_name(indices)
-        info = self._model.var_info(name)
+        info = self._model.linked(name, table.type.dtype)
         if info is None:
             message = f"`{access}` needs the model tensor `{name}`, which {self._model.name} does not have"
             raise ExecutionError(message, code="model-data")
@@ -236,7 +247,7 @@ class Memory:
         if found.shape != table.type.shape:
             raise ShapeError(f"`{access}` is declared {table.type}, the model's `{name}` is {found}")
         if info.has_data:
-            return self._backend.upload(found, self._model.load_raw(name))
+            return self._backend.upload(found, self._model.load_raw(info.name))
         buffer = self._backend.allocate(found)
         self._backend.bind_fill(buffer, table.initial.value)()
         return buffer

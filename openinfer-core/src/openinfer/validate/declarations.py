@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from openinfer.diagnostics import Span
     from openinfer.ir.graph import VarDecl
     from openinfer.ir.resolved import Initial
-    from openinfer.model import Model
+    from openinfer.model import Model, VarInfo
     from openinfer.symbolic import IntExpr
     from openinfer.validate.findings import Findings
 
@@ -132,7 +132,7 @@ def _attribute(decl: VarDecl, name: str) -> Span | None:
 def _check_link(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Findings) -> None:
     """The model tensor of that name, if any, must have the declared type, whatever the section."""
     name = decl.ref or decl.name
-    info = model.var_info(name)
+    info = _linked(decl, name, model)
     if info is None:
         if decl.ref is not None and not (decl.kind is MemoryKind.CONSTANT and name in model.typed_metadata):
             message = f"`{decl.name}` refers to `{name}`, which {model.name} lacks"
@@ -144,12 +144,21 @@ def _check_link(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Fi
         message = f"table `{decl.name}` has the name of a model tensor {in_file}"
         findings.error("model-mismatch", message, span=decl.span)
     elif in_file != variable.type:
-        message = f"`{decl.name}` is declared {variable.type}, the model's `{name}` is {in_file}"
+        quantised = f"; {_QUANTISED}" if info.quantised else ""
+        message = f"`{decl.name}` is declared {variable.type}, the model's `{name}` is {in_file}{quantised}"
         elsewhere = {f"the model's `{name}`": info.shape}
         findings.error("model-mismatch", message, span=decl.span, sized=_if_sized(variable), found=elsewhere)
     elif decl.init is not None and info.has_data and decl.kind is not MemoryKind.DYNAMIC:
         message = f"@init of `{decl.name}` is not used: the model has data for it"
         findings.warn("init-unused", message, span=_attribute(decl, "init"))
+
+
+def _linked(decl: VarDecl, name: str, model: Model) -> VarInfo | None:
+    """Return the tensor that a declaration is linked to; a quantised one stands for its reals where it is a float's."""
+    return model.var_info(name) if decl.kind is MemoryKind.DYNAMIC else model.linked(name, decl.dtype)
+
+
+_QUANTISED = "it is quantised: declare its own type for the stored integers, or a float for its reals"
 
 
 def _if_sized(variable: ResolvedVar) -> tuple[ResolvedVar, ...]:
@@ -159,11 +168,11 @@ def _if_sized(variable: ResolvedVar) -> tuple[ResolvedVar, ...]:
 
 def _initial(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Findings) -> Initial | None:
     name = decl.ref or decl.name
-    info = model.var_info(name)
+    info = _linked(decl, name, model)
     if decl.kind is MemoryKind.DYNAMIC:
         return None if decl.init is None else Filled(decl.init)
     if info is not None and info.has_data and not decl.table:
-        return FromTensor(name)
+        return FromTensor(info.name)
     if decl.kind is MemoryKind.CONSTANT and name in model.typed_metadata:
         _check_metadata(decl, name, variable, model, findings)
         if decl.init is not None:
@@ -227,7 +236,7 @@ def entry_problem(table: PrefixTable, indices: tuple[int, ...], model: Model) ->
     access = entry_text(table, indices)
     if any(index < 0 for index in indices):
         return f"{access} has a negative index"
-    info = model.var_info(name)
+    info = model.linked(name, table.type.dtype)
     if info is None:
         hint = did_you_mean(name, model.tensors)
         return f"{access} needs the model tensor `{name}`: {model.name} has no tensor of that name" + (

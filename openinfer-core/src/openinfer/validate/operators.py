@@ -16,6 +16,7 @@ from openinfer.symbolic import Const
 from openinfer.validate.references import readable_type
 from openinfer.validate.settings import SettingError, setting_value
 from openinfer.validate.signature import Matched, match_signature
+from openinfer.validate.stored_scales import with_stored_scales
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,6 +55,11 @@ class _Resolution:
         before = len(self.findings.items)
         inputs = self.matched.inputs
         settings = self._settings()
+        try:
+            inputs, settings = with_stored_scales(self.schema, inputs, settings, self.scope)
+        except OpTypeError as error:
+            self.findings.error(error.code, str(error))
+            return None
         types = [None if ref is None else self._read(ref) for ref in inputs]
         found = [
             writable_type(name, self.scope, self.findings, part(self.findings.places.writes, position))

@@ -96,7 +96,7 @@ def _check_entry(ref: Ref, table: PrefixTable, scope: Scope, findings: Findings,
         problem = entry_problem(table, entry, scope.model)
         if problem is None:
             continue
-        info = scope.model.var_info(table.tensor_name(entry))
+        info = scope.model.linked(table.tensor_name(entry), table.type.dtype)
         if info is None:
             findings.error("unbound", problem, place=place, decl=table.decl)
         else:

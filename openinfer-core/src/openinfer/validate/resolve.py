@@ -19,6 +19,7 @@ from openinfer.validate.findings import Findings
 from openinfer.validate.kernels import check_kernels
 from openinfer.validate.scope import Scope
 from openinfer.validate.statements import Walk, temporaries
+from openinfer.validate.stored_scales import scale_tables, scale_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,8 +120,10 @@ def _declared(graph: Graph, model: Model, sizes: Mapping[str, int], findings: Fi
     resolved = [resolve_declaration(decl, model, sizes, findings) for decl in certain]
     variables = {found.name: found for found in resolved if isinstance(found, ResolvedVar)}
     tables = {found.name: found for found in resolved if isinstance(found, PrefixTable)}
+    variables |= scale_variables(variables.values(), model)
+    tables |= scale_tables(tables.values(), model)
     assigned = {node.kind.name for _, node in graph.nodes() if isinstance(node.kind, Assign)}
-    names = frozenset(graph.vars) | assigned | doubts.names
+    names = frozenset((*graph.vars, *variables, *tables)) | assigned | doubts.names
     scope = Scope(model=model, sizes=sizes, variables=variables, tables=tables, names=names, indices={})
     variables |= temporaries(graph, scope, findings, doubts)
     varying = varying_names(graph, variables, sizes)

@@ -17,6 +17,7 @@ from openinfer.ops.schema import (
     OpTypeError,
     SettingSpec,
     SettingType,
+    StoredScales,
 )
 from openinfer.ops.shapes import axis_of, integer, needed, shown
 
@@ -81,6 +82,19 @@ def check_scales(
         raise OpTypeError(f"zero_point is {zero_point}, expected the shape of scale: {shown(scale.shape)}")
 
 
+def needed_scale(op: str, of: str, inputs: Sequence[TensorType | None], position: int) -> TensorType:
+    """Return the type of the scale.
+
+    Raises:
+        OpTypeError: ``arity``, neither the call nor the model gives it.
+    """
+    scale = _optional(inputs, position)
+    if scale is None:
+        message = f"{op} needs `scale`: {of} is no constant that the model has a quant payload for"
+        raise OpTypeError(message, code="arity")
+    return scale
+
+
 def _optional(inputs: Sequence[TensorType | None], position: int) -> TensorType | None:
     return inputs[position] if position < len(inputs) else None
 
@@ -103,7 +117,8 @@ def _quantize_types(
 def _dequantize_types(
     inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
 ) -> tuple[TensorType, ...]:
-    x, scale, zero_point = needed(inputs), needed(inputs, 1), _optional(inputs, 2)
+    x, zero_point = needed(inputs), _optional(inputs, 2)
+    scale = needed_scale("dequantize_linear", "x", inputs, 1)
     check_scales(x, scale, zero_point, settings.get("axis"), settings.get("block_size"))
     dtype = declared[0].dtype if declared else scale.dtype
     if not dtype.is_float:
@@ -263,7 +278,12 @@ DEQUANTIZE_LINEAR = OpSchema(
     category=CATEGORY,
     inputs=(
         InputSpec(name="x", doc="stored integers"),
-        InputSpec(name="scale", dtypes=FLOATS, doc="[], [dim of axis], or with block_size x's with ceil(dim / it)"),
+        InputSpec(
+            name="scale",
+            dtypes=FLOATS,
+            optional=True,
+            doc="[], [dim of axis], or with block_size x's with ceil(dim / it); x's quant payload has it too",
+        ),
         InputSpec(name="zero_point", dtypes=STORED, optional=True, doc="of x's type, in the shape of scale"),
     ),
     dtypes=STORED | {"f8"},
@@ -272,6 +292,7 @@ DEQUANTIZE_LINEAR = OpSchema(
     definition=Composite(_dequantize),
     in_place=True,
     onnx="DequantizeLinear",
+    stored_scales=StoredScales(of="x", sets_axis="axis"),
     examples=(
         OpExample(inputs=(Operand(shape=(3, 5)), Operand(shape=(5,), dtype="f32"), Operand(shape=(5,))), dtypes=STORED),
         OpExample(

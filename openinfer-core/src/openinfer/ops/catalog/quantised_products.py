@@ -8,7 +8,7 @@ from openinfer.dtypes import F32, I16, I32
 from openinfer.ir.types import TensorType
 from openinfer.ops.catalog.convolution import CONV2D
 from openinfer.ops.catalog.linear_algebra import matmul_shape
-from openinfer.ops.catalog.quantisation import CATEGORY, check_scales
+from openinfer.ops.catalog.quantisation import CATEGORY, check_scales, needed_scale
 from openinfer.ops.dtype_sets import FLOATS, PACKED_SIGNED, PACKED_UNSIGNED
 from openinfer.ops.mixed_floats import cast_to, widest
 from openinfer.ops.schema import (
@@ -20,6 +20,7 @@ from openinfer.ops.schema import (
     OpTypeError,
     SettingSpec,
     SettingType,
+    StoredScales,
 )
 from openinfer.ops.shapes import integer, needed, shown
 
@@ -158,7 +159,7 @@ def _qmatmul_types(
     inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
 ) -> tuple[TensorType, ...]:
     del declared
-    x, w, scale = needed(inputs), needed(inputs, 1), needed(inputs, 2)
+    x, w, scale = needed(inputs), needed(inputs, 1), needed_scale("qmatmul", "w", inputs, 2)
     zero_point, bias = _optional(inputs, 3), _optional(inputs, 4)
     if not x.shape or len(w.shape) != 2:
         raise OpTypeError(f"qmatmul takes x [..., K] and w [K, N] ([N, K] with trans_w), found {x} and {w}")
@@ -310,7 +311,12 @@ QMATMUL = OpSchema(
     inputs=(
         InputSpec(name="x", doc="[..., K]"),
         InputSpec(name="w", dtypes=WEIGHTS, doc="[K, N], or [N, K] with trans_w"),
-        InputSpec(name="scale", dtypes=FLOATS, doc="[], [N], or with group_size [K/group_size, N] (trans_w: turned)"),
+        InputSpec(
+            name="scale",
+            dtypes=FLOATS,
+            optional=True,
+            doc="[], [N], or with group_size [K/group_size, N] (trans_w: turned); w's quant payload has it too",
+        ),
         InputSpec(name="zero_point", dtypes=WEIGHTS, optional=True, doc="of w's type, in the shape of scale"),
         InputSpec(name="bias", dtypes=FLOATS, optional=True, doc="[N]"),
     ),
@@ -328,6 +334,7 @@ QMATMUL = OpSchema(
     definition=Composite(_qmatmul),
     in_place=True,
     onnx="DequantizeLinear, MatMul",
+    stored_scales=StoredScales(of="w", axis=_axis),
     examples=(
         *_weights((2, 6), (6, 5), (2, 5), group_size=3),
         *_weights((3, 6), (5, 6), (5, 3), group_size=2, trans_w=True),

@@ -134,8 +134,8 @@ def _begins(x: Exact, w: Exact, settings: Settings, extent: tuple[int, ...]) -> 
     """Return the padding before the first row and column."""
     padding = settings["padding"]
     if not isinstance(padding, str):
-        given = cast("tuple[int, ...]", padding if isinstance(padding, tuple) else (padding,))
-        return (given[0], given[1]) if len(given) > 1 else (given[0], given[0])
+        given = [padding] if isinstance(padding, int) else list(cast("tuple[int, ...]", padding))
+        return given[0], given[min(1, len(given) - 1)]
     if padding == "valid":
         return 0, 0
     begins: list[int] = []
