@@ -134,8 +134,7 @@ def test_nan_stays_nan_and_keeps_its_sign(convert, quiet):
 def test_rounding_agrees_with_ml_dtypes_for_all_upper_halves(convert, name, lower):
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is the oracle")
     values = ((np.arange(1 << 16, dtype=np.uint32) << 16) | np.uint32(lower)).view(np.float32)
-    values = values[~np.isnan(values)]
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         oracle = values.astype(getattr(ml_dtypes, name))
     ours = convert(values)
     assert (ours == oracle.view(ours.dtype)).all()

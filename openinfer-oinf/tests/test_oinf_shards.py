@@ -167,3 +167,10 @@ def test_closing_closes_every_shard(index):
 def test_an_index_needs_its_suffix(tmp_path):
     with pytest.raises(OinfError, match="ends in"):
         save_shards(TENSORS, tmp_path / "m.json", shard_nbytes=32)
+
+
+def test_a_model_without_tensors_is_not_lost_in_an_index(tmp_path):
+    with pytest.raises(OinfError, match="without tensors") as caught:
+        save_shards({}, tmp_path / "m.oinf.index.json", shard_nbytes=10, sizevars={"B": 4})
+    assert caught.value.code == "E_SHARDS"
+    assert list(tmp_path.iterdir()) == []

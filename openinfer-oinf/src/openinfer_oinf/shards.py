@@ -139,6 +139,9 @@ def save_shards(
     index = Path(path)
     if not is_shard_index(index):
         raise _rejected(f"the name of a shard index ends in {INDEX_SUFFIX}")
+    if not tensors:
+        # An index names files by the tensors in them: one without tensors would be lost, and all tables with it.
+        raise _rejected("a model without tensors has nothing to divide; write it with save_file")
     groups = _groups(tensors, shard_nbytes)
     stem = index.name.removesuffix(INDEX_SUFFIX)
     places = [index.with_name(f"{stem}-{at + 1:05}-of-{len(groups):05}.oinf") for at in range(len(groups))]
@@ -153,7 +156,7 @@ def save_shards(
 
 
 def _groups(tensors: Mapping[str, TensorSpec | UninitializedTensor], shard_nbytes: int) -> list[list[str]]:
-    """Names in order, as many to a group as fit; at least one group."""
+    """Names in order, as many to a group as fit."""
     groups: list[list[str]] = [[]]
     used = 0
     for name in sorted(tensors):
