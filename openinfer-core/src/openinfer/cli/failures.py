@@ -47,30 +47,25 @@ def report(error: BaseException, *, debug: bool) -> None:
 
 
 def told(error: BaseException, *, colour: bool = False) -> str:
-    """Return an error as it is shown: every finding with its carets, or one line."""
-    if isinstance(error, OpenInferError):
-        return _findings(error, colour=colour)
+    """Return an error as it is shown: every finding with its carets."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
+    return "\n".join(render(finding, colour=colour) for finding in findings_of(error))
+
+
+def findings_of(error: BaseException) -> tuple[Diagnostic, ...]:
+    """Return the findings of an error; for one without any, its message as one."""
+    if isinstance(error, OpenInferError):
+        found = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
+        # The text of a container's error starts with its code, which the head of the line shows already.
+        return found or (Diagnostic(code=error.code, message=str(error).replace(f"{error.code}: ", "", 1)),)
     if isinstance(error, OSError):
         place = f": {error.filename}" if error.filename else ""
-        return _line("file", f"{error.strerror or error}{place}", colour=colour)
+        return (Diagnostic(code="file", message=f"{error.strerror or error}{place}"),)
     message = (
         f"{type(error).__name__}: {error}; this is a mistake in OpenInfer or a plugin, `openinfer --debug` shows where"
     )
-    return _line("internal", message, colour=colour)
-
-
-def _findings(error: OpenInferError, *, colour: bool) -> str:
-    found = [finding for finding in error.diagnostics if isinstance(finding, Diagnostic)]
-    if not found:
-        # The text of a container's error starts with its code, which the head of the line shows already.
-        return _line(error.code, str(error).replace(f"{error.code}: ", "", 1), colour=colour)
-    return "\n".join(render(finding, colour=colour) for finding in found)
-
-
-def _line(code: str, message: str, *, colour: bool) -> str:
-    return render(Diagnostic(code=code, message=message), colour=colour)
+    return (Diagnostic(code="internal", message=message),)
 
 
 def _discard_output() -> None:

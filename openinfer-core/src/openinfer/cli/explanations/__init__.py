@@ -54,8 +54,11 @@ class Explanation:
         kind: what the examples are: a ``program``, a ``graph`` as JSON, or a ``device`` file.
         wrong: an example that gets the finding; empty where a text alone cannot get it.
         right: the same without the mistake; may be empty.
-        host: Python that gets the finding from an ``executor`` of ``wrong``; empty where checks alone find it.
-        said: what is then said, or where this takes a file, a device or a tool, how such a message looks.
+        given: what has to be true of the machine or of its plugins; empty where nothing has.
+        files: texts by file name, beside `example.oi` (which is ``wrong``) and `example.oinf` (its model).
+        host: Python that gets the finding, from an ``executor`` of ``wrong``; empty where checks alone find it.
+        command: a command that gets the finding; empty where checks or the host find it.
+        said: what the host or the command is then told.
         sizes, tensors: the model that programs are checked against; tensors as types such as ``f32[2, 4]``.
     """
 
@@ -65,7 +68,10 @@ class Explanation:
     kind: str = "program"
     wrong: str = ""
     right: str = ""
+    given: str = ""
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
     host: str = ""
+    command: str = ""
     said: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     tensors: Mapping[str, str] = field(default_factory=dict[str, str])

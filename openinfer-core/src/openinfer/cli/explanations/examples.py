@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
+from contextlib import chdir, redirect_stdout
+from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from openinfer.cli.explanations import Phase
 from openinfer.diagnostics import Diagnostic
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.cli.explanations import Explanation
-    from openinfer.model import Model
+    from openinfer.model import Model, ModelContents
 
 _TYPE = re.compile(r"(?P<dtype>\w+)\[(?P<dims>[0-9, ]*)\]")
 
@@ -30,25 +36,49 @@ def findings(explained: Explanation, text: str) -> tuple[Diagnostic, ...]:
         return tuple(found for found in error.diagnostics if isinstance(found, Diagnostic))
 
 
-def host_error(explained: Explanation) -> OpenInferError | None:
-    """Run the host's part of an example on the installed cpu device; return the error that it gets.
+def failure(explained: Explanation, directory: Path) -> BaseException | None:
+    """Run the host's part or the command of an example in an empty directory; return the error that ends it.
 
-    The statements see `graph`, `Random`, `Simulator` and `Synthesizer`, a ``model``, and where there is a program an
-    ``executor`` of it.
+    Statements of the host see `graph`, `Random`, `Simulator` and `Synthesizer`, a ``model``, and where they mention it
+    an ``executor`` of the program, on the installed cpu device.
     """
+    for name, text in explained.files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text, encoding="utf-8", newline="\n")
+    run = _commanded if explained.command else _hosted
+    with chdir(directory), redirect_stdout(StringIO()):
+        try:
+            run(explained)
+        except (OpenInferError, OSError, KeyError) as error:
+            return error
+    return None
+
+
+def _hosted(explained: Explanation) -> None:
     import openinfer
 
     model = _model(explained.sizes, explained.tensors)
     names: dict[str, Any] = {name: getattr(openinfer, name) for name in ("Random", "Simulator", "Synthesizer")}
     names |= {"graph": graph, "model": model}
     if explained.wrong:
-        program = graph(explained.wrong, name="example.oi")
+        names["program"] = program = graph(explained.wrong, name="example.oi")
+    if explained.wrong and "executor" in explained.host:
         names["executor"] = openinfer.Simulator(model, program, trace=False).make_executor()
-    try:
-        exec(explained.host, names)  # noqa: S102 - examples are files of this package
-    except OpenInferError as error:
-        return error
-    return None
+    exec(explained.host, names)  # noqa: S102 - examples are files of this package
+
+
+def _commanded(explained: Explanation) -> None:
+    from openinfer.cli.program import main
+    from openinfer.model import save_model
+
+    if explained.wrong:
+        Path("example.oi").write_text(explained.wrong, encoding="utf-8", newline="\n")
+    if "example.oinf" in explained.command:
+        save_model(_contents(explained.sizes, explained.tensors), "example.oinf")
+    with click.Context(main) as context:
+        _, command, arguments = main.resolve_command(context, shlex.split(explained.command)[1:])
+    if command is not None:
+        command.main(arguments, standalone_mode=False)
 
 
 def _findings(explained: Explanation, text: str) -> Sequence[Diagnostic]:
@@ -74,6 +104,14 @@ def _model(sizes: Mapping[str, int], tensors: Mapping[str, str]) -> Model:
     from openinfer.model import Model
 
     return Model.from_arrays({name: _zeros(type_) for name, type_ in tensors.items()}, sizevars=sizes)
+
+
+def _contents(sizes: Mapping[str, int], tensors: Mapping[str, str]) -> ModelContents:
+    from openinfer.model import ModelContents
+
+    arrays = {name: (dtype_named(type_.partition("[")[0]), _zeros(type_)) for name, type_ in tensors.items()}
+    found = {name: (dtype, array.shape, array) for name, (dtype, array) in arrays.items()}
+    return ModelContents(sizevars=sizes, metadata={}, tensors=found)
 
 
 def _zeros(type_: str) -> Any:

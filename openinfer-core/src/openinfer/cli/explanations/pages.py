@@ -24,10 +24,8 @@ source: `openinfer explain --markdown`. Operators and devices may add findings o
 def terminal_text(explained: Explanation, *, colour: bool = False) -> str:
     """Return an explanation as plain text: meaning, a wrong example with what is said about it, a right one."""
     parts = [f"{explained.code}: found {explained.phase.title}", explained.text.rstrip()]
-    if explained.wrong:
-        parts += ["For example:", _indented(explained.wrong)]
-    if explained.host:
-        parts += ["and in the host:" if explained.wrong else "For example:", _indented(explained.host)]
+    for head, example in _examples(explained):
+        parts += [f"{head}:", _indented(example)]
     said = messages(explained, colour=colour)
     if said:
         parts += [said]
@@ -61,15 +59,28 @@ def _contents(known: list[Explanation]) -> Iterator[str]:
 def _entry(explained: Explanation) -> Iterator[str]:
     yield f"## {explained.code}\n"
     yield f"Found {explained.phase.title}. {explained.text}"
-    if explained.wrong:
-        yield f"```text\n{explained.wrong}```\n"
-    if explained.host:
-        yield f"In the host:\n\n```text\n{explained.host}```\n"
+    for head, example in _examples(explained):
+        yield f"{head}:\n\n```text\n{example}```\n"
     said = messages(explained)
     if said:
         yield f"```text\n{said}\n```\n"
     if explained.right:
         yield f"Right is:\n\n```text\n{explained.right}```\n"
+
+
+def _examples(explained: Explanation) -> Iterator[tuple[str, str]]:
+    """Yield the parts of the wrong example, each with what stands in front of it."""
+    where = f"Where {explained.given}, for example" if explained.given else "For example"
+    if explained.wrong:
+        yield where, explained.wrong
+        where = "and then"
+    for name, text in explained.files.items():
+        yield f"{where}, a file `{name}`" if where != "and then" else f"beside a file `{name}`", text
+        where = "and then"
+    if explained.host:
+        yield "and in the host" if explained.wrong else where, explained.host
+    if explained.command:
+        yield where, f"{explained.command}\n"
 
 
 def _indented(text: str) -> str:
