@@ -22,7 +22,7 @@ def rearrange(site: KernelSite) -> None:
         if moved.view.count:
             _copy(site, moved, store)
         else:
-            site.code.line(f"(void){site.outputs[number].name};")
+            site.code.line(f"(void){site.outputs[number].variable};")
 
 
 for _name in RULES:
