@@ -1,0 +1,129 @@
+"""`openinfer compare`: the same program on several devices, node by node."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from openinfer.cli.compare_report import comparison_object, comparison_text
+from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
+from openinfer.cli.terminal import wants_colour
+from openinfer.dtypes import BY_NAME
+from openinfer.errors import DynamicUnsetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from openinfer.cli.run_values import Input
+    from openinfer.ir.graph import Graph
+    from openinfer.model import Model
+    from openinfer.simulate import Executor
+    from openinfer.simulate.differences import Tolerance
+    from openinfer.simulate.divergence import Comparison
+
+
+def _tolerances(
+    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> Mapping[str, tuple[float, float]]:
+    return dict(_tolerance(text, context, parameter) for text in texts)
+
+
+def _tolerance(text: str, context: click.Context, parameter: click.Parameter) -> tuple[str, tuple[float, float]]:
+    name, _, numbers = text.rpartition("=")
+    absolute, comma, relative = numbers.partition(",")
+    try:
+        bounds = float(absolute), float(relative if comma else absolute)
+    except ValueError:
+        bounds = (math.nan, math.nan)
+    known = not name or (name in BY_NAME)
+    if not known or not all(0 <= bound < math.inf for bound in bounds):
+        message = f"expected [DTYPE=]ABS[,REL] such as 1e-3, or f32=1e-3,1e-5, found {text!r}"
+        raise click.BadParameter(message, ctx=context, param=parameter)
+    return name, bounds
+
+
+@click.command(name="compare")
+@program_options
+@click.option("--device", "devices", multiple=True, required=True, metavar="NAME", help="The first is the reference.")
+@click.option(
+    "--tolerance",
+    "tolerances",
+    multiple=True,
+    metavar="[DTYPE=]ABS[,REL]",
+    callback=_tolerances,
+    help="Accept this difference; without DTYPE for all floats. REL is ABS where it is left out.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    graph: str,
+    model_path: str,
+    inputs: list[Input],
+    steps: int,
+    sizes: dict[str, int],
+    seed: int,
+    devices: tuple[str, ...],
+    tolerances: Mapping[str, tuple[float, float]],
+    as_json: bool,
+) -> None:
+    """Run GRAPH with the same inputs on several devices, and find the first node after which values differ.
+
+    Every value that a node writes is compared with the first device's: equal for integers and bools, within a
+    tolerance of the element type for floats (f32: 1e-4 absolute or relative; twice that for vulkan). Exit code 1 when
+    devices differ.
+
+    \b
+    openinfer compare digits.oi -m digits.oinf --input image=random --device cpu --device vulkan
+    openinfer compare digits.oi -m digits.oinf --input image=random --device cpu --device vulkan \\
+        --tolerance f32=1e-6 --steps 3 --json
+    """
+    from openinfer.cli.graph_argument import read_graph
+    from openinfer.model import ModelLoader
+    from openinfer.simulate.differences import Tolerance
+
+    if len(devices) < 2:
+        raise click.UsageError("give at least two devices: --device cpu --device vulkan")
+    program = read_graph(graph)
+    wider = {name: Tolerance(*bounds) for name, bounds in tolerances.items()}
+    found: list[Comparison] = []
+    with ModelLoader.open(model_path) as model:
+
+        def values(executor: Executor) -> Iterator[Mapping[str, Any]]:
+            yield from (values_of(inputs, executor, seed, step) for step in range(steps))
+
+        for device in devices[1:]:
+            try:
+                found.append(_compared(program, model, (devices[0], device), sizes, wider, values))
+            except DynamicUnsetError as error:
+                hint_at_inputs(error)
+                raise
+    if as_json:
+        click.echo(json.dumps([comparison_object(each) for each in found], indent=2, allow_nan=False))
+    else:
+        colour = wants_colour(sys.stdout)
+        click.echo("\n\n".join(comparison_text(each, colour=colour) for each in found), color=colour)
+    if any(each.divergence is not None for each in found):
+        ctx.exit(1)
+
+
+def _compared(
+    program: Graph,
+    model: Model,
+    devices: tuple[str, str],
+    sizes: dict[str, int],
+    wider: Mapping[str, Tolerance],
+    values: Callable[[Executor], Iterator[Mapping[str, Any]]],
+) -> Comparison:
+    from openinfer.simulate import Simulator
+    from openinfer.simulate.divergence import Tolerances, compare_executors
+
+    one, other = (Simulator(model, program, device=device, sizes=sizes, trace=False) for device in devices)
+    with one.make_executor() as reference, other.make_executor() as held:
+        names = (one.device, other.device)
+        return compare_executors((reference, held), names, values(reference), Tolerances(names, wider))
