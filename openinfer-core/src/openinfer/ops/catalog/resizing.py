@@ -1,0 +1,117 @@
+"""Images of other sizes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from openinfer.ir.types import TensorType
+from openinfer.ops.dtype_sets import EVERY, FLOATS
+from openinfer.ops.schema import (
+    InputSpec,
+    Operand,
+    OpExample,
+    OpSchema,
+    OpTypeError,
+    Primitive,
+    SettingSpec,
+    SettingType,
+)
+from openinfer.ops.shapes import integers, needed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+
+    Settings = Mapping[str, SettingValue]
+
+
+def nearest(size: int, result: int) -> list[int]:
+    """Return the place that each place of the result takes its element from: floor(place * size / result)."""
+    return [place * size // result for place in range(result)]
+
+
+def neighbours(size: int, result: int) -> list[tuple[int, int, float]]:
+    """Return for each place of the result the two places that it lies between, and its distance from the first.
+
+    It lies at (place + 1/2) * size / result - 1/2, moved to between the first place and the last.
+    """
+    found: list[tuple[int, int, float]] = []
+    for place in range(result):
+        source = min(max((place + 0.5) * size / result - 0.5, 0.0), size - 1.0)
+        low = math.floor(source)
+        found.append((low, min(low + 1, size - 1), source - low))
+    return found
+
+
+def _resize_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    x = needed(inputs)
+    if len(x.shape) != 4:
+        raise OpTypeError(f"resize2d takes x [N,C,H,W], found {x}")
+    if settings.get("mode") == "linear" and x.dtype.name not in FLOATS:
+        raise OpTypeError(f"resize2d in mode linear takes floats, found {x}", code="dtype-unsupported")
+    rows, columns = _size(x, settings)
+    if min(rows, columns) < 0 or (0 in x.shape[2:] and rows * columns):
+        raise OpTypeError(f"an image {x} has no size [{rows},{columns}]")
+    return (TensorType(x.dtype, (*x.shape[:2], rows, columns)),)
+
+
+def _size(x: TensorType, settings: Settings) -> tuple[int, int]:
+    size, scale = settings.get("size"), settings.get("scale")
+    if (size is None) == (scale is None):
+        raise OpTypeError("resize2d takes size or scale, and not both", code="setting-type")
+    if size is not None:
+        given = integers(size, "size")
+        if len(given) != 2:
+            raise OpTypeError(f"setting 'size' takes rows and columns, found {list(given)}", code="setting-type")
+        return given[0], given[1]
+    factors = scale if isinstance(scale, tuple) else (scale, scale)
+    numbers = [float(f) for f in factors if isinstance(f, int | float) and math.isfinite(f) and f > 0]
+    if len(numbers) != 2 or len(factors) != 2:
+        raise OpTypeError(f"setting 'scale' takes one or two numbers above 0, found {scale}", code="setting-type")
+    return math.floor(x.shape[2] * numbers[0]), math.floor(x.shape[3] * numbers[1])
+
+
+def _example(*shape: int, dtypes: frozenset[str] | None = None, **settings: SettingValue) -> OpExample:
+    return OpExample(inputs=(Operand(shape=shape),), settings=settings, dtypes=dtypes)
+
+
+RESIZE2D = OpSchema(
+    name="resize2d",
+    summary="x [N,C,H,W] with other rows and columns, from the nearest place before or between the two around it",
+    category="pooling",
+    inputs=(InputSpec(name="x", doc="[N, C, H, W]"),),
+    dtypes=EVERY,
+    settings=(
+        SettingSpec(name="size", type=SettingType.INT_LIST, default=None, doc="rows and columns of the result"),
+        SettingSpec(
+            name="scale",
+            type=SettingType.FLOAT_OR_LIST,
+            default=None,
+            doc="factor of rows and columns, or one for each; the result is rounded down",
+        ),
+        SettingSpec(
+            name="mode",
+            type=SettingType.STR,
+            default="nearest",
+            choices=("nearest", "linear"),
+            doc="nearest: floor(place * in / out); linear (floats): at (place + 1/2) * in / out - 1/2",
+        ),
+    ),
+    infer=_resize_types,
+    definition=Primitive(),
+    in_place=True,
+    onnx="Resize",
+    examples=(
+        _example(1, 2, 3, 5, size=(7, 4)),
+        _example(2, 1, 4, 4, scale=(0.5, 2.0)),
+        _example(1, 2, 3, 5, scale=2.0, mode="linear", dtypes=FLOATS),
+        _example(1, 2, 7, 5, size=(3, 8), mode="linear", dtypes=FLOATS),
+        _example(1, 1, 1, 1, size=(3, 2), mode="linear", dtypes=FLOATS),
+        _example(0, 2, 3, 5, scale=2.0),
+    ),
+)

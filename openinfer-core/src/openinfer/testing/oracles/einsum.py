@@ -1,0 +1,46 @@
+"""Sums of products, term by term."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.types import TensorType
+    from openinfer.testing.oracle import Exact, Oracle
+
+
+def _summed(
+    inputs: Sequence[Exact | None], settings: Mapping[str, Any], outputs: Sequence[TensorType]
+) -> tuple[Exact, ...]:
+    arrays = [np.asarray(x) for x in inputs]
+    left, arrow, right = settings["equation"].replace(" ", "").partition("->")
+    terms = [_spelt(term, x.ndim) for term, x in zip(left.split(","), arrays, strict=True)]
+    extents: dict[str, int] = {}
+    for term, x in zip(terms, arrays, strict=True):
+        for letter, extent in zip(term, x.shape, strict=True):
+            extents[letter] = extent if extents.get(letter, 1) == 1 else extents[letter]
+    free = "".join(sorted(letter for letter in extents if letter.isdigit()))
+    once = "".join(sorted(c for c in extents if c.isalpha() and "".join(terms).count(c) == 1))
+    result = right.replace("...", free) if arrow else free + once
+    found = np.zeros(outputs[0].shape, dtype=arrays[0].dtype)
+    for places in product(*(range(extent) for extent in extents.values())):
+        at = dict(zip(extents, places, strict=True))
+        term_product: Any = 1
+        for term, x in zip(terms, arrays, strict=True):
+            term_product *= x[tuple(min(at[letter], n - 1) for letter, n in zip(term, x.shape, strict=True))]
+        found[tuple(at[letter] for letter in result)] += term_product
+    return (found,)
+
+
+def _spelt(term: str, rank: int) -> str:
+    """Return a term with a digit for each dim of its ellipsis, 9 for the last."""
+    free = rank - len(term.replace("...", ""))
+    return term.replace("...", "9876543210"[:free][::-1])
+
+
+ORACLES: dict[str, Oracle] = {"einsum": _summed}
