@@ -23,7 +23,7 @@ from click.testing import CliRunner, Result
 import openinfer
 from openinfer.cli import main
 from openinfer.cli.commands import lsp
-from openinfer.cli.explanations import codes, explanation
+from openinfer.cli.explanations import codes, explanation, format_codes
 from openinfer.cli.explanations.examples import failure, findings
 from openinfer.cli.explanations.pages import error_index, messages
 from openinfer.cli.failures import findings_of
@@ -32,6 +32,7 @@ from openinfer.diagnostics import render
 from openinfer.errors import OpenInferError
 from openinfer.ops.schema import InputSpec, OpSchema, Primitive
 from openinfer.plugins import loader
+from openinfer.plugins.environment import Environment
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.loader import load_environment
 from openinfer.plugins.types import API_VERSION, Availability, CommandSpec, DeviceSpec, KernelSpec, SynthTargetSpec
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from openinfer.diagnostics import Diagnostic
-    from openinfer.plugins.environment import Environment
 
 GOLDEN = Path(__file__).parent / "golden" / "diagnostics"
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
@@ -357,8 +357,18 @@ def test_explain_as_json_is_the_source_of_the_entry() -> None:
 
 
 def test_explain_lists_all_codes() -> None:
-    assert {row["code"] for row in json.loads(run("explain", "--list", "--json").output)} == set(codes())
+    listed = {row["code"] for row in json.loads(run("explain", "--list", "--json").output)}
+    assert listed == {*codes(), *format_codes()}
     assert "missing-entry" in run("explain", "--list").output
+
+
+def test_codes_of_model_formats_are_explained_by_their_packages() -> None:
+    if "oinf" not in Environment.default().model_formats:
+        pytest.skip("the container's package is not installed")
+    result = run("explain", "E_MAGIC")
+    assert result.exit_code == 0
+    assert result.output.startswith("E_MAGIC: found when a model file is read or written\n\nThe file does not start")
+    assert "did you mean `E_MAGIC`" in run("explain", "e_magic").output
 
 
 def test_an_unknown_code_gets_a_near_one() -> None:

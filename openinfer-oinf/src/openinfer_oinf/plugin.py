@@ -32,6 +32,7 @@ def openinfer_model_formats() -> Iterable[ModelFormatSpec]:
         magic=b"OINF\x00",
         open="openinfer_oinf.plugin:OinfStore",
         save="openinfer_oinf.plugin:save",
+        codes="openinfer_oinf.codes:MEANINGS",
     )
 
 

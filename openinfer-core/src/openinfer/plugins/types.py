@@ -137,6 +137,7 @@ class ModelFormatSpec:
         open: ``"module:function"`` from a path to an `openinfer.model.ModelStore`.
         save: ``"module:function"`` that writes to a path an `openinfer.model.ModelContents`; None where the format is
             only read.
+        codes: ``"module:mapping"`` from the codes of its findings to what they mean, in prose; None where it has none.
     """
 
     name: str
@@ -144,6 +145,7 @@ class ModelFormatSpec:
     magic: bytes
     open: str
     save: str | None = None
+    codes: str | None = None
     replaces: str | None = None
 
 

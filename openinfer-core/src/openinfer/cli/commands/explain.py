@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import click
 
-from openinfer.cli.explanations import codes, explanation
+from openinfer.cli.explanations import codes, explanation, format_codes
 from openinfer.cli.terminal import table, wants_colour
 
 
@@ -32,7 +32,7 @@ def command(*, code: str | None, list_wanted: bool, markdown: bool, json_wanted:
 
 
 def _list(*, json_wanted: bool) -> None:
-    known = [explanation(code) for code in codes()]
+    known = [explanation(code) for code in (*codes(), *format_codes())]
     if json_wanted:
         click.echo(json.dumps([{"code": one.code, "phase": one.phase.value} for one in known], indent=2))
         return

@@ -27,6 +27,7 @@ class Phase(Enum):
     RUN = "R"
     OPENING = "O"
     SYNTHESIS = "Y"
+    FILE = "F"
 
     @property
     def title(self) -> str:
@@ -42,6 +43,7 @@ _TITLES = {
     Phase.RUN: "when the host runs steps",
     Phase.OPENING: "when files, devices and plugins are opened",
     Phase.SYNTHESIS: "while a program is synthesised",
+    Phase.FILE: "when a model file is read or written",
 }
 
 
@@ -78,9 +80,19 @@ class Explanation:
 
 
 def codes() -> tuple[str, ...]:
-    """Return every code that is explained, by phase, then by name."""
+    """Return every code of OpenInfer itself, by phase, then by name; `format_codes` has those of model formats."""
     order = list(Phase)
-    return tuple(sorted(_files(), key=lambda code: (order.index(explanation(code).phase), code)))
+    return tuple(sorted(_files(), key=lambda code: (order.index(_explained(code).phase), code)))
+
+
+def format_codes() -> Mapping[str, str]:
+    """Return the codes of the installed model formats, by name, and what they mean."""
+    from openinfer.plugins.environment import Environment
+    from openinfer.plugins.types import load_object
+
+    formats = Environment.default().model_formats.values()
+    found = {code: text for one in formats if one.codes is not None for code, text in load_object(one.codes).items()}
+    return dict(sorted(found.items()))
 
 
 def explanation(code: str) -> Explanation:
@@ -89,11 +101,17 @@ def explanation(code: str) -> Explanation:
     Raises:
         OpenInferError: there is no such code.
     """
-    known = _files()
-    if code not in known:
-        hint = did_you_mean(code, known) or "`openinfer explain --list` lists them"
+    if code in _files():
+        return _explained(code)
+    others = format_codes()
+    if code not in others:
+        hint = did_you_mean(code, [*_files(), *others]) or "`openinfer explain --list` lists them"
         raise OpenInferError(f"there is no code {code!r}: {hint}", code="unknown-code")
-    content: dict[str, Any] = tomllib.loads(known[code].read_text(encoding="utf-8"))
+    return Explanation(code=code, phase=Phase.FILE, text=f"{others[code]}\n")
+
+
+def _explained(code: str) -> Explanation:
+    content: dict[str, Any] = tomllib.loads(_files()[code].read_text(encoding="utf-8"))
     phase = Phase(content.pop("phase"))
     return Explanation(code=code, phase=phase, **content)
 

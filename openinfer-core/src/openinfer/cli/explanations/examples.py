@@ -61,9 +61,10 @@ def _hosted(explained: Explanation) -> None:
     names: dict[str, Any] = {name: getattr(openinfer, name) for name in ("Random", "Simulator", "Synthesizer")}
     names |= {"graph": graph, "model": model}
     if explained.wrong:
-        names["program"] = program = graph(explained.wrong, name="example.oi")
-    if explained.wrong and "executor" in explained.host:
-        names["executor"] = openinfer.Simulator(model, program, trace=False).make_executor()
+        program = graph(explained.wrong, name="example.oi")
+        names["program"] = program
+        if "executor" in explained.host:
+            names["executor"] = openinfer.Simulator(model, program, trace=False).make_executor()
     exec(explained.host, names)  # noqa: S102 - examples are files of this package
 
 

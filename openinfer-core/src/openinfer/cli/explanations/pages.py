@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.cli.explanations import Phase, codes, explanation
+from openinfer.cli.explanations import Phase, codes, explanation, format_codes
 from openinfer.cli.explanations.examples import findings
 from openinfer.diagnostics import render
 
@@ -43,7 +43,7 @@ def messages(explained: Explanation, *, colour: bool = False) -> str:
 
 def error_index() -> str:
     """Return the page of all codes as Markdown."""
-    known = [explanation(code) for code in codes()]
+    known = [explanation(code) for code in (*codes(), *format_codes())]
     return "\n".join([_HEAD, *_contents(known), *(line for one in known for line in _entry(one))])
 
 
@@ -51,7 +51,7 @@ def _contents(known: list[Explanation]) -> Iterator[str]:
     yield "| found | codes |"
     yield "|---|---|"
     for phase in Phase:
-        links = ", ".join(f"[{one.code}](#{one.code})" for one in known if one.phase is phase)
+        links = ", ".join(f"[{one.code}](#{one.code.lower()})" for one in known if one.phase is phase)
         yield f"| {phase.title} | {links} |"
     yield ""
 
