@@ -386,8 +386,11 @@ def test_what_only_a_later_phase_can_tell_is_accepted() -> None:
 @pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity"])
 def test_tokens_that_are_no_json_are_refused(token: str) -> None:
     with pytest.raises(SerializationError, match="is no JSON") as caught:
-        GraphDeserialize.from_json(f'{{"next_index": {token}}}')
-    assert caught.value.code == "non-finite"
+        GraphDeserialize.from_json(f'{{"a \\"NaN": "Infinity",\n "next_index": {token}}}')
+    (finding,) = caught.value.diagnostics
+    assert (finding.code, finding.path) == ("non-finite", "")
+    assert (finding.span.line, finding.span.column) == (2, 16)
+    assert finding.span.end - finding.span.start == len(token)
 
 
 def test_a_number_too_large_for_a_double_is_refused() -> None:
@@ -477,7 +480,7 @@ def test_text_that_is_no_json_is_placed_by_line_and_column(text: str, message: s
     with pytest.raises(SerializationError) as caught:
         GraphDeserialize.from_json(text, name="model.json")
     (finding,) = caught.value.diagnostics
-    assert (finding.code, finding.span.source.name) == ("not-json", "model.json")
+    assert (finding.code, finding.span.source.name, finding.path) == ("not-json", "model.json", "")
     assert message in finding.message
     assert (finding.span.line, finding.span.column) == place
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Any, NoReturn
 
 from openinfer.diagnostics import Diagnostic, Severity, Source, summary
 from openinfer.errors import SerializationError
+
+
+_STRING_OR_NON_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN', re.DOTALL)
 
 
 class RepeatedKeys(dict[str, Any]):
@@ -56,11 +60,14 @@ def parse_json(text: str, name: str) -> Any:
     marked: list[RepeatedKeys] = []
     try:
         value = json.loads(
-            text, object_pairs_hook=lambda pairs: _object(pairs, marked), parse_constant=_refuse_constant
+            text,
+            object_pairs_hook=lambda pairs: _object(pairs, marked),
+            parse_constant=lambda _: _refuse_non_finite(text, name),
         )
     except json.JSONDecodeError as error:
         place = min(error.pos, len(text.rstrip()))
-        found = Diagnostic(code="not-json", message=_not_json(error, text), span=Source(name, text).span(place, place))
+        span = Source(name, text).span(place, place)
+        found = Diagnostic(code="not-json", message=_not_json(error, text), span=span, path="")
         raise SerializationError(summary([found]), diagnostics=[found]) from error
     except RecursionError:
         fail(f"{name}: nested too deeply", "too-deep")
@@ -116,12 +123,17 @@ def _object(pairs: list[tuple[str, Any]], marked: list[RepeatedKeys]) -> dict[st
     return repeated
 
 
-def _refuse_constant(token: str) -> NoReturn:
-    message = f"{token} is no JSON"
-    hint = 'write the string "inf", "-inf" or "nan"'
-    raise SerializationError(
-        f"{message}: {hint}", diagnostics=[Diagnostic(code="non-finite", message=message, hint=hint, path="")]
+def _refuse_non_finite(text: str, name: str) -> NoReturn:
+    """Refuse the first of the tokens that Python's reader takes for numbers."""
+    found = next(found for found in _STRING_OR_NON_FINITE.finditer(text) if not found[0].startswith('"'))
+    diagnostic = Diagnostic(
+        code="non-finite",
+        message=f"{found[0]} is no JSON",
+        span=Source(name, text).span(found.start(), found.end()),
+        hint='write the string "inf", "-inf" or "nan"',
+        path="",
     )
+    raise SerializationError(summary([diagnostic]), diagnostics=[diagnostic])
 
 
 def _repeated(value: Any) -> list[tuple[str, tuple[str, ...]]]:
