@@ -83,11 +83,14 @@ class _Binding:
             return self._select(number, step, *operands)
         chosen = routine(step.function, [self._instructions[place].dtype for place in step.operands], step.dtype)
         shape = np.broadcast_shapes(*(operand.shape for operand in operands))
+        if chosen.atomic and not chosen.scratch:
+            # The result may go where an operand is: one array less in the cache.
+            self._release(step, number)
         target = self._target(number, step, shape, atomic=chosen.atomic)
         scratch = tuple(self._take(dtype, shape) for dtype in chosen.scratch)
         self._values.append(target)
         self._free += scratch
-        self._free += [self._temporary.pop(p) for p in set(step.operands) if self._ends(p, number)]
+        self._release(step, number)
         plain = PLAIN.get(step.function)
         if plain is not None:
             return partial(plain, *operands, target)
@@ -99,7 +102,8 @@ class _Binding:
         mask = self._take(mask_dtype(target.dtype), shape)
         mixed = self._take(mask.dtype, shape)
         self._values.append(target)
-        self._free += [mask, mixed, *(self._temporary.pop(p) for p in set(step.operands) if self._ends(p, number))]
+        self._free += [mask, mixed]
+        self._release(step, number)
         is_literal = self._instructions[step.operands[1]].value is not None
         a_is_zero = is_literal and not np.any(a.view(f"u{a.itemsize}"))
         return bind_select(condition, a, b, target, (mask, mixed), a_is_zero=a_is_zero)
@@ -112,6 +116,11 @@ class _Binding:
             return self._out
         self._temporary[number] = self._take(storage_type(step.dtype), shape)
         return self._temporary[number]
+
+    def _release(self, step: Instruction, number: int) -> None:
+        """Let the temporaries of operands that are read for the last time be used again."""
+        ending = [place for place in dict.fromkeys(step.operands) if self._ends(place, number)]
+        self._free += [self._temporary.pop(place) for place in ending]
 
     def _ends(self, place: int, number: int) -> bool:
         return place in self._temporary and self._last_use[place] == number
