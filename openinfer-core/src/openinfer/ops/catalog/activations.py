@@ -110,12 +110,13 @@ def _silu(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
 def _gelu(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
     del out
     x = inputs[0]
+    half, slope = _constant(x, 0.5), math.sqrt(2 / math.pi)
     if settings.get("approximate") == "tanh":
-        cubic = tree.mul(_constant(x, 0.044715), tree.mul(x, tree.mul(x, x)))
-        inner = tree.tanh(tree.mul(_constant(x, math.sqrt(2 / math.pi)), tree.add(x, cubic)))
+        square = tree.mul(_constant(x, 0.044715 * slope), tree.mul(x, x))
+        inner = tree.tanh(tree.mul(x, tree.add(_constant(x, slope), square)))
     else:
         inner = tree.erf(tree.mul(x, _constant(x, math.sqrt(0.5))))
-    return tree.mul(tree.mul(_constant(x, 0.5), x), tree.add(_constant(x, 1), inner))
+    return tree.mul(x, tree.add(half, tree.mul(half, inner)))
 
 
 def _elu(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
