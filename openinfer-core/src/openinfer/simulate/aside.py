@@ -6,43 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.ir.concurrency import reached_blocks, uses
+from openinfer.simulate.aside_memory import AsideMemory
 from openinfer.simulate.compiler import compile_graph
-from openinfer.simulate.memory import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from openinfer.ir.concurrency import Consumer
     from openinfer.ir.resolved import ResolvedGraph
-    from openinfer.simulate.backend import Buffer, DeviceBackend
+    from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.exchange import Sharing
+    from openinfer.simulate.memory import Memory
+    from openinfer.simulate.placement import PlacedDevice, Placements
     from openinfer.simulate.program import Code
-    from openinfer.simulate.varying import Varying
-
-
-class AsideMemory(Memory):
-    """The memory of a block that runs beside others: its own buffers for some variables, everything else shared."""
-
-    def __init__(self, shared: Memory, own: frozenset[str], backend: DeviceBackend) -> None:
-        vars(self).update(vars(shared))
-        self.own = own
-        self._shared = shared
-        self._backend = backend
-        self._buffers = {}
-        self._varying = {}
-
-    def buffer(self, name: str) -> Buffer:
-        """Return the buffer of a variable, its own or the shared one."""
-        if name not in self.own:
-            return self._shared.buffer(name)
-        if name not in self._buffers:
-            self._buffers[name] = self._backend.allocate(self.variables[name].type)
-        return self._buffers[name]
-
-    def varying(self, name: str) -> Varying | None:
-        """Return a variable whose shape may change, its own or the shared one."""
-        return super().varying(name) if name in self.own else self._shared.varying(name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,16 +31,23 @@ class Aside:
         code: the consumer's block.
         parallel: whether it may run in a thread of its own: the device allows it, and what it works on changes nobody
             else's memory in passing.
+        placed: the other devices that its operators may be placed on.
     """
 
     consumer: Consumer
     memory: AsideMemory
     code: Code
     parallel: bool
+    placed: tuple[PlacedDevice, ...] = ()
 
 
 def asides(
-    resolved: ResolvedGraph, sharing: Sharing | None, memory: Memory, backend: DeviceBackend, binder: Binder
+    resolved: ResolvedGraph,
+    sharing: Sharing | None,
+    memory: Memory,
+    backend: DeviceBackend,
+    binder: Binder,
+    placements: Placements | None = None,
 ) -> Mapping[str, Aside]:
     """Return the consumers of a program by name, each bound to memory of its own.
 
@@ -72,7 +56,9 @@ def asides(
     """
     if sharing is None:
         return {}
-    return {each.name: _aside(each, resolved, sharing, memory, backend, binder) for each in sharing.consumers}
+    return {
+        each.name: _aside(each, resolved, sharing, memory, backend, binder, placements) for each in sharing.consumers
+    }
 
 
 def _aside(
@@ -82,14 +68,18 @@ def _aside(
     memory: Memory,
     backend: DeviceBackend,
     binder: Binder,
+    placements: Placements | None,
 ) -> Aside:
     beside = backend.beside()
     used, bound = (backend, binder) if beside is None else (beside, binder.on(beside))
     own = AsideMemory(memory, consumer.requirements & sharing.copied, used)
-    codes = compile_graph(resolved, own, used, bound, reached_blocks(resolved.graph, consumer.name))
+    # Devices are opened anew, since each serves one thread.
+    placed = {} if placements is None else placements.opened(own)
+    codes = compile_graph(resolved, own, used, bound, reached_blocks(resolved.graph, consumer.name), placed)
     used_by_both = (consumer.uses.reads | consumer.uses.writes).intersection(_used_elsewhere(consumer, sharing))
     grows = any(memory.is_cache(name) for name in used_by_both.intersection(memory.variables))
-    return Aside(consumer, own, codes[consumer.name], parallel=beside is not None and not grows)
+    parallel = beside is not None and not grows
+    return Aside(consumer, own, codes[consumer.name], parallel, tuple(placed.values()))
 
 
 def _used_elsewhere(consumer: Consumer, sharing: Sharing) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from openinfer.simulate.failures import Place
 from openinfer.simulate.integers import LoopIndex
 from openinfer.simulate.names import Names
 from openinfer.simulate.operators import OperatorCompiler
+from openinfer.simulate.placement import placed_on
 from openinfer.simulate.program import Action, Call, Code, HandOver, Leave, Repeat
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.memory import Memory
+    from openinfer.simulate.placement import PlacedDevice
     from openinfer.simulate.program import Item
     from openinfer.simulate.varying import Varying
 
@@ -51,13 +54,27 @@ def compile_graph(
     backend: DeviceBackend,
     binder: Binder,
     blocks: Iterable[str] | None = None,
+    placed: Mapping[str, PlacedDevice] | None = None,
 ) -> Mapping[str, Code]:
     """Return blocks of a graph by name: all of them, or some that branch to no others.
+
+    ``placed`` are the devices that the hint ``placement`` may name; where it names none of them, it changes nothing.
 
     Raises:
         ExecutionError: an operator cannot be bound on the device.
     """
-    return _Compiler(resolved, memory, backend, binder, resolved.graph.blocks if blocks is None else blocks).run()
+    names = resolved.graph.blocks if blocks is None else blocks
+    return _Compiler(resolved, memory, backend, binder, names, placed or {}).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """Statements that are still to be compiled, and the device that is named for all of them."""
+
+    code: Code
+    nodes: Sequence[Node]
+    names: Names
+    placement: str | None
 
 
 class _Compiler:
@@ -68,6 +85,7 @@ class _Compiler:
         backend: DeviceBackend,
         binder: Binder,
         blocks: Iterable[str],
+        placed: Mapping[str, PlacedDevice],
     ) -> None:
         self._resolved = resolved
         self._memory = memory
@@ -75,25 +93,40 @@ class _Compiler:
         self._binder = binder
         self._operators = OperatorCompiler(memory, backend, binder)
         self._codes = {name: Code(name) for name in blocks}
-        self._pending: list[tuple[Code, Sequence[Node], Names]] = []
+        self._placed = placed
+        self._pending: list[_Pending] = []
 
     def run(self) -> Mapping[str, Code]:
         """Compile the blocks, and loop bodies as they are met, without recursion."""
         names = Names(memory=self._memory, backend=self._backend, sizes=self._resolved.sizes)
         for name, code in self._codes.items():
-            self._pending.append((code, self._resolved.graph.blocks[name].nodes, names))
+            block = self._resolved.graph.blocks[name]
+            self._pending.append(_Pending(code, block.nodes, names, placed_on(block.hints)))
         while self._pending:
-            code, nodes, inner = self._pending.pop()
-            code.items += [self._item(node, code.block, inner) for node in nodes]
-            code.merge()
+            pending = self._pending.pop()
+            for node in pending.nodes:
+                pending.code.items += self._items(node, pending)
+            pending.code.merge()
         return self._codes
 
-    def _item(self, node: Node, block: str, names: Names) -> Item:
+    def _items(self, node: Node, pending: _Pending) -> list[Item]:
+        """Return what a node comes down to: one item, or with transfers where it is placed on another device."""
+        names, where = pending.names, placed_on(node.hints, pending.placement)
+        device = self._placed.get(where or "")
+        if device is None or not isinstance(node.kind, Op):
+            return [self._item(node, pending.code.block, names, where)]
+        place = Place(node, pending.code.block)
+        with place:
+            op = self._resolved.ops[node.index]
+            return [*device.items(op, self._op(place, names, device.bind(op, names)))]
+        raise AssertionError
+
+    def _item(self, node: Node, block: str, names: Names, placement: str | None) -> Item:
         place = Place(node, block)
         with place:
             kind = node.kind
             if isinstance(kind, Loop):
-                return self._loop(kind, place, names)
+                return self._loop(kind, place, names, placement)
             if isinstance(kind, Branch):
                 return self._branch(kind, place, names)
             if isinstance(kind, Return):
@@ -103,14 +136,14 @@ class _Compiler:
             if isinstance(kind, Yield):
                 return Leave(place=place, given=kind.names)
             if isinstance(kind, Op):
-                return self._op(place, names)
+                return self._op(place, names, self._operators.compile(self._resolved.ops[node.index], names))
             return self._simple(place, names)
         raise AssertionError
 
-    def _loop(self, loop: Loop, place: Place, names: Names) -> Repeat:
+    def _loop(self, loop: Loop, place: Place, names: Names, placement: str | None) -> Repeat:
         index = LoopIndex(loop.index)
         body = Code(place.block)
-        self._pending.append((body, loop.body, names.inside(index)))
+        self._pending.append(_Pending(body, loop.body, names.inside(index), placement))
         return Repeat(
             place=place,
             name=loop.name,
@@ -138,9 +171,8 @@ class _Compiler:
             condition_name=branch.cond,
         )
 
-    def _op(self, place: Place, names: Names) -> Action:
+    def _op(self, place: Place, names: Names, bound: BoundCall) -> Action:
         op = self._resolved.ops[place.node.index]
-        bound = self._operators.compile(op, names)
         read = [ref for ref in op.inputs if ref is not None]
         late = self._absent(self._operators.names_read(op, names))
         return Action(

@@ -112,6 +112,11 @@ class Memory:
         decl = self._resolved.variables[name].decl
         return decl is not None and bool(decl.formals)
 
+    def is_fixed(self, name: str) -> bool:
+        """Whether a variable never changes: a constant, or a volatile one that no statement writes."""
+        storage = self._resolved.variables[name].storage
+        return storage is Storage.CONSTANT or (storage is Storage.VOLATILE and name not in self._written)
+
     def entry(self, name: str, indices: tuple[int, ...]) -> Buffer:
         """Return an entry of a prefix table.
 
@@ -205,10 +210,7 @@ class Memory:
         kind, initial = variable.type, variable.initial
         if variable.storage is Storage.TEMPORARY:
             return self._backend.allocate(kind)
-        keeps = variable.storage is Storage.CONSTANT or (
-            variable.storage is Storage.VOLATILE and variable.name not in self._written
-        )
-        if keeps and initial is not None and not isinstance(initial, Filled):
+        if self.is_fixed(variable.name) and initial is not None and not isinstance(initial, Filled):
             return self._backend.upload(kind, self._initial_array(initial, kind))
         buffer = self._backend.allocate(kind)
         if initial is not None:

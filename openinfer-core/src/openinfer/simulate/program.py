@@ -82,6 +82,7 @@ class Action:
         reads: variables that may be absent and that the node needs.
         writes: variables that may be absent before the node and are there after it.
         op: canonical name of the operator; ``""`` for other nodes.
+        kind: kind of its event where that is not the kind of the node.
     """
 
     place: Place
@@ -90,6 +91,7 @@ class Action:
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
     op: str = ""
+    kind: str = ""
 
     def execute(self, machine: Machine) -> None:
         available = machine.memory.available

@@ -68,9 +68,11 @@ class Recorder:
 
     def latest(self, machine: Machine) -> TraceEvent | None:
         """Return an event, without a duration, for the node that ran last; None when no node has run."""
-        if machine.latest is None:
-            return None
-        item = _inner(machine.latest)
+        return None if machine.latest is None else self.event_of(machine.latest)
+
+    def event_of(self, ran: Item) -> TraceEvent:
+        """Return an event, without a duration, for the last node of an item."""
+        item = _inner(ran)
         return self._event(item, perf_counter_ns(), 0, _values(item), "entry")
 
     def _event(
@@ -85,7 +87,7 @@ class Recorder:
     ) -> TraceEvent:
         item = node_of(noted)
         node = item.place.node
-        kind = type(node.kind).__name__
+        kind = (item.kind if isinstance(item, Action) else "") or type(node.kind).__name__
         texts = _texts(item, values)
         return TraceEvent(
             kind=KIND_OF_NODE.get(kind, kind),

@@ -1,0 +1,44 @@
+"""Memory beside that of a program: for consumers that run at the same time, and for other devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.simulate.memory import Memory
+
+if TYPE_CHECKING:
+    from openinfer.simulate.backend import Buffer, DeviceBackend
+    from openinfer.simulate.varying import Varying
+
+
+class AsideMemory(Memory):
+    """Memory that shares everything with another but for some variables and prefix tables, which it has buffers of its
+    own for."""
+
+    def __init__(
+        self, shared: Memory, own: frozenset[str], backend: DeviceBackend, tables: frozenset[str] = frozenset()
+    ) -> None:
+        vars(self).update(vars(shared))
+        self.own = own
+        self._own_tables = tables
+        self._shared = shared
+        self._backend = backend
+        self._buffers = {}
+        self._varying = {}
+        self._entries = {}
+
+    def buffer(self, name: str) -> Buffer:
+        """Return the buffer of a variable, its own or the shared one."""
+        if name not in self.own:
+            return self._shared.buffer(name)
+        if name not in self._buffers:
+            self._buffers[name] = self._backend.allocate(self.variables[name].type)
+        return self._buffers[name]
+
+    def varying(self, name: str) -> Varying | None:
+        """Return a variable whose shape may change, its own or the shared one."""
+        return super().varying(name) if name in self.own else self._shared.varying(name)
+
+    def entry(self, name: str, indices: tuple[int, ...]) -> Buffer:
+        """Return an entry of a prefix table, its own or the shared one."""
+        return super().entry(name, indices) if name in self._own_tables else self._shared.entry(name, indices)
