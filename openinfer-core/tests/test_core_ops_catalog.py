@@ -67,8 +67,16 @@ def calls(name: str) -> list[OpCall]:
     found: list[OpCall] = []
     for dtype in sorted(schema.dtypes):
         own = [dtype if spec.dtypes is None or dtype in spec.dtypes else min(spec.dtypes) for spec in schema.inputs]
-        found.append(call_of(schema, [TensorType(BY_NAME[d], (2,)) for d in own], settings))
+        found.append(
+            call_of(schema, [TensorType(BY_NAME[d], (2,)) for d in own], {**settings, **ternary(schema, dtype)})
+        )
     return found
+
+
+def ternary(schema: OpSchema, dtype: str) -> dict[str, Any]:
+    """Return the settings that ternary types need otherwise: t1 holds no 0, and neither has arithmetic of its own."""
+    needed = {"acc": BY_NAME["i32"]} if dtype in ("t1", "t2") else {}
+    return {name: value for name, value in {**needed, "value": 1}.items() if schema.setting(name)} if needed else {}
 
 
 @pytest.mark.parametrize("name", BY_EXPRESSION)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.dtypes import Kind
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -29,7 +31,7 @@ _EXACT = 1 << 53
 def factor_dtype(element: DType, terms: int, accumulator: np.dtype[Any]) -> np.dtype[Any]:
     """Return the NumPy type to multiply in: float64 where it is exact for ``terms`` products of integers, else
     ``accumulator``."""
-    narrow = element.is_integer and element.bits <= 16
+    narrow = (element.is_integer or element.kind is Kind.TERNARY) and element.bits <= 16
     return np.dtype(np.float64) if narrow and terms << (2 * element.bits) <= _EXACT else accumulator
 
 

@@ -265,7 +265,7 @@ def _greatest_not_above(limit: int, dtype: DType) -> float:
 
 def _to_integer(target: DType) -> Routine:
     """Return the conversion of an integer or bool, modulo the width of the target."""
-    if not target.is_packed:
+    if not target.is_packed or target.kind is Kind.TERNARY:
         return Routine(_copy, atomic=True)
     unused = 8 - target.bits
 

@@ -38,7 +38,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from openinfer.dtypes import BOOL, DType, Kind
+from openinfer.dtypes import BOOL, I8, I16, DType, Kind
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
@@ -257,11 +257,23 @@ def select(condition: Expr, a: Expr, b: Expr) -> Apply:
 
 
 def cast(x: Expr, dtype: DType) -> Expr:
-    """Return ``x`` as ``dtype``; the same expression when it has that type already."""
+    """Return ``x`` as ``dtype``; the same expression when it has that type already.
+
+    Of ternary types t2 takes what is nearest of -1, 0 and 1, and t1 the sign, where 0 (and NaN) is positive.
+    """
     if x.dtype is dtype:
         return x
-    _need("cast", dtype.kind is not Kind.TERNARY, dtype)
-    return Apply("cast", (x,), dtype)
+    return Apply("cast", (_ternary(x, dtype) if dtype.kind is Kind.TERNARY else x,), dtype)
+
+
+def _ternary(x: Expr, dtype: DType) -> Expr:
+    """Return ``x`` as an i8 that the ternary type ``dtype`` holds."""
+    if x.dtype.kind in (Kind.BOOL, Kind.TERNARY, Kind.BITSET) or x.dtype.is_float or x.dtype.is_packed:
+        x = cast(x, I16 if x.dtype.kind is Kind.BITSET else I8)
+    zero, one = literal(0, x.dtype), literal(1, x.dtype)
+    if dtype.bits == 1:
+        return select(lt(x, zero), literal(-1, I8), literal(1, I8))
+    return cast(minimum(x if x.dtype.minimum == 0 else maximum(x, literal(-1, x.dtype)), one), I8)
 
 
 def exp(x: Expr) -> Apply:

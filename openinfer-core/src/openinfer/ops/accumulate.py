@@ -37,9 +37,12 @@ def accumulated(dtype: DType, settings: Mapping[str, SettingValue]) -> DType:
     """
     listed = _listed(settings)
     if not listed:
+        if dtype.kind is Kind.TERNARY:
+            raise OpTypeError(f"{dtype} has no arithmetic: give acc, a signed integer such as i32", code="acc-rules")
         return dtype
     if len(listed) > 2 or not _widens(dtype, listed[0]):
         rule = "a float at least as wide" if dtype.is_float else "a byte-sized integer, wider and of the same sign"
+        rule = "a byte-sized signed integer" if dtype.kind is Kind.TERNARY else rule
         found = ", ".join(map(str, listed))
         raise OpTypeError(f"acc=[{found}] does not fit {dtype}: acc takes {rule}", code="acc-rules")
     if listed[-1].kind is Kind.TERNARY:
@@ -64,4 +67,6 @@ def _listed(settings: Mapping[str, SettingValue]) -> list[DType]:
 def _widens(dtype: DType, wider: DType) -> bool:
     if dtype.is_float:
         return wider.is_float and wider.bits >= dtype.bits
+    if dtype.kind is Kind.TERNARY:
+        return wider.kind is Kind.SIGNED and wider.bits >= 8
     return dtype.is_integer and wider.kind is dtype.kind and wider.bits >= 8 and wider.bits > dtype.bits

@@ -25,5 +25,6 @@ PACKED_UNSIGNED = names(PACKED_UINT)
 NUMBERS = names(NUMERIC)
 BOOLS = frozenset({"bool"})
 BITSETS = frozenset({"bitset"})
+TERNARY = frozenset({"t1", "t2"})
 EVERY = names(BUILTIN)
 INTEGERS = SIGNED | UNSIGNED

@@ -32,6 +32,8 @@ def scalar_setting(settings: Mapping[str, SettingValue], name: str, dtype: DType
     if dtype.kind is Kind.BOOL:
         return bool(value)
     low, high = dtype.minimum or 0, dtype.maximum or 0
+    if dtype.name == "t1" and value not in (low, high):
+        raise _misfit(name, value, dtype, "-1 or 1")
     if not low <= value <= high:
         raise _misfit(name, value, dtype, f"{low}..{high}")
     return int(value)

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL, DType, Kind
 from openinfer.expr import tree
-from openinfer.ops.dtype_sets import BITSETS, BOOLS, EVERY, FLOATS, INTEGERS, NUMBERS, PACKED_SIGNED, PACKED_UNSIGNED
+from openinfer.ops.dtype_sets import (
+    BITSETS,
+    BOOLS,
+    EVERY,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    PACKED_SIGNED,
+    PACKED_UNSIGNED,
+    TERNARY,
+)
 from openinfer.ops.elementwise import elementwise, of_elements
 from openinfer.ops.schema import InputSpec
 
@@ -20,7 +30,6 @@ if TYPE_CHECKING:
     Settings = Mapping[str, SettingValue]
 
 CATEGORY = "comparison"
-_SELECTED = EVERY - {"t1", "t2"}
 
 
 def _comparison(
@@ -50,8 +59,8 @@ def _where(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
     return tree.select(*inputs)
 
 
-EQ = _comparison("eq", NUMBERS | BOOLS | BITSETS, tree.eq, "a = b; false for NaN", "Equal")
-NE = _comparison("ne", NUMBERS | BOOLS | BITSETS, tree.ne, "a != b; true for NaN", "Not")
+EQ = _comparison("eq", NUMBERS | BOOLS | BITSETS | TERNARY, tree.eq, "a = b; false for NaN", "Equal")
+NE = _comparison("ne", NUMBERS | BOOLS | BITSETS | TERNARY, tree.ne, "a != b; true for NaN", "Not")
 LT = _comparison("lt", NUMBERS, tree.lt, "a < b", "Less")
 LE = _comparison("le", NUMBERS, tree.le, "a <= b", "LessOrEqual")
 GT = _comparison("gt", NUMBERS, tree.gt, "a > b", "Greater")
@@ -69,17 +78,17 @@ IS_NEG = elementwise(
 FILTER = elementwise(
     "filter",
     "a b cond",
-    NUMBERS | BOOLS,
+    NUMBERS | BOOLS | TERNARY,
     _filter,
     summary="a where cond is not 0, else b; NaN counts as true",
     category=CATEGORY,
-    specs=(InputSpec(name="cond", dtypes=NUMBERS | BOOLS, doc="bool, or of the type of a"),),
+    specs=(InputSpec(name="cond", dtypes=NUMBERS | BOOLS | TERNARY, doc="bool, or of the type of a"),),
     onnx="Where",
 )
 WHERE = elementwise(
     "where",
     "cond a b",
-    _SELECTED,
+    EVERY,
     _where,
     summary="a where cond is true, else b",
     category=CATEGORY,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import F32, I8, I32
 from openinfer.ir.types import TensorType
 from openinfer.ops.accumulate import ACC, accumulated
-from openinfer.ops.dtype_sets import BITSETS, BOOLS, FLOATS, NUMBERS
+from openinfer.ops.dtype_sets import BITSETS, BOOLS, FLOATS, NUMBERS, TERNARY
 from openinfer.ops.mixed_floats import rounded_like, widened
 from openinfer.ops.schema import (
     Composite,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     Settings = Mapping[str, SettingValue]
 
 CATEGORY = "linear algebra"
+_MULTIPLIED = NUMBERS | BOOLS | BITSETS
 
 
 def _flag(name: str, doc: str) -> SettingSpec:
@@ -88,10 +90,10 @@ def _linear(steps: Decomposer, inputs: Sequence[int | None], settings: Settings)
 
 MATMUL = OpSchema(
     name="matmul",
-    summary="a b over the last two dims, leading dims broadcast; integers wrap, bool is OR of ANDs",
+    summary="a b over the last two dims, leading dims broadcast; integers wrap, bool is OR of ANDs; ternaries need acc",
     category=CATEGORY,
     inputs=(InputSpec(name="a", doc="[..., M, K] or [K]"), InputSpec(name="b", doc="[..., K, N] or [K]")),
-    dtypes=NUMBERS | BOOLS | BITSETS,
+    dtypes=_MULTIPLIED | TERNARY,
     settings=(ACC, _flag("trans_a", "a is [..., K, M]"), _flag("trans_b", "b is [..., N, K]")),
     infer=_matmul_types,
     definition=Primitive(),
@@ -99,12 +101,18 @@ MATMUL = OpSchema(
     in_place=True,
     onnx="MatMul",
     examples=(
-        OpExample(inputs=(Operand(shape=(3, 5)), Operand(shape=(5, 4)))),
-        OpExample(inputs=(Operand(shape=(2, 1, 3, 5)), Operand(shape=(3, 5, 7)))),
-        OpExample(inputs=(Operand(shape=(5, 3)), Operand(shape=(4, 5))), settings={"trans_a": True, "trans_b": True}),
-        OpExample(inputs=(Operand(shape=(5,)), Operand(shape=(5,)))),
-        OpExample(inputs=(Operand(shape=(3, 0)), Operand(shape=(0, 2)))),
-        OpExample(inputs=(Operand(shape=(0, 3)), Operand(shape=(3, 2)))),
+        OpExample(inputs=(Operand(shape=(3, 5)), Operand(shape=(5, 4))), dtypes=_MULTIPLIED),
+        OpExample(inputs=(Operand(shape=(2, 1, 3, 5)), Operand(shape=(3, 5, 7))), dtypes=_MULTIPLIED),
+        OpExample(
+            inputs=(Operand(shape=(5, 3)), Operand(shape=(4, 5))),
+            settings={"trans_a": True, "trans_b": True},
+            dtypes=_MULTIPLIED,
+        ),
+        OpExample(inputs=(Operand(shape=(5,)), Operand(shape=(5,))), dtypes=_MULTIPLIED),
+        OpExample(inputs=(Operand(shape=(3, 0)), Operand(shape=(0, 2))), dtypes=_MULTIPLIED),
+        OpExample(inputs=(Operand(shape=(0, 3)), Operand(shape=(3, 2))), dtypes=_MULTIPLIED),
+        OpExample(inputs=(Operand(shape=(3, 5)), Operand(shape=(5, 4))), settings={"acc": I32}, dtypes=TERNARY),
+        OpExample(inputs=(Operand(shape=(2, 9)), Operand(shape=(9,))), settings={"acc": (I8, F32)}, dtypes=TERNARY),
     ),
 )
 LINEAR = OpSchema(

@@ -8,7 +8,7 @@ from openinfer.dtypes import BOOL, U8, U64, DType, Kind
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.conversion import converted
-from openinfer.ops.dtype_sets import BITSETS, BOOLS, FLOATS, NUMBERS, SIGNED
+from openinfer.ops.dtype_sets import BITSETS, BOOLS, FLOATS, NUMBERS, SIGNED, TERNARY
 from openinfer.ops.elementwise import elementwise, example, work_type
 from openinfer.ops.rounding import MODES, rounded
 from openinfer.ops.scalar_settings import scalar_setting, scalars_fit
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Settings = Mapping[str, SettingValue]
 
 CATEGORY = "mutation"
-_CAST = NUMBERS | BOOLS | BITSETS | {"t1", "t2"}
+_CAST = NUMBERS | BOOLS | BITSETS | TERNARY
 
 
 def _fill(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
@@ -40,8 +40,8 @@ def _target(settings: Settings) -> DType:
     target = settings.get("to")
     if not isinstance(target, DType):
         raise OpTypeError(f"setting 'to' takes a dtype, found {target!r}", code="setting-type")
-    if target.kind is Kind.TERNARY:
-        raise OpTypeError(f"cast to {target} is not supported: it has no arithmetic", code="dtype-unsupported")
+    if target.kind is Kind.TERNARY and settings.get("saturate") is False:
+        raise OpTypeError(f"cast to {target} takes what is nearest: saturate=false has no meaning", code="setting-type")
     return target
 
 
@@ -77,14 +77,14 @@ def _modulo(whole: Expr, bits: int) -> Expr:
 FILL = elementwise(
     "fill",
     "x",
-    NUMBERS | BOOLS | BITSETS,
+    NUMBERS | BOOLS | BITSETS | TERNARY,
     _fill,
     summary="the value everywhere; of x only the shape counts",
     category=CATEGORY,
     examples=(
-        example(NUMBERS - {"i1"}, value=1),
+        example((NUMBERS - {"i1"}) | TERNARY, value=1),
         example(FLOATS, value=0.1),
-        example(SIGNED | {"i1"}, value=-1),
+        example(SIGNED | TERNARY | {"i1"}, value=-1),
         example(BOOLS, value=True),
         example(BITSETS, value=200),
     ),
@@ -95,7 +95,7 @@ FILL = elementwise(
 )
 CAST = OpSchema(
     name="cast",
-    summary="x as another type: floats round, integers clip (or wrap with saturate=false), to bool is x != 0",
+    summary="x as another type: floats round, integers clip (or wrap with saturate=false); bool is x != 0, t1 x >= 0",
     category=CATEGORY,
     inputs=(InputSpec(name="x"),),
     dtypes=_CAST,

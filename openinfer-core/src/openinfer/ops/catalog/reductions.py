@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, I64, U64, DType, Kind
+from openinfer.dtypes import BOOL, I32, I64, U64, DType, Kind
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.accumulate import ACC, accumulated, accumulator, delivered
-from openinfer.ops.dtype_sets import BOOLS, FLOATS, NUMBERS
+from openinfer.ops.dtype_sets import BOOLS, FLOATS, NUMBERS, TERNARY
 from openinfer.ops.elementwise import work_type
 from openinfer.ops.schema import (
     Fold,
@@ -248,16 +249,21 @@ def _index(name: str, summary: str, alias: str, onnx: str) -> OpSchema:
     )
 
 
-SUM_AXIS = _reduction(
-    "sum_axis",
-    NUMBERS,
-    _combined(0, tree.add),
-    summary="sum in row-major order; integers wrap; 0 for an empty slice",
-    infer=_inference(None, may_be_empty=True),
-    empty=True,
-    settings=(ACC,),
-    alias="sum",
-    onnx="ReduceSum",
+SUM_AXIS = replace(
+    _reduction(
+        "sum_axis",
+        NUMBERS | TERNARY,
+        _combined(0, tree.add),
+        summary="sum in row-major order; integers wrap, ternaries need acc; 0 for an empty slice",
+        infer=_inference(None, may_be_empty=True),
+        settings=(ACC,),
+        alias="sum",
+        onnx="ReduceSum",
+    ),
+    examples=(
+        *(replace(each, dtypes=NUMBERS) for each in (*_EXAMPLES, _OF_NOTHING)),
+        *(replace(each, dtypes=TERNARY, settings={**each.settings, "acc": I32}) for each in (*_EXAMPLES, _OF_NOTHING)),
+    ),
 )
 MEAN_AXIS = _reduction(
     "mean_axis",
