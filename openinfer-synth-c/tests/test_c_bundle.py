@@ -213,7 +213,7 @@ def test_weights_of_more_than_a_mebibyte_are_a_file_of_their_own():
     wide = {name: array.astype(np.float64) for name, array in arrays.items()}
     np.testing.assert_allclose(result.outputs["y"], x @ wide["head"] @ wide["w.0"] @ wide["w.1"], atol=1e-5)
     np.testing.assert_allclose(result.outputs["z"], x @ wide["w.3"], atol=1e-5)
-    with pytest.raises(SynthesisError, match="no entry at the index"):
+    with pytest.raises(SynthesisError, match="an index is out of range"):
         found.run({"x": x, "at": np.array(2)})
 
 

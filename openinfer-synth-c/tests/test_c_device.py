@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from openinfer.dsl import graph
-from openinfer.errors import DeviceError, ExecutionError
+from openinfer.errors import DeviceError, DynamicUnsetError, ExecutionError, StepStateError, SynthesisError
 from openinfer.model import Model
 from openinfer.simulate import Simulator
+from openinfer_synth_c import device
 from openinfer_synth_c.device import CDevice
+from openinfer_synth_c.program_calls import bind_plan
 
 needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
@@ -44,8 +46,8 @@ def inputs(**more):
     return {"x": x, "n": np.array([1, 2, -3, 7, -8], np.int8), **more}
 
 
-def outputs(device, **given):
-    with Simulator(model(), graph(PROGRAM), device=device).make_executor() as executor:
+def outputs(name, **given):
+    with Simulator(model(), graph(PROGRAM), device=name).make_executor() as executor:
         executor.step(**given)
         return executor.outputs()
 
@@ -73,10 +75,10 @@ def test_steps_give_what_the_device_cpu_gives(go):
 @needs_compiler
 def test_every_node_and_value_can_be_seen():
     seen = {}
-    for device in ("cpu", "c"):
-        with Simulator(model(), graph(PROGRAM), device=device).make_executor() as executor:
+    for name in ("cpu", "c"):
+        with Simulator(model(), graph(PROGRAM), device=name).make_executor() as executor:
             executor.insert(inputs())
-            seen[device] = [(run.event.node_desc, run.fetch("m").tolist()) for run in executor.iterate()]
+            seen[name] = [(run.event.node_desc, run.fetch("m").tolist()) for run in executor.iterate()]
 
     assert seen["c"] == seen["cpu"]
     assert len(seen["c"]) > 10
@@ -85,11 +87,11 @@ def test_every_node_and_value_can_be_seen():
 @needs_compiler
 def test_events_are_those_of_the_device_cpu():
     traces = {}
-    for device in ("cpu", "c"):
-        simulator = Simulator(model(), graph(PROGRAM), device=device, trace=True, echo=False)
+    for name in ("cpu", "c"):
+        simulator = Simulator(model(), graph(PROGRAM), device=name, trace=True, echo=False)
         with simulator.make_executor() as executor:
             executor.step(**inputs())
-            traces[device] = [(event.kind, event.node_desc, event.params) for event in executor.trace()]
+            traces[name] = [(event.kind, event.node_desc, event.params) for event in executor.trace()]
 
     assert traces["c"] == traces["cpu"]
 
@@ -122,6 +124,144 @@ def test_no_compiler_says_what_to_install(monkeypatch, tmp_path):
 def test_there_is_one_device():
     with pytest.raises(DeviceError, match="there is one device c, number 0; found number 2"):
         CDevice(2)
+
+
+@pytest.fixture
+def whole_steps(monkeypatch):
+    """Note the steps that are run whole, and whether each was done."""
+    done = []
+
+    def bind(plan, inputs, outputs):
+        call = bind_plan(plan, inputs, outputs)
+        return lambda: done.append(call()) or done[-1]
+
+    monkeypatch.setattr(device, "bind_plan", bind)
+    return done
+
+
+@needs_compiler
+def test_a_step_that_nobody_looks_into_is_one_call(whole_steps):
+    with Simulator(model(), graph(PROGRAM), device="c").make_executor() as executor:
+        for go in (True, False):
+            event = executor.step(**inputs(go=go))
+            found = executor.outputs()
+            assert_close(found, outputs("cpu", **inputs(go=go)))
+            assert executor.fetch("y").tolist() == found["y"].tolist()
+            assert (event.kind, event.block_name, event.node_desc) == ("Return", "entry", "return y, m, s, b")
+
+    assert whole_steps == [True, True]
+
+
+INSIDE = """
+dynamic { x: f32[3]; } volatile { a: f32[3]; y: f32[3]; }
+block entry { op add(x, x) >> a; op add(a, x) >> y; return y; }
+"""
+
+
+@needs_compiler
+def test_a_value_that_is_no_result_is_there_when_it_is_asked_for(whole_steps):
+    with Simulator(Model.from_arrays({}), graph(INSIDE), device="c").make_executor() as executor:
+        executor.step(x=np.array([1, 2, 3], np.float32))
+        assert executor.outputs()["y"].tolist() == [3, 6, 9]
+
+        assert executor.fetch("a").tolist() == [2, 4, 6]
+
+        assert executor.outputs()["y"].tolist() == [3, 6, 9]
+        executor.step(x=np.array([10, 20, 30], np.float32))
+        assert executor.fetch("a").tolist() == [20, 40, 60]
+    assert whole_steps == [True]
+
+
+@needs_compiler
+def test_a_value_whose_inputs_are_gone_is_refused():
+    with Simulator(Model.from_arrays({}), graph(INSIDE), device="c").make_executor() as executor:
+        executor.step(x=np.array([1, 2, 3], np.float32))
+        executor.insert(x=np.array([4, 5, 6], np.float32))
+
+        with pytest.raises(StepStateError, match="`a` is no result of the program, which ran whole: fetch it before"):
+            executor.fetch("a")
+        assert executor.fetch("y").tolist() == [3, 6, 9]
+        assert executor.fetch("x").tolist() == [4, 5, 6]
+
+
+@needs_compiler
+def test_iterating_a_step_does_not_keep_the_next_from_being_run_whole(whole_steps):
+    with Simulator(Model.from_arrays({}), graph(INSIDE), device="c").make_executor() as executor:
+        executor.insert(x=np.array([1, 2, 3], np.float32))
+        seen = [run.fetch("a").tolist() for run in executor.iterate()]
+        assert seen[0] == [2, 4, 6]
+        executor.step(x=np.array([4, 5, 6], np.float32))
+        assert executor.outputs()["y"].tolist() == [12, 15, 18]
+
+    assert whole_steps == [True]
+
+
+@needs_compiler
+def test_an_error_inside_a_whole_program_names_its_statement(whole_steps):
+    text = """dynamic { at: i64; } volatile { w(l): f32[2] @pattern("w.{l}"); y: f32[2]; }
+    block entry { op relu(w[at]) >> y; return y; }"""
+    arrays = {"w.0": np.ones(2, np.float32), "w.1": np.zeros(2, np.float32)}
+
+    with Simulator(Model.from_arrays(arrays), graph(text), device="c").make_executor() as executor:
+        with pytest.raises(ExecutionError, match=r"the model tensor `w\.9`") as caught:
+            executor.step(at=9)
+        assert caught.value.block == "entry"
+        with pytest.raises(DynamicUnsetError, match="`at` holds no value"):
+            executor.step()
+    assert whole_steps == [False]
+
+
+@needs_compiler
+def test_weights_that_are_handed_on_stay_as_they_are():
+    weights = np.arange(3, dtype=np.float32)
+    weights.flags.writeable = False
+    text = """volatile { w: f32[3]; y: f32[3]; } block entry { op add(w, w) >> y; return w, y; }"""
+
+    with Simulator(Model.from_arrays({"w": weights}), graph(text), device="c").make_executor() as executor:
+        executor.step()
+
+        assert executor.outputs()["w"].tolist() == [0, 1, 2]
+        assert executor.fetch("y").tolist() == [0, 2, 4]
+
+
+@needs_compiler
+def test_executors_that_share_a_library_have_weights_of_their_own():
+    text = """dynamic { x: f32[2]; } volatile { w: f32[2]; y: f32[2]; } block entry { op mul(x, w) >> y; return y; }"""
+    x = np.array([1, 2], np.float32)
+    executors = [
+        Simulator(Model.from_arrays({"w": np.full(2, n, np.float32)}), graph(text), device="c").make_executor()
+        for n in (3, 5)
+    ]
+
+    for executor, factor in [*zip(executors, (3, 5), strict=True)] * 2:
+        executor.step(x=x)
+        assert executor.outputs()["y"].tolist() == [factor, 2 * factor]
+
+
+REFUSED = {
+    "caches": (
+        "persistent { k(t): f32[2] @table; } volatile { y: f32[2]; } block entry {\n cache.read k[0] >> y; return y; }",
+        r":2:.*`cache.read` cannot be synthesised",
+    ),
+    "yield": (
+        """volatile { y: f32[2]; } block entry {
+        yield y;
+        await y; return y; } block other { await y; op relu(y) >> y; yield y; }""",
+        r":2:.*`yield` cannot be synthesised",
+    ),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_the_target_cannot_write_out_is_refused_by_name_and_line(what):
+    text, message = REFUSED[what]
+    simulator = Simulator(Model.from_arrays({}), graph(text), device="c")
+
+    with pytest.raises(SynthesisError, match=message) as caught:
+        simulator.make_executor()
+
+    assert caught.value.code == "unsupported"
 
 
 @needs_compiler

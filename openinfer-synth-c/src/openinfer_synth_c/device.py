@@ -1,7 +1,7 @@
-"""The device c: what synthesised programs are made of, compiled and called in this process.
+"""The device c: synthesised programs, compiled and called in this process.
 
-Every operator is a function of the target's own C code, so results are those of the synthesised program. Functions are
-compiled together when the first of them is called, and kept for programs that need the same ones.
+A step is one call of the whole program, as it would be shipped. Where somebody looks at nodes, every operator is a
+function of the target's own C code; these are compiled together when the first of them is called.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from openinfer.expr.linear import linearise
 from openinfer.model import storage_dtype
 from openinfer.plan.steps import ElementwiseStep, FoldStep, KernelStep, ValueRef
 from openinfer.scalars import converted, repeated_code
+from openinfer_synth_c.program_calls import bind_plan
 from openinfer_synth_c.step_calls import StepCalls
 from openinfer_synth_c.step_functions import NOWHERE, step_function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Fold
+    from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Step
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
@@ -130,6 +132,17 @@ class CDevice:
             raise ShapeError(f"a slice over axes {list(axes)} of {source.type} is empty")
         step = FoldStep(origin=NOWHERE, source=ValueRef(0), output=1, axes=axes, fold=fold)
         return self._bound(step, [own(source)], [own(output)], "a reduction")
+
+    def bind_program(
+        self, plan: ExecutionPlan, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer]
+    ) -> Callable[[], bool]:
+        """Return a call that runs a whole program.
+
+        Raises:
+            SynthesisError, DeviceError: it cannot be written out or compiled.
+        """
+        given = [own(inputs[port.name]).array for port in plan.inputs]
+        return bind_plan(plan, given, [own(outputs[port.name]).array for port in plan.outputs])
 
     def _bound(self, step: Step, inputs: Sequence[CBuffer], outputs: Sequence[CBuffer], what: str) -> BoundCall:
         function = step_function(step, [b.type for b in inputs], [b.type for b in outputs])

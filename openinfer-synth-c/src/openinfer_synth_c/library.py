@@ -15,20 +15,12 @@ if TYPE_CHECKING:
 
 FLAGS = (
     *("-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
-    *("-fPIC", "-shared", "-fvisibility=hidden"),
+    *("-fPIC", "-shared"),
 )
 """Flags of the compiler. None changes a result: contraction is off, and nobody looks at errno or exception flags."""
 
 LONGEST_BUILD = 300.0
 """Seconds that compiling may take."""
-
-EXPORT = """\
-#if defined(__GNUC__)
-#define OI_EXPORT __attribute__((visibility("default")))
-#else
-#define OI_EXPORT
-#endif
-"""
 
 
 def load_library(files: Mapping[str, str]) -> ctypes.CDLL:

@@ -59,20 +59,12 @@ def bundle_of(plan: ExecutionPlan) -> Bundle:
     Raises:
         SynthesisError: an element type that C does not hold.
     """
-    _check(plan)
     blob = blob_of(plan)
     body = _body(plan, blob)
-    ports = {
-        "inputs": [_input(p, body.names, n) for n, p in enumerate(plan.inputs)],
-        "outputs": [_output(p, body.names, n) for n, p in enumerate(plan.outputs)],
-        "weights_apart": blob is not None,
-        "weights_nbytes": plan.weights_nbytes if blob is None else len(blob.data),
-        "alignment": ALIGNMENT,
-    }
+    ports = _ports(plan, body.names, blob)
     document = json.dumps(plan_json(plan), indent=1, sort_keys=True, allow_nan=False)
     texts = {
-        "model.h": _render("model.h.j2", ports),
-        "model.c": _render("model.c.j2", _source(plan, body, blob)),
+        **_model(plan, body, blob),
         "main.c": _render("main.c.j2", ports),
         HEADER_NAME: harness_header(),
         "Makefile": _render("Makefile.j2", {"flags": " ".join(FLAGS)}),
@@ -81,6 +73,32 @@ def bundle_of(plan: ExecutionPlan) -> Bundle:
     }
     files = {name: text.encode("ascii") for name, text in texts.items()}
     return Bundle(files if blob is None else {**files, FILE_NAME: blob.data}, products=(PROGRAM,))
+
+
+def model_files(plan: ExecutionPlan, blob: Blob | None) -> dict[str, str]:
+    """Return the source of the model alone; ``blob`` has the weights if they are not to be part of it.
+
+    Raises:
+        SynthesisError: an element type that C does not hold.
+    """
+    return _model(plan, _body(plan, blob), blob)
+
+
+def _model(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, str]:
+    return {
+        "model.h": _render("model.h.j2", _ports(plan, body.names, blob)),
+        "model.c": _render("model.c.j2", _source(plan, body, blob)),
+    }
+
+
+def _ports(plan: ExecutionPlan, names: Names, blob: Blob | None) -> dict[str, object]:
+    return {
+        "inputs": [_input(p, names, n) for n, p in enumerate(plan.inputs)],
+        "outputs": [_output(p, names, n) for n, p in enumerate(plan.outputs)],
+        "weights_apart": blob is not None,
+        "weights_nbytes": plan.weights_nbytes if blob is None else len(blob.data),
+        "alignment": ALIGNMENT,
+    }
 
 
 def _example(plan: ExecutionPlan) -> str:
@@ -104,6 +122,7 @@ def _check(plan: ExecutionPlan) -> None:
 
 
 def _body(plan: ExecutionPlan, blob: Blob | None) -> _Body:
+    _check(plan)
     names = Names(plan, weights_apart=blob is not None)
     blocks: list[dict[str, object]] = []
     helpers: dict[str, None] = {}

@@ -11,7 +11,6 @@ from openinfer.plan.steps import Origin
 from openinfer.plan.values import InputMemory, OutputMemory, PlanInput, PlanOutput, PlanValue, Role
 from openinfer_synth_c.code import Code
 from openinfer_synth_c.integer_functions import integer_functions
-from openinfer_synth_c.library import EXPORT
 from openinfer_synth_c.names import Names
 from openinfer_synth_c.statements import StatementWriter
 
@@ -66,7 +65,7 @@ def library_source(functions: Sequence[StepFunction]) -> str:
     index_functions = {name for function in functions for name in function.index_functions}
     return "\n".join(
         [
-            f"{_INCLUDES}\n{EXPORT}\n{_STATUS}",
+            f"{_INCLUDES}\n{_STATUS}",
             *integer_functions(index_functions),
             helper_source(helpers),
             *(_definition(number, function.lines) for number, function in enumerate(functions)),
@@ -76,7 +75,7 @@ def library_source(functions: Sequence[StepFunction]) -> str:
 
 def _definition(number: int, lines: Iterable[str]) -> str:
     head = f"int step_{number}(const void *const *inputs_given, void *const *outputs_given)"
-    return "\n".join((f"OI_EXPORT {head};", f"{head} {{", *lines, "}", ""))
+    return "\n".join((f"{head};", f"{head} {{", *lines, "}", ""))
 
 
 def _plan(inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> ExecutionPlan:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.errors import KernelMissingError
+from openinfer.plan import make_plan
 from openinfer.plugins.selection import Decomposed, DerivedExpression, DerivedFold, HandWritten, select
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.dtypes import DType
+    from openinfer.ir.resolved import ResolvedGraph
     from openinfer.ir.types import TensorType
+    from openinfer.model import Model
     from openinfer.ops.calls import Decomposition, OpCall
     from openinfer.ops.schema import OpSchema
+    from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
     from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend
@@ -41,6 +45,14 @@ class Binder:
     def computes(self, dtype: DType) -> bool:
         """Whether expressions on the device may read, compute and write an element type."""
         return dtype.name in self._table.expression_dtypes
+
+    def plan(self, resolved: ResolvedGraph, model: Model) -> ExecutionPlan:
+        """Return the execution plan of a program for the device.
+
+        Raises:
+            SynthesisError: a plan cannot hold something in it; the message names the statement.
+        """
+        return make_plan(resolved, model, self._environment, self._table)
 
     def bind(
         self, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer], depth: int = 0

@@ -10,6 +10,7 @@ import numpy as np
 
 from openinfer.errors import ExecutionError, StepStateError
 from openinfer.ir.concurrency import reached_blocks
+from openinfer.ir.nodes import Return
 from openinfer.simulate.aside import asides
 from openinfer.simulate.compiler import compile_graph
 from openinfer.simulate.details import Details
@@ -22,10 +23,11 @@ from openinfer.simulate.recording import Recorder
 from openinfer.simulate.state import Snapshot, restore_snapshot, take_snapshot
 from openinfer.simulate.threads import Threads, at_once
 from openinfer.simulate.values import Tensor, host_value
+from openinfer.simulate.whole_program import whole_program
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.events import TraceEvent
@@ -74,6 +76,7 @@ class Executor:
             blocks = None if self._sharing is None else reached_blocks(resolved.graph, "entry")
             self._codes = compile_graph(resolved, self._memory, backend, binder, blocks)
             self._asides = asides(resolved, self._sharing, self._memory, backend, binder)
+        self._whole = whole_program(resolved, model, backend, binder, self._memory)
         self._threads = Threads(max(len(self._asides), 1))
         self._host = Host(self._memory, backend)
         self._recorder = Recorder(backend, timer)
@@ -111,6 +114,8 @@ class Executor:
         given = {**(values or {}), **named}
         self._keep_results(given)
         self._host.insert(given)
+        if self._whole is not None and given:
+            self._whole.note_inputs()
 
     def insert_dynamic(self, name: str, value: Any) -> None:
         """Give one dynamic variable its value for the next step, as `insert` does."""
@@ -128,7 +133,7 @@ class Executor:
         """
         self.insert(inputs)
         if not self._tracing:
-            return self._run_merged(None)
+            return self._run_whole() or self._run_merged(None)
         told = len(self._recorder.notes)
         try:
             if is_wanted(LogKind.TRACE):
@@ -178,11 +183,13 @@ class Executor:
         """
         if not names:
             raise TypeError("fetch needs the name of a variable")
+        self._complete(names)
         values = tuple(host_value(self._host.fetch(name, dtype)) for name in names)
         return values[0] if len(values) == 1 else values
 
     def fetch_raw(self, name: str) -> Tensor:
         """Return a value with its element type and shape, packed types as stored."""
+        self._complete((name,))
         return self._host.fetch(name)
 
     def outputs(self) -> dict[str, Any]:
@@ -287,6 +294,8 @@ class Executor:
 
     def _begin(self, *, merged: bool, record: Record | None) -> Machine:
         self._need_idle("begin a step")
+        if self._whole is not None:
+            self._whole.note_nodes()
         self._results = {}
         self._memory.begin_step()
         exchange = self._exchange(merged=merged)
@@ -319,6 +328,36 @@ class Executor:
         self._machine = None
         self._memory.end_step()
         self._results = dict.fromkeys(() if machine.frames else machine.returned)
+
+    def _run_whole(self) -> TraceEvent | None:
+        """Run a step of a device that runs whole programs; None where it is to be run node by node."""
+        if self._whole is None:
+            return None
+        self._need_idle("begin a step")
+        self._results = {}
+        self._memory.begin_step()
+        if not self._whole.run():
+            self._memory.insert_again()
+            return None
+        self._memory.end_step()
+        self._results = dict.fromkeys(self._whole.results if self._returns_values() else ())
+        return self._recorder.event_of(self._codes["entry"].items[-1])
+
+    def _returns_values(self) -> bool:
+        last = self._graph.blocks["entry"].nodes[-1].kind
+        return isinstance(last, Return) and bool(last.names)
+
+    def _complete(self, accesses: Iterable[str]) -> None:
+        """Run the latest step again where it was run whole and did not leave a value that is asked for.
+
+        From here on steps are run node by node: somebody looks at more than results.
+        """
+        if self._whole is None or self.is_running or not self._whole.lacks(accesses):
+            return
+        log(LogKind.TRACE, "a value that is no result is asked for: the program runs node by node from here on")
+        self._whole = None
+        self._memory.insert_again()
+        self._run_merged(None)
 
     def _run_merged(self, record: Record | None) -> TraceEvent | None:
         machine = self._begin(merged=True, record=record)

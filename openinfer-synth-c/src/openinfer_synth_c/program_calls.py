@@ -1,0 +1,60 @@
+"""Calls of whole programs: compiled once, without their weights, for every model that they fit."""
+
+from __future__ import annotations
+
+import ctypes
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from openinfer.plan.arena import ALIGNMENT
+from openinfer_synth_c.blob import blob_of
+from openinfer_synth_c.library import load_library
+from openinfer_synth_c.project import model_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.plan.execution_plan import ExecutionPlan
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+_LOCKS: dict[int, Lock] = {}
+"""By library: programs have static memory, and a library that is loaded twice is one."""
+
+
+def bind_plan(plan: ExecutionPlan, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], bool]:
+    """Return a call that runs a step of a plan on arrays in the order of its ports; whether it was done is returned.
+
+    Raises:
+        SynthesisError: the plan holds something that cannot be written out in C.
+        DeviceError: it cannot be compiled.
+    """
+    blob = blob_of(plan, largest_embedded=0)
+    library = load_library(model_files(plan, blob))
+    lock = _LOCKS.setdefault(library._handle, Lock())  # noqa: SLF001
+    weights = None if blob is None else _aligned(blob.data)
+    given, results = _pointers(inputs), _pointers(outputs)
+
+    def run(_arrays: object = (*inputs, *outputs)) -> bool:
+        with lock:
+            if weights is not None and library.model_set_weights(ctypes.c_void_p(weights.ctypes.data)):
+                return False
+            return library.model_step(given, results) == 0
+
+    return run
+
+
+def _aligned(data: bytes) -> Array:
+    room = np.empty(len(data) + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    room[start : start + len(data)] = np.frombuffer(data, np.uint8)
+    return room[start : start + len(data)]
+
+
+def _pointers(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_void_p]:
+    """Return the structure of pointers that a program takes, with a place for the field of an empty one."""
+    return (ctypes.c_void_p * max(len(arrays), 1))(*(array.ctypes.data for array in arrays))
