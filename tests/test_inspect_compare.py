@@ -167,12 +167,16 @@ def test_the_command_shows_the_line_and_exits_with_1(files: Path, monkeypatch: p
     arguments = [each.replace("x=random", "x=[1, 2, 3]") for each in BOTH]
     result = compare(*arguments)
     assert result.exit_code == 1
-    assert "error[divergence]: `y` differs between cpu and cpu after `op exp(x) >> y`" in result.output
-    assert " --> g.oi:5:3\n" in result.output
-    assert "^^^^^^^^^^^^^^" in result.output
-    assert "y[2]: cpu 20.0855" in result.output
-    assert "max abs inf, max rel inf, max ulp -" in result.output
-    (found,) = json.loads(compare(*arguments, "--json").output, parse_constant=pytest.fail)
+    assert result.stderr.splitlines() == [
+        "error[divergence]: `y` differs between cpu and cpu after `op exp(x) >> y`",
+        " --> g.oi:5:3",
+        "  |",
+        "5 |   op exp(x) >> y;",
+        "  |   ^^^^^^^^^^^^^^",
+        "  help: y[2] is 20.085537 on cpu, nan on cpu; 1 of 3 elements are beyond tolerance; max abs inf, max rel inf",
+    ]
+    assert result.stdout.startswith("cpu against cpu: 1 node in 1 step, then they differ\n")
+    (found,) = json.loads(compare(*arguments, "--json").stdout, parse_constant=pytest.fail)
     assert found["divergence"]["difference"]["found"] == "nan"
     assert found["divergence"]["place"]["line"] == 5
 

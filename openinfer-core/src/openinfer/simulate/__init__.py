@@ -11,6 +11,7 @@ from openinfer.simulate.breakpoints import (
     WriteBreakpoint,
 )
 from openinfer.simulate.device import Device
+from openinfer.simulate.divergence import Comparison, check_comparisons, compare_executors
 from openinfer.simulate.executor import Executor, NodeRun
 from openinfer.simulate.formatting import format_truncated
 from openinfer.simulate.inspector import Hit, Inspector, Stop
@@ -24,6 +25,7 @@ from openinfer.simulate.watches import Watch
 __all__ = [
     "BlockBreakpoint",
     "Breakpoint",
+    "Comparison",
     "ConditionBreakpoint",
     "Device",
     "Executor",
@@ -41,6 +43,8 @@ __all__ = [
     "Tensor",
     "Watch",
     "WriteBreakpoint",
+    "check_comparisons",
+    "compare_executors",
     "format_truncated",
     "memory_over_time",
 ]

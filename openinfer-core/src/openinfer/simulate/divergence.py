@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from openinfer.diagnostics import Diagnostic, summary
+from openinfer.errors import ExecutionError
 from openinfer.ir.nodes import Await
 from openinfer.simulate.device import Device
 from openinfer.simulate.differences import EXACT, TOLERANCES, Difference, Tolerance, difference
@@ -43,6 +45,22 @@ class Divergence:
     variable: str
     difference: Difference | None
     reason: str
+    hint: str | None = None
+
+    def finding(self) -> Diagnostic:
+        """Return the divergence as a finding, with its place in the text where there is one."""
+        after = f" after `{self.event.node_desc}`" if self.event is not None and self.variable else ""
+        ended = " at the end of the step" if self.event is None else ""
+        step = f" in step {self.step}" if self.step > 1 else ""
+        return Diagnostic(
+            code="divergence",
+            message=f"{self.reason}{after}{ended}{step}",
+            span=None if self.node is None else self.node.span,
+            hint=self.hint,
+            block=None if self.event is None else self.event.block_name,
+            node_index=None if self.event is None else self.event.node_index,
+            node_desc=None if self.event is None else self.event.node_desc,
+        )
 
 
 @dataclass(slots=True)
@@ -81,6 +99,17 @@ class Comparison:
     divergence: Divergence | None = None
 
 
+def check_comparisons(comparisons: Iterable[Comparison]) -> None:
+    """Check that devices agree.
+
+    Raises:
+        ExecutionError: ``divergence``, with a finding for every device that differs from the reference.
+    """
+    apart = [each.divergence.finding() for each in comparisons if each.divergence is not None]
+    if apart:
+        raise ExecutionError(summary(apart), diagnostics=apart)
+
+
 class Tolerances:
     """The tolerance for each element type.
 
@@ -105,7 +134,7 @@ def compare_executors(
     pair: tuple[Executor, Executor],
     names: tuple[str, str],
     inputs: Iterable[Mapping[str, Any]],
-    tolerances: Tolerances,
+    tolerances: Tolerances | None = None,
 ) -> Comparison:
     """Run two executors of one program in step with each other, and compare every value that a node writes.
 
@@ -116,6 +145,7 @@ def compare_executors(
         pair: the reference, and what is held against it.
         names: of both devices.
         inputs: values for each step.
+        tolerances: by default those of the element types for these devices.
 
     Raises:
         ExecutionError: a step failed on one of them.
@@ -125,7 +155,7 @@ def compare_executors(
         found.steps = number
         for executor in pair:
             executor.insert(values)
-        found.divergence = _step(pair, found, tolerances)
+        found.divergence = _step(pair, found, tolerances or Tolerances(names))
         if found.divergence is not None:
             break
     return found
@@ -175,9 +205,29 @@ def _compared(
         if event is not None:
             found.largest.setdefault(event.op_name or event.kind, Largest()).add(apart)
         if not apart.is_within:
-            reason = f"`{name}` differs between {found.reference} and {found.device}"
-            return Divergence(step=found.steps, event=event, node=node, variable=name, difference=apart, reason=reason)
+            return Divergence(
+                step=found.steps,
+                event=event,
+                node=node,
+                variable=name,
+                difference=apart,
+                reason=f"`{name}` differs between {found.reference} and {found.device}",
+                hint=_numbers(name, apart, found),
+            )
     return None
+
+
+def _numbers(name: str, apart: Difference, found: Comparison) -> str:
+    """Return the element that is furthest off, and how far values are apart."""
+    place = f"{name}[{', '.join(map(str, apart.where))}]" if apart.where else name
+    values = f"{place} is {_shown(apart.expected)} on {found.reference}, {_shown(apart.found)} on {found.device}"
+    ulps = "" if apart.ulps is None else f", max ulp {apart.ulps:,}"
+    largest = f"max abs {apart.absolute:.6g}, max rel {apart.relative:.6g}{ulps}"
+    return f"{values}; {apart.beyond} of {apart.elements} elements are beyond tolerance; {largest}"
+
+
+def _shown(value: float | bool | None) -> str:
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def _types(name: str, expected: Tensor, other: Tensor | None, found: Comparison) -> str:
