@@ -74,4 +74,13 @@ def padded_input(
     scratch = workspace.take((*x.shape[:2], *where.padded), dtype)
     inside = scratch[(slice(None), slice(None), *where.interior())]
     copy = partial(np.copyto, inside, x, casting="unsafe")
-    return scratch, [partial(scratch.fill, border), copy] if where.pads else [copy]
+    return scratch, [*(partial(edge.fill, border) for edge in _edges(scratch, where)), copy]
+
+
+def _edges(padded: Array, where: Windows) -> Iterator[Array]:
+    """Yield the parts of the padded extents that are not of the input; corners come up twice."""
+    for axis, dim in enumerate(where.dims, 2):
+        for part in (slice(0, dim.before), slice(dim.before + dim.size, None)):
+            edge = padded[(*(slice(None) for _ in range(axis)), part)]
+            if edge.size:
+                yield edge

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
 
-WORKSPACE = 4 << 20
-"""Bytes that the taps gathered for one matrix product take at most, unless one row of the output needs more."""
+WORKSPACE = 1 << 20
+"""Bytes that the taps gathered for one matrix product take at most, unless one row of the output needs more: what stays
+in the cache until it is multiplied."""
 
 
 @kernel("conv2d")
@@ -97,28 +100,29 @@ def _products(taps: Array, weights: Array, target: Array, workspace: Workspace) 
     """Return calls that gather taps in pieces of bounded size and multiply them with the weights."""
     images, groups, depth, kh, kw, rows, columns = taps.shape
     result = target.reshape(images, groups, weights.shape[1], rows * columns)
-    row_bytes = groups * depth * kh * kw * columns * taps.itemsize
-    if not row_bytes:
+    if not taps.size:
         return [partial(target.fill, 0)]
-    tall = max(1, min(rows, WORKSPACE // row_bytes))
-    many = max(1, min(images, WORKSPACE // (row_bytes * rows))) if tall == rows else 1
-    scratch = workspace.take((many * tall * row_bytes // taps.itemsize,), taps.dtype)
+    if taps.flags.c_contiguous:
+        return [partial(np.matmul, weights, taps.reshape(images, groups, depth * kh * kw, rows * columns), out=result)]
+    size = _piece_size(taps.shape, taps.itemsize)
+    scratch = workspace.take((math.prod(size) * depth * kh * kw * columns,), taps.dtype)
     calls: list[BoundCall] = []
-    for image in range(0, images, many):
-        for row in range(0, rows, tall):
-            piece = taps[image : image + many, ..., row : row + tall, :]
-            place = result[image : image + many, ..., row * columns : (row + tall) * columns]
-            calls += _piece(piece, scratch, weights, place)
+    steps = (range(0, extent, step) for extent, step in zip((images, groups, rows), size, strict=True))
+    for image, group, row in product(*steps):
+        some, mixed, tall = (slice(at, at + step) for at, step in zip((image, group, row), size, strict=True))
+        piece = taps[some, mixed, ..., tall, :]
+        place = result[some, mixed, :, row * columns : (row + size[2]) * columns]
+        gathered = scratch[: piece.size].reshape(piece.shape)
+        flat = gathered.reshape(*piece.shape[:2], weights.shape[2], piece.shape[5] * columns)
+        calls += [partial(np.copyto, gathered, piece), partial(np.matmul, weights[mixed], flat, out=place)]
     return calls
 
 
-def _piece(piece: Array, scratch: Array, weights: Array, place: Array) -> list[BoundCall]:
-    """Return the calls for some images and rows of the output: gather, then multiply."""
-    flat = (*piece.shape[:2], weights.shape[2], piece.shape[5] * piece.shape[6])
-    if piece.flags.c_contiguous:
-        return [partial(np.matmul, weights, piece.reshape(flat), out=place)]
-    gathered = scratch[: piece.size].reshape(piece.shape)
-    return [
-        partial(np.copyto, gathered, piece),
-        partial(np.matmul, weights, gathered.reshape(flat), out=place),
-    ]
+def _piece_size(taps: tuple[int, ...], itemsize: int) -> tuple[int, int, int]:
+    """Return how many images, groups and rows are gathered at a time: whole images, then whole groups, then rows."""
+    images, groups, depth, kh, kw, rows, columns = taps
+    row = depth * kh * kw * columns * itemsize
+    tall = max(1, min(rows, WORKSPACE // row))
+    mixed = max(1, min(groups, WORKSPACE // (row * rows)))
+    many = max(1, min(images, WORKSPACE // (row * rows * groups)))
+    return many, mixed, tall

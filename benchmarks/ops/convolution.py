@@ -1,0 +1,74 @@
+"""Convolutions on the device cpu beside ONNX Runtime, one thread each; ratios above 1 are slower than it.
+
+Run: python benchmarks/ops/convolution.py (packages onnx and onnxruntime; threads are set here)
+"""
+
+from __future__ import annotations
+
+import os
+
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"
+
+import statistics  # noqa: E402
+import time  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+import onnxruntime  # noqa: E402
+
+import openinfer as oi  # noqa: E402
+from openinfer.dsl import graph  # noqa: E402
+from openinfer.simulate import Simulator  # noqa: E402
+
+ROUNDS = 40
+SIDE, CHANNELS = 56, 64
+CASES = {
+    "conv2d 3x3, 64 to 64 channels, 56x56": (1, 2.2),
+    "depthwise 3x3, 64 channels, 56x56": (CHANNELS, 4.5),
+}
+
+
+def ours(x: np.ndarray, w: np.ndarray, groups: int) -> Callable[[], object]:
+    shapes = "; ".join(f"{n}: f32{list(a.shape)}" for n, a in (("x", x), ("w", w), ("y", x)))
+    text = f"volatile {{ {shapes}; }} block entry {{ op conv2d(x, w, padding=1, groups={groups}) >> y; return; }}"
+    return Simulator(oi.Model.from_arrays({"x": x, "w": w}), graph(text)).make_executor().step
+
+
+def theirs(x: np.ndarray, w: np.ndarray, groups: int) -> Callable[[], object]:
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1], group=groups)
+    info = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, x.shape) for n in "xy"]
+    weights = [onnx.numpy_helper.from_array(w, "w")]
+    made = onnx.helper.make_graph([node], "conv", info[:1], info[1:], weights)
+    model = onnx.helper.make_model(made, ir_version=9, opset_imports=[onnx.helper.make_opsetid("", 20)])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, {"x": x})
+
+
+def interleaved(calls: list[Callable[[], object]]) -> list[float]:
+    """Return the median time of each call in milliseconds; rounds of all calls alternate."""
+    times: list[list[float]] = [[] for _ in calls]
+    for turn in range(ROUNDS + 3):
+        for call, own in zip(calls, times, strict=True):
+            start = time.perf_counter()
+            call()
+            if turn >= 3:
+                own.append((time.perf_counter() - start) * 1e3)
+    return [statistics.median(own) for own in times]
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, CHANNELS, SIDE, SIDE)).astype(np.float32)
+    for title, (groups, aim) in CASES.items():
+        w = rng.standard_normal((CHANNELS, CHANNELS // groups, 3, 3)).astype(np.float32)
+        cpu, runtime = interleaved([ours(x, w, groups), theirs(x, w, groups)])
+        ratio = cpu / runtime
+        print(f"{title:40} cpu {cpu:7.3f} ms, onnxruntime {runtime:7.3f} ms, ratio {ratio:.2f} (aim {aim})")
+
+
+if __name__ == "__main__":
+    main()
