@@ -84,6 +84,24 @@ class TestNumpy:
             with open_oinf(tmp_path / "out.oinf") as file:
                 np.testing.assert_array_equal(file[name], array)
 
+    def test_the_length_of_a_header_is_looked_at_before_it_is_read(self, tmp_path):
+        path = tmp_path / "m.npz"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
+            target.writestr("w.npy", b"\x93NUMPY\2\0" + struct.pack("<I", 1 << 27) + b" " * (1 << 27))
+        assert path.stat().st_size < 1 << 20
+        told, grown = measured(path)
+        assert told == "E_SOURCE w"
+        assert grown < 32 << 20
+
+    @pytest.mark.parametrize("packing", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+    def test_packings_that_numpy_does_not_write_are_refused(self, tmp_path, packing):
+        path = tmp_path / "m.npz"
+        member = io.BytesIO()
+        np.save(member, np.ones(3))
+        with zipfile.ZipFile(path, "w", packing) as target:
+            target.writestr("w.npy", member.getvalue())
+        assert refused(path).entry == "w"
+
     def test_a_damaged_member_in_fortran_order_is_found_by_its_checksum(self, tmp_path):
         path = tmp_path / "m.npz"
         np.savez(path, w=np.asfortranarray(np.arange(6.0).reshape(2, 3)))

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -28,6 +28,7 @@ _NPY = b"\x93NUMPY"
 # A packed array in Fortran order is unpacked into memory: so many bytes, or so many times its packed size.
 _PACKED_FORTRAN_NBYTES = 1 << 26
 _PACKED_FORTRAN_GROWTH = 4
+_LONGEST_HEADER = 1 << 16
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _BROKEN = (
     *(ValueError, EOFError, SyntaxError, tokenize.TokenError),
@@ -83,6 +84,8 @@ def _read_members(path: Path, archive: zipfile.ZipFile, options: ReadOptions, mo
         if not member.filename.endswith(".npy"):
             model.refuse(options, member.filename, "a member that is no .npy file")
             continue
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise source_error("a member packed in another way than by deflation, which NumPy never writes", name)
         with _reporting(name), archive.open(member) as file:
             header = _read_header(file)
             start = _start_of(path, member)
@@ -119,15 +122,28 @@ def _reporting(name: str | None) -> Generator[None]:
         raise source_error("not a sound .npz file: its directory points outside it", name) from error
 
 
-def _read_header(file: IO[bytes]) -> _Header:
+class _ShortReads:
+    """A file of which nothing long can be read at once: the parser looks at a header's length after reading it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def read(self, nbytes: int) -> bytes:
+        if nbytes > _LONGEST_HEADER:
+            raise ValueError(f"a header of {nbytes} bytes, more than {_LONGEST_HEADER}")
+        return self._file.read(nbytes)
+
+
+def _read_header(stream: IO[bytes]) -> _Header:
     """Read up to the values; the header is a literal of at most 10,000 characters, never evaluated."""
+    file = cast("IO[bytes]", _ShortReads(stream))
     version = np.lib.format.read_magic(file)
     if version not in ((1, 0), (2, 0)):
-        raise source_error(f"format version {version} of .npy is for structured arrays only")
+        raise ValueError(f"format version {version} of .npy is for structured arrays only")
     parse = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, is_fortran, dtype = parse(file)
     if any(dim < 0 for dim in shape):
-        raise source_error(f"negative dimensions {shape}")
+        raise ValueError(f"negative dimensions {shape}")
     return _Header(shape, is_fortran, dtype, math.prod(shape) * dtype.itemsize)
 
 
