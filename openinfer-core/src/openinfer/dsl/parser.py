@@ -142,7 +142,8 @@ class _Parser:
         self.findings = sorted(found, key=lambda f: f[0].span.start if f[0].span is not None else 0)
 
     def _flawed(self, start: int, end: int) -> bool:
-        """Return whether characters that the scanner refused stand in a piece of the text."""
+        """Return whether refused characters stand in a piece of the text, the space behind it aside."""
+        end = start + len(self._text[start:end].rstrip())
         found = bisect_left(self._flaw_starts, start)
         return found < len(self._flaw_starts) and self._flaw_starts[found] < end
 
@@ -252,6 +253,7 @@ class _Parser:
         message = f"expected `}}` at the end of the {self._innermost()}, found `{word}`"
         place = Place(self._offset, self._offset + len(word or ""))
         self._report(Finding("syntax", message, place, opened=Place(opened, self._text.find("{", opened))), place.start)
+        self._lose("", self._offset, self._offset)
         while self._frames:
             self._close()
 
@@ -261,6 +263,8 @@ class _Parser:
         rule = self._rule(word)
         if rule is None:
             self._lose("", start, self._offset)
+            if word == "block" and self._at_body(start):
+                self._open(head_of_statement("scope", self._text, start, self._offset), start)
             return
         tree = self._match(rule, start)
         statement = self._read(tree) if tree is not None else None

@@ -50,6 +50,7 @@ def scan(text: str) -> Scan:
     pieces: list[str] = []
     flaws: list[Flaw] = []
     position = copied = depth = 0
+    in_string = False
     while (match := _PIECE.search(text, position)) is not None:
         kind, start, position = match.lastgroup, match.start(), match.end()
         if kind == "paren":
@@ -58,16 +59,18 @@ def scan(text: str) -> Scan:
                 flaws.append(Flaw("syntax", f"nesting too deep: over {MAX_PARENTHESES} parentheses", start, position))
             continue
         if kind == "end":
-            depth = 0
+            depth, in_string = 0, False
             continue
         if kind == "open":
             position = _comment_end(text, position)
             if position > len(text):
                 flaws.append(Flaw("syntax", "comment without an end: expected `*/`", start, start + 2))
                 position = len(text)
+        flaw = _flaw(kind, match.group(), start)
         if kind == "quote":
             position = start + len(_OPEN_STRING_END.sub("", match.group()))
-        flaw = _flaw(kind, match.group(), start)
+            # The end of a string that goes on over lines looks like the start of another.
+            flaw, in_string = None if in_string else flaw, not in_string
         if flaw is not None:
             flaws.append(flaw)
         if kind == "string":
