@@ -306,6 +306,14 @@ def test_values_are_expected_as_a_whole() -> None:
 HINTS = {
     "semicolon": (entry("op add(x, y) >> z"), "write `op add(x, y) >> z;`"),
     "literal as an input": (entry("op mul(x, 1.0) >> y;"), "declare `name: f32 @init(1.0);` under `constant`"),
+    "negated input": (entry("op add(x, -y) >> z;"), "write `op neg(y) >> t;` before, and `t` here"),
+    "negated first input": (entry("op relu(-x) >> z;"), "write `op neg(x) >> t;` before, and `t` here"),
+    "negated source": (entry("transfer -x >> z;"), "write `op neg(x) >> t;` before, and `t` here"),
+    "negated setting": (entry("op f(x, a=-b) >> z;"), "write `0-b`"),
+    "negated element of a list": (entry("op f(x, a=[1, -b]) >> z;"), "write `0-b`"),
+    "negated index": (entry("op f(W[-l]) >> z;"), "write `0-l`"),
+    "negated end of a range": (entry("cache.read K[0..-n] >> x;"), "write `0-n`"),
+    "negated initial value": (volatile("x: f32 @init(-y);"), "an initial value is a number"),
     "integer as an input": (entry("op mul(x, -1) >> y;"), "declare `name: i32 @init(-1);` under `constant`"),
     "unknown section": ("static { x: f32; }", "variables stand in `dynamic`, `volatile`, `constant` or `persistent`"),
     "graph JSON": ('{"vars": {}}', "graph JSON is read from"),
@@ -317,6 +325,13 @@ def test_syntax_errors_say_what_to_write(text: str, hint: str) -> None:
     with pytest.raises(DslSyntaxError) as caught:
         parse(text)
     assert hint in (caught.value.diagnostics[0].hint or "")
+
+
+@pytest.mark.parametrize(
+    "statement", ["op f(x, a=0-b) >> z;", "op f(x, a=[1, 0-b]) >> z;", "cache.read K[0..0-n] >> x;"]
+)
+def test_what_to_write_for_a_negated_name_is_read(statement: str) -> None:
+    parse(entry(statement))
 
 
 DTYPE_SPELLINGS = {

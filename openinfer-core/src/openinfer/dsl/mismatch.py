@@ -36,7 +36,7 @@ _TOKEN = re.compile(
 _BLANK = re.compile(r"[ \t\r\n\f\v]*")
 _NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|inf|nan)")
 _LONGEST_FIX = 60
-_NEGATED_NAME = re.compile(r"-[ \t\r\n\f\v]*[A-Za-z_]")
+_NEGATED_NAME = re.compile(r"-[ \t\r\n\f\v]*([A-Za-z_][A-Za-z0-9_]*)")
 _SECTIONS = ("dynamic", "volatile", "constant", "persistent", "block")
 _SECTIONS_HINT = (
     "variables stand in `dynamic`, `volatile`, `constant` or `persistent` { … }, statements in `block name { … }`"
@@ -133,8 +133,9 @@ def _dtype_of(found: str) -> str | None:
 
 def _hint(rule: str, text: str, start: int, place: Place, found: str) -> str | None:
     before = text[start : place.start].rstrip()
-    if _NEGATED_NAME.match(text, place.start):
-        return "write `0-name`"
+    negated = _NEGATED_NAME.match(text, place.start)
+    if negated is not None:
+        return _negation_hint(rule, before, negated[1])
     if rule == "branch" and found == "`=`":
         return "the condition and the blocks have no names: write `branch ready then_block else_block;`"
     if found in ("`...`", "`..=`"):
@@ -149,6 +150,17 @@ def _hint(rule: str, text: str, start: int, place: Place, found: str) -> str | N
     if rule == "op" and before.endswith(">>") is False and found == "`[`" and ">>" in before:
         return "prefix table entries are read-only, and cache entries are written by cache.write"
     return _upgrade(rule, text, start)
+
+
+def _negation_hint(rule: str, before: str, name: str) -> str:
+    """Return what to write instead of ``-name``: an expression, where one may stand."""
+    if re.search(r"init\s*\($", before):
+        return "an initial value is a number or truth value"
+    is_indexed = before.count("[") > before.count("]")
+    is_input = rule == "op" and before.endswith(("(", ",")) and not is_indexed
+    if is_input or (rule in ("transfer", "cache_write") and not is_indexed):
+        return f"an input is a variable: write `op neg({name}) >> t;` before, and `t` here"
+    return f"write `0-{name}`"
 
 
 _BUFFER = re.compile(r"[A-Za-z_]\w*\s*:\s*buffer\s*\(")
