@@ -9,6 +9,7 @@ import openinfer as oi
 from openinfer.dtypes import BY_NAME
 from openinfer.errors import GraphError, ValidationError
 from openinfer.ir.values import Ref
+from openinfer.symbolic import Name
 
 TEXT = """\
 dynamic {
@@ -169,6 +170,18 @@ REFUSED = {
     "kind of value": (lambda b: b.op("f", outputs="y", settings={"a": object()}), "found object"),
     "large integer": (lambda b: b.op("f", outputs="y", settings={"a": 2**63}), "does not fit 64 bits"),
     "text as init": (lambda b: b.dynamic("x", "f32", init="a"), "init is a number or truth value"),
+    "name of a reference": (lambda b: b.transfer(Ref("1x"), "x"), "expected a name"),
+    "name in an index": (lambda b: b.transfer(Ref("W", (Name("a b"),)), "x"), "expected an integer expression"),
+    "name of a value": (lambda b: b.op("f", outputs="y", settings={"a": Ref("a b")}), "expected a name"),
+    "name in an expression": (lambda b: b.op("f", outputs="y", settings={"a": [Name("a b")]}), "found 'a b'"),
+    "half of a pair in a setting": (lambda b: b.op("f", outputs="y", settings={"a": "q\ud800"}), "surrogate pair"),
+    "half of a pair in a list": (lambda b: b.op("f", outputs="y", settings={"a": ["\ud800"]}), "surrogate pair"),
+    "half of a pair in a hint": (lambda b: b.transfer("x", "y", hints={"group": "\udfff"}), "surrogate pair"),
+    "half of a pair in ref": (lambda b: b.volatile("x", "f32", ref="\ud800"), "ref is no Unicode text"),
+    "half of a pair in pattern": (lambda b: b.volatile("x", "f32", pattern="\ud800"), "pattern is no Unicode text"),
+    "half of a pair in attrs": (lambda b: b.volatile("x", "f32", attrs={"l": ["\ud800"]}), "surrogate pair"),
+    "half of a pair in a scope": (lambda b: b.scope("\ud800").__enter__(), "the name of a scope is no Unicode text"),
+    "number as ref": (lambda b: b.volatile("x", "f32", ref=3), "ref is a string, found 3"),
     "target of dep": (lambda b: b.dep(after="a b", before="c"), "expected a name"),
 }
 
@@ -179,6 +192,15 @@ def test_what_text_could_not_say_is_refused_at_once(call, message: str) -> None:
     with b.block("entry"), pytest.raises(GraphError) as caught:
         call(b)
     assert message in str(caught.value)
+
+
+def test_an_access_may_be_a_reference() -> None:
+    b = oi.GraphBuilder()
+    with b.block("entry"):
+        b.cache_read(Ref("K", (b.expr("l"), b.expr("t+1"))), "x")
+        b.cache_read("K[l, t+1]", "x")
+    first, second = b.build().blocks["entry"].nodes
+    assert first == second
 
 
 def test_statements_stand_inside_of_blocks() -> None:

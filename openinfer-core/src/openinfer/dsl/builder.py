@@ -17,6 +17,7 @@ from openinfer.dsl.builder_values import (
     names_of,
     reference,
     settings_of,
+    string_of,
     target,
     word,
 )
@@ -201,12 +202,11 @@ class GraphBuilder:
     @contextmanager
     def scope(self, name: str, *, hints: Mapping[str, Given] = _NONE) -> Generator[None]:
         """Label the statements called inside of ``with``."""
-        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise GraphError(f"the name of a scope is a string, found {name!r}", code="syntax")
+        label = string_of(name, "the name of a scope")
         place = self._sites.here()
         with self._inside() as statements:
             yield
-        self._add(ScopeStatement(name, tuple(statements)), hints, place)
+        self._add(ScopeStatement(label, tuple(statements)), hints, place)
 
     @contextmanager
     def _inside(self) -> Generator[list[Statement]]:

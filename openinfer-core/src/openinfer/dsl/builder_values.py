@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer import symbolic
 from openinfer.dsl.grammar import NAME, Mismatch, match
 from openinfer.dsl.syntax import Attribute, Indexed, Items, Literal, Setting, Sum, Word
 from openinfer.dsl.tree_statements import access_of
 from openinfer.dsl.tree_values import I64_MAX, U64_MAX, LiteralError, expression_of, reference_of
 from openinfer.dtypes import DType
 from openinfer.errors import GraphError
+from openinfer.ir.text import ref_text
 from openinfer.ir.values import Ref
 from openinfer.symbolic import BinOp, Const, IntExpr, Name
 
@@ -32,6 +34,7 @@ Given: TypeAlias = "bool | int | float | str | Ref | DType | IntExpr | Sequence[
 Attrs: TypeAlias = "Mapping[str, Sequence[Given] | Mapping[str, Given]]"
 
 _NAME = re.compile(NAME)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _LITERAL_WORDS = ("true", "false", "inf", "nan")
 
 
@@ -55,9 +58,9 @@ def attributes(known: Known, place: Place) -> Iterator[Attribute]:
     if known.init is not None:
         yield Attribute("init", _literal(known.init, place, largest=U64_MAX), place, known=True)
     if known.ref is not None:
-        yield Attribute("ref", known.ref, place, known=True)
+        yield Attribute("ref", string_of(known.ref, "ref"), place, known=True)
     if known.pattern is not None:
-        yield Attribute("pattern", known.pattern, place, known=True)
+        yield Attribute("pattern", string_of(known.pattern, "pattern"), place, known=True)
     if known.table:
         yield Attribute("table", (), place, known=True)
     if known.auto_dim:
@@ -91,6 +94,21 @@ def name_of(name: str) -> str:
     return name
 
 
+def string_of(text: str, what: str) -> str:
+    """Return a string.
+
+    Raises:
+        GraphError: it is none, or half of a surrogate pair stands in it.
+    """
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise GraphError(f"{what} is a string, found {text!r}", code="syntax")
+    half = _SURROGATE.search(text)
+    if half is not None:
+        message = f"{what} is no Unicode text: {half.group()!r} at {half.start()} is half of a surrogate pair"
+        raise GraphError(message, code="bad-string")
+    return text
+
+
 def word(name: str | DType, place: Place) -> Word:
     """Return a name, or that of an element type, with its place."""
     return Word(name_of(name.name if isinstance(name, DType) else name), place)
@@ -122,18 +140,22 @@ def count_of(number: int) -> int:
 
 def reference(given: str | Ref) -> Ref:
     """Return the variable or prefix table entry that a text names."""
-    return given if isinstance(given, Ref) else _read("reference", given, reference_of)
+    return _checked(given) if isinstance(given, Ref) else _read("reference", given, reference_of)
+
+
+def _checked(ref: Ref) -> Ref:
+    return Ref(name_of(ref.name), tuple(map(expression, ref.indices)))
 
 
 def access(given: str | Ref) -> CacheAccess:
     """Return the cache access that a text writes."""
-    return _read("access", given.name if isinstance(given, Ref) else given, access_of)
+    return _read("access", ref_text(_checked(given)) if isinstance(given, Ref) else given, access_of)
 
 
 def expression(given: Dim) -> IntExpr:
     """Return the integer expression that a text or number writes."""
     if isinstance(given, Const | Name | BinOp):
-        return given
+        return _read("sum", symbolic.text(given), expression_of)
     return _read("sum", given, expression_of) if isinstance(given, str) else Const(count_of(given))
 
 
@@ -174,8 +196,8 @@ def value_of(value: Given, place: Place) -> Value:
     Raises:
         GraphError: the language has no such value.
     """
-    if isinstance(value, Ref):
-        return Indexed(value, place) if value.indices else Sum(Name(value.name), place)
+    if isinstance(value, Ref) and value.indices:
+        return Indexed(_checked(value), place)
     if isinstance(value, list | tuple):
         return Items(tuple(_item(item, place) for item in value), place)
     return _item(value, place)
@@ -185,14 +207,16 @@ def _item(value: object, place: Place) -> Literal | Sum:
     if isinstance(value, DType):
         return Sum(Name(value.name), place)
     if isinstance(value, Ref) and not value.indices:
-        return Sum(Name(value.name), place)
+        return Sum(Name(name_of(value.name)), place)
     if isinstance(value, Name | BinOp):
-        return Sum(value, place)
+        return Sum(expression(value), place)
     return _literal(value.value if isinstance(value, Const) else value, place)
 
 
 def _literal(value: object, place: Place, largest: int = I64_MAX) -> Literal:
-    if isinstance(value, bool | str):
+    if isinstance(value, str):
+        return Literal(string_of(value, "a value"), place)
+    if isinstance(value, bool):
         return Literal(value, place)
     if isinstance(value, Integral):
         if not -(2**63) <= int(value) <= largest:
