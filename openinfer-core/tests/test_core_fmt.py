@@ -196,10 +196,94 @@ def test_names_of_the_earlier_syntax_stay_names() -> None:
     assert upgraded(text) == text
 
 
-def test_what_needs_a_decision_keeps_its_error() -> None:
+def block(*lines: str) -> str:
+    return "block entry {\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
+
+
+@pytest.mark.parametrize(
+    ("declared", "statement", "assign"),
+    [
+        ("x: f32[B, 3*D];", "t = op add(a=x, b=x);", "t: f32[B, 3*D]"),
+        ("x: f16[B, D]; w: f16[D, H];", "t = op matmul(x, w);", "t: f16[B, H]"),
+        ("x: f32[B, D];", "t = op sum_axis(x, axis=1);", "t: f32[B]"),
+        ("x: f32[D];", "t = op cast(x, to=i32);", "t: i32[D]"),
+        ("x: bool;", "t = op not(x);", "t: bool"),
+        ("x: f32[D];", "t = op relu(x) with { fuse = true };", "t: f32[D]"),
+    ],
+)
+def test_a_temporary_gets_the_type_that_its_operator_yields(declared: str, statement: str, assign: str) -> None:
+    found = upgraded(f"inputs {{ {declared} }}\n{block(statement)}").splitlines()
+    assert f"  assign {assign};" in found
+    assert found.index(f"  assign {assign};") + 1 == next(n for n, line in enumerate(found) if " op " in line)
+
+
+def test_a_temporary_of_a_temporary_and_one_in_a_loop_are_declared_where_they_get_their_value() -> None:
+    text = "inputs { x: f32[D]; }\n" + block(
+        "t = op abs(x);", "loop l (i in 0..n) {", "u = op add(t, x);", "}", "return t;"
+    )
+    assert upgraded(text).partition("block")[2].splitlines()[1:] == [
+        "  assign t: f32[D];",
+        "  op abs(x) >> t;",
+        "  loop l (i in 0..n) {",
+        "    assign u: f32[D];",
+        "    op add(t, x) >> u;",
+        "  }",
+        "  return t;",
+        "}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "hint"),
+    [
+        ("t = op no_such_operator(x);", "write `assign t: DTYPE[DIMS];` in front of it"),
+        ("t = op reshape(x, shape=[2, -1]);", "write `assign t: DTYPE[DIMS];` in front of it"),
+        ("t = op add(x, nobody);", "write `assign t: DTYPE[DIMS];` in front of it"),
+    ],
+)
+def test_a_temporary_whose_type_does_not_follow_is_asked_for(statement: str, hint: str) -> None:
+    with pytest.raises(DslSyntaxError, match="the type of temporary `t` is not clear") as caught:
+        upgraded(f"inputs {{ x: f32[B, D]; }}\n{block(statement)}")
+    (finding,) = caught.value.diagnostics
+    assert finding.hint.startswith(hint)
+    assert finding.span.source.text[finding.span.start :].startswith("op ")
+
+
+def test_other_blocks_declare_no_temporaries() -> None:
     with pytest.raises(DslSyntaxError) as caught:
-        upgraded('block entry { y = op mul(x, model["scale"]); }')
-    assert "linked by name" in (caught.value.diagnostics[0].hint or "")
+        upgraded("inputs { x: f32; }\nblock entry { branch b; return; }\nblock b { t = op abs(x); return; }")
+    assert "under `volatile { … }`" in caught.value.diagnostics[0].hint
+
+
+@pytest.mark.parametrize(
+    ("declared", "use", "name"),
+    [
+        ("scale: f32;", 'model["scale"]', "scale"),
+        ('s: f32 @ref("a.scale");', 'model["a.scale"]', "s"),
+        ('W(i): f32[D] @pattern("W.{i}.w");', 'model[fmt("W.{l}.w")]', "W[l]"),
+        ('Q(i, h): f32[D] @pattern("q.{h}.{i}");', 'model[fmt("q.{a}.{b}")]', "Q[b,a]"),
+    ],
+)
+def test_model_data_that_a_variable_is_declared_for_get_its_name(declared: str, use: str, name: str) -> None:
+    text = f"constant {{ {declared} }} inputs {{ x: f32[D]; y: f32[D]; }} {block(f'y = op mul(x, {use});')}"
+    assert f"  op mul(x, {name}) >> y;\n" in upgraded(text)
+
+
+@pytest.mark.parametrize(
+    ("use", "hint"),
+    [
+        ('model["scale"]', "declare `constant { scale: DTYPE[DIMS]; }`"),
+        ('model["a.b"]', 'declare `constant { a_b: DTYPE[DIMS] @ref("a.b"); }`'),
+        ('model[fmt("W.{l}")]', 'declare `constant { W(l): DTYPE[DIMS] @pattern("W.{l}"); }`'),
+    ],
+)
+def test_model_data_without_a_declaration_are_asked_for(use: str, hint: str) -> None:
+    text = block(f"y = op mul(x, {use});")
+    with pytest.raises(DslSyntaxError) as caught:
+        upgraded(text)
+    (finding,) = caught.value.diagnostics
+    assert text[finding.span.start : finding.span.end] == use
+    assert finding.hint.startswith(hint)
 
 
 def run(*arguments: str, text: str | None = None) -> Result:

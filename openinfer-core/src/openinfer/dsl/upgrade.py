@@ -1,7 +1,7 @@
 """The earlier syntax rewritten where its meaning is clear (language specification, section 14).
 
-What needs a decision stays and gets its targeted error from the parser: model data inside a graph needs a declaration
-with a type; so does a temporary, whose `assign` the structure check then asks for.
+What needs a decision gets a targeted error: model data inside a graph that nothing is declared for, a temporary whose
+type does not follow from its operator, and all that the parser knows of the earlier syntax.
 """
 
 from __future__ import annotations
@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from openinfer.dsl import graph
 from openinfer.dsl.formatting import formatted
 from openinfer.dsl.tokens import Token, tokens
+from openinfer.dsl.upgrade_model import linked, model_uses, replacement, undeclared
+from openinfer.dsl.upgrade_temporaries import with_assigns
+from openinfer.plugins.environment import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +32,40 @@ def upgraded(text: str, *, name: str = "<text>") -> str:
     found = list(tokens(text))
     words = [token for token in found if not token.is_comment]
     edits = [edit for rule in _RULES for edit in rule(words)]
+    edits += _model_data(words, text, name)
+    if not edits:
+        return formatted(text, name=name)
     comments = [token for token in found if token.is_comment]
-    return formatted(_edited(text, edits, comments), name=f"{name} (upgraded)" if edits else name)
+    of_today = _edited(text, edits, comments)
+    return formatted(_declared(of_today, _temporaries(words), f"{name} (upgraded)"), name=f"{name} (upgraded)")
+
+
+def _model_data(words: Sequence[Token], text: str, name: str) -> list[_Edit]:
+    """Name the variables that are declared for model data."""
+    uses = [*model_uses(words)]
+    variables = linked(words)
+    named = [(use, replacement(use, variables)) for use in uses]
+    missing = [use for use, written in named if written is None]
+    if missing:
+        raise undeclared(missing, text, name)
+    return [_Edit(use.start, use.end, written) for use, written in named if written is not None]
+
+
+def _declared(text: str, temporaries: frozenset[str], name: str) -> str:
+    """Declare the temporaries that had no declaration."""
+    if not temporaries:
+        return text
+    return with_assigns(text, graph(text, name=name), temporaries, Environment.default(), name)
+
+
+def _temporaries(words: Sequence[Token]) -> frozenset[str]:
+    """Return the names in front of ``= op`` and ``= effect``."""
+    outputs = (
+        _outputs(words, position - 1)
+        for position, word in enumerate(words)
+        if word.text in ("op", "effect") and position and words[position - 1].text == "="
+    )
+    return frozenset(name.text for names in outputs for name in names if name.kind == "word")
 
 
 @dataclass(frozen=True, slots=True, order=True)
