@@ -1,0 +1,149 @@
+"""`openinfer bench`: how long a program takes, and which of its nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
+from openinfer.cli.terminal import table
+from openinfer.errors import DynamicUnsetError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.cli.run_values import Input
+    from openinfer.ir.graph import Graph
+    from openinfer.simulate.benchmark import NodeTime, Spread
+
+MOST_NODES = 20
+"""Nodes that are printed, the longest ones; JSON has all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What was measured, and what came out; times in nanoseconds for a repetition of ``steps`` steps."""
+
+    graph: str
+    model: str
+    device: str
+    steps: int
+    warm_up: int
+    repetitions: int
+    machine: str
+    whole: Spread
+    nodes: Sequence[NodeTime]
+
+
+@click.command(name="bench")
+@program_options
+@click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
+@click.option(
+    "--repeat", "repetitions", default=30, show_default=True, type=click.IntRange(1, 1_000_000), help="Repetitions."
+)
+@click.option(
+    "--warm-up", default=3, show_default=True, type=click.IntRange(0, 1_000_000), help="Repetitions that do not count."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one object; times in nanoseconds.")
+def command(
+    *,
+    graph: str,
+    model_path: str,
+    inputs: list[Input],
+    steps: int,
+    sizes: dict[str, int],
+    seed: int,
+    device: str,
+    repetitions: int,
+    warm_up: int,
+    as_json: bool,
+) -> None:
+    """Measure how long GRAPH takes on a device, and how long each of its nodes.
+
+    A repetition runs --steps steps from the same persistent memory, untraced: inserting inputs, running, waiting for
+    the device. The nodes are timed in repetitions of their own, one by one, which takes longer; their sum is not the
+    time of a step.
+
+    \b
+    openinfer bench digits.oi -m digits.oinf --input image=random
+    openinfer bench digits.oi -m digits.oinf --input image=random --device vulkan --repeat 100 --json
+    """
+    from openinfer.cli.graph_argument import read_graph
+    from openinfer.model import ModelLoader
+    from openinfer.simulate import Simulator
+    from openinfer.simulate.benchmark import node_times, spread, whole_times
+
+    program = read_graph(graph)
+    counts = {"warm_up": warm_up, "repetitions": repetitions}
+    with ModelLoader.open(model_path) as model:
+        plain = Simulator(model, program, device=device, sizes=sizes, trace=False)
+        timed = Simulator(model, program, device=device, sizes=sizes, trace=True, timer=True, echo=False)
+        with plain.make_executor() as executor, timed.make_executor() as traced:
+            values: list[Mapping[str, Any]] = [values_of(inputs, executor, seed, step) for step in range(steps)]
+            try:
+                whole = spread(whole_times(executor, values, **counts))
+            except DynamicUnsetError as error:
+                hint_at_inputs(error)
+                raise
+            nodes = node_times(traced, values, **counts)
+    found = Measured(
+        graph=graph,
+        model=model_path,
+        device=plain.device,
+        steps=steps,
+        machine=_machine(),
+        whole=whole,
+        nodes=nodes,
+        **counts,
+    )
+    click.echo(json.dumps(asdict(found), indent=2) if as_json else "\n".join(_lines(found, program)))
+
+
+def _machine() -> str:
+    """Return what the times depend on beside the program."""
+    import numpy as np
+
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"{platform.machine()}, {os.cpu_count() or 1} cores, {python}, NumPy {np.__version__}"
+
+
+def _lines(found: Measured, program: Graph) -> list[str]:
+    steps = "1 step" if found.steps == 1 else f"{found.steps} steps"
+    head = f"{found.graph} with {found.model} on {found.device}: {found.repetitions} repetitions of {steps}"
+    whole = found.whole
+    middle = f"middle half {_time(whole.lower_quartile)} to {_time(whole.upper_quartile)}"
+    lines = [
+        f"{head}, after {found.warm_up} that do not count ({found.machine})",
+        f"{steps}: median {_time(whole.median)}, {middle}, least {_time(whole.least)}, most {_time(whole.most)}",
+    ]
+    places = {node.index: node.span.line for _, node in program.nodes() if node.span is not None}
+    rows = [
+        (
+            str(places.get(each.node_index, "")),
+            f"{each.median_ns / 1000:.1f}",
+            f"{100 * each.share:.1f}",
+            str(each.runs),
+            each.node_desc,
+        )
+        for each in found.nodes[:MOST_NODES]
+    ]
+    if rows:
+        lines += ["", "nodes, timed one by one in repetitions of their own (medians):"]
+        lines += table(("line", "us", "%", "runs", "node"), rows).splitlines()
+    if len(found.nodes) > MOST_NODES:
+        lines.append(f"... {len(found.nodes) - MOST_NODES} more nodes: --json has all")
+    return lines
+
+
+def _time(nanoseconds: float) -> str:
+    """Return a time with a unit in which it has one to three digits before the point."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if nanoseconds >= size:
+            count = nanoseconds / size
+            return f"{count:.3g} {unit}" if count < 999.5 else f"{count:.0f} {unit}"
+    return f"{nanoseconds:.0f} ns"
