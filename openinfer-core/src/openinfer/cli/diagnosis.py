@@ -1,0 +1,184 @@
+"""What `openinfer doctor` looks at, from versions to switches, and what is wrong there."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openinfer.diagnostics import did_you_mean
+from openinfer.plugins import switches
+from openinfer.plugins.environment import Status
+from openinfer.plugins.probing import probe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from openinfer.plugins.environment import Environment
+
+LIBRARIES = ("numpy", "ml_dtypes", "click", "pluggy", "marshmallow", "parsimonious")
+
+C_COMPILERS = ("cc", "gcc", "clang")
+GLSL_COMPILERS = ("glslangValidator", "glslang", "glslc")
+
+SWITCHES: Mapping[str, tuple[str, ...]] = {
+    switches.BLOCK: (),
+    switches.ALLOW: (),
+    switches.AUTOLOAD: (),
+    switches.STRICT: (),
+    "OPENINFER_TRACE": ("1", "full"),
+    "OPENINFER_VULKAN_TRACE": ("1", "full"),
+}
+"""Our environment variables, with the values that have an effect where others have none."""
+
+OTHER_VARIABLES = ("CC", "NO_COLOR", "XDG_CACHE_HOME", "VK_ICD_FILENAMES", "VK_DRIVER_FILES", "PYTHONPATH")
+"""Variables of others that change what we do."""
+
+SECONDS = 5
+"""Time that a compiler has for telling its version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that was looked at.
+
+    Attributes:
+        state: one word: ``ok``, ``missing``, ``wrong``, or the status of a plugin.
+        problem: what is wrong and what to do about it; ``""`` where nothing is.
+    """
+
+    name: str
+    state: str
+    detail: str
+    problem: str = ""
+
+
+def versions() -> Iterator[Fact]:
+    """Yield this program, the interpreter, the machine, and the libraries."""
+    yield Fact("openinfer", "ok", version("openinfer-core"))
+    yield Fact("python", "ok", f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}")
+    yield Fact("machine", "ok", f"{platform.platform()}, {os.cpu_count() or 1} cores")
+    for name in LIBRARIES:
+        try:
+            yield Fact(name, "ok", version(name))
+        except PackageNotFoundError:
+            yield Fact(name, "missing", "", f"{name} is not installed: reinstall openinfer-core")
+
+
+def plugins(environment: Environment) -> Iterator[Fact]:
+    """Yield the installed plugins; those that do not work are problems, blocked ones are not."""
+    for each in environment.plugins:
+        works = each.status in (Status.OK, Status.BLOCKED)
+        advice = f"plugin {each.name} of {each.distribution} is {each.status.value}: {each.reason}"
+        problem = "" if works else f"{advice}; --plugins-block {each.name} keeps it out"
+        detail = f"{each.distribution} {each.version}" + (f": {each.reason}" if each.reason else "")
+        yield Fact(each.name, each.status.value, detail, problem)
+
+
+def devices(environment: Environment) -> Iterator[Fact]:
+    """Yield the devices, with what is missing for those that cannot be used here."""
+    for name, spec in sorted(environment.devices.items()):
+        found = probe(spec)
+        yield Fact(name, "ok" if found.available else "missing", found.detail)
+    if not environment.devices:
+        problem = "no plugin offers a device: install openinfer-backend-cpu"
+        yield Fact("none", "missing", "", problem)
+
+
+def targets(environment: Environment) -> Iterator[Fact]:
+    """Yield the synth targets."""
+    for name, spec in sorted(environment.targets.items()):
+        yield Fact(name, "ok", spec.summary)
+
+
+def compilers() -> Iterator[Fact]:
+    """Yield the compilers that are found, with their versions."""
+    named = os.environ.get("CC", "")
+    try:
+        own = shlex.split(named)[:1]
+    except ValueError:
+        own = []
+        yield Fact("CC", "wrong", named, f"CC is {named!r}, which is no command: unset it or give a command")
+    yield _compiler("C", own or C_COMPILERS, "sources of target c cannot be compiled: install gcc, or set CC")
+    yield _compiler("GLSL", GLSL_COMPILERS, "the device vulkan needs one: install glslang-tools")
+
+
+def _compiler(language: str, names: Iterable[str], advice: str) -> Fact:
+    found = next((path for path in map(shutil.which, names) if path is not None), None)
+    if found is None:
+        return Fact(language, "missing", f"none of {', '.join(names)} is on PATH: {advice}")
+    return Fact(language, "ok", f"{found}: {_version(found)}")
+
+
+def _version(path: str) -> str:
+    try:
+        finished = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"it does not tell its version ({type(error).__name__})"
+    lines = (finished.stdout or finished.stderr).strip().splitlines()
+    return lines[0].strip() if lines else "it tells no version"
+
+
+def caches() -> Iterator[Fact]:
+    """Yield the directories in which compiled shaders and libraries are kept, and whether others may write there."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        base = Path(given) if given and Path(given).is_absolute() else Path.home() / ".cache"
+        found = sorted(base.glob("openinfer-*"))
+    except (OSError, RuntimeError) as error:
+        yield Fact("cache", "wrong", "", f"there is no directory for caches ({error}): set XDG_CACHE_HOME")
+        return
+    if not found:
+        yield Fact("cache", "ok", f"nothing is kept in {base} yet")
+    yield from map(_cache, found)
+
+
+def _cache(directory: Path) -> Fact:
+    found = directory.lstat()
+    mode = stat.S_IMODE(found.st_mode)
+    reason = ""
+    if not stat.S_ISDIR(found.st_mode):
+        reason = "it is no directory"
+    elif hasattr(os, "getuid") and found.st_uid != os.getuid():
+        reason = "another user owns it"
+    elif mode & 0o077:
+        reason = f"its mode is {mode:04o}, expected 0700"
+    if reason:
+        problem = f"{directory} is not used, since {reason}: remove it, or chmod 700 it if it is yours"
+        return Fact(directory.name, "wrong", f"{directory}: {reason}", problem)
+    files = [each for each in directory.iterdir() if each.is_file()]
+    size = sum(each.stat().st_size for each in files)
+    return Fact(directory.name, "ok", f"{directory}: {len(files)} files, {size:,} bytes, mode {mode:04o}")
+
+
+def variables(environment: Environment) -> Iterator[Fact]:
+    """Yield the environment variables in force that change what we do."""
+    for name, value in sorted(os.environ.items()):
+        if name in OTHER_VARIABLES:
+            yield Fact(name, "ok", value)
+        elif name.startswith("OPENINFER_"):
+            doubt = _doubt(name, value)
+            yield Fact(name, "wrong" if doubt else "ok", value, doubt)
+    for name in switches.unmatched(switches.from_variables(os.environ), environment.plugins):
+        hint = did_you_mean(name, [each.name for each in environment.plugins]) or "it has no effect"
+        yield Fact(name, "missing", "", f"a switch names the plugin {name!r}, which is not installed: {hint}")
+
+
+def _doubt(name: str, value: str) -> str:
+    if name not in SWITCHES:
+        hint = did_you_mean(name, SWITCHES)
+        return f"{name} is no variable of ours" + (f": {hint}" if hint else ": it has no effect")
+    effective = SWITCHES[name]
+    if effective and value.strip().lower() not in (*effective, "", "0"):
+        return f"{name}={value} has no effect: expected {' or '.join(effective)}"
+    return ""
