@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from openinfer_oinf import ConversionOptions, OinfError, ReadOptions, convert_to_oinf, open_oinf
+from openinfer_oinf.cli import main
 from openinfer_oinf.convert.readers import torch_file
 from openinfer_oinf.convert.torchcheck import check_torch
 from openinfer_oinf.jsonfile import json_object
@@ -109,6 +110,15 @@ class TestNumpy:
         data[data.index(np.float64(5).tobytes())] ^= 1
         path.write_bytes(data)
         assert "CRC" in str(refused(path))
+
+
+def test_the_command_takes_the_limit(tmp_path, capsys):
+    path = tmp_path / "m.npz"
+    np.savez_compressed(path, w=np.zeros(1_000_000, np.uint8))
+    command = ["convert", str(path), str(tmp_path / "out.oinf"), "--unpacked-limit"]
+    assert main([*command, "999999"]) == 1
+    assert "--unpacked-limit" in capsys.readouterr().err
+    assert main([*command, "1000000"]) == 0
 
 
 class TestHdf5:

@@ -19,6 +19,7 @@ from .header import read_header
 from .limits import Limits
 from .metadata import MetadataValue, TypedValue, decode_metadata, text_of
 from .payloads import Gaps, check_metadata, check_placement, check_quant_headers, metadata_problems
+from .progress import advance
 from .sizes import size_text
 from .source import ByteSource, MapMode, Openable, open_source
 from .tables import Index, MetadataEntry, TensorEntry, read_tables
@@ -313,6 +314,7 @@ def check_all_values(file: OinfFile, findings: Findings) -> None:
             findings.add(tensor.finding("E_VALUE", problem, tensor.offset))
         findings.extend(tensor.gap_findings())
         findings.extend(tensor.quant_findings())
+        advance(tensor.nbytes)
 
 
 def load_file(source: Openable, *, check: CheckLevel = "strict", limits: Limits | None = None) -> dict[str, Array]:

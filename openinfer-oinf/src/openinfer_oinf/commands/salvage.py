@@ -23,7 +23,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ..progress import progress_bar
     from ..salvage import salvage_oinf
 
-    with progress_bar("salvaging", Path(arguments.source).stat().st_size):
+    # Read once to see whether anything is wrong, and once to be written.
+    with progress_bar("salvaging", 2 * Path(arguments.source).stat().st_size):
         count = salvage_oinf(arguments.source, arguments.target)
     sys.stdout.write(f"{count} tensors had other offsets than their index said\n")
     return 0

@@ -62,7 +62,8 @@ def _report(path: str, arguments: argparse.Namespace) -> Report:
     from ..progress import progress_bar
     from ..verify import verify_oinf
 
-    with progress_bar("verifying", Path(path).stat().st_size):
+    # Every payload is gone over twice: for its values, then for what is printed of them.
+    with progress_bar("verifying", 2 * Path(path).stat().st_size):
         return verify_oinf(
             path,
             file=False,
