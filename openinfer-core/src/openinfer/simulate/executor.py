@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.exchange import Join
+    from openinfer.simulate.placement import Placements
     from openinfer.simulate.program import Frame, Happened, Record
 
 
@@ -66,6 +67,7 @@ class Executor:
         trace: bool = False,
         timer: bool = False,
         echo: bool = True,
+        placements: Placements | None = None,
     ) -> None:
         self._resolved = resolved
         self._graph = resolved.graph
@@ -74,8 +76,9 @@ class Executor:
         with np.errstate(all="ignore"):
             self._sharing = sharing(resolved.graph)
             blocks = None if self._sharing is None else reached_blocks(resolved.graph, "entry")
-            self._codes = compile_graph(resolved, self._memory, backend, binder, blocks)
-            self._asides = asides(resolved, self._sharing, self._memory, backend, binder)
+            self._placed = {} if placements is None else placements.opened(self._memory)
+            self._codes = compile_graph(resolved, self._memory, backend, binder, blocks, self._placed)
+            self._asides = asides(resolved, self._sharing, self._memory, backend, binder, placements)
         self._whole = whole_program(resolved, model, backend, binder, self._memory)
         self._threads = Threads(max(len(self._asides), 1))
         self._host = Host(self._memory, backend)
@@ -272,6 +275,8 @@ class Executor:
         """Release the device; the executor must not be used afterwards."""
         self._machine = None
         self._threads.close()
+        for device in (*self._placed.values(), *(d for aside in self._asides.values() for d in aside.placed)):
+            device.backend.close()
         self._backend.close()
 
     def __enter__(self) -> Self:
@@ -354,7 +359,10 @@ class Executor:
         """
         if self._whole is None or self.is_running or not self._whole.lacks(accesses):
             return
-        log(LogKind.TRACE, "a value that is no result is asked for: the program runs node by node from here on")
+        log(
+            LogKind.TRACE,
+            "a value that is no result is asked for: the program runs node by node from here on",
+        )
         self._whole = None
         self._memory.insert_again()
         self._run_merged(None)

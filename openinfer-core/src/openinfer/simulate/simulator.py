@@ -10,6 +10,7 @@ from openinfer.plugins.environment import Environment
 from openinfer.simulate.device import Device, choose_device, open_device
 from openinfer.simulate.executor import Executor
 from openinfer.simulate.logs import LogKind, log, trace_by_default
+from openinfer.simulate.placement import Placements
 from openinfer.validate import resolve
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class Simulator:
         echo: whether `Executor.step` prints the events that it records.
         sizes: named sizes that take the place of the model's.
         environment: what the plugins offer; the installed ones by default.
+        placement: whether operators run on the devices that ``with { placement = "…" }`` names, of the operator or of a
+            scope, loop or block around it. Off by default, so that no hint changes a result unasked.
 
     Raises:
         DeviceError: the device is unknown, or cannot be used here.
@@ -49,6 +52,7 @@ class Simulator:
         echo: bool = True,
         sizes: Mapping[str, int] | None = None,
         environment: Environment | None = None,
+        placement: bool = False,
     ) -> None:
         graph, name = _told_apart(graph_or_device, device)
         self._model = model
@@ -58,6 +62,7 @@ class Simulator:
         self._sizes = dict(sizes or {})
         self._environment = environment or Environment.default()
         self._device = choose_device(name, self._environment)
+        self._placement = placement
         self._graph = graph
         self._resolved = None if graph is None else self._resolve(graph)
 
@@ -93,15 +98,24 @@ class Simulator:
 
         Raises:
             ValidationError: the graph does not fit, or there is none.
+            DeviceError: a device that a hint names is unknown, or cannot be used here; with ``placement`` only.
         """
         resolved = self._resolved if graph is None else self._resolve(graph)
         if resolved is None:
             raise ValidationError("there is no graph to run: give one to Simulator or to make_executor")
         log(LogKind.TRACE, f"binding {len(resolved.ops)} operators of {self._model.name} to device {self.device}")
+        placements = Placements(resolved.graph, self.device, self._environment) if self._placement else None
         backend, binder = open_device(self._device, self._environment)
         try:
             return Executor(
-                resolved, self._model, backend, binder, trace=self._trace, timer=self._timer, echo=self._echo
+                resolved,
+                self._model,
+                backend,
+                binder,
+                trace=self._trace,
+                timer=self._timer,
+                echo=self._echo,
+                placements=placements,
             )
         except BaseException:
             backend.close()
