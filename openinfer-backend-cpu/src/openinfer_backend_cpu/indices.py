@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer.errors import ExecutionError
+from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,13 +19,19 @@ if TYPE_CHECKING:
     BoundCall: TypeAlias = Callable[[], object]
 
 
+class OutOfRangeError(OpenInferError):
+    """An index input names a place that there is not."""
+
+    default_code = "out-of-range"
+
+
 def places(
     indices: Array, extent: int, what: str, workspace: Workspace, *, negative: bool = True
 ) -> tuple[Array, BoundCall]:
     """Return scratch memory for places, and the call that checks the indices and writes them there.
 
-    ``what`` names the operator and what is indexed. The call raises `ExecutionError` with the code ``out-of-range`` for
-    an index that is no place: from ``-extent`` on where ``negative`` ones count from the end.
+    ``what`` names the operator and what is indexed. The call raises `OutOfRangeError` for an index
+    that is no place: from ``-extent`` on where ``negative`` ones count from the end.
     """
     found = workspace.take(indices.shape, np.dtype(np.int64))
     lowest = -extent if negative else 0
@@ -43,8 +49,8 @@ def places(
     return found, run
 
 
-def _out_of_range(indices: Array, index: int, lowest: int, extent: int, what: str) -> ExecutionError:
+def _out_of_range(indices: Array, index: int, lowest: int, extent: int, what: str) -> OutOfRangeError:
     position = [int(place) for place in np.argwhere(indices == index)[0]]
-    where = f" at {position}" if position else ""
+    where = f" at {position}" if indices.ndim else ""
     legal = f"{lowest}..{extent - 1}" if extent else "none: there is nothing to index"
-    return ExecutionError(f"{what}: index {index}{where} is out of range (legal: {legal})", code="out-of-range")
+    return OutOfRangeError(f"{what}: index {index}{where} is out of range (legal: {legal})")
