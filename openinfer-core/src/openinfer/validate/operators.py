@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from openinfer.ir.places import around, part, setting_value_place
@@ -58,7 +59,7 @@ class _Resolution:
         try:
             inputs, settings = with_stored_scales(self.schema, inputs, settings, self.scope)
         except OpTypeError as error:
-            self.findings.error(error.code, str(error))
+            self.findings.error(error.code, str(error), place=self._at_fault(error))
             return None
         types = [None if ref is None else self._read(ref) for ref in inputs]
         found = [
@@ -71,15 +72,20 @@ class _Resolution:
         return self._checked(inputs, types, settings, outputs)
 
     def _read(self, ref: Ref) -> TensorType | None:
-        return readable_type(ref, self.scope, self.findings, self._place(ref))
+        return readable_type(ref, self.scope, self.findings, self._places.get(ref))
 
-    def _place(self, ref: Ref) -> Place | None:
-        """Return where an input is written: among the inputs, or as a setting that has the name of one."""
-        places = self.findings.places
-        if ref in self.op.inputs:
-            return part(places.reads, self.op.inputs.index(ref))
-        named = (name for name, value in self.op.settings.items() if isinstance(value, VarValue) and value.ref == ref)
-        return setting_value_place(places, next(named, ""))
+    @cached_property
+    def _places(self) -> Mapping[Ref, Place]:
+        """Where each input is written first: among the inputs, or as a setting that has the name of one."""
+        written, settings = self.findings.places, self.op.settings
+        named = {
+            value.ref: written.settings[name][1]
+            for name, value in settings.items()
+            if isinstance(value, VarValue) and name in written.settings
+        }
+        # The last entry of a key stays, so what comes first is put in last.
+        given = zip(reversed(self.op.inputs), reversed(written.reads), strict=False)
+        return {**named, **dict(given)}
 
     def _depends_on_mistake(
         self, inputs: Sequence[Ref | None], types: Sequence[TensorType | None], outputs: Sequence[TensorType]
@@ -201,7 +207,7 @@ class _Resolution:
             named = (name for name in self.matched.settings if re.search(rf"\b{re.escape(name)}\b", str(error)))
             return setting_value_place(places, self.matched.written.get(next(named, ""), "")) or places.name
         ref = self.matched.inputs[error.position] if error.position is not None else None
-        return self._place(ref) if ref is not None else around(places.reads) or places.name
+        return self._places.get(ref) if ref is not None else around(places.reads) or places.name
 
     def _sized(self, inputs: Sequence[Ref | None], code: str) -> tuple[ResolvedVar, ...]:
         """Return the variables whose extents a finding about shapes is about."""
