@@ -1,0 +1,142 @@
+"""Attention, rotations, scans and powers written out as C: what the device cpu gives, clean under sanitizers."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.errors import SynthesisError
+from openinfer.model import Model
+from openinfer.simulate import Simulator
+from openinfer.synth import Synthesizer
+from openinfer.synth.comparison import compare
+
+FLAGS = (
+    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
+    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
+)
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+def noise(*shape, dtype=np.float32, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def type_text(array):
+    names = {"float32": "f32", "float64": "f64", "float16": "f16", "int64": "i64", "uint8": "u8", "bool": "bool"}
+    name = names.get(array.dtype.name, array.dtype.name.replace("int", "i"))
+    return f"{name}[{', '.join(map(str, array.shape))}]"
+
+
+def run_both(statements, outputs, inputs):
+    """Return the outputs of the simulator on cpu and those of the compiled program."""
+    dynamic = " ".join(f"{name}: {type_text(array)};" for name, array in inputs.items())
+    volatile = " ".join(f"{name}: {kind};" for name, kind in outputs.items())
+    text = (
+        f"dynamic {{ {dynamic} }} volatile {{ {volatile} }} block entry {{ {statements} return {', '.join(outputs)}; }}"
+    )
+    model, program = Model.from_arrays({}), graph(text)
+    synthesis = Synthesizer("c").synthesize(model, program)
+    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs
+    executor = Simulator(model, program, device="cpu").make_executor()
+    executor.step(**inputs)
+    return {name: np.asarray(executor.fetch(name), found[name].dtype) for name in found}, found
+
+
+def assert_agree(statements, outputs, inputs):
+    expected, found = run_both(statements, outputs, inputs)
+    assert set(found) == set(outputs)
+    for name, array in found.items():
+        difference = compare(name, expected[name], array)
+        assert difference.within, difference
+
+
+def test_sdpa_with_every_way_to_hide_keys():
+    inputs = {
+        "q": noise(2, 4, 5, 11),
+        "k": noise(2, 2, 7, 11, seed=1),
+        "v": noise(2, 2, 7, 3, seed=2),
+        "flags": noise(5, 7, seed=3) > -1,
+        "added": noise(2, 1, 5, 7, seed=4),
+    }
+    inputs["flags"][2] = False
+    calls = {
+        "plain": "q, k, v",
+        "causal": "q, k, v, causal=true",
+        "window": "q, k, v, causal=true, window=1, q_offset=-1",
+        "capped": "q, k, v, scale=0.7, softcap=1.5, kv_len=4",
+        "masked": "q, k, v, mask=flags",
+        "shifted": "q, k, v, mask=added, causal=true, q_offset=0",
+    }
+    statements = " ".join(f"op sdpa({call}) >> {name};" for name, call in calls.items())
+    assert_agree(statements, dict.fromkeys(calls, "f32[2, 4, 5, 3]"), inputs)
+
+
+def test_attn_reads_half_precision_keys_where_they_lie():
+    inputs = {
+        "x": noise(3, 6),
+        "k": noise(9, 2, 8, dtype=np.float16, seed=1),
+        "v": noise(9, 2, 5, dtype=np.float16, seed=2),
+        "w": noise(6, 32, seed=3),
+    }
+    assert_agree("op attn(x, k, v, w, causal=true) >> y;", {"y": "f32[3, 20]"}, inputs)
+
+
+def test_rotations():
+    pos = np.array([[0, 3, 1000, 2], [5, 5, 0, 1]])
+    inputs = {"x": noise(2, 3, 4, 6), "p": pos, "c": noise(8, 2, seed=1), "s": noise(8, 2, seed=2), "r": pos % 8 - 4}
+    statements = (
+        "op rope(x, p, rotary_dim=4, freq_scale=0.5) >> a; op rope(x, p, interleaved=true) >> b;"
+        "op rope_cached(x, c, s, pos=r, rotary_dim=4) >> d;"
+    )
+    assert_agree(statements, dict.fromkeys("abd", "f32[2, 3, 4, 6]"), inputs)
+
+
+def test_scans_and_order():
+    x = noise(4, 9, dtype=np.float64)
+    x[0, :4], x[1] = np.nan, np.repeat([1.0, 0.0, -0.0], 3)
+    u = np.random.default_rng(1).integers(0, 4, (4, 9)).astype(np.uint8)
+    statements = (
+        "op cumsum(x, axis=0, exclusive=true) >> a; op cumsum(u, axis=1, reverse=true) >> b;"
+        "op topk(x, k=4) >> c, d; op topk(u, k=3, axis=0, largest=false) >> e, f;"
+        "op topk(u, k=2) >> g; op argsort(x, descending=true) >> h;"
+    )
+    outputs = {
+        "a": "f64[4, 9]",
+        "b": "u8[4, 9]",
+        "c": "f64[4, 4]",
+        "d": "i64[4, 4]",
+        "e": "u8[3, 9]",
+        "f": "i64[3, 9]",
+        "g": "u8[4, 2]",
+        "h": "i64[4, 9]",
+    }
+    assert_agree(statements, outputs, {"x": x, "u": u})
+
+
+def test_powers_of_integers():
+    a, b = np.array([[-128], [127], [3], [0]], np.int8), np.array([0, 1, 2, 5, 127], np.int8)
+
+    expected, found = run_both("op pow(a, b) >> y;", {"y": "i8[4, 5]"}, {"a": a, "b": b})
+
+    assert found["y"].tolist() == expected["y"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "inputs"),
+    [
+        ("op pow(a, b) >> y;", "i8[2]", {"a": np.ones(2, np.int8), "b": np.array([1, -1], np.int8)}),
+        (
+            "op rope_cached(x, c, c, pos=p) >> y;",
+            "f32[1, 4]",
+            {"x": noise(1, 4), "c": noise(3, 2), "p": np.array([3])},
+        ),
+    ],
+)
+def test_what_is_out_of_range_ends_the_step_with_a_status(statement, kind, inputs):
+    with pytest.raises(SynthesisError, match="status"):
+        run_both(statement, {"y": kind}, inputs)
