@@ -1,0 +1,203 @@
+"""Products of real rows with matrices of small integers, which stay packed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import F32, F64, I2, I4, I8, T1, T2, U2, U4, U8, Kind
+from openinfer.expr.c_renderer import c_type, literal_text
+from openinfer.ops.strides import contiguous
+from openinfer_synth_c.index_text import flat, for_head
+from openinfer_synth_c.registration import FLOATS, kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.dtypes import DType
+    from openinfer_synth_c.elements import Bound
+    from openinfer_synth_c.site import KernelSite
+
+TILE = 1024
+"""Columns that are summed at once: their sums stay in the cache while rows of weights go by."""
+
+UNROLLED = 4
+"""Rows of weights that are added to the sums together."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A product being written: rows of x, depth of the sums and columns of w, and elements that share a scale."""
+
+    site: KernelSite
+    rows: int
+    depth: int
+    columns: int
+    group: int
+    transposed: bool
+    dtype: DType
+
+    @property
+    def weights(self) -> Bound:
+        return self.site.input(1)
+
+    @property
+    def lanes(self) -> int:
+        """Weights in a byte."""
+        return 8 // self.weights.type.dtype.bits
+
+    @property
+    def unit(self) -> int:
+        """What `decoded` weights are multiples of."""
+        return {8: 1, 4: 16, 2: 64, 1: 64}[self.weights.type.dtype.bits]
+
+    def parameter(self, bound: Bound | None, group: str, column: str) -> str | None:
+        """Return a scale or zero point as a number of the computing type."""
+        if bound is None:
+            return None
+        shape = bound.type.shape
+        places: Sequence[str] = (group, column)
+        if not shape:
+            index = "0"
+        elif len(shape) == 1:
+            index = column
+        else:
+            index = flat(tuple(reversed(places)) if self.transposed else places, contiguous(shape))
+        return f"({c_type(self.dtype)}){bound.at(index)}"
+
+    def decoded(self, byte: str, lane: int) -> str:
+        """Return a weight of a byte, times the unit: its bits are brought to the top of the byte."""
+        dtype, number = self.weights.type.dtype, c_type(self.dtype)
+        if self.lanes == 1:
+            return f"({number}){byte}"
+        shift = 8 - dtype.bits * (lane + 1)
+        top = (
+            f"(({byte} << {shift}) & {0x100 - (0x100 >> dtype.bits)})"
+            if shift
+            else (f"({byte} & {0x100 - (0x100 >> dtype.bits)})")
+        )
+        if dtype is T1:
+            return f"({number})({top} - 64)"
+        return f"({number}){top}" if dtype.kind is Kind.UNSIGNED else f"({number})(({top} ^ 128) - 128)"
+
+
+@kernel("qmatmul", dtypes=(*FLOATS, I8, U8, I4, U4, I2, U2, T1, T2))
+def qmatmul(site: KernelSite) -> None:
+    """``y[m, n]`` is the sum over groups of the scale times the sum of ``x[m, k] * (w[k, n] - zero_point)``.
+
+    Sums are scaled, not weights: a weight of 0 under an infinite scale is NaN only where nothing else is in its group.
+    """
+    x, w, settings = site.input(0), site.input(1), site.call.settings
+    transposed = bool(settings.get("trans_w"))
+    depth, columns = tuple(reversed(w.type.shape)) if transposed else w.type.shape
+    group = settings.get("group_size")
+    given = [bound for bound in (x, site.input(2), site.optional(4)) if bound is not None]
+    product = _Product(
+        site=site,
+        rows=math.prod(x.type.shape[:-1]),
+        depth=depth,
+        columns=columns,
+        group=group if isinstance(group, int) and group else depth,
+        transposed=transposed,
+        dtype=F64 if any(bound.type.dtype is F64 for bound in given) else F32,
+    )
+    with site.code.loops((for_head("m", product.rows),)):
+        if transposed or columns % product.lanes or not depth:
+            _single(product)
+        else:
+            _tiles(product)
+
+
+def _store(product: _Product, column: str, total: str) -> None:
+    site, shape = product.site, product.site.call.outputs[0].shape
+    bias = site.optional(4)
+    if bias is not None:
+        total = f"{total} + ({c_type(product.dtype)}){bias.at(column)}"
+    out = site.call.outputs[0].dtype
+    value = total if out is product.dtype else f"({c_type(out)})({total})"
+    strides = contiguous(shape[:-1])
+    rows = [
+        f"m / {stride} % {extent}" if len(strides) > 1 else "m"
+        for stride, extent in zip(strides, shape[:-1], strict=True)
+    ]
+    site.store.write(site.code, (*rows, column), value)
+
+
+def _single(product: _Product) -> None:
+    """Append the product weight by weight."""
+    site, code, number = product.site, product.site.code, c_type(product.dtype)
+    x, w, zero = site.input(0), product.weights, literal_text(product.dtype, 0)
+    with code.loops((for_head("n", product.columns),)):
+        code.line(f"{number} total = {zero};")
+        if product.depth:
+            with code.loops((for_head("g", product.depth // product.group),)):
+                code.line(f"{number} part = {zero};")
+                with code.loops((for_head("k", f"(g + 1) * {product.group}", f"g * {product.group}"),)):
+                    place = f"n * {product.depth} + k" if product.transposed else f"k * {product.columns} + n"
+                    offset = product.parameter(site.optional(3), "g", "n")
+                    weight = f"({number}){w.at(place)}"
+                    weight = weight if offset is None else f"({weight} - {offset})"
+                    code.line(f"part += ({number}){x.at(f'm * {product.depth} + k')} * {weight};")
+                code.line(f"total += part * {product.parameter(site.input(2), 'g', 'n')};")
+        _store(product, "n", "total")
+
+
+def _tiles(product: _Product) -> None:
+    """Append the product for a tile of columns at a time, which has an array of sums for each lane."""
+    code, lanes = product.site.code, product.lanes
+    number, zero = c_type(product.dtype), literal_text(product.dtype, 0)
+    tile = min(TILE, product.columns)
+    array = f"[{lanes}][{tile // lanes}]"
+    with code.braces(f"for (size_t n0 = 0; n0 < {product.columns}; n0 += {tile})"):
+        rest = product.columns % tile
+        width = f"n0 + {tile} > {product.columns} ? {rest // lanes} : {tile // lanes}" if rest else str(tile // lanes)
+        code.line(f"const size_t width = {width};", f"{number} total{array} = {{{{{zero}}}}};")
+        with code.loops((for_head("g", product.depth // product.group),)):
+            code.line(f"{number} part{array} = {{{{{zero}}}}};")
+            _offsets(product, array)
+            whole = product.group - product.group % UNROLLED
+            if whole:
+                _rows(product, f"g * {product.group}", f"g * {product.group} + {whole}", UNROLLED)
+            if whole < product.group:
+                _rows(product, f"g * {product.group} + {whole}", f"(g + 1) * {product.group}", 1)
+            with code.loops((for_head("i", "width"),)):
+                for lane in range(lanes):
+                    scale = product.parameter(product.site.input(2), "g", f"(n0 + i * {lanes} + {lane})")
+                    code.line(f"total[{lane}][i] += part[{lane}][i] * {scale};")
+        with code.loops((for_head("i", "width"),)):
+            for lane in range(lanes):
+                _store(product, f"(n0 + i * {lanes} + {lane})", f"total[{lane}][i]")
+
+
+def _offsets(product: _Product, array: str) -> None:
+    """Append the zero points of a group, times the unit."""
+    zero_point, code = product.site.optional(3), product.site.code
+    if zero_point is None:
+        return
+    code.line(f"{c_type(product.dtype)} zero{array};")
+    unit = literal_text(product.dtype, product.unit)
+    with code.loops((for_head("i", "width"),)):
+        for lane in range(product.lanes):
+            found = product.parameter(zero_point, "g", f"(n0 + i * {product.lanes} + {lane})")
+            code.line(f"zero[{lane}][i] = {unit} * {found};")
+
+
+def _rows(product: _Product, first: str, last: str, count: int) -> None:
+    """Append the addition of rows of weights to the sums of a group, ``count`` at a time."""
+    site, code, number = product.site, product.site.code, c_type(product.dtype)
+    w, factor = product.weights, literal_text(product.dtype, 1 / product.unit)
+    subtracts = site.optional(3) is not None
+    with code.braces(f"for (size_t k = {first}; k < {last}; k += {count})"):
+        for row in range(count):
+            value = site.input(0).at(f"m * {product.depth} + k + {row}")
+            code.line(f"const {number} x{row}_ = ({number}){value} * {factor};")
+            start = f"((k + {row}) * {product.columns} + n0) / {product.lanes}"
+            code.line(f"const {w.item_type} *const row{row} = {w.variable} + {start};")
+        with code.loops((for_head("i", "width"),)):
+            for lane in range(product.lanes):
+                terms: list[str] = []
+                for row in range(count):
+                    weight = product.decoded(f"row{row}[i]", lane)
+                    terms.append(f"x{row}_ * " + (f"({weight} - zero[{lane}][i])" if subtracts else weight))
+                code.line(f"part[{lane}][i] += {' + '.join(terms)};")

@@ -1,0 +1,63 @@
+"""Products with packed weights in generated C, held against sums in f64."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.model import Model
+from openinfer.simulate import Simulator
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+RANGES = {"i8": (-128, 127), "i4": (-8, 7), "u2": (0, 3)}
+
+
+def weights(dtype: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
+    if dtype == "t1":
+        return random.choice(np.array([-1, 1], np.int8), shape)
+    low, high = RANGES[dtype]
+    return random.integers(low, high, shape, endpoint=True).astype(np.uint8 if low == 0 else np.int8)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i4", "u2", "t1"])
+def test_products_with_packed_weights(dtype: str) -> None:
+    """Tiles with a rest of columns and of rows, one group and several, rows that end inside a byte, w turned."""
+    cases = [((37, 1048), 0, False), ((60, 24), 30, False), ((33, 19), 11, False), ((16, 36), 12, True)]
+    random = np.random.default_rng(0)
+    declared: list[str] = []
+    statements: list[str] = []
+    given: dict[str, np.ndarray] = {}
+    expected: list[np.ndarray] = []
+    for n, (shape, group, turned) in enumerate(cases):
+        depth, columns = reversed(shape) if turned else shape
+        table = (columns,) if not group else (columns, depth // group) if turned else (depth // group, columns)
+        x, w = random.standard_normal((2, 3, depth)).astype(np.float32), weights(dtype, shape, random)
+        scale, zero = random.random(table, np.float32), weights(dtype, table, random)
+        bias = np.ones(columns, np.float32)
+        axis = 1 if turned else 0
+        factor, offset = (np.repeat(t, group, axis) if group else t for t in (scale.astype(np.float64), zero))
+        real, plain = (w.astype(np.float64) - offset) * factor, w * factor
+        expected += [x @ (r.T if turned else r) + b for r, b in ((real, bias), (plain, 0))]
+        dims = ", ".join(map(str, table))
+        declared += [
+            f"x{n}: f32[2,3,{depth}]; w{n}: {dtype}[{shape[0]},{shape[1]}]; s{n}: f32[{dims}];",
+            f"z{n}: {dtype}[{dims}]; b{n}: f32[{columns}];",
+        ]
+        settings = f"group_size={group}, trans_w={str(turned).lower()}"
+        statements += [
+            f"op qmatmul(x{n}, w{n}, s{n}, z{n}, b{n}, {settings}) >> y{2 * n};",
+            f"op qmatmul(x{n}, w{n}, s{n}, {settings}) >> y{2 * n + 1};",
+        ]
+        given |= {f"x{n}": x, f"w{n}": w, f"s{n}": scale, f"z{n}": zero, f"b{n}": bias}
+    results = [f"y{n}: f32[2,3,{value.shape[-1]}];" for n, value in enumerate(expected)]
+    text = f"""
+        dynamic {{ {" ".join(declared)} }} volatile {{ {" ".join(results)} }}
+        block entry {{ {" ".join(statements)} return; }}
+    """
+    with Simulator(Model.from_arrays({}), graph(text), device="c").make_executor() as executor:
+        executor.step(**given)
+        for n, value in enumerate(expected):
+            np.testing.assert_allclose(executor.fetch(f"y{n}"), value, rtol=1e-4, atol=1e-5 * abs(value).max())
