@@ -235,6 +235,17 @@ def test_a_notebook_shows_declarations_and_the_program() -> None:
         assert expected in text
 
 
+def test_a_notebook_colours_the_program_where_pygments_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pygments", reason="pygments, the extra `editors`, is not installed")
+    built = graph('volatile { y: f32; }\nblock entry { op fill(y, value=1.0) >> y; scope "<&>" { barrier; } }')
+    coloured = notebook_html(built)
+    assert 'style="color:' in coloured
+    monkeypatch.setitem(sys.modules, "pygments", None)
+    plain = notebook_html(built)
+    assert 'style="color:' not in plain
+    assert "".join(Page(coloured).texts) == "".join(Page(plain).texts)
+
+
 def test_a_notebook_cuts_long_programs_and_says_so() -> None:
     text = notebook_html(graph("block entry {" + "barrier; " * 1000 + "}"))
 

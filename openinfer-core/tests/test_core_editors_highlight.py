@@ -40,6 +40,23 @@ def test_programs_have_no_error_tokens(name: str) -> None:
     assert [value for kind, value in tokens(text) if kind is Error] == []
 
 
+def programs_of_pages() -> list[tuple[str, str]]:
+    docs = Path(__file__).parents[2] / "docs"
+    pages = {page.name: page.read_text(encoding="utf-8") for page in sorted(docs.glob("*.md"))}
+    fence = re.compile(r"^```(oi)\b[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    return [(name, found[2]) for name, text in pages.items() for found in fence.finditer(text)]
+
+
+def test_the_lexer_colours_every_program_of_the_documentation_by_the_word_behind_its_fence() -> None:
+    programs = programs_of_pages()
+    if not programs:
+        pytest.skip("the documentation is not beside the tests")
+    lexer = get_lexer_by_name("oi")
+    wrong = [(name, value) for name, text in programs for kind, value in lexer.get_tokens(text) if kind in Error]
+    assert wrong == []
+    assert len(programs) > 20
+
+
 def test_keywords_are_keywords_only_where_statements_begin() -> None:
     text = "dynamic { op: f32; loop: f32; } block block { op op(op, loop) >> op; yield op; }"
 

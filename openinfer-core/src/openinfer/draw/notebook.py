@@ -1,8 +1,9 @@
-"""What a notebook shows of a graph: its declarations in a table, its text, everything escaped."""
+"""What a notebook shows of a graph: its declarations in a table, its text in colours, everything escaped."""
 
 from __future__ import annotations
 
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from openinfer.draw.memory import memory_rows
@@ -47,8 +48,21 @@ def _table(graph: Graph) -> Iterator[str]:
 def _listing(graph: Graph) -> str:
     lines = graph.to_dsl().splitlines()
     more = f"\n… and {len(lines) - MAX_LINES} more lines" if len(lines) > MAX_LINES else ""
-    text = "\n".join(map(_text, lines[:MAX_LINES])) + more
-    return f"<details><summary>program</summary><pre>{text}</pre></details>"
+    text = _highlighted("\n".join(map(shown, lines[:MAX_LINES])))
+    return f"<details><summary>program</summary><pre>{text}{more}</pre></details>"
+
+
+def _highlighted(text: str) -> str:
+    """Return program text as HTML, in colours where Pygments is installed, which notebooks bring."""
+    try:
+        pygments, lexers, formatters = map(import_module, ("pygments", "pygments.lexers", "pygments.formatters"))
+    except ImportError:
+        return escape(text, quote=True)
+    try:
+        lexer = lexers.get_lexer_by_name("openinfer", ensurenl=False, stripnl=False)
+    except ValueError:  # Pygments' ClassNotFound: the package is imported, not installed
+        return escape(text, quote=True)
+    return pygments.highlight(text, lexer, formatters.HtmlFormatter(nowrap=True, noclasses=True)).rstrip("\n")
 
 
 def _text(text: str) -> str:
