@@ -79,7 +79,8 @@ class Executor:
             self._placed = {} if placements is None else placements.opened(self._memory)
             self._codes = compile_graph(resolved, self._memory, backend, binder, blocks, self._placed)
             self._asides = asides(resolved, self._sharing, self._memory, backend, binder, placements)
-        self._whole = whole_program(resolved, model, backend, binder, self._memory)
+        whole = None if placements is not None else whole_program(resolved, model, backend, binder, self._memory)
+        self._whole = whole
         self._threads = Threads(max(len(self._asides), 1))
         self._host = Host(self._memory, backend)
         self._recorder = Recorder(backend, timer)
@@ -340,7 +341,7 @@ class Executor:
             return None
         self._need_idle("begin a step")
         self._results = {}
-        self._memory.begin_step()
+        self._memory.begin_step(volatile=False)
         if not self._whole.run():
             self._memory.insert_again()
             return None

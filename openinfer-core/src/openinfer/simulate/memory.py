@@ -141,8 +141,8 @@ class Memory:
         self._inserted.add(name)
         self.available.add(name)
 
-    def begin_step(self) -> None:
-        """Bring every variable to its state at the start of a step."""
+    def begin_step(self, *, volatile: bool = True) -> None:
+        """Bring every variable to its state at the start of a step; ``volatile``: those too that the program writes."""
         self.available.difference_update(self._temporaries)
         for name in self._dynamic - self._inserted:
             self.available.discard(name)
@@ -150,7 +150,7 @@ class Memory:
             if name in self._restore:
                 self._restore[name]()
         self._inserted.clear()
-        for name in self._written:
+        for name in self._written if volatile else ():
             if self._resolved.variables[name].storage is Storage.VOLATILE and name in self._restore:
                 self._rebind(name)
                 self._restore[name]()
