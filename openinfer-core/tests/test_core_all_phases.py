@@ -154,6 +154,10 @@ CONSEQUENCES = {
         "volatile { x: f32[D]; x: i32[D]; y: f32[D]; }\nblock entry { op relu(x) >> y; return; }",
         [("duplicate-name", 1)],
     ),
+    "variable of two kinds": (
+        entry("op relu(K) >> y;\ncache.read K[0] >> y;\ncache.read K >> z;") + "dynamic { K: f32[D]; }",
+        [("duplicate-name", 10), ("unknown-variable", 7)],
+    ),
     "block twice": (
         f"{DECLARED}block entry {{ branch b; return; }}\nblock b {{ return; }}\nblock b {{ branch c; return; }}",
         [("duplicate-block", 6)],

@@ -99,16 +99,20 @@ class Lowering:
         return replace(unread, names=unread.names | self._doubted_names, nodes=unread.nodes | self._doubted_nodes)
 
     def _declarations(self) -> dict[str, VarDecl]:
+        """Return the declarations by name, but for names that are declared in two ways: which is meant is not known."""
         declarations: dict[str, VarDecl] = {}
+        ambiguous: set[str] = set()
         for written in self._program.declarations:
             before = len(self.errors)
             declaration = lower_declaration(self, written)
             earlier = declarations.setdefault(declaration.name, declaration)
             if earlier is not declaration:
                 self._duplicate("duplicate-name", "variable", written.name, earlier)
+            if earlier != declaration:
+                ambiguous.add(declaration.name)
             if len(self.errors) > before:
                 self._doubted_names.add(declaration.name)
-        return declarations
+        return {name: declaration for name, declaration in declarations.items() if name not in ambiguous}
 
     def _blocks(self) -> dict[str, Block]:
         blocks: dict[str, Block] = {}
