@@ -171,3 +171,49 @@ def test_a_code_is_told_once(write, tmp_path) -> None:
 def test_carets_stand_below_wide_characters(write) -> None:
     lines = run("check", write("block entry {\n  /* 日本語 */ tt\n}\n")).output.splitlines()
     assert lines[3:5] == ["2 |   /* 日本語 */ tt", f"  | {' ' * 15}^^"]
+
+
+MIXED = """dynamic { x: f32[B]; }
+volatile { y: f32[B]; z: f33[B]; }
+block entry {
+  op add(x y) >> y;
+  op relu(w) >> y;
+  op relu(x,
+          alph=0.5) >> y;
+  transfer x >> q;
+}
+"""
+
+
+def test_every_phase_is_told_in_one_go(write, tmp_path) -> None:
+    from openinfer_oinf import SizeVar, write_oinf
+
+    model = tmp_path / "model.oinf"
+    write_oinf({"B": SizeVar(4), "y": np.zeros((3,), np.float32)}, model)
+    path = write(MIXED)
+    result = run("check", "--json", path)
+    found = [(each["severity"], each["code"], each["place"]["line"]) for each in json.loads(result.output)]
+    structure = [("error", "unknown-variable", 5), ("error", "unknown-variable", 8)]
+    assert found == [
+        ("error", "syntax", 4),
+        ("error", "unknown-dtype", 2),
+        *structure,
+        ("error", "unknown-setting", 7),
+        ("warning", "no-return", 3),
+    ]
+    against = json.loads(run("check", "--json", "--model", str(model), path).output)
+    assert [(each["code"], each["place"]["line"]) for each in against if each["severity"] == "error"] == [
+        ("syntax", 4),
+        ("unknown-dtype", 2),
+        ("unknown-variable", 5),
+        ("unknown-variable", 8),
+        ("model-mismatch", 2),
+        ("unknown-setting", 7),
+    ]
+    assert run("check", path).exit_code == 1
+
+
+def test_a_program_with_syntax_errors_tells_the_others_to_commands_that_run_it(write) -> None:
+    result = run("graph", write(MIXED))
+    assert result.exit_code == 1
+    assert [f"error[{code}]" in result.output for code in ("syntax", "unknown-dtype", "unknown-variable")] == [True] * 3
