@@ -85,7 +85,9 @@ def _diagonal(call: OpCall) -> int:
 
 def _matrix(x: Array) -> tuple[Array, Array]:
     """Return the numbers of the rows and of the columns of the last two dims."""
-    return np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])
+    rows: Array = np.arange(x.shape[-2])
+    columns: Array = np.arange(x.shape[-1])
+    return rows[:, None], columns
 
 
 def _cleared(x: Array, out: Array, mask: Array) -> BoundCall:

@@ -55,17 +55,18 @@ def _within(at: int, count: int, mode: str) -> int:
 
 
 def _upper(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
-    return _triangle(inputs, outputs, lambda row, column: column - row >= settings["k"])
+    return _triangle(inputs, settings["k"], outputs, 1)
 
 
 def _lower(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
-    return _triangle(inputs, outputs, lambda row, column: column - row <= settings["k"])
+    return _triangle(inputs, settings["k"], outputs, -1)
 
 
-def _triangle(inputs: Given, outputs: Outputs, keeps: Any) -> tuple[Exact, ...]:
+def _triangle(inputs: Given, diagonal: int, outputs: Outputs, side: int) -> tuple[Exact, ...]:
+    """Return x with zeros on the other side of a diagonal; 1 keeps the upper side."""
     found = np.array(inputs[0])
     for place in np.ndindex(*outputs[0].shape):
-        if not keeps(*place[-2:]):
+        if (place[-1] - place[-2] - diagonal) * side < 0:
             found[place] = 0
     return (found,)
 

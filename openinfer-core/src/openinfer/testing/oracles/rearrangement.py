@@ -51,9 +51,10 @@ def _selected(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exac
 
 
 def _split(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
-    x, axis = np.asarray(inputs[0]), settings["axis"]
-    ends = np.cumsum([kind.shape[axis] for kind in outputs])
-    return tuple(np.split(x, ends[:-1], axis=axis))
+    x, axis = np.asarray(inputs[0]), int(settings["axis"])
+    sizes = [kind.shape[axis] for kind in outputs]
+    ends = [sum(sizes[: place + 1]) for place in range(len(sizes) - 1)]
+    return tuple(np.split(x, ends, axis=axis))
 
 
 def _flipped(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
