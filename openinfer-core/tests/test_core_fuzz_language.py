@@ -7,7 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from openinfer.dsl import graph
+from openinfer.errors import ValidationError
+from openinfer.model import Model
+from openinfer.plugins.loader import load_environment
+from openinfer.validate import resolve
 
 FUZZER = Path(__file__).resolve().parents[1] / "fuzz" / "fuzz_language.py"
 
@@ -42,3 +49,15 @@ def test_equal_seeds_give_equal_texts(tmp_path: Path) -> None:
     running = [started(tmp_path, 300, seed) for seed in (7, 7, 8)]
     tables = [table(process.communicate()[0]) for process in running]
     assert tables[0] == tables[1] != tables[2]
+
+
+def test_a_table_without_index_as_an_input_by_name_is_refused() -> None:
+    text = """
+      dynamic { x: f32[D, D]; }
+      volatile { W(l): f32[D, D] @pattern("W.{l}"); y: f32[D, D]; }
+      block entry { op linear(x, W[1], bias=W) >> y; return; }
+    """
+    model = Model.from_arrays({"W.1": np.zeros((3, 3), np.float32)}, sizevars={"D": 3})
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph(text), model, environment=load_environment(autoload=False))
+    assert [finding.code for finding in caught.value.diagnostics] == ["needs-index"]
