@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from openinfer.cli.operator_text import in_full, index, one_line, page, signature
 from openinfer.cli.terminal import table
 from openinfer.dtypes import DType
-from openinfer.ops.schema import Composite, Elementwise, Primitive, Reduction, Required
+from openinfer.ops.schema import Required
 from openinfer.plugins.environment import Environment
 
 if TYPE_CHECKING:
-    from openinfer.ops.schema import InputSpec, Operand, OpExample, OpSchema, SettingSpec
+    from pathlib import Path
+
+    from openinfer.ops.schema import InputSpec, OpSchema, SettingSpec
     from openinfer.plugins.coverage import Coverage
 
 
@@ -22,112 +26,42 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @click.option("--coverage", is_flag=True, help="Show what carries each operator out, by device, target and type.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
-def command(*, name: str | None, coverage: bool, as_json: bool) -> None:
-    """List the operators; with NAME show one: signature, settings, formula."""
+@click.option(
+    "--markdown",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=pathlib.Path),
+    help="Write a reference page for each operator, and an index of all, into a folder.",
+)
+def command(*, name: str | None, coverage: bool, as_json: bool, markdown: Path | None) -> None:
+    """List the operators; with NAME show one: signature, settings, formula, examples."""
     environment = Environment.default()
     schemas = [environment.op(name)] if name else [schema for _, schema in sorted(environment.ops.items())]
-    if coverage:
+    if markdown is not None:
+        _write_pages(environment, schemas, markdown, whole=name is None)
+    elif coverage:
         _print_coverage(environment, schemas, as_json=as_json)
     elif as_json:
         click.echo(json.dumps([_as_json(environment, schema) for schema in schemas], indent=2))
     elif name:
-        click.echo(_in_full(environment, schemas[0]))
+        click.echo(in_full(environment, schemas[0]))
     else:
-        rows = [(schema.name, schema.category, _one_line(schema.summary)) for schema in schemas]
+        rows = [(schema.name, schema.category, one_line(schema.summary)) for schema in schemas]
         click.echo(table(("name", "category", "summary"), rows))
 
 
-def signature(schema: OpSchema) -> str:
-    """Return an operator as it is called in a program: ``?`` marks optional inputs, ``...`` repeated ones."""
-    settings = [f"{s.name}={'…' if isinstance(s.default, Required) else _value(s.default)}" for s in schema.settings]
-    inputs = [_input(spec) for spec in schema.inputs]
-    outputs = ", ".join(schema.outputs) + ("..." if schema.variadic_outputs else "")
-    return f"op {schema.name}({', '.join([*inputs, *settings])}) >> {outputs};"
-
-
-def _input(spec: InputSpec) -> str:
-    return f"{spec.name}{'?' if spec.optional else ''}{'...' if spec.variadic else ''}"
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_value, cast('tuple[Any, ...]', value)))}]"
-    return "none" if value is None else str(value)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _in_full(environment: Environment, schema: OpSchema) -> str:
-    lines = [signature(schema), f"  {_one_line(schema.summary)}", ""]
-    lines += [_input_line(environment, spec) for spec in schema.inputs]
-    lines += [_setting_line(spec) for spec in schema.settings]
-    facts = {
-        "types": _dtypes(environment, schema.dtypes),
-        "category": schema.category,
-        "defined": _DEFINITIONS[type(schema.definition)],
-        "inputs": "broadcast against one another" if schema.broadcast else "",
-        "in place": "an output may be one of the inputs" if schema.in_place else "",
-        "aliases": ", ".join(schema.aliases),
-        "ONNX": schema.onnx or "",
-        "plugin": environment.providers[("op", schema.name)],
-    }
-    lines += [f"{what:<8} {fact}" for what, fact in facts.items() if fact]
-    lines += [f"example  {_example(schema, example)}" for example in schema.examples]
-    return "\n".join(lines)
-
-
-def _input_line(environment: Environment, spec: InputSpec) -> str:
-    return f"input    {_input(spec)}: {_dtypes(environment, spec.dtypes)}  {spec.doc}".rstrip()
-
-
-def _setting_line(spec: SettingSpec) -> str:
-    default = "required" if isinstance(spec.default, Required) else f"default {_value(spec.default)}"
-    kind = " | ".join(f'"{choice}"' for choice in spec.choices) or spec.type.value
-    aliases = f" (also {', '.join(spec.aliases)})" if spec.aliases else ""
-    return f"setting  {spec.name}{aliases}: {kind}, {default}  {spec.doc}".rstrip()
-
-
-def _example(schema: OpSchema, example: OpExample) -> str:
-    """Return an example with types for names: ``T`` is any of the operator's."""
-    last = len(schema.inputs) - 1
-    specs = [schema.inputs[min(number, last)] for number in range(len(example.inputs))]
-    given = [
-        f"{spec.name + '=' if spec.optional else ''}{_operand(operand)}"
-        for spec, operand in zip(specs, example.inputs, strict=True)
-        if operand is not None
-    ]
-    settings = [f"{name}={_value(value)}" for name, value in example.settings.items()]
-    outputs = "".join(f" >> {_operand(operand)}" for operand in example.outputs)
-    return f"{schema.name}({', '.join([*given, *settings])}){outputs}"
-
-
-def _operand(operand: Operand) -> str:
-    return f"{operand.dtype or 'T'}[{','.join(map(str, operand.shape))}]"
-
-
-def _dtypes(environment: Environment, names: frozenset[str] | None) -> str:
-    if names is None:
-        return "any of the operator's types"
-    return " ".join(name for name in environment.dtypes if name in names)
-
-
-_DEFINITIONS: dict[type[Any], str] = {
-    Elementwise: "by a scalar expression: runs on every device and synth target with its types",
-    Reduction: "by a fold of scalar expressions: runs on every device and synth target with its types",
-    Composite: "by decomposition into other operators",
-    Primitive: "by kernels only",
-}
+def _write_pages(environment: Environment, schemas: list[OpSchema], folder: Path, *, whole: bool) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for schema in schemas:
+        (folder / f"{schema.name}.md").write_text(page(environment, schema), encoding="utf-8")
+    if whole:
+        (folder / "README.md").write_text(index(environment), encoding="utf-8")
 
 
 def _as_json(environment: Environment, schema: OpSchema) -> dict[str, Any]:
     return {
         "name": schema.name,
         "category": schema.category,
-        "summary": _one_line(schema.summary),
+        "summary": one_line(schema.summary),
         "signature": signature(schema),
         "inputs": [_input_json(spec) for spec in schema.inputs],
         "outputs": list(schema.outputs),

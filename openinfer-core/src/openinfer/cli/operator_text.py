@@ -1,0 +1,189 @@
+"""Operators as text: the call in a program, what a schema says, and pages for the documentation."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+from openinfer.ops.schema import Composite, Elementwise, Primitive, Reduction, Required
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from openinfer.ops.schema import InputSpec, Operand, OpExample, OpSchema, SettingSpec
+    from openinfer.plugins.environment import Environment
+
+
+def signature(schema: OpSchema) -> str:
+    """Return an operator as it is called in a program: ``?`` marks optional inputs, ``...`` repeated ones."""
+    settings = [f"{s.name}={'…' if isinstance(s.default, Required) else _value(s.default)}" for s in schema.settings]
+    inputs = [_input(spec) for spec in schema.inputs]
+    outputs = ", ".join(schema.outputs) + ("..." if schema.variadic_outputs else "")
+    return f"op {schema.name}({', '.join([*inputs, *settings])}) >> {outputs};"
+
+
+def _input(spec: InputSpec) -> str:
+    return f"{spec.name}{'?' if spec.optional else ''}{'...' if spec.variadic else ''}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value, cast('tuple[Any, ...]', value)))}]"
+    return "none" if value is None else str(value)
+
+
+def one_line(text: str) -> str:
+    """Return text without line ends."""
+    return " ".join(text.split())
+
+
+def in_full(environment: Environment, schema: OpSchema) -> str:
+    """Return an operator with everything that its schema says, for a terminal."""
+    lines = [signature(schema), f"  {one_line(schema.summary)}", ""]
+    lines += [_input_line(environment, spec) for spec in schema.inputs]
+    lines += [_setting_line(spec) for spec in schema.settings]
+    facts = {
+        "types": _dtypes(environment, schema.dtypes),
+        "category": schema.category,
+        "defined": definition(schema),
+        "inputs": "broadcast against one another" if schema.broadcast else "",
+        "in place": "an output may be one of the inputs" if schema.in_place else "",
+        "aliases": ", ".join(schema.aliases),
+        "ONNX": schema.onnx or "",
+        "plugin": environment.providers[("op", schema.name)],
+    }
+    lines += [f"{what:<8} {fact}" for what, fact in facts.items() if fact]
+    lines += [f"example  {_example(schema, example)}" for example in schema.examples]
+    return "\n".join(lines)
+
+
+def _input_line(environment: Environment, spec: InputSpec) -> str:
+    return f"input    {_input(spec)}: {_dtypes(environment, spec.dtypes)}  {spec.doc}".rstrip()
+
+
+def _setting_line(spec: SettingSpec) -> str:
+    default = "required" if isinstance(spec.default, Required) else f"default {_value(spec.default)}"
+    kind = " | ".join(f'"{choice}"' for choice in spec.choices) or spec.type.value
+    aliases = f" (also {', '.join(spec.aliases)})" if spec.aliases else ""
+    return f"setting  {spec.name}{aliases}: {kind}, {default}  {spec.doc}".rstrip()
+
+
+def _example(schema: OpSchema, example: OpExample) -> str:
+    """Return an example with types for names: ``T`` is any of the operator's."""
+    last = len(schema.inputs) - 1
+    specs = [schema.inputs[min(number, last)] for number in range(len(example.inputs))]
+    given = [
+        f"{spec.name + '=' if spec.optional else ''}{_operand(operand)}"
+        for spec, operand in zip(specs, example.inputs, strict=True)
+        if operand is not None
+    ]
+    settings = [f"{name}={_value(value)}" for name, value in example.settings.items()]
+    outputs = "".join(f" >> {_operand(operand)}" for operand in example.outputs)
+    return f"{schema.name}({', '.join([*given, *settings])}){outputs}"
+
+
+def _operand(operand: Operand) -> str:
+    return f"{operand.dtype or 'T'}[{','.join(map(str, operand.shape))}]"
+
+
+def _dtypes(environment: Environment, names: frozenset[str] | None) -> str:
+    if names is None:
+        return "any of the operator's types"
+    return " ".join(name for name in environment.dtypes if name in names)
+
+
+_MOST_EXAMPLES = 8
+"""Examples on a page; some operators have one for each type that needs another accumulator."""
+
+
+def definition(schema: OpSchema) -> str:
+    """Return how an operator is defined, and so where it runs."""
+    return _DEFINITIONS[type(schema.definition)]
+
+
+_DEFINITIONS: dict[type[Any], str] = {
+    Elementwise: "by a scalar expression: runs on every device and synth target with its types",
+    Reduction: "by a fold of scalar expressions: runs on every device and synth target with its types",
+    Composite: "by decomposition into other operators",
+    Primitive: "by kernels only",
+}
+
+
+def page(environment: Environment, schema: OpSchema) -> str:
+    """Return the reference page of an operator as Markdown."""
+    return "\n".join([*_head(schema), *_signature_tables(environment, schema), *_facts(environment, schema)]) + "\n"
+
+
+def index(environment: Environment) -> str:
+    """Return the page that lists all operators by family, as Markdown."""
+    lines = [
+        "# Operators",
+        "",
+        "One page an operator, made from its schema by `openinfer ops --markdown FOLDER`. `openinfer ops NAME` shows the",
+        "same in the terminal, `openinfer ops --coverage` what carries each operator out, by device, target and type.",
+    ]
+    for category in dict.fromkeys(sorted(schema.category for schema in environment.ops.values())):
+        lines += ["", f"## {category.capitalize()}", "", "| operator | |", "|---|---|"]
+        family = sorted(name for name, schema in environment.ops.items() if schema.category == category)
+        lines += [f"| [{name}]({name}.md) | {_cell(one_line(environment.ops[name].summary))} |" for name in family]
+    return "\n".join(lines) + "\n"
+
+
+def _head(schema: OpSchema) -> Iterator[str]:
+    yield f"# {schema.name}"
+    yield ""
+    yield f"{one_line(schema.summary)}."
+    yield ""
+    yield "```text"
+    yield signature(schema)
+    yield "```"
+    yield ""
+
+
+def _signature_tables(environment: Environment, schema: OpSchema) -> Iterator[str]:
+    if schema.inputs:
+        yield from ("| input | types | |", "|---|---|---|")
+        for spec in schema.inputs:
+            types = "T" if spec.dtypes is None else _dtypes(environment, spec.dtypes)
+            yield f"| `{_input(spec)}` | {types} | {_cell(spec.doc)} |"
+        yield ""
+    if schema.settings:
+        yield from ("| setting | takes | default | |", "|---|---|---|---|")
+        for spec in schema.settings:
+            kind = " or ".join(f'`"{choice}"`' for choice in spec.choices) or spec.type.value
+            default = "required" if isinstance(spec.default, Required) else f"`{_value(spec.default)}`"
+            names = ", ".join(f"`{name}`" for name in (spec.name, *spec.aliases))
+            yield f"| {names} | {kind} | {default} | {_cell(spec.doc)} |"
+        yield ""
+
+
+def _facts(environment: Environment, schema: OpSchema) -> Iterator[str]:
+    yield f"* T is one of: {_dtypes(environment, schema.dtypes)}."
+    yield f"* Defined {definition(schema)}."
+    if schema.broadcast:
+        yield "* Inputs broadcast against one another: dims are aligned at the right, and a dim of 1 stretches."
+    yield f"* In place: {'an output may be one of the inputs' if schema.in_place else 'no output may be an input'}."
+    if schema.aliases:
+        yield f"* Also called: {', '.join(f'`{alias}`' for alias in schema.aliases)}."
+    if schema.onnx is not None:
+        first = re.split(r"\W", schema.onnx, maxsplit=1)[0]
+        yield f"* Nearest ONNX operator: [{schema.onnx}](https://onnx.ai/onnx/operators/onnx__{first}.html)."
+    if schema.examples:
+        yield ""
+        yield "Examples, with types in place of names; T is any type above unless the line ends with others:"
+        yield ""
+        yield "```text"
+        shown = schema.examples[:_MOST_EXAMPLES]
+        yield from (_example(schema, example) + _only(environment, example) for example in shown)
+        yield "```"
+
+
+def _only(environment: Environment, example: OpExample) -> str:
+    return "" if example.dtypes is None else f"  T: {_dtypes(environment, example.dtypes)}"
+
+
+def _cell(text: str) -> str:
+    """Return text as it stands in a table."""
+    return text.replace("|", "\\|")
