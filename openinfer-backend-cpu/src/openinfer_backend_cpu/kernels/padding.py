@@ -85,8 +85,8 @@ def _diagonal(call: OpCall) -> int:
 
 def _matrix(x: Array) -> tuple[Array, Array]:
     """Return the numbers of the rows and of the columns of the last two dims."""
-    rows: Array = np.arange(x.shape[-2])
-    columns: Array = np.arange(x.shape[-1])
+    rows = np.arange(x.shape[-2], dtype=np.int64)
+    columns = np.arange(x.shape[-1], dtype=np.int64)
     return rows[:, None], columns
 
 

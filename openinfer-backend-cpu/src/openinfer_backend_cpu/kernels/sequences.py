@@ -42,7 +42,7 @@ def iota(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], worksp
     del inputs, workspace
     out = outputs[0]
     axis = axis_of(integer(call.settings.get("axis"), "axis"), out.ndim)
-    numbers: Array = np.arange(out.shape[axis])
+    numbers = np.arange(out.shape[axis], dtype=np.int64)
     dtype = storage_dtype(call.outputs[0].dtype)
     along = _rounded(numbers, dtype) if call.outputs[0].dtype.is_float else numbers.astype(dtype)
     return partial(np.copyto, out, along.reshape(-1, *(1 for _ in range(out.ndim - 1 - axis))))
