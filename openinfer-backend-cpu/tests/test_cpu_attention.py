@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openinfer.errors import ExecutionError
 from openinfer.ops.schema import OpTypeError
+from openinfer_backend_cpu.indices import OutOfRangeError
 from openinfer_backend_cpu.kernels import attention
 
 
@@ -93,6 +93,21 @@ def test_keys_that_do_not_count_are_not_read(run_operator) -> None:
     expected = run_operator("sdpa", [q, k[:, :, :4].copy(), v[:, :, :4].copy()])[0]
     k[:, :, 4:], v[:, :, 4:] = np.nan, np.nan
     np.testing.assert_array_equal(run_operator("sdpa", [q, k, v], kv_len=4)[0], expected)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("by", ["mask", "causal"])
+def test_a_hidden_key_adds_nothing_whatever_its_value(run_operator, value: float, by: str) -> None:
+    q, k, v = (array[0] for array in qkv(queries=3, keys=3))
+    mask = np.tril(np.ones((3, 3), np.bool_))
+    hide: Any = {"inputs": [mask]} if by == "mask" else {"inputs": [], "causal": True}
+    more = hide.pop("inputs")
+    (expected,) = run_operator("sdpa", [q, k, v, *more], **hide)
+    v[:, 2, 0] = value
+    (found,) = run_operator("sdpa", [q, k, v, *more], **hide)
+    np.testing.assert_allclose(found[:, :2], expected[:, :2], rtol=1e-6)
+    np.testing.assert_allclose(found[:, 2, 1:], expected[:, 2, 1:], rtol=1e-6)
+    np.testing.assert_array_equal(found[:, 2, 0], value)
 
 
 def test_low_floats_are_computed_in_f32_and_rounded_once(run_operator) -> None:
@@ -193,7 +208,7 @@ def test_positions_of_rope_cached_count_from_the_end_when_negative(run_operator)
 @pytest.mark.parametrize("place", [6, -7])
 def test_a_position_without_a_row_is_an_error(run_operator, place: int) -> None:
     x, (cos, sin) = noise(2, 4), tables(np.arange(6), 4)
-    with pytest.raises(ExecutionError, match=f"rope_cached.*{place}") as caught:
+    with pytest.raises(OutOfRangeError, match=f"rope_cached.*{place}") as caught:
         run_operator("rope_cached", [x, cos, sin, np.array([0, place])])
     assert caught.value.code == "out-of-range"
 

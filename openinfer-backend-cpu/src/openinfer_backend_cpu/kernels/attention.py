@@ -181,12 +181,12 @@ def _attend(piece: _Piece, parts: _Parts, how: Attention, scratch: _Scratch) -> 
     part = scratch.part[:count].reshape(*q.shape[:-1], 1)
     blind = scratch.blind[:count].reshape(part.shape)
     scaled = scratch.queries[: q.size].reshape(q.shape)
+    hide = [*_masked(weights, piece, parts.mask), *_hidden(weights, piece, how)]
     return [
         partial(np.multiply, q, q.dtype.type(how.scale), out=scaled),
         _product(scaled, k, weights),
         *_capped(weights, how.softcap),
-        *_masked(weights, piece, parts.mask),
-        *_hidden(weights, piece, how),
+        *hide,
         partial(np.maximum.reduce, weights, axis=-1, keepdims=True, out=part),
         # A query that sees no key has -inf for all of them.
         partial(np.equal, part, -np.inf, out=blind),
@@ -196,6 +196,7 @@ def _attend(piece: _Piece, parts: _Parts, how: Attention, scratch: _Scratch) -> 
         partial(np.add.reduce, weights, axis=-1, keepdims=True, out=part),
         partial(np.copyto, part, 1, where=blind),
         _product(weights, v, target),
+        *([partial(_keep_hidden_out, weights, v, target)] if hide else []),
         partial(np.divide, target, part, out=target),
     ]
 
@@ -205,6 +206,20 @@ def _product(rows: Array, columns: Array, target: Array) -> BoundCall:
     if rows.shape[2] == 1:
         return partial(np.matmul, rows[:, :, 0], columns, out=target[:, :, 0])
     return partial(np.matmul, rows, columns[:, None], out=target)
+
+
+def _keep_hidden_out(weights: Array, values: Array, target: Array) -> None:
+    """Sum again where a weight of zero met a value that is not finite: a hidden key adds nothing, whatever that is."""
+    if not np.isnan(target).any():
+        return
+    finite = np.where(np.isfinite(values), values, values.dtype.type(0))
+    counts = (weights != 0).astype(values.dtype)
+    _product(weights, finite, target)()
+    met = np.empty_like(target)
+    for special, found in ((np.inf, values == np.inf), (-np.inf, values == -np.inf), (np.nan, np.isnan(values))):
+        if found.any():
+            _product(counts, found.astype(values.dtype), met)()
+            np.add(target, special, out=target, where=met > 0)
 
 
 def _capped(weights: Array, softcap: float) -> list[BoundCall]:
