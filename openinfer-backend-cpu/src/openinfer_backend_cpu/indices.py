@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OutOfRangeError(OpenInferError):
-    """An index input names a place that there is not."""
+    """An index input names a place that there is not, or an exponent is one that integers have no power for."""
 
     default_code = "out-of-range"
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.dtypes import SINT, UINT
-from openinfer.errors import ExecutionError
 from openinfer.simulate.binding import in_order
+from openinfer_backend_cpu.indices import OutOfRangeError
 from openinfer_backend_cpu.registration import kernel
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def _check(exponents: Array) -> None:
     """Check that no exponent is negative.
 
     Raises:
-        ExecutionError: ``out-of-range``.
+        OutOfRangeError: one is.
     """
     if exponents.size and exponents.min() < 0:
         where = [int(place) for place in np.argwhere(exponents < 0)[0]]
         message = f"pow: exponent {exponents[tuple(where)]} at {where} is negative: integers take exponents from 0 on"
-        raise ExecutionError(message, code="out-of-range")
+        raise OutOfRangeError(message)
