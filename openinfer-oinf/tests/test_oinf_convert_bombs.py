@@ -300,6 +300,18 @@ class TestTorchWithoutTheLibrary:
             check_torch(path)
         assert caught.value.code == "E_SOURCE"
 
+    def test_damaged_archives_are_errors_of_ours_or_pass(self, path):
+        data = archive(path, state_dict(), _0=bytes(16)).read_bytes()
+        codes = set()
+        for at in range(len(data)):
+            for value in (0, 0x81, 0xFF):
+                path.write_bytes(data[:at] + bytes([value]) + data[at + 1 :])
+                try:
+                    check_torch(path)
+                except OinfError as error:
+                    codes.add(error.code)
+        assert codes == {"E_SOURCE"}
+
     @pytest.mark.parametrize(("numel", "held", "expected"), [(1 << 34, 4, True), (2, 4, True), (1, 4, False)])
     def test_expanded_tensors_are_told(self, numel, held, expected):
         storage = SimpleNamespace(nbytes=lambda: held)

@@ -125,6 +125,12 @@ def test_free_text_has_keys_of_its_own():
         assert file.metadata.typed("note.utf8").dtype == "u8"
 
 
+def test_text_that_has_no_utf8_is_refused():
+    with pytest.raises(OinfError, match="half of a surrogate pair at 2") as caught:
+        dataclass_to_oinf({"metadata": {"note.utf8": "ab\ud800"}})
+    assert (caught.value.code, caught.value.entry) == ("E_VALUE", "note.utf8")
+
+
 @pytest.mark.parametrize(("bits", "stored"), [("", ""), ("1", "01"), ("00000001", "80"), ("101010101", "5501")])
 def test_bitsets(bits, stored):
     value = Bitset(int(bit) for bit in bits)

@@ -107,7 +107,10 @@ def _encode_text(key: str, value: str, dtype: ValueType | None) -> MetadataPaylo
     if dtype is not None and dtype.kind != "str":
         raise _rejected("E_META_TYPE", f"a str cannot be stored as {dtype.name}")
     if key.endswith(UTF8_SUFFIX):
-        return _encode_array(np.frombuffer(value.encode(), np.uint8), None)
+        try:
+            return _encode_array(np.frombuffer(value.encode(), np.uint8), None)
+        except UnicodeEncodeError as error:
+            raise _rejected("E_VALUE", f"a text with half of a surrogate pair at {error.start} has no UTF-8") from error
     if not is_name(value):
         message = (
             f"{value[:80]!r} holds characters other than A-Z a-z 0-9 . _ - (or none); "

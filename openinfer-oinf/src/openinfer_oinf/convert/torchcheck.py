@@ -6,6 +6,7 @@ that state dicts have no use for is refused. The library then reads the file wit
 
 from __future__ import annotations
 
+import errno
 import io
 import mmap
 import pickle
@@ -45,6 +46,11 @@ def check_torch(path: Path) -> None:
         raise
     except _BROKEN as error:
         raise source_error(f"not a sound PyTorch file: {error}") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        # zipfile seeks to where a damaged directory points, also before the start of the file.
+        raise source_error("not a sound PyTorch file: its directory points outside it") from error
 
 
 def _check_archive(path: Path) -> None:

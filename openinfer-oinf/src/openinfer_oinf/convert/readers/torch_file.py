@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -32,7 +33,11 @@ _KINDS = {
 # Dicts that hold the same dicts many times over have more entries than anybody can count.
 _ENTRIES = 1 << 20
 _QUANTIZED = {"qint8": "i8", "quint8": "u8", "qint32": "i32"}
-_BROKEN = (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, MemoryError)
+# What the library raises for files that are not sound.
+_BROKEN = (
+    *(RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, MemoryError),
+    *(AssertionError, ArithmeticError, struct.error),
+)
 
 
 def recognises(head: bytes) -> bool:
