@@ -57,6 +57,36 @@ def test_verbose_shows_shapes_types_and_settings_of_every_node(files: Path) -> N
     ]
 
 
+CONSUMER = """dynamic { x: f32[B, 2]; } volatile { y: f32[B, 2]; }
+block entry { transfer x >> y; yield y; await y; op neg(y) >> y; return; }
+block other { await y; op exp(y) >> y; yield y; }
+"""
+
+
+def test_nodes_of_consumers_are_told_where_they_are_awaited(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("g.oi").write_text(CONSUMER)
+    lines = run("--verbose", "--steps", "2").stderr.splitlines()
+    expected = [
+        "[entry] g.oi:2 -- transfer x >> y -- x: f32[3,2] -> y: f32[3,2]",
+        "[entry] g.oi:2 -- yield y",
+        "[other] g.oi:3 -- await y",
+        "[other] g.oi:3 -- op exp(y) >> y -- y: f32[3,2] -> y: f32[3,2]",
+        "[other] g.oi:3 -- yield y",
+        "[entry] g.oi:2 -- await y",
+        "[entry] g.oi:2 -- op neg(y) >> y -- y: f32[3,2] -> y: f32[3,2]",
+        "[entry] g.oi:2 -- return",
+    ]
+    assert lines == expected * 2
+    monkeypatch.setenv("OPENINFER_TRACE", "1")
+    logs.read_environment()
+    try:
+        logged = run("--json").stderr.splitlines()[1:]
+    finally:
+        monkeypatch.delenv("OPENINFER_TRACE")
+        logs.read_environment()
+    assert [line.partition(" [TRACE] -- ")[2] for line in logged] == expected
+
+
 def test_verbose_with_timing_has_durations_of_operators(files: Path) -> None:
     lines = run("--verbose", "--timing").stderr.splitlines()
     assert [line.endswith("ns)") for line in lines] == [" op " in line for line in lines]

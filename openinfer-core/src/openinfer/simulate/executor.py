@@ -388,9 +388,12 @@ class Executor:
         machine = self._begin(merged=False, record=record)
         try:
             while machine.frames:
+                told = len(record.events)
                 event = self._recorder.advance(machine, record)
                 if details is not None:
-                    log(LogKind.TRACE, details.line(event))
+                    # Where entry awaits a consumer, the events of the consumer come before that of the await.
+                    for ran in self._recorder.events()[told:]:
+                        log(LogKind.TRACE, details.line(ran))
                 if not self._tracing:
                     record.events.clear()
                 if not by_block:

@@ -106,7 +106,7 @@ def command(
     program = read_graph(graph)
     with ModelLoader.open(model_path) as model:
         timer = timing or (trace_path is not None and format_of(trace_path, trace_format) == PERFETTO)
-        recording = True if trace_path is not None or timing else None
+        recording = True if trace_path is not None or timing or verbose else None
         simulator = Simulator(
             model, program, device=device, sizes=sizes, trace=recording, timer=timer or None, echo=False
         )
@@ -170,11 +170,22 @@ def _step(executor: Executor, watchers: Sequence[Watcher]) -> None:
 
 
 def _teller(executor: Executor) -> Watcher:
-    """Return what prints a node that has run, with its types and settings."""
+    """Return what prints a node that has run, with types and settings; nodes of consumers where they are awaited."""
     from openinfer.simulate.details import Details
 
-    details = Details(executor)
-    return lambda event: click.echo(printable(details.line(event)), err=True)
+    details, seen = Details(executor), 0
+
+    def tell(event: TraceEvent) -> None:
+        nonlocal seen
+        told = [event]
+        if event.kind == "Await":
+            events = executor.trace()
+            told = [*(each for each in events[seen:] if each.track != "entry"), event]
+            seen = len(events)
+        for each in told:
+            click.echo(printable(details.line(each)), err=True)
+
+    return tell
 
 
 def _noter(executor: Executor, memory: list[MemoryUse]) -> Watcher:
