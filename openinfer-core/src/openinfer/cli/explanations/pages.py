@@ -25,7 +25,7 @@ def terminal_text(explained: Explanation, *, colour: bool = False) -> str:
     """Return an explanation as plain text: meaning, a wrong example with what is said about it, a right one."""
     parts = [f"{explained.code}: found {explained.phase.title}", explained.text.rstrip()]
     for head, example in _examples(explained):
-        parts += [f"{head}:", _indented(example)]
+        parts += [f"{head}:", _indented(example)] if example else [f"{head},"]
     said = messages(explained, colour=colour)
     if said:
         parts += [said]
@@ -60,7 +60,7 @@ def _entry(explained: Explanation) -> Iterator[str]:
     yield f"## {explained.code}\n"
     yield f"Found {explained.phase.title}. {explained.text}"
     for head, example in _examples(explained):
-        yield f"{head}:\n\n```text\n{example}```\n"
+        yield f"{head}:\n\n```text\n{example}```\n" if example else f"{head},\n"
     said = messages(explained)
     if said:
         yield f"```text\n{said}\n```\n"
@@ -75,7 +75,8 @@ def _examples(explained: Explanation) -> Iterator[tuple[str, str]]:
         yield where, explained.wrong
         where = "and then"
     for name, text in explained.files.items():
-        yield f"{where}, a file `{name}`" if where != "and then" else f"beside a file `{name}`", text
+        file = f"{'a' if text else 'an empty'} file `{name}`"
+        yield f"{where}, {file}" if where != "and then" else f"beside {file}", text
         where = "and then"
     if explained.host:
         yield "and in the host" if explained.wrong else where, explained.host
