@@ -122,7 +122,7 @@ def index(environment: Environment) -> str:
         "# Operators",
         "",
         "One page an operator, made from its schema by `openinfer ops --markdown FOLDER`. `openinfer ops NAME` shows",
-        "the same in the terminal, `openinfer ops --coverage` what carries each operator out, by device, target and type.",
+        "the same in the terminal, `openinfer ops --coverage` what carries each out, by device, target and type.",
     ]
     for category in dict.fromkeys(sorted(schema.category for schema in environment.ops.values())):
         lines += ["", f"## {category.capitalize()}", "", "| operator | |", "|---|---|"]
