@@ -204,6 +204,20 @@ def test_transposed_convolution_works_in_pieces(run_operator: Any, monkeypatch: 
     assert run_operator("conv_transpose2d", given, stride=2)[0] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("workspace", [1 << 20, 2000, 64])
+def test_depthwise_convolution_agrees_with_onnx_in_pieces_of_any_size(
+    run_operator: Any, onnx_reference: Any, monkeypatch: pytest.MonkeyPatch, workspace: int
+) -> None:
+    from openinfer_backend_cpu.kernels import convolution
+
+    monkeypatch.setattr(convolution, "WORKSPACE", workspace)
+    x, w = floats(2, 6, 7, 5), floats(12, 1, 3, 2, seed=1)
+    settings = {"groups": 6, "padding": (1, 0, 2, 1), "dilation": (1, 2)}
+    expected = onnx_reference("Conv", {"x": x, "w": w}, opset=21, group=6, pads=[1, 0, 2, 1], dilations=[1, 2])[0]
+
+    assert run_operator("conv2d", [x, w], **settings)[0] == pytest.approx(expected, abs=1e-5)
+
+
 def test_float_scatter_skips_nan_like_max(run_operator: Any) -> None:
     x, where = np.array([np.nan, 1.0], np.float32), ints(0, 1)
     updates = np.array([2.0, np.nan], np.float32)

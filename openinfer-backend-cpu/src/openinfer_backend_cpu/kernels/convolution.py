@@ -38,6 +38,10 @@ WORKSPACE = 1 << 20
 in the cache until it is multiplied."""
 
 
+FEW_PRODUCTS = 64
+"""Below so many products for each position of a group, memory decides and not arithmetic."""
+
+
 @kernel("conv2d")
 def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Cross-correlation of x [N, C, H, W] with w [O, C/groups, kh, kw] plus bias [O]."""
@@ -55,7 +59,11 @@ def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], work
     weights = staging.load(w, factors).reshape(groups, w.shape[0] // groups, w[0].size)
     source, fill = padded_input(x, where, factors, 0, workspace)
     place, wrap = product_target(target, factors, workspace)
-    work = [*fill, *_products(_grouped_taps(source, groups, where), weights, place, workspace), *wrap]
+    if _gathers_mostly(weights, where) and source.flags.c_contiguous:
+        products = _long_rows(source, weights, place, where, workspace)
+    else:
+        products = _products(_grouped_taps(source, groups, where), weights, place, workspace)
+    work = [*fill, *products, *wrap]
     if bias is not None:
         offset = staging.load(bias, dtype).reshape(-1, *(1 for _ in where.dims))
         work.append(partial(np.add, target, offset, out=target))
@@ -126,3 +134,46 @@ def _piece_size(taps: tuple[int, ...], itemsize: int) -> tuple[int, int, int]:
     mixed = max(1, min(groups, WORKSPACE // (row * rows)))
     many = max(1, min(images, WORKSPACE // (row * rows * groups)))
     return many, mixed, tall
+
+
+def _gathers_mostly(weights: Array, where: Windows) -> bool:
+    """Return whether gathering taps costs more than multiplying them, and long rows of a group fit the workspace.
+
+    They do cost more where there are few products for each tap; windows have to be side by side.
+    """
+    groups, kernels, taps = weights.shape
+    few = groups > 1 and 0 < kernels * taps < FEW_PRODUCTS
+    fits = taps * math.prod(where.padded) * weights.itemsize <= WORKSPACE
+    return few and fits and all(dim.stride == 1 for dim in where.dims)
+
+
+def _long_rows(source: Array, weights: Array, target: Array, where: Windows, workspace: Workspace) -> list[BoundCall]:
+    """Return calls that gather the taps of some groups and multiply them, for whole rows of the padded input.
+
+    Between rows that adds positions whose windows lie across two rows, and are left out of the result; in exchange
+    each tap of a channel is one long piece of memory.
+    """
+    images, channels, _, wide = source.shape
+    (groups, kernels, size), (rows, columns) = weights.shape, where.output
+    length = (rows - 1) * wide + columns
+    some = max(1, min(groups, WORKSPACE // 2 // (size * length * source.itemsize)))
+    n, c, *steps = source.strides
+    down, across = (step * dim.dilation for step, dim in zip(steps, where.dims, strict=True))
+    depth = channels // groups
+    shape = (images, groups, depth, *where.kernel, length)
+    taps = as_strided(source, shape, (n, c * depth, c, down, across, steps[1]), writeable=False)
+    gathered = workspace.take((some, *shape[2:]), source.dtype)
+    sums = workspace.take((some, kernels, rows * wide), source.dtype)
+    result = target.reshape(images, groups, kernels, rows, columns)
+    calls: list[BoundCall] = []
+    for image, first in product(range(images), range(0, groups, some)):
+        piece, place = taps[image, first : first + some], result[image, first : first + some]
+        own, totals = gathered[: len(piece)], sums[: len(piece)]
+        factors = own.reshape(len(piece), size, length)
+        found = totals.reshape(len(piece), kernels, rows, wide)[..., :columns]
+        calls += [
+            partial(np.copyto, own, piece),
+            partial(np.matmul, weights[first : first + some], factors, out=totals[..., :length]),
+            partial(np.copyto, place, found),
+        ]
+    return calls
