@@ -154,6 +154,16 @@ def test_other_indices_read_the_whole_tensor(key):
         np.testing.assert_array_equal(file.tensor("t")[key], values[key])
 
 
+@pytest.mark.parametrize("shape", [(1 << 59, 0), (0, 1 << 59), (1, 0, 1 << 59)])
+@pytest.mark.parametrize("key", [np.s_[0:1], np.s_[:], np.s_[...], np.s_[::-3], np.s_[-1:, 0:0]])
+def test_nothing_of_huge_dimensions(raw, shape, key):
+    blob = raw.File(tensors=[raw.Tensor(b"t", 11, shape, b"")]).build()
+    with open_oinf(blob) as file:
+        part = file.tensor("t")[key]
+        assert part.size == 0
+        assert part.shape == np.empty(shape, "f8")[key].shape
+
+
 def test_scalars_and_declarations(raw):
     blob = raw.File(tensors=[raw.Tensor(b"d", 10, (4,), None), raw.Tensor(b"s", 10, (), bytes(4))]).build()
     with open_oinf(blob) as file:

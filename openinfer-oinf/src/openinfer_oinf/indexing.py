@@ -90,6 +90,11 @@ def select(index: tuple[_Part, ...], shape: tuple[int, ...]) -> Selection | None
     )
 
 
+def selected_shape(index: tuple[_Part, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of what an index selects: slices keep their axis, whole numbers do not."""
+    return tuple(len(range(dim)[part]) for part, dim in zip(index, shape, strict=True) if isinstance(part, slice))
+
+
 def _rows(part: _Part, axis: int, dim: int) -> range:
     if isinstance(part, slice):
         return range(dim)[part]

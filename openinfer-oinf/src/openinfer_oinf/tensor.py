@@ -15,7 +15,7 @@ from .arrays import Array, as_bytes, decode, numpy_dtype, plain_numbers
 from .checksums import Checksums
 from .encoding import encode
 from .errors import CheckLevel, Finding, OinfError, UninitializedError
-from .indexing import Selection, plain_index, select
+from .indexing import Selection, plain_index, select, selected_shape
 from .layout import HAS_DATA, HAS_QUANT
 from .packing import unpack
 from .payloads import Gap, gap_problems
@@ -276,7 +276,7 @@ class StoredTensor:
         chosen = select(index, self.shape)
         self._require_data()
         if chosen is None:
-            return np.broadcast_to(np.empty((), numpy_dtype(self.value_type)), self.shape)[key].copy()
+            return np.empty(selected_shape(index, self.shape), numpy_dtype(self.value_type))
         if len(chosen.span) * chosen.row_size == self.size:
             return self.numpy()[key]
         row, block = chosen.row_of_span, self._rows(chosen, chosen.span)
