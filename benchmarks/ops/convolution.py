@@ -1,5 +1,8 @@
 """Convolutions on the device cpu beside ONNX Runtime, one thread each; ratios above 1 are slower than it.
 
+Printed too: the time of the matrix product alone that a convolution comes down to, by NumPy's library, the least that
+can be had with it.
+
 Run: python benchmarks/ops/convolution.py (packages onnx and onnxruntime; threads are set here)
 """
 
@@ -48,6 +51,15 @@ def theirs(x: np.ndarray, w: np.ndarray, groups: int) -> Callable[[], object]:
     return lambda: session.run(None, {"x": x})
 
 
+def product_alone(w: np.ndarray, groups: int) -> Callable[[], object]:
+    """Return the product of weights and taps that are gathered already."""
+    rng = np.random.default_rng(1)
+    weights = w.reshape(groups, w.shape[0] // groups, -1)
+    taps = rng.standard_normal((groups, weights.shape[2], SIDE * SIDE), dtype=np.float32)
+    out = np.empty((groups, weights.shape[1], SIDE * SIDE), np.float32)
+    return lambda: np.matmul(weights, taps, out=out)
+
+
 def interleaved(calls: list[Callable[[], object]]) -> list[float]:
     """Return the median time of each call in milliseconds; rounds of all calls alternate."""
     times: list[list[float]] = [[] for _ in calls]
@@ -65,9 +77,12 @@ def main() -> None:
     x = rng.standard_normal((1, CHANNELS, SIDE, SIDE)).astype(np.float32)
     for title, (groups, aim) in CASES.items():
         w = rng.standard_normal((CHANNELS, CHANNELS // groups, 3, 3)).astype(np.float32)
-        cpu, runtime = interleaved([ours(x, w, groups), theirs(x, w, groups)])
-        ratio = cpu / runtime
-        print(f"{title:40} cpu {cpu:7.3f} ms, onnxruntime {runtime:7.3f} ms, ratio {ratio:.2f} (aim {aim})")
+        cpu, runtime, alone = interleaved([ours(x, w, groups), theirs(x, w, groups), product_alone(w, groups)])
+        print(
+            f"{title:37} cpu {cpu:6.3f} ms, onnxruntime {runtime:6.3f} ms, ratio {cpu / runtime:.2f} (aim {aim}),",
+            end="",
+        )
+        print(f" product alone {alone:6.3f} ms, ratio {alone / runtime:.2f}")
 
 
 if __name__ == "__main__":
