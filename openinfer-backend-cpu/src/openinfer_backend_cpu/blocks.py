@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     BoundCall: TypeAlias = Callable[[], object]
     Bind: TypeAlias = Callable[[Program, Sequence["Array | None"], Array, Workspace], BoundCall]
 
-BLOCK = 1 << 15
+BLOCK = 1 << 16
 """Elements of a block, at least."""
 
 MOST = 256

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _FLOAT = frozenset(dtype.name for dtype in FLOAT)
 
-BLOCK = 1 << 21
+BLOCK = 1 << 22
 """Bytes of rows that are normalised together, so that they stay in the cache between passes."""
 
 
@@ -43,7 +43,8 @@ def _softmax(x: Array, y: Array, part: Array) -> Iterator[BoundCall]:
     yield partial(np.subtract, x, part, out=y)
     yield partial(np.exp, y, out=y)
     yield partial(np.add.reduce, y, axis=-1, keepdims=True, out=part)
-    yield partial(np.divide, y, part, out=y)
+    yield partial(np.reciprocal, part, out=part)
+    yield partial(np.multiply, y, part, out=y)
 
 
 @kernel("log_softmax", dtypes=_FLOAT)
