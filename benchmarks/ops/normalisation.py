@@ -144,15 +144,16 @@ def onnx_runtime(name: str, given: Mapping[str, Array]) -> Call | None:
 
 
 def medians(runs: Mapping[str, Call]) -> dict[str, float]:
-    """Return median seconds of a turn, taken alternately so that all meet the same machine."""
+    """Return median seconds of processor time of a turn, taken alternately and each first as often as the others."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()
-    for _ in range(REPEATS):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            times[name].append((time.perf_counter() - start) / TURNS)
+    for turn in range(REPEATS):
+        order = list(runs)
+        for name in (*order[turn % len(order) :], *order[: turn % len(order)]):
+            start = time.thread_time()
+            runs[name]()
+            times[name].append((time.thread_time() - start) / TURNS)
     return {name: float(np.median(each)) for name, each in times.items()}
 
 
