@@ -34,8 +34,8 @@ CASES = {
 
 
 def ours(x: np.ndarray, w: np.ndarray, groups: int) -> Callable[[], object]:
-    shapes = "; ".join(f"{n}: f32{list(a.shape)}" for n, a in (("x", x), ("w", w), ("y", x)))
-    text = f"volatile {{ {shapes}; }} block entry {{ op conv2d(x, w, padding=1, groups={groups}) >> y; return; }}"
+    declared = f"constant {{ x: f32{list(x.shape)}; w: f32{list(w.shape)}; }} volatile {{ y: f32{list(x.shape)}; }}"
+    text = f"{declared} block entry {{ op conv2d(x, w, padding=1, groups={groups}) >> y; return; }}"
     return Simulator(oi.Model.from_arrays({"x": x, "w": w}), graph(text)).make_executor().step
 
 
