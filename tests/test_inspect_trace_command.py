@@ -362,3 +362,21 @@ def test_an_interrupt_stops_a_running_program_and_not_the_dialogue(files: Path) 
         assert terminal.ended() == 0
     finally:
         terminal.close()
+
+
+def test_a_process_without_standard_input_ends_at_once(files: Path) -> None:
+    arguments = ["trace", "g.oi", "--model", "m.oinf", "--input", "x=1"]
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "openinfer", *arguments]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "next  5: [entry] assign h\n", "")
+
+
+def test_a_graph_without_a_text_can_be_stepped_through(files: Path) -> None:
+    graph = CliRunner().invoke(main, ["graph", "g.oi", "--json"])
+    Path("g.json").write_text(graph.stdout)
+    arguments = ["trace", "g.json", "--model", "m.oinf", "--input", "x=1"]
+    result = CliRunner().invoke(main, arguments, input="break op log\nc\nstack\n")
+    assert result.exit_code == 0
+    assert "next  [head] op log(h) >> y" in result.output
+    refused = CliRunner().invoke(main, arguments, input="break 8\n")
+    assert (refused.exit_code, "it does not come from a text" in refused.stderr) == (1, True)

@@ -90,6 +90,9 @@ def _script(script: str | None) -> list[str] | None:
     """Return the commands of a script or of standard input; None for a dialogue with a person."""
     if script is not None and script != "-":
         return Path(script).read_text(encoding="utf-8").splitlines()
+    # A process that was started without standard input has none to read from.
+    if not sys.stdin:
+        return []
     if script is None and sys.stdin.isatty():
         return None
     return sys.stdin.read().splitlines()
