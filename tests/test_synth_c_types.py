@@ -86,6 +86,9 @@ def elementwise_calls(dtype, left, right):
             continue
         if any(spec.dtypes is not None for spec in wanted):
             continue
+        if name == "pow" and dtype.kind is Kind.SIGNED:
+            # Negative exponents of integers are errors of the step.
+            continue
         try:
             call = call_of(schema, [left, right][: len(wanted)], {})
         except OpTypeError:
