@@ -158,9 +158,6 @@ class _Page:
         type_ = _text(self._labels.types.get(name, ""))
         return f'<li class="item var" data-var="{self._variables[name]}"><b>{_text(name)}</b> <span>{type_}</span></li>'
 
-    def _link(self, block: str) -> str:
-        return f'<li class="item block" data-block="{self._blocks[block]}"><b>{_text(block)}</b></li>'
-
     # Canvas
 
     def canvas(self) -> Iterator[str]:
