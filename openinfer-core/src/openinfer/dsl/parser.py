@@ -37,6 +37,7 @@ MAX_FINDINGS = 100
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VERB = re.compile(r"cache[ \t\r\n\f\v]*\.[ \t\r\n\f\v]*([A-Za-z_][A-Za-z0-9_]*)")
 _MEMORY = {**{kind.value: kind for kind in MemoryKind}, "constants": MemoryKind.CONSTANT}
+_SECTIONS = ("block", *_MEMORY)
 
 
 @dataclass(slots=True)
@@ -143,6 +144,8 @@ class _Parser:
 
     def _flawed(self, start: int, end: int) -> bool:
         """Return whether refused characters stand in a piece of the text, the space behind it aside."""
+        if not self._flaws:
+            return False
         end = start + len(self._text[start:end].rstrip())
         found = bisect_left(self._flaw_starts, start)
         return found < len(self._flaw_starts) and self._flaw_starts[found] < end
@@ -239,8 +242,10 @@ class _Parser:
 
     def _is_next_section(self) -> bool:
         """Return whether a section starts here as far left as the block around it: a ``}`` was forgotten."""
+        if not self._text.startswith(_SECTIONS, self._offset):
+            return False
         word = _WORD.match(self._text, self._offset)
-        if word is None or not (word.group() == "block" or word.group() in _MEMORY):
+        if word is None or word.group() not in _SECTIONS:
             return False
         opened = self._frames[0].start
         here, around = self._positions.span(self._offset, word.end()), self._positions.span(opened, opened)
