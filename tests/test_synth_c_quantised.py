@@ -1,0 +1,125 @@
+"""Quantisation as C, under the sanitisers: containers with quant payloads, and the operators around them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.model import Model, ModelLoader
+from openinfer.simulate import Simulator
+from openinfer.synth import Synthesizer
+from openinfer.synth.comparison import compare
+from openinfer_oinf import OinfWriter, QuantParams, QuantScale, QuantZeroPoint
+
+FLAGS = (
+    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
+    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
+)
+RANDOM = np.random.default_rng(8)
+SCALES = RANDOM.random(6).astype(np.float32) + np.float32(0.1)
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Model:
+    zeros = QuantZeroPoint.per_channel(1, [-3, 0, 1, 2, -8, 7])
+    symmetric = QuantParams("symmetric", QuantScale.per_channel(1, SCALES))
+    with OinfWriter(tmp_path / "m.oinf") as writer:
+        writer.declare("w", "i4", (10, 6), quant=QuantParams("asymmetric", QuantScale.per_channel(1, SCALES), zeros))
+        for layer in range(2):
+            writer.declare(f"L.{layer}", "i8", (6, 6), quant=symmetric)
+        writer.write("w", RANDOM.integers(-8, 8, (10, 6)).astype(np.int8))
+        for layer in range(2):
+            writer.write(f"L.{layer}", RANDOM.integers(-128, 128, (6, 6)).astype(np.int8))
+    return ModelLoader.open(tmp_path / "m.oinf")
+
+
+def assert_c_agrees(model: Model, text: str, **inputs: np.ndarray) -> None:
+    synthesis = Synthesizer("c").synthesize(model, graph(text))
+    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs
+    executor = Simulator(model, graph(text), device="cpu").make_executor()
+    executor.step(**inputs)
+
+    assert found
+    for name, array in found.items():
+        difference = compare(name, np.asarray(executor.fetch(name), array.dtype).reshape(array.shape), array)
+        assert difference.within, difference
+
+
+def test_programs_over_quantised_containers(model: Model) -> None:
+    text = """
+    dynamic { x: f32[3, 10]; }
+    constant { w: i4[10, 6]; reals: bf16[10, 6] @ref("w"); W(l): i8[6, 6] @pattern("L.{l}"); }
+    constant { F(l): f32[6, 6] @pattern("L.{l}"); }
+    volatile { y: f32[3, 6]; z: bf16[10, 6]; f: f32[3, 6]; }
+    block entry {
+      op qmatmul(x, w) >> y;
+      loop layers (l in 0..2) { op qmatmul(y, W[l]) >> y; }
+      op matmul(y, F[1]) >> f;
+      transfer reals >> z;
+      return y, z, f;
+    }
+    """
+    assert_c_agrees(model, text, x=RANDOM.standard_normal((3, 10)).astype(np.float32) / 100)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u4", "i2", "t1"])
+def test_packed_weights(dtype: str) -> None:
+    values = {"i8": (-128, 127), "u4": (0, 15), "i2": (-2, 1)}
+    low, high = values.get(dtype, (-1, 1))
+    drawn = RANDOM.integers(low, high, (24, 1032), endpoint=True)
+    kind = np.uint8 if dtype == "u4" else np.int8
+    text = f"""
+    dynamic {{
+      x: f16[2, 24]; w: {dtype}[24, 1032]; s: f32[4, 1032]; z: {dtype}[4, 1032];
+      o: f32[3, 5]; d: {dtype}[5, 3]; c: f32;
+    }}
+    volatile {{ y: f16[2, 1032]; t: f32[3, 3]; }}
+    block entry {{ op qmatmul(x, w, s, z, group_size=6) >> y; op qmatmul(o, d, c) >> t; return y, t; }}
+    """
+    signs = np.where(drawn == 0, 1, drawn) if dtype == "t1" else drawn
+    assert_c_agrees(
+        Model.from_arrays({}),
+        text,
+        x=RANDOM.standard_normal((2, 24)).astype(np.float16),
+        w=signs.astype(kind),
+        s=RANDOM.random((4, 1032), np.float32) / 100,
+        z=signs[:4].astype(kind),
+        o=RANDOM.standard_normal((3, 5)).astype(np.float32),
+        d=signs[:5, :3].astype(kind),
+        c=np.float32(0.5),
+    )
+
+
+def test_quantisation_and_products_of_integers() -> None:
+    text = """
+    dynamic { x: f32[4, 6]; s: f32[4, 3]; a: u8[3, 4]; az: u8; i: i8[1, 2, 5, 5]; k: i8[3, 2, 2, 2]; kz: i8[3]; }
+    volatile {
+      q: i4[4, 6]; r: f32[4, 6]; dy: u8[4, 6]; ds: f32; dz: u8; m: i32[3, 6]; v: i32[1, 3, 4, 4]; l: u8[3, 6];
+    }
+    block entry {
+      op quantize_linear(x, s, block_size=2) >> q;
+      op dequantize_linear(q, s, block_size=2) >> r;
+      op dynamic_quantize_linear(x) >> dy, ds, dz;
+      op matmul_integer(a, dy, az, dz) >> m;
+      op conv_integer(i, k, w_zero=kz) >> v;
+      op qlinear_matmul(a, ds, az, dy, ds, dz, ds, az) >> l;
+      return q, r, dy, ds, dz, m, v, l;
+    }
+    """
+    assert_c_agrees(
+        Model.from_arrays({}),
+        text,
+        x=RANDOM.standard_normal((4, 6)).astype(np.float32),
+        s=RANDOM.random((4, 3), np.float32) + np.float32(0.1),
+        a=RANDOM.integers(0, 256, (3, 4)).astype(np.uint8),
+        az=np.uint8(128),
+        i=RANDOM.integers(-128, 128, (1, 2, 5, 5)).astype(np.int8),
+        k=RANDOM.integers(-128, 128, (3, 2, 2, 2)).astype(np.int8),
+        kz=np.array([0, 5, -128], np.int8),
+    )
