@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import openinfer as oi
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.probing import probe
 from openinfer.simulate import (
     BlockBreakpoint,
     Breakpoint,
@@ -335,3 +337,18 @@ def test_values_merged_from_a_consumer_are_seen_at_the_await() -> None:
     stop = found.resume()
     assert ran(stop) in ("yield a", "await a")
     assert [str(change) for change in stop.changes] == [f"a: 0 -> 1 ({ran(stop)})"]
+
+
+def test_an_operator_on_another_device_is_one_place_with_its_transfers() -> None:
+    device = "vulkan"
+    spec = Environment.default().devices.get(device)
+    found = None if spec is None else probe(spec)
+    if found is None or not found.available:
+        pytest.skip("the device vulkan cannot be used here" + ("" if found is None else f": {found.detail}"))
+    text = """dynamic { x: f32[2]; } volatile { y: f32[2]; }
+    block entry { loop twice (i in 0..2) { op add(y, x) >> y with { placement = "vulkan" }; } return y; }"""
+    executor = oi.Simulator(oi.Model.from_arrays({}), placement=True).make_executor(oi.graph(text))
+    inspector = Inspector(executor, [OperatorBreakpoint("add")])
+    inspector.begin(x=np.ones(2, np.float32))
+    assert [upcoming for _, upcoming in stops(inspector)] == ["op add(y,x) >> y"] * 2
+    assert executor.fetch("y").tolist() == [2.0, 2.0]

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from openinfer.errors import ExecutionError, StepStateError
+from openinfer.ir.nodes import Op
 from openinfer.ir.uses import reads, writes
 from openinfer.simulate.breakpoints import (
     BlockBreakpoint,
@@ -23,7 +24,7 @@ from openinfer.simulate.breakpoints import (
 from openinfer.simulate.conditions import accesses
 from openinfer.simulate.evaluation import Values
 from openinfer.simulate.failures import Place
-from openinfer.simulate.position import Level, indices_around, levels, loop_indices, upcoming
+from openinfer.simulate.position import Level, indices_around, is_transfer, levels, loop_indices, upcoming
 from openinfer.simulate.touched import fetched, inputs_of, may_change_anything, non_finite, outputs_of
 from openinfer.simulate.watches import Change, Watch, Watched
 
@@ -327,9 +328,19 @@ class Inspector:
 
     def _here(self, place: Place | None) -> list[Hit]:
         """Return the breakpoints at the statement that runs next."""
-        if place is None:
+        if place is None or self._is_within(place):
             return []
         return [Hit(each) for each in self._breakpoints.values() if self._is_at(each, place)]
+
+    def _is_within(self, place: Place) -> bool:
+        """Whether what runs next belongs to the statement that has just run: an operator placed on another device has
+        transfers around it, which name that device (``vulkan:y``)."""
+        event = self._event
+        if event is None or event.node_index != place.node.index or not isinstance(place.node.kind, Op):
+            return False
+        if event.kind == "OpExecute":
+            return is_transfer(self.executor.frames)
+        return any(":" in name for name in event.output)
 
     def _is_at(self, each: Breakpoint, place: Place) -> bool:
         node = place.node

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from openinfer.ir.nodes import Op
+from openinfer.simulate.program import Action
 from openinfer.simulate.recording import node_of
 
 if TYPE_CHECKING:
@@ -42,6 +44,12 @@ class Level:
 def upcoming(frames: Sequence[Frame]) -> Place | None:
     """Return the statement that runs next; None when the step is over."""
     return _place(frames[-1], frames[-1].position) if frames else None
+
+
+def is_transfer(frames: Sequence[Frame]) -> bool:
+    """Whether what runs next only brings a value of an operator to or from the device that it is placed on."""
+    item = frames[-1].items[frames[-1].position] if frames else None
+    return isinstance(item, Action) and isinstance(item.place.node.kind, Op) and not item.op
 
 
 def levels(frames: Sequence[Frame]) -> tuple[Level, ...]:
