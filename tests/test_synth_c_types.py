@@ -20,7 +20,7 @@ from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 
 FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
+    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O0", "-ffp-contract=off"),
     *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
 )
 
