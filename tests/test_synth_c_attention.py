@@ -71,6 +71,9 @@ def test_sdpa_with_every_way_to_hide_keys():
         "capped": "q, k, v, scale=0.7, softcap=1.5, kv_len=4",
         "masked": "q, k, v, mask=flags",
         "shifted": "q, k, v, mask=added, causal=true, q_offset=0",
+        "no_keys": "q, k, v, kv_len=0",
+        "before_all": "q, k, v, causal=true, q_offset=-9",
+        "after_all": "q, k, v, window=0, q_offset=20",
     }
     statements = " ".join(f"op sdpa({call}) >> {name};" for name, call in calls.items())
     assert_agree(statements, dict.fromkeys(calls, "f32[2, 4, 5, 3]"), inputs)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from openinfer.dtypes import F32
+from openinfer.ir.types import TensorType
 from openinfer.ops.schema import OpTypeError
+from openinfer.testing.oracle import known_oracles
 from openinfer_backend_cpu.indices import OutOfRangeError
 from openinfer_backend_cpu.kernels import attention
 
@@ -66,6 +72,31 @@ def test_hidden_keys_are_those_of_an_explicit_mask(
     expected = onnx_reference("Attention", {"q": q, "k": k, "v": v, "m": seen})[0]
     expected = np.where(seen.any(1)[:, None], expected, 0)
     np.testing.assert_allclose(run_operator("sdpa", [q, k, v], **settings)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+EXTENT = st.integers(0, 4)
+OPTIONAL = st.one_of(st.none(), st.integers(-3, 6))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    extents=st.tuples(st.integers(0, 2), st.integers(1, 2), st.integers(1, 2), EXTENT, EXTENT, EXTENT, EXTENT),
+    causal=st.booleans(),
+    window=st.integers(-1, 3),
+    offset=OPTIONAL,
+    valid=st.integers(0, 4),
+    limit=st.sampled_from([1, 60, 1 << 22]),
+)
+def test_any_shape_agrees_with_a_loop(run_operator, extents, causal, window, offset, valid, limit) -> None:
+    batch, kv_heads, group, queries, keys, depth, value_depth = extents
+    shapes = [(batch, kv_heads * group, queries, depth), (batch, kv_heads, keys, depth)]
+    q, k, v = (noise(*shape, seed=n) for n, shape in enumerate([*shapes, (batch, kv_heads, keys, value_depth)]))
+    chosen = {"causal": causal, "window": window, "q_offset": offset, "kv_len": min(valid, keys)}
+    with mock.patch.object(attention, "WEIGHTS", limit):
+        (found,) = run_operator("sdpa", [q, k, v], **chosen)
+    out = TensorType(F32, found.shape)
+    (expected,) = known_oracles()["sdpa"]([array.astype(np.float64) for array in (q, k, v)], chosen, [out])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(5, 6), (4, 1, 6), (2, 1, 5, 1), (2, 4, 5, 6)])

@@ -59,9 +59,9 @@ class Attention:
 
     def seen(self, query: int) -> range:
         """Return the keys that a query may look at, before any mask."""
-        last = min(self.valid, query + self.offset + 1) if self.causal else self.valid
-        first = 0 if self.window is None else max(0, query + self.offset - self.window)
-        return range(first, max(first, last))
+        last = max(0, min(self.valid, query + self.offset + 1)) if self.causal else self.valid
+        first = 0 if self.window is None else min(last, max(0, query + self.offset - self.window))
+        return range(first, last)
 
 
 def attention(inputs: Inputs, settings: Settings) -> Attention:

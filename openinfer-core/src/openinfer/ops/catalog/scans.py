@@ -119,6 +119,7 @@ TOPK = OpSchema(
         _example(3, 9, k=4),
         _example(7, 2, 3, k=3, axis=0, largest=False),
         _example(5, k=5),
+        _example(2, 40, k=3),
         _example(2, 6, k=1, sorted=False),
         _example(2, 3, k=0),
         _example(0, 3, k=2),
