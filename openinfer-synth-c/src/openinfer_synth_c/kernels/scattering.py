@@ -30,9 +30,14 @@ def _replaces(call: OpCall) -> bool:
 
 
 def _combines(call: OpCall) -> bool:
-    """Whether updates meet elements; sums and products of low floats would be rounded at every update, and not once."""
-    x, exact = call.inputs[0], call.settings.get("reduction") in ("max", "min")
-    return not _replaces(call) and x is not None and (exact or not x.dtype.is_low_float)
+    """Whether updates meet elements in the result itself."""
+    return not _replaces(call) and not _rounds(call)
+
+
+def _rounds(call: OpCall) -> bool:
+    """Whether updates are sums and products of low floats, which are rounded once, not at every update."""
+    x = call.inputs[0]
+    return x is not None and x.dtype.is_low_float and call.settings.get("reduction") in ("add", "mul")
 
 
 @kernel("scatter", supports=_replaces, epilogue=False)
@@ -57,6 +62,54 @@ def scatter_nd(site: KernelSite) -> None:
 def scatter_nd_combined(site: KernelSite) -> None:
     """Slices combined with others, at tuples of places."""
     _scatter_nd(site)
+
+
+@kernel("scatter", dtypes=(*FLOATS, *INTEGERS), supports=_rounds)
+def scatter_rounded(site: KernelSite) -> None:
+    """Each element of the result from all updates that meet it along an axis."""
+    code, x, indices, updates = site.code, site.input(0), site.input(1), site.input(2)
+    own, named = x.type.shape, indices.type.shape
+    axis = axis_of(integer(site.call.settings.get("axis"), "axis"), len(own))
+    if nothing_to_index(site, indices, own[axis]):
+        return
+    counters = [f"i{number}" for number in range(len(own))]
+    source = [*counters[:axis], "j", *counters[axis + 1 :]]
+    shorter = [n for n in range(len(own)) if n != axis and named[n] < own[n]]
+    with code.loops(for_head(c, n) for c, n in zip(counters, own, strict=True)):
+        code.line(f"{x.c_type} total = {x.at(flat(counters, contiguous(own)))};")
+        head = for_head("j", named[axis])
+        reached = " && ".join(f"i{n} < {named[n]}" for n in shorter)
+        with code.loops([f"if ({reached})", head] if reached else [head]):
+            position = flat(source, contiguous(named))
+            declare_place(code, "place", (indices, position), own[axis])
+            _meet(site, f"place == i{axis}", updates.at(position))
+        site.store.write(code, counters, "total")
+
+
+@kernel("scatter_nd", dtypes=(*FLOATS, *INTEGERS), supports=_rounds)
+def scatter_nd_rounded(site: KernelSite) -> None:
+    """Each element of the result from all tuples that name its slice."""
+    code, x, indices, updates = site.code, site.input(0), site.input(1), site.input(2)
+    own, named = x.type.shape, indices.type.shape
+    length = named[-1]
+    if nothing_to_index(site, indices, *own[:length]):
+        return
+    counters = [f"i{number}" for number in range(len(own))]
+    at = [f"j{number}" for number in range(len(named) - 1)]
+    with code.loops(for_head(c, n) for c, n in zip(counters, own, strict=True)):
+        code.line(f"{x.c_type} total = {x.at(flat(counters, contiguous(own)))};")
+        with code.loops(for_head(c, n) for c, n in zip(at, named[:-1], strict=True)):
+            places = declare_tuple(site, indices, at, own[:length])
+            test = " && ".join(f"{place} == i{number}" for number, place in enumerate(places))
+            _meet(site, test, updates.at(flat([*at, *counters[length:]], contiguous(updates.type.shape))))
+        site.store.write(code, counters, "total")
+
+
+def _meet(site: KernelSite, test: str, update: str) -> None:
+    """Append that an update meets the element so far where the test holds."""
+    with site.code.braces(f"if ({test})"):
+        program = linearise(_combined(site, str(site.call.settings.get("reduction"))))
+        site.code.line(f"total = {site.code.compute(program, {0: 'total', 1: update}, 'u')};")
 
 
 def _scatter(site: KernelSite) -> None:
