@@ -40,13 +40,13 @@ def by_hand(op: str, arrays: Sequence[np.ndarray]) -> Callable[[], object]:
 
 
 def medians(runs: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Return median seconds, taken in turns so that all meet the same machine."""
+    """Return median seconds of this thread alone, taken in turns so that all meet the same machine."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(REPEATS):
         for name, run in runs.items():
-            start = time.perf_counter()
+            start = time.thread_time()
             run()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(time.thread_time() - start)
     return {name: float(np.median(each)) for name, each in times.items()}
 
 

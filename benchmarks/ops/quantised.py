@@ -50,13 +50,13 @@ def bound(device: str, dtype: str, x: np.ndarray, rng: np.random.Generator) -> C
 
 
 def medians(runs: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Return median milliseconds, taken in turns so that all meet the same machine."""
+    """Return median milliseconds of this thread alone, taken in turns so that all meet the same machine."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
         for name, run in runs.items():
-            start = time.perf_counter()
+            start = time.thread_time()
             run()
-            times[name].append((time.perf_counter() - start) * 1e3)
+            times[name].append((time.thread_time() - start) * 1e3)
     return {name: float(np.median(each)) for name, each in times.items()}
 
 
