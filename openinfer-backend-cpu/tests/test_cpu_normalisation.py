@@ -48,6 +48,14 @@ def test_rows_in_several_blocks_are_rows_in_one(run_operator, monkeypatch, op: s
     np.testing.assert_array_equal(run_operator(op, [x])[0], whole)
 
 
+@pytest.mark.parametrize("length", [normalisation.LONGEST_DOT, normalisation.LONGEST_DOT + 1])
+def test_squares_of_long_rows_are_summed_well(run_operator, length: int) -> None:
+    x = noise(2, length)
+    wide = x.astype(np.float64)
+    expected = wide / np.sqrt((wide * wide).mean(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(run_operator("rms_norm", [x])[0], expected, rtol=1e-5, atol=1e-6)
+
+
 def test_softmax_of_large_numbers_does_not_overflow(run_operator) -> None:
     x = np.array([[1e4, 1e4 - 1.0, -1e30]], np.float32)
     e = math.exp(-1.0)

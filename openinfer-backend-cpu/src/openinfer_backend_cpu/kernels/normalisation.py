@@ -30,6 +30,10 @@ _FLOAT = frozenset(dtype.name for dtype in FLOAT)
 BLOCK = 1 << 22
 """Bytes of rows that are normalised together, so that they stay in the cache between passes."""
 
+LONGEST_DOT = 8192
+"""Elements of the longest rows whose squares the linear algebra library sums: it is quicker, but may split longer ones
+among threads, and results must not depend on how many there are."""
+
 
 @kernel("softmax", dtypes=_FLOAT)
 def softmax(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
@@ -111,6 +115,13 @@ def rms_norm(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], wo
     return rows.staging.around(*(step for piece in rows.pieces() for step in rows.scaled(*piece)))
 
 
+def _squares(x: Array, part: Array) -> BoundCall:
+    """Return the call that sums the squares of each row."""
+    if x.shape[1] <= LONGEST_DOT:
+        return partial(np.matmul, x[:, None, :], x[:, :, None], out=part[:, :, None])
+    return partial(np.einsum, "ij,ij->i", x, x, out=part[:, 0])
+
+
 class _Rows:
     """The rows of a call as matrices of the type that it computes in."""
 
@@ -149,7 +160,7 @@ class _Rows:
 
     def scaled(self, x: Array, y: Array, part: Array) -> Iterator[BoundCall]:
         """Yield the calls that bring rows to size one, scale them and add the bias."""
-        yield partial(np.einsum, "ij,ij->i", x, x, out=part[:, 0])
+        yield _squares(x, part)
         yield partial(np.multiply, part, self._share, out=part)
         yield partial(np.add, part, self._eps, out=part)
         yield partial(np.sqrt, part, out=part)
