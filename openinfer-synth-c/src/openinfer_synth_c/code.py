@@ -70,3 +70,8 @@ class Code:
     def cast(self, text: str, source: DType, target: DType) -> str:
         """Return the conversion of an element, which is a name or binds as tightly, in one expression."""
         return text if source is target else self.noted(call_text("cast", (source,), target, (text,)))
+
+
+def operand(text: str) -> str:
+    """Return an expression in parentheses if need be: a name binds as tightly as any operator."""
+    return text if text.isidentifier() else f"({text})"

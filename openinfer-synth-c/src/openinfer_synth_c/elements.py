@@ -9,6 +9,7 @@ from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import c_type, item_type, load_text, store_text
 from openinfer.ir.types import TensorType
 from openinfer.ops.strides import broadcast_strides
+from openinfer_synth_c.code import operand
 from openinfer_synth_c.index_text import flat
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Bound:
         """Append the store of an element at a flat index; integers wrap at the width of a packed type."""
         dtype = self.stored.dtype
         if self.work is not None and c_type(self.work) != c_type(dtype):
-            value = self.code.cast(f"({value})", self.work, dtype)
+            value = self.code.cast(operand(value), self.work, dtype)
         if dtype.is_packed:
             self.code.line(f"{self.code.noted(store_text(dtype, self.variable, index, value))};")
         else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.errors import SynthesisError
 from openinfer.ops.strides import broadcast_strides
+from openinfer_synth_c.code import operand
 from openinfer_synth_c.index_text import flat
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Store:
         """Append the store of ``value`` (of the kernel's result type) at a position: one counter per axis."""
         shape = self.output.type.shape
         if self.widened is not None:
-            value = code.cast(f"({value})", *self.widened)
+            value = code.cast(operand(value), *self.widened)
         if self.epilogue is not None:
             elements = [bound.broadcast_at(coordinates, shape) for bound in self.epilogue_inputs]
             value = code.compute(self.epilogue.program, dict(enumerate((value, *elements))), "r")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from openinfer.scalars import Scalar
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.names import Names
+
+_WORD = re.compile(r"\w+")
 
 
 class StatementWriter:
@@ -137,9 +140,17 @@ class StatementWriter:
                 for number, operand in enumerate(step.inputs)
             )
             outputs = (store.output, *more)
+            start = len(self._code.lines)
             write(KernelSite(code=self._code, call=step.call, inputs=inputs, store=store, outputs=outputs))
+            self._name_unused((*inputs, *outputs), start)
             for output in outputs:
                 output.clear_tail()
+
+    def _name_unused(self, bounds: Sequence[Bound | None], start: int) -> None:
+        """Append a mention of every operand that a kernel left alone: C compilers warn of such variables."""
+        words = set(_WORD.findall("\n".join(self._code.lines[start:])))
+        names = dict.fromkeys(bound.variable for bound in bounds if bound is not None and bound.pointer)
+        self._code.line(*(f"(void){name};" for name in names if name not in words))
 
     def _copy(self, step: CopyStep) -> None:
         if not self._names.type_of_value(step.output).count:
