@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import openinfer as oi
 from openinfer.dsl import graph
+from openinfer.dtypes import I8
 from openinfer.errors import ModelError, OpenInferError, ValidationError
-from openinfer.model import Model, ModelLoader
+from openinfer.model import Model, ModelLoader, Quantisation, VarInfo
 from openinfer.simulate import Simulator
 from openinfer_oinf import OinfWriter, QuantParams, QuantScale, QuantZeroPoint
 
@@ -146,3 +148,32 @@ def test_a_plain_integer_tensor_is_still_no_float() -> None:
     model = oi.Model.from_arrays({"w": np.zeros((10, 6), np.int8)})
     with pytest.raises(ValidationError, match=r"`w` is declared f32\[10,6\], the model's `w` is i8\[10,6\]$"):
         run(model, product("w: f32[10,6];", "matmul(x, w)"), x=X)
+
+
+class Store:
+    """A model format of a plugin: one tensor, whose zero point is no value of its type."""
+
+    def __init__(self) -> None:
+        self.sizevars: dict[str, int] = {}
+        self.metadata: dict[str, Any] = {}
+        info = VarInfo(name="w", dtype=I8, shape=(2,), has_data=True, offset=None, nbytes=2, quantised=True)
+        self.tensors = {info.name: info}
+
+    def values(self, name: str) -> np.ndarray:
+        return {"w": np.array([-128, 127], np.int8)}[name]
+
+    def stored(self, name: str) -> np.ndarray:
+        return self.values(name).view(np.uint8)
+
+    def quantisation(self, name: str) -> Quantisation:
+        zero_point = {"w": np.array(300, np.int32)}[name]
+        return Quantisation(axis=None, scale=np.float32(0.5).reshape(()), zero_point=zero_point)
+
+    def close(self) -> None: ...
+
+
+def test_a_zero_point_outside_its_type_shows_in_the_reals_only() -> None:
+    model = Model(Store(), "odd")
+    assert model.load_tensor("w@f32").tolist() == [-214.0, -86.5]
+    with pytest.raises(ModelError, match="zero points of 'w' of odd do not fit i8: use its reals, as a float"):
+        model.load_tensor("w@zero_point")
