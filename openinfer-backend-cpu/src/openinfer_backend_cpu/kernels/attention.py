@@ -137,7 +137,6 @@ def _attended(parts: _Parts, how: Attention, workspace: Workspace) -> list[Bound
     scratch = _Scratch(
         weights=workspace.take((most,), dtype),
         part=workspace.take((wide,), dtype),
-        blind=workspace.take((wide,), np.dtype(np.bool_)),
         queries=workspace.take((wide * how.depth,), dtype),
     )
     return [call for piece in pieces for call in _attend(piece, parts, how, scratch)]
@@ -147,7 +146,6 @@ def _attended(parts: _Parts, how: Attention, workspace: Workspace) -> list[Bound
 class _Scratch:
     weights: Array
     part: Array
-    blind: Array
     queries: Array
 
 
@@ -179,7 +177,6 @@ def _attend(piece: _Piece, parts: _Parts, how: Attention, scratch: _Scratch) -> 
     count = math.prod(q.shape[:-1])
     weights = scratch.weights[: count * len(piece.keys)].reshape(*q.shape[:-1], len(piece.keys))
     part = scratch.part[:count].reshape(*q.shape[:-1], 1)
-    blind = scratch.blind[:count].reshape(part.shape)
     scaled = scratch.queries[: q.size].reshape(q.shape)
     hide = [*_masked(weights, piece, parts.mask), *_hidden(weights, piece, how)]
     return [
@@ -187,14 +184,13 @@ def _attend(piece: _Piece, parts: _Parts, how: Attention, scratch: _Scratch) -> 
         _product(scaled, k, weights),
         *_capped(weights, how.softcap),
         *hide,
-        partial(np.maximum.reduce, weights, axis=-1, keepdims=True, out=part),
-        # A query that sees no key has -inf for all of them.
-        partial(np.equal, part, -np.inf, out=blind),
-        partial(np.copyto, part, 0, where=blind),
+        # A query that sees no key has -inf for all of them: with a finite maximum these become weights of 0.
+        partial(np.maximum.reduce, weights, axis=-1, keepdims=True, out=part, initial=np.finfo(part.dtype).min),
         partial(np.subtract, weights, part, out=weights),
         partial(np.exp, weights, out=weights),
         partial(np.add.reduce, weights, axis=-1, keepdims=True, out=part),
-        partial(np.copyto, part, 1, where=blind),
+        # The greatest weight is 1, so that this changes the sum of no others.
+        partial(np.maximum, part, part.dtype.type(1), out=part),
         _product(weights, v, target),
         *([partial(_keep_hidden_out, weights, v, target)] if hide else []),
         partial(np.divide, target, part, out=target),
