@@ -63,6 +63,14 @@ def test_other_flags_or_another_compiler_are_another_library(monkeypatch, builds
     assert len(builds) == 3
 
 
+def test_arguments_in_cc_take_the_place_of_flags(monkeypatch, builds):
+    monkeypatch.setenv("CC", "gcc -O0")
+
+    assert answer(47) == 47
+
+    assert builds[0].index("-O3") < builds[0].index("-O0")
+
+
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o702])
 def test_a_directory_that_others_can_reach_is_not_used(caches, builds, mode, caplog):
     directory = caches / "openinfer-c"

@@ -30,7 +30,9 @@ def load_library(files: Mapping[str, str]) -> ctypes.CDLL:
         DeviceError: there is no compiler, it fails, or what it makes cannot be loaded.
     """
     try:
-        command = (*find_compiler(), *FLAGS)
+        compiler, *arguments = find_compiler()
+        # What CC has behind the compiler's name comes last, so that it can take the place of a flag: CC="gcc -O0".
+        command = (compiler, *FLAGS, *arguments)
         texts = [text for name in sorted(files) for text in (name, files[name])]
         with library_file(key_of(texts, command), lambda work: _built(files, command, work)) as path:
             return ctypes.CDLL(str(path))
