@@ -238,6 +238,19 @@ def test_executors_that_share_a_library_have_weights_of_their_own():
         assert executor.outputs()["y"].tolist() == [factor, 2 * factor]
 
 
+@needs_compiler
+def test_a_program_without_results_may_run():
+    text = "dynamic { x: f32[2]; } block entry { assign t: f32[2]; op relu(x) >> t; return; }"
+
+    with Simulator(Model.from_arrays({}), graph(text), device="c").make_executor() as executor:
+        executor.insert(x=np.array([-1, 2], np.float32))
+        seen = [run.fetch("t").tolist() for run in executor.iterate() if run.event.op_name == "relu"]
+        executor.step(x=np.array([-1, 2], np.float32))
+        assert executor.outputs() == {}
+
+    assert seen == [[0, 2]]
+
+
 REFUSED = {
     "caches": (
         "persistent { k(t): f32[2] @table; } volatile { y: f32[2]; } block entry {\n cache.read k[0] >> y; return y; }",

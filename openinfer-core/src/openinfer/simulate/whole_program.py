@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
-from openinfer.errors import StepStateError
+from openinfer.errors import StepStateError, SynthesisError
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Return
 from openinfer.ir.resolved import Storage
@@ -108,14 +108,20 @@ class WholeProgram:
 def whole_program(
     resolved: ResolvedGraph, model: Model, backend: DeviceBackend, binder: Binder, memory: Memory
 ) -> WholeProgram | None:
-    """Return the program as a device runs it whole; None where the device does not, or where nodes have to be followed.
+    """Return the program as a device runs it whole; None where the device does not, where nodes have to be followed, or
+    where there is no result that a whole program could have.
 
     Raises:
         SynthesisError: the device cannot run the program; the message names the statement.
     """
     if not isinstance(backend, ProgramBackend):
         return None
-    plan = binder.plan(resolved, model)
+    try:
+        plan = binder.plan(resolved, model)
+    except SynthesisError as error:
+        if error.code == "no-outputs":
+            return None
+        raise
     nodes = resolved.graph.blocks["entry"].nodes
     returns = [node for node in walk(nodes) if isinstance(node.kind, Return)]
     # Which of several returns was taken, or what an input became, is known only from the nodes.
