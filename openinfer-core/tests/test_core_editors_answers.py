@@ -60,12 +60,51 @@ def test_findings_of_every_phase_have_places(environment: Environment, model: Mo
         assert all(finding.span is not None for finding in found)
         return [finding.code for finding in found]
 
-    assert codes("block entry { op relu(x >> y; op } ") == ["syntax", "syntax"]
+    assert codes("block entry { op relu(x >> y; op } ") == ["syntax", "syntax", "no-return"]
     assert codes("dynamic { x: f31; } block entry { return; }") == ["unknown-dtype"]
     assert codes("block entry { branch nowhere; return; }") == ["unknown-block"]
     assert codes("dynamic { x: f32; } block entry { op rleu(x) >> x; return; }") == ["unknown-op"]
     assert codes("dynamic { x: f32[C]; } block entry { return; }", model) == ["unknown-sizevar"]
     assert codes("dynamic { x: f32[C]; } block entry { return; }") == []
+
+
+def test_findings_of_all_phases_are_told_at_once(environment: Environment, model: Model) -> None:
+    text = (
+        "dynamic { x: f31; z: f32[B]; } volatile { y: f32[2]; }"
+        " block entry { op relu(z >> y; branch nowhere; op rleu(z) >> y; op relu(z) >> y; }"
+    )
+
+    without_model = analyse(text, environment)
+    found = analyse(text, environment, model)
+
+    assert [f.code for f in without_model.findings] == [
+        "syntax",
+        "unknown-dtype",
+        "unknown-block",
+        "unknown-op",
+        "no-return",
+    ]
+    assert [f.code for f in found.findings] == [
+        "syntax",
+        "unknown-dtype",
+        "unknown-block",
+        "unknown-op",
+        "shape-mismatch",
+        "no-return",
+    ]
+    assert found.resolved is None
+
+
+def test_a_program_that_fits_keeps_its_warnings_and_its_sizes(environment: Environment, model: Model) -> None:
+    text = "dynamic { z: f32[B]; } volatile { y: f32[B]; } block entry { op relu(z) >> y; }"
+    found = analyse(text, environment, model)
+    assert [f.code for f in found.findings] == ["no-return"]
+    assert found.resolved is not None
+    assert found.resolved.variables["z"].type.shape == (3,)
+
+
+def test_what_is_no_text_has_its_finding(environment: Environment) -> None:
+    assert [f.code for f in analyse("block \ud800 {}", environment).findings] == ["not-text"]
 
 
 # Hover

@@ -1,22 +1,20 @@
-"""What is wrong with a text, as far as it can be known: every phase up to the first that has errors."""
+"""What is wrong with a text: the independent findings of every phase."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Diagnostic, did_you_mean
-from openinfer.dsl import graph
+from openinfer.diagnostics import Diagnostic
+from openinfer.dsl import read_program
 from openinfer.editors.reading import outline_of
-from openinfer.errors import OpenInferError
-from openinfer.ir.check import structure_findings
-from openinfer.ir.nodes import Op
+from openinfer.errors import DslSyntaxError
+from openinfer.validate import checked_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from openinfer.editors.outline import Outline
-    from openinfer.ir.graph import Graph
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
     from openinfer.plugins.environment import Environment
@@ -36,28 +34,10 @@ def analyse(text: str, environment: Environment, model: Model | None = None) -> 
     """Return what an editor shows of a text. Without a model, sizes and model names are not checked."""
     outline = outline_of(text)
     try:
-        built = graph(text)
-        if model is None:
-            findings = (*built.warnings, *structure_findings(built), *_unknown_operators(built, environment))
-            return Analysis(text=text, outline=outline, findings=findings)
-        resolved = _resolved(built, model, environment)
-        return Analysis(text=text, outline=outline, findings=resolved.warnings, resolved=resolved)
-    except OpenInferError as error:
+        reading = read_program(text)
+    except DslSyntaxError as error:
         found = [finding for finding in error.diagnostics if isinstance(finding, Diagnostic)]
         alone = Diagnostic(code=error.code, message=str(error))
         return Analysis(text=text, outline=outline, findings=found or [alone])
-
-
-def _resolved(built: Graph, model: Model, environment: Environment) -> ResolvedGraph:
-    from openinfer.validate import resolve
-
-    return resolve(built, model, environment=environment)
-
-
-def _unknown_operators(built: Graph, environment: Environment) -> Iterator[Diagnostic]:
-    known = {*environment.ops, *environment.op_aliases}
-    for _, node in built.nodes():
-        if isinstance(node.kind, Op) and node.kind.op not in known:
-            message = f"unknown operator `{node.kind.op}`"
-            hint = did_you_mean(node.kind.op, known)
-            yield Diagnostic(code="unknown-op", message=message, span=node.span, hint=hint)
+    checked = checked_program(reading, model=model, environment=environment)
+    return Analysis(text=text, outline=outline, findings=checked.findings, resolved=checked.resolved)

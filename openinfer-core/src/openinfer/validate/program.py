@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Severity
@@ -12,9 +13,20 @@ from openinfer.validate.resolve import check_against_model
 from openinfer.validate.signature import signature_findings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from openinfer.diagnostics import Diagnostic
     from openinfer.dsl.reading import Reading
+    from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A program's findings, as `program_findings` returns them; ``resolved`` if there is a model and no error."""
+
+    findings: tuple[Diagnostic, ...]
+    resolved: ResolvedGraph | None = None
 
 
 def program_findings(
@@ -24,13 +36,23 @@ def program_findings(
 
     Inside a phase they are in source order. Without a model, only the signatures of operators are checked of phase V.
     """
+    return checked_program(reading, model=model, environment=environment).findings
+
+
+def checked_program(reading: Reading, *, model: Model | None = None, environment: Environment | None = None) -> Checked:
+    """Return the findings of a program, and what it is with every size and type known where that can be told."""
     offered = environment or Environment.default()
     if model is None:
         structure, doubts = check_structure(reading.graph, reading.doubts)
         later = (*reading.graph.warnings, *structure, *signature_findings(reading.graph, offered, doubts))
-    else:
-        findings = Findings(strict=False)
-        check_against_model(reading.graph, model, findings, doubts=reading.doubts, environment=offered)
-        later = tuple(findings.items)
-    found = (*reading.errors, *later)
+        return Checked(_errors_first((*reading.errors, *later)))
+    findings = Findings(strict=False)
+    resolved = check_against_model(reading.graph, model, findings, doubts=reading.doubts, environment=offered)
+    found = _errors_first((*reading.errors, *findings.items))
+    if found and found[0].severity is Severity.ERROR:
+        return Checked(found)
+    return Checked(found, replace(resolved, warnings=tuple(findings.items)))
+
+
+def _errors_first(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     return tuple(sorted(found, key=lambda finding: finding.severity is Severity.WARNING))
