@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from openinfer.dtypes import BY_NAME
 from openinfer.errors import ModelError
-from openinfer.model import Model, ModelLoader
+from openinfer.model import MetadataValue, Model, ModelLoader, VarInfo
+from openinfer_oinf import OinfWriter
 
 
 def test_a_model_of_arrays_tells_types_and_values() -> None:
@@ -92,3 +100,164 @@ def test_a_damaged_container_is_a_model_error(tmp_path) -> None:
     path.write_bytes(b"OINF\x00" + bytes(100))
     with pytest.raises(ModelError, match="E_VERSION"):
         ModelLoader.open(path)
+
+
+def test_a_damaged_container_is_closed_again(tmp_path) -> None:
+    path = tmp_path / "model.oinf"
+    path.write_bytes(b"OINF\x00" + bytes(100))
+    with pytest.raises(ModelError) as caught:
+        ModelLoader.open(path)
+    assert caught.value.file == str(path)
+    held = [descriptor.resolve() for descriptor in Path("/proc/self/fd").iterdir() if descriptor.exists()]
+    assert path.resolve() not in held
+
+
+@pytest.fixture
+def container(tmp_path) -> Path:
+    """A file with tensors of native, low float and packed types, and with one name in all three tables."""
+    path = tmp_path / "types.oinf"
+    tensors = {
+        "n": ("i32", np.arange(3, dtype=np.int32)),
+        "h": ("bf16", np.ones(2, ml_dtypes.bfloat16)),
+        "e": ("f8", np.ones(2, ml_dtypes.float8_e5m2)),
+        "q": ("i4", np.array([1, -2, 7], np.int8)),
+    }
+    with OinfWriter(path) as writer:
+        writer.sizevar("n", 3)
+        writer.metadata("n", "text")
+        writer.metadata("number", np.array([1, 2], np.int16))
+        writer.declare("later", "f32", (2,), data=False)
+        for name, (dtype, array) in tensors.items():
+            writer.declare(name, dtype, array.shape)
+        for name, (_, array) in tensors.items():
+            writer.write(name, array)
+    return path
+
+
+def test_sizes_metadata_and_tensors_are_namespaces_of_their_own(container: Path) -> None:
+    with ModelLoader.open(container) as model:
+        assert model.size_of("n") == 3
+        assert model.load_metadata_string("n") == "text"
+        assert model.load_tensor("n").tolist() == [0, 1, 2]
+
+
+def test_values_come_in_the_types_of_numpy_and_ml_dtypes_and_cannot_be_written(container: Path) -> None:
+    with ModelLoader.open(container) as model:
+        found = {name: model.load_tensor(name) for name in ("n", "h", "e", "q")}
+        assert {name: str(array.dtype) for name, array in found.items()} == {
+            "n": "int32",
+            "h": "bfloat16",
+            "e": "float8_e5m2",
+            "q": "int8",
+        }
+        assert not any(array.flags.writeable for array in found.values())
+        assert not any(found[name].flags.owndata for name in ("n", "h", "e"))
+
+
+def test_packed_tensors_come_unpacked_or_as_their_bytes(container: Path) -> None:
+    with ModelLoader.open(container) as model:
+        assert model.load_tensor("q").tolist() == [1, -2, 7]
+        assert model.load_raw("q").tolist() == [0xE1, 0x07]
+        assert not model.load_raw("q").flags.writeable
+        assert model.load_raw("n") is model.load_tensor("n")
+
+
+def test_what_is_known_of_a_tensor_is_told_without_its_values(container: Path) -> None:
+    with ModelLoader.open(container) as model:
+        info = model.var_info("q")
+        assert info is not None
+        assert (info.name, info.dtype.name, info.shape, info.has_data, info.nbytes) == ("q", "i4", (3,), True, 2)
+        assert container.read_bytes()[info.offset : (info.offset or 0) + 2] == b"\xe1\x07"
+        assert model.var_info("absent") is None
+        with pytest.raises(ModelError, match="declared without data") as caught:
+            model.load_tensor("later")
+    assert (caught.value.file, caught.value.table, caught.value.name) == (str(container), "tensors", "later")
+
+
+def test_metadata_is_a_string_a_tensor_or_not_there(container: Path) -> None:
+    with ModelLoader.open(container) as model:
+        number = model.load_metadata_tensor("number")
+        assert number is not None
+        assert (number.dtype, number.tolist()) == (np.dtype(np.int16), [1, 2])
+        assert model.load_metadata_tensor("absent") is None
+        assert (model.has_metadata_string("n"), model.has_metadata_string("number")) == (True, False)
+        with pytest.raises(ModelError, match="is a string") as caught:
+            model.load_metadata_tensor("n")
+        assert (caught.value.table, caught.value.name) == ("metadata", "n")
+        with pytest.raises(ModelError, match="no metadata string 'number'"):
+            model.load_metadata_string("number")
+        assert set(model.tensor_store().tensors) == {"n", "h", "e", "q", "later"}
+
+
+class SlowStore:
+    """A store with one tensor that takes its time, and counts how often it is read."""
+
+    sizevars: Mapping[str, int] = {}
+    metadata: Mapping[str, MetadataValue] = {}
+    tensors: Mapping[str, VarInfo] = {
+        "w": VarInfo(name="w", dtype=BY_NAME["f32"], shape=(2,), has_data=True, offset=None, nbytes=8)
+    }
+
+    def __init__(self, shape: tuple[int, ...] = (2,)) -> None:
+        self.reads = 0
+        self._shape = shape
+
+    def values(self, name: str) -> np.ndarray:
+        self.reads += 1
+        time.sleep(0.05)
+        return np.zeros(self._shape, np.float32)
+
+    def stored(self, name: str) -> np.ndarray:
+        return self.values(name).view(np.uint8)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_tensor_that_is_asked_for_twice_at_once_is_decoded_once() -> None:
+    store = SlowStore()
+    model = Model(store)
+    together = Barrier(4)
+
+    def load(_: int) -> np.ndarray:
+        together.wait()
+        return model.load_tensor("w")
+
+    with ThreadPoolExecutor(4) as pool:
+        arrays = list(pool.map(load, range(4)))
+    assert store.reads == 1
+    assert all(array is arrays[0] for array in arrays)
+
+
+def test_a_payload_of_another_size_than_its_shape_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"has shape \(3,\), its entry says \(2,\)"):
+        Model(SlowStore((3,))).load_tensor("w")
+
+
+def test_views_outlive_a_closed_model_and_nothing_more_is_loaded(container: Path) -> None:
+    with ModelLoader.open(container) as model:
+        view = model.load_tensor("n")
+    model.close()
+    assert view.tolist() == [0, 1, 2]
+    with pytest.raises(ModelError, match="closed"):
+        model.load_tensor("h")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the system how much memory is in use")
+def test_weights_that_nothing_uses_take_no_memory(tmp_path) -> None:
+    path = tmp_path / "large.oinf"
+    with OinfWriter(path) as writer:
+        writer.declare("big", "u8", (64 << 20,))
+        writer.declare("small", "f32", (4,))
+        writer.write("big", np.zeros(64 << 20, np.uint8))
+        writer.write("small", np.ones(4, np.float32))
+    code = (
+        "import sys, resource\n"
+        "from openinfer.model import ModelLoader\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "model = ModelLoader.open(sys.argv[1])\n"
+        "assert model.load_tensor('small').sum() == 4\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 48 << 10, "kibibytes more than before the model was opened"

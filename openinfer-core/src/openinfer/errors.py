@@ -6,7 +6,7 @@ and ``diagnostics`` (all findings); ``str()`` of an exception is one line.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +36,10 @@ class OpenInferError(Exception):
         super().__init__(message)
         self.diagnostics: tuple[Finding, ...] = tuple(diagnostics)
         self.code = code or (self.diagnostics[0].code if self.diagnostics else self.default_code)
+
+    def _of_first(self, attribute: str) -> Any:
+        """Return what the first finding says of itself, or None."""
+        return getattr(self.diagnostics[0], attribute, None) if self.diagnostics else None
 
 
 class DslSyntaxError(OpenInferError):
@@ -74,21 +78,62 @@ class GraphError(OpenInferError):
 
 
 class SerializationError(OpenInferError):
-    """A JSON document is not a valid graph, trace or device file; every finding carries a JSON pointer."""
+    """A JSON document is not a valid graph, trace or device file; every finding carries a JSON pointer.
+
+    ``path`` is the JSON pointer of the first finding.
+    """
 
     default_code = "json"
 
+    @property
+    def path(self) -> str | None:
+        return self._of_first("path")
+
 
 class ModelError(OpenInferError):
-    """A model file is unreadable, invalid or lacks what was asked of it."""
+    """A model file is unreadable, invalid or lacks what was asked of it.
+
+    ``file`` is its path (``"<memory>"`` for a model of arrays), ``table`` the index in question (``"sizevars"``,
+    ``"metadata"``, ``"tensors"``) and ``name`` the entry; None where there is no one.
+    """
 
     default_code = "model"
 
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        diagnostics: Sequence[Finding] = (),
+        file: str | None = None,
+        table: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(message, code=code, diagnostics=diagnostics)
+        self.file = file
+        self.table = table
+        self.name = name
+
 
 class ValidationError(OpenInferError):
-    """The graph breaks a rule of structure (phase S) or does not fit model, operators or device (phase V)."""
+    """The graph breaks a rule of structure (phase S) or does not fit model, operators or device (phase V).
+
+    ``block``, ``node_index`` and ``node_desc`` are those of the first finding.
+    """
 
     default_code = "validation"
+
+    @property
+    def block(self) -> str | None:
+        return self._of_first("block")
+
+    @property
+    def node_index(self) -> int | None:
+        return self._of_first("node_index")
+
+    @property
+    def node_desc(self) -> str | None:
+        return self._of_first("node_desc")
 
 
 class ExecutionError(OpenInferError):

@@ -119,10 +119,12 @@ class Model:
         sizevars: named sizes.
         metadata: configuration values (scalars, strings, arrays).
         tensors: information on every tensor; no payload is read.
+        path: file that the model was opened from; None where it was not.
     """
 
-    def __init__(self, store: ModelStore, name: str = "<memory>") -> None:
+    def __init__(self, store: ModelStore, name: str = "<memory>", *, path: Path | None = None) -> None:
         self._store = store
+        self.path = path
         self._lock = threading.Lock()
         self._loaded: dict[tuple[str, bool], Array] = {}
         self.name = name
@@ -161,7 +163,7 @@ class Model:
             ModelError: ``unknown-sizevar``.
         """
         if name not in self.sizevars:
-            raise ModelError(_unknown("size variable", name, self.sizevars, self.name), code="unknown-sizevar")
+            raise _unknown("size variable", "sizevars", name, self.sizevars, self.name)
         return self.sizevars[name]
 
     def resolve_dim_value(self, dim: str) -> int:
@@ -229,7 +231,7 @@ class Model:
         whole, _, part = name.rpartition("@")
         found = self._store.quantisation(whole) if isinstance(self._store, QuantisedStore) else None
         if found is None:
-            raise ModelError(_unknown("tensor", name, self.tensors, self.name), code="unbound")
+            raise _unknown("tensor", "tensors", name, self.tensors, self.name)
         if part == "scale":
             return _read_only(found.scale)
         if part == "zero_point":
@@ -240,7 +242,8 @@ class Model:
     def _zero_point(self, name: str, values: Array) -> Array:
         dtype = self.tensors[name].dtype
         if values.size and not (dtype.minimum or 0) <= values.min() <= values.max() <= (dtype.maximum or 0):
-            raise ModelError(f"zero points of {name!r} of {self.name} do not fit {dtype}: use its reals, as a float")
+            message = f"zero points of {name!r} of {self.name} do not fit {dtype}: use its reals, as a float"
+            raise ModelError(message, file=self.name, table="tensors", name=name)
         return values.astype(storage_dtype(dtype))
 
     def load_tensor(self, name: str) -> Array:
@@ -263,9 +266,10 @@ class Model:
     def _load(self, name: str, *, packed: bool) -> Array:
         info = self.var_info(name)
         if info is None:
-            raise ModelError(_unknown("tensor", name, self.tensors, self.name), code="unbound")
+            raise _unknown("tensor", "tensors", name, self.tensors, self.name)
         if not info.has_data:
-            raise ModelError(f"tensor {name!r} of {self.name} is declared without data", code="unbound")
+            message = f"tensor {name!r} of {self.name} is declared without data"
+            raise ModelError(message, code="unbound", file=self.name, table="tensors", name=name)
         with self._lock:
             if (name, packed) not in self._loaded:
                 if name not in self.tensors:
@@ -285,7 +289,8 @@ class Model:
         if item is None:
             return None
         if item.dtype == "str":
-            raise ModelError(f"metadata {name!r} of {self.name} is a string, expected a number")
+            message = f"metadata {name!r} of {self.name} is a string, expected a number"
+            raise ModelError(message, file=self.name, table="metadata", name=name)
         return np.asarray(item.value, dtype=storage_dtype(BY_NAME[item.dtype]))
 
     def has_metadata_string(self, name: str) -> bool:
@@ -300,7 +305,7 @@ class Model:
             ModelError: there is none of that name.
         """
         if not self.has_metadata_string(name):
-            raise ModelError(_unknown("metadata string", name, self.typed_metadata, self.name), code="unbound")
+            raise _unknown("metadata string", "metadata", name, self.typed_metadata, self.name)
         return str(self.typed_metadata[name].value)
 
     def tensor_store(self) -> ModelStore:
@@ -339,13 +344,12 @@ class ModelLoader:
             with file.open("rb") as stream:
                 head = stream.read(64)
         except OSError as error:
-            raise ModelError(
-                f"cannot read model {str(file)!r}: {error.strerror or error}", code="model-file"
-            ) from error
+            message = f"cannot read model {str(file)!r}: {error.strerror or error}"
+            raise ModelError(message, code="model-file", file=str(file)) from error
         formats = (environment or Environment.default()).model_formats
         chosen = _format_of(file, head, formats)
         store: ModelStore = load_object(chosen.open)(file)
-        return Model(store, str(file))
+        return Model(store, str(file), path=file)
 
 
 def exact_size(value: object) -> int | None:
@@ -397,12 +401,14 @@ def _format_of(file: Path, head: bytes, formats: Mapping[str, ModelFormatSpec]) 
         if candidates:
             return candidates[0]
     known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats.values()) or "none installed"
-    raise ModelError(f"{str(file)!r} is no model file of a known format; known: {known}", code="model-format")
+    message = f"{str(file)!r} is no model file of a known format; known: {known}"
+    raise ModelError(message, code="model-format", file=str(file))
 
 
 def _checked(array: Array, info: VarInfo, model: str) -> Array:
     if array.shape != info.shape:
-        raise ModelError(f"tensor {info.name!r} of {model} has shape {array.shape}, its entry says {info.shape}")
+        message = f"tensor {info.name!r} of {model} has shape {array.shape}, its entry says {info.shape}"
+        raise ModelError(message, file=model, table="tensors", name=info.name)
     return array
 
 
@@ -438,9 +444,11 @@ def _dequantised(values: Array, found: Quantisation, dtype: DType) -> Array:
     return out
 
 
-def _unknown(what: str, name: str, known: Mapping[str, Any], model: str) -> str:
+def _unknown(what: str, table: str, name: str, known: Mapping[str, Any], model: str) -> ModelError:
     hint = did_you_mean(name, known)
-    return f"{model} has no {what} {name!r}" + (f": {hint}" if hint else "")
+    message = f"{model} has no {what} {name!r}" + (f": {hint}" if hint else "")
+    code = "unknown-sizevar" if table == "sizevars" else "unbound"
+    return ModelError(message, code=code, file=model, table=table, name=name)
 
 
 class _ArrayStore:

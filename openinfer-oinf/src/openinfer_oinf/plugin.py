@@ -97,7 +97,8 @@ class OinfStore:
         except OinfError as error:
             raise _model_error(error, self._path) from error
         if quant is None:
-            raise ModelError(f"{self._path}: tensor {name!r} has no quant payload", code="unbound")
+            message = f"{self._path}: tensor {name!r} has no quant payload"
+            raise ModelError(message, code="unbound", file=self._path, table="tensors", name=name)
         return _quantisation(quant)
 
     def close(self) -> None:
@@ -159,6 +160,7 @@ def _info(tensor: StoredTensor) -> VarInfo:
 def _model_error(error: OinfError | OSError, path: str) -> Exception:
     from openinfer.errors import ModelError
 
-    code = getattr(error, "code", "model-file")
+    code, table, entry = (getattr(error, part, None) for part in ("code", "table", "entry"))
     text = str(error)
-    return ModelError(text if text.startswith(path) else f"{path}: {text}", code=code)
+    message = text if text.startswith(path) else f"{path}: {text}"
+    return ModelError(message, code=code or "model-file", file=path, table=table, name=entry)
