@@ -395,3 +395,23 @@ def test_a_misspelt_alias_of_a_setting_is_recognised() -> None:
     text = program("dynamic { x: f32[4]; }\nvolatile { y: f32[4]; }", "op relu(x, negative_slop=0.1) >> y;\nreturn;")
     (finding,) = signature_findings(graph(text), Environment.default())
     assert finding.hint == "did you mean `negative_slope`?"
+
+
+def test_an_error_names_the_node_of_its_first_finding(model: Model) -> None:
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph(program(X, "op relu(x) >> y;\nop add(x, a, a) >> y;\nop addd(x, a) >> y;\nreturn;")), model)
+    error = caught.value
+    assert (error.code, error.block, error.node_index, error.node_desc) == ("arity", "entry", 1, "op add(x,a,a) >> y")
+    assert [(d.block, d.node_index) for d in error.diagnostics] == [("entry", 1), ("entry", 2)]
+
+
+def test_a_known_name_that_cannot_be_a_setting_is_not_suggested(model: Model) -> None:
+    text = program(
+        "volatile { trits: t2; v: f32[D]; }", "op fill(v, value=trits) >> v;\nop fill(v, value=trit) >> v;\nreturn;"
+    )
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph(text), model)
+    assert [(d.code, d.hint) for d in caught.value.diagnostics] == [
+        ("setting-type", None),
+        ("unknown-variable", "did you mean `trits`?"),
+    ]

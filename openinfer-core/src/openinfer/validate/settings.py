@@ -137,8 +137,9 @@ def _named(spec: SettingSpec, value: VarValue, scope: Scope) -> SettingValue | U
 def _scalar_variable(spec: SettingSpec, name: str, scope: Scope) -> RuntimeScalar:
     problem = scope.scalar_problem(name)
     if problem is not None:
-        hint = did_you_mean(name, scope.variables)
-        code = "unknown-variable" if scope.variables.get(name) is None else "setting-type"
+        unknown = name not in scope.variables
+        hint = did_you_mean(name, scope.variables) if unknown else None
+        code = "unknown-variable" if unknown else "setting-type"
         raise SettingError(f"setting `{spec.name}`: {problem}", code=code, hint=hint)
     return RuntimeScalar(name)
 
