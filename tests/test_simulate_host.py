@@ -125,6 +125,37 @@ def test_a_misspelt_name_lists_near_ones(ex: Executor) -> None:
         ex.fetch("logit")
 
 
+@pytest.mark.parametrize("name", [None, 3, ["y"], b"y"])
+def test_a_name_that_is_no_text_is_refused(ex: Executor, name: Any) -> None:
+    calls = [lambda: ex.fetch(name), lambda: ex.fetch_raw(name)]
+    if not isinstance(name, list):
+        calls.append(lambda: ex.insert({name: 1.0}))
+    for call in calls:
+        with pytest.raises(oi.ExecutionError, match=f"names of variables as strings, found {type(name).__name__}") as c:
+            call()
+        assert c.value.code == "unknown-variable"
+
+
+def test_values_that_are_no_mapping_are_refused(ex: Executor) -> None:
+    with pytest.raises(oi.DTypeError, match="a mapping of names to values, found list") as caught:
+        ex.insert([1.0])  # type: ignore[arg-type]
+    assert caught.value.code == "insert-mismatch"
+    ex.insert(None, k=1)
+    assert ex.fetch("k") == 1
+
+
+def test_a_value_is_fetched_raw_as_it_is_stored(ex: Executor) -> None:
+    ex.insert(q=[-8, 7], k=3)
+    found = ex.fetch_raw("q")
+    assert (found.dtype.name, found.shape, found.storage.tolist(), found.array.tolist()) == (
+        "i4",
+        (2,),
+        [0x78],
+        [-8, 7],
+    )
+    assert (ex.fetch_raw("k").shape, ex.fetch_raw("k").array.item()) == ((), 3)
+
+
 def test_fetch_gives_scalars_tuples_and_copies(ex: Executor) -> None:
     ex.step(x=[1.0, 2.0])
     y, n = ex.fetch("y", "n")

@@ -15,7 +15,7 @@ from openinfer.simulate.aside import asides
 from openinfer.simulate.compiler import compile_graph
 from openinfer.simulate.details import Details
 from openinfer.simulate.exchange import Exchange, sharing
-from openinfer.simulate.host import Host
+from openinfer.simulate.host import Host, by_name
 from openinfer.simulate.logs import LogKind, is_wanted, log
 from openinfer.simulate.memory import Memory
 from openinfer.simulate.program import Machine
@@ -115,7 +115,7 @@ class Executor:
             StepStateError: a step is running.
         """
         self._need_idle("insert values")
-        given = {**(values or {}), **named}
+        given = {**by_name(values), **named}
         self._keep_results(given)
         self._host.insert(given)
         if self._whole is not None and given:

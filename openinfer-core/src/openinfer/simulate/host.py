@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.diagnostics import did_you_mean
 from openinfer.dtypes import BY_NAME, DType
@@ -13,10 +14,10 @@ from openinfer.ir.resolved import Storage
 from openinfer.ir.types import TensorType
 from openinfer.simulate.access import slots_of
 from openinfer.simulate.failures import unset
-from openinfer.simulate.values import Tensor, storage_of
+from openinfer.simulate.values import MISMATCH, Tensor, storage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Generator, Iterable
 
     from openinfer.simulate.backend import Buffer, DeviceBackend
     from openinfer.simulate.memory import Memory
@@ -36,6 +37,8 @@ class Host:
 
     def insert(self, values: Mapping[str, Any]) -> None:
         """Give dynamic variables their values for the next step: all of them, or none."""
+        for name in values:
+            _need_name(name, "insert")
         checked = {name: storage_of(value, self.dynamic_type(name), name) for name, value in values.items()}
         for name, array in checked.items():
             with _held(name):
@@ -87,6 +90,7 @@ class Host:
 
     def _parts(self, access: str) -> tuple[str, str | None]:
         """Return the name, and what stands in brackets behind it."""
+        _need_name(access, "fetch")
         match = _ACCESS.fullmatch(access)
         return (match.group(1), match.group(2)) if match else (access, None)
 
@@ -127,6 +131,25 @@ class Host:
             message = f"`{name}` is a temporary: it is there only while a step runs, once its `assign` has run"
             return ExecutionError(message, code="temporary-unset")
         return unset(self._memory, [name])
+
+
+def by_name(values: object) -> Mapping[str, Any]:
+    """Return values that were given together; None for no values.
+
+    Raises:
+        DTypeError: ``insert-mismatch``, they are no mapping.
+    """
+    if values is not None and not isinstance(values, Mapping):
+        message = f"insert takes a mapping of names to values, found {type(values).__name__}"
+        raise DTypeError(message, code=MISMATCH)
+    return cast("Mapping[str, Any]", values or {})
+
+
+def _need_name(name: object, where: str) -> None:
+    """Refuse what is no text where a variable is to be named."""
+    if not isinstance(name, str):
+        message = f"{where} takes the names of variables as strings, found {type(name).__name__}: {name!r:.60}"
+        raise ExecutionError(message, code="unknown-variable")
 
 
 @contextmanager
