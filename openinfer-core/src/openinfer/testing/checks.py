@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ from openinfer.errors import OpenInferError
 from openinfer.ops.calls import compute_type
 from openinfer.plugins.coverage import missing_reason
 from openinfer.plugins.selection import kernel_table
-from openinfer.testing.cases import cases
+from openinfer.testing.cases import cases, sampled
 from openinfer.testing.comparing import mismatch
 from openinfer.testing.programs import run_cases
 from openinfer.testing.values import exact
@@ -19,7 +19,6 @@ from openinfer.testing.values import exact
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from openinfer.ir.resolved import SettingValue
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import OpSchema
     from openinfer.plugins.environment import Environment
@@ -44,11 +43,16 @@ class Cell:
     failures: tuple[str, ...]
 
 
-def check_operator(schema: OpSchema, oracle: Oracle, device: str, environment: Environment) -> Mapping[str, Cell]:
-    """Run an operator with every element type on a device; return what came of each, by the type's name."""
+def check_operator(
+    schema: OpSchema, oracle: Oracle, device: str, environment: Environment, *, every: int = 1
+) -> Mapping[str, Cell]:
+    """Run an operator with every element type on a device; return what came of each, by the type's name.
+
+    About one case in ``every`` is run, and at least one of every type.
+    """
     table = kernel_table(environment, device, environment.devices[device].expression_dtypes)
     drafts = {
-        dtype.name: _split(cases(schema, dtype, environment.dtypes), table, environment)
+        dtype.name: _split(sampled(cases(schema, dtype, environment.dtypes), every), table, environment)
         for dtype in environment.dtypes.values()
         if dtype.name in schema.dtypes
     }
@@ -100,7 +104,7 @@ def _wrong(schema: OpSchema, oracle: Oracle, case: Case, found: Sequence[Array])
             None if array is None or given is None else exact(array, given.dtype)
             for array, given in zip(case.inputs(), case.call.inputs, strict=True)
         ]
-        expected = oracle(inputs, _rounded(case.call), case.call.outputs)
+        expected = oracle(inputs, _rounded(case.call))
     lines = [
         mismatch(case, schema.category, want, got, out.dtype, _reach(inputs))
         for want, got, out in zip(expected, found, case.call.outputs, strict=True)
@@ -108,12 +112,13 @@ def _wrong(schema: OpSchema, oracle: Oracle, case: Case, found: Sequence[Array])
     return [line for line in lines if line is not None]
 
 
-def _rounded(call: OpCall) -> Mapping[str, SettingValue]:
-    """Return the settings with floats as the operator sees them, rounded to the type that it computes in."""
+def _rounded(call: OpCall) -> OpCall:
+    """Return the call with floats among its settings rounded to the type that the operator computes in."""
     types = [given.dtype for given in (*call.inputs, *call.outputs) if given is not None and given.dtype.is_float]
     if not types or compute_type(types[0]).bits == 64:
-        return call.settings
-    return {n: float(np.float32(v)) if isinstance(v, float) else v for n, v in call.settings.items()}
+        return call
+    settings = {n: float(np.float32(v)) if isinstance(v, float) else v for n, v in call.settings.items()}
+    return replace(call, settings=settings)
 
 
 def _reach(inputs: Sequence[Exact | None]) -> float:

@@ -13,18 +13,16 @@ from openinfer.testing import oracles
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
 
 Exact: TypeAlias = "npt.NDArray[Any]"
 """Exact values: floats as float64, integers (packed ones, bitsets and ternaries too) as Python ints in an array of
 objects, bool as bool."""
 
-Oracle: TypeAlias = Callable[
-    [Sequence["Exact | None"], "Mapping[str, SettingValue]", "Sequence[TensorType]"], tuple["Exact", ...]
-]
-"""Computes an operator: exact inputs (None where left out; variadic ones follow), every setting by its canonical name,
-and the types of the outputs. Floats come back before the rounding to the output's type, integers before wrapping."""
+Oracle: TypeAlias = Callable[[Sequence["Exact | None"], "OpCall"], tuple["Exact", ...]]
+"""Computes an operator: exact inputs (None where left out; variadic ones follow) and the call, which has every setting
+by its canonical name and the types of inputs and outputs. Floats come back before the rounding to the output's type,
+integers before wrapping."""
 
 
 @cache

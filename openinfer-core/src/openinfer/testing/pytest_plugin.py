@@ -29,10 +29,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="operator to test (repeatable; default all)",
     )
     group.addoption(
+        "--openinfer-sample",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="run about one case in N, the same ones each time, and one or more of each operator and type (default 1)",
+    )
+    group.addoption(
         "--openinfer-allow-missing",
         action="store_true",
         help="skip operators and types that the device has nothing for, with the reason, instead of failing",
     )
+
+
+def _count(text: str) -> int:
+    """Return a number of cases, as `argparse` wants types of options."""
+    if not text.isdecimal() or not int(text):
+        raise ValueError(f"expected a whole number from 1 on, found {text!r}")
+    return int(text)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import EVERY
-from openinfer.ops.schema import InputSpec, OpSchema, OpTypeError, Primitive, SettingSpec, SettingType
+from openinfer.ops.schema import (
+    InputSpec,
+    Operand,
+    OpExample,
+    OpSchema,
+    OpTypeError,
+    Primitive,
+    SettingSpec,
+    SettingType,
+)
 from openinfer.ops.shapes import axis_of, integer, integers, needed, shown
 
 if TYPE_CHECKING:
@@ -87,11 +96,17 @@ def _same_types(
     return (needed(inputs),)
 
 
+def _of(shape: tuple[int, ...], settings: Settings | None = None, declared: tuple[int, ...] | None = None) -> OpExample:
+    outputs = () if declared is None else (Operand(shape=declared),)
+    return OpExample(inputs=(Operand(shape=shape),), settings=settings or {}, outputs=outputs)
+
+
 def _movement(
     name: str,
     infer: InferTypes,
     *,
     summary: str,
+    examples: tuple[OpExample, ...],
     settings: tuple[SettingSpec, ...] = (),
     aliases: tuple[str, ...] = (),
     onnx: str,
@@ -108,6 +123,7 @@ def _movement(
         in_place=True,
         aliases=aliases,
         onnx=onnx,
+        examples=examples,
     )
 
 
@@ -115,6 +131,14 @@ TRANSPOSE = _movement(
     "transpose",
     _transpose_types,
     summary="dim i of the result is dim perm[i] of x",
+    examples=(
+        _of((3, 5)),
+        _of((2, 3, 5), {"perm": (1, 2, 0)}),
+        _of((3, 1, 5, 7), {"perm": (0, -1, 1, 2)}),
+        _of((2, 0, 3), {"perm": (2, 0, 1)}),
+        _of((33, 70)),
+        _of(()),
+    ),
     settings=(
         SettingSpec(
             name="perm",
@@ -131,6 +155,14 @@ RESHAPE = _movement(
     "reshape",
     _reshape_types,
     summary="the elements in row-major order under another shape",
+    examples=(
+        _of((2, 3, 5), {"shape": (5, 6)}),
+        _of((2, 3, 5), {"shape": (0, -1)}),
+        _of((3, 5), {"shape": (15,)}),
+        _of((1, 1), {"shape": ()}),
+        _of((2, 0, 3), {"shape": (3, 0, 2)}),
+        _of((7, 3), None, (3, 7)),
+    ),
     settings=(
         SettingSpec(
             name="shape",
@@ -145,7 +177,21 @@ FLATTEN = _movement(
     "flatten",
     _flatten_types,
     summary="a matrix: the dims before the axis, and the rest",
+    examples=(
+        _of((2, 3, 5)),
+        _of((2, 3, 5), {"axis": 0}),
+        _of((2, 3, 5), {"axis": -1}),
+        _of((2, 3), {"axis": 2}),
+        _of((3, 0, 5), {"axis": 2}),
+        _of((), {"axis": 0}),
+    ),
     settings=(SettingSpec(name="axis", type=SettingType.INT, default=1, doc="first dim of the columns"),),
     onnx="Flatten",
 )
-IDENTITY = _movement("identity", _same_types, summary="an independent copy", onnx="Identity")
+IDENTITY = _movement(
+    "identity",
+    _same_types,
+    summary="an independent copy",
+    examples=(_of((3, 5)), _of((2, 0, 3)), _of((257,)), _of(())),
+    onnx="Identity",
+)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 @cache
-def checked(device: str, op: str) -> Mapping[str, Cell]:
+def checked(device: str, op: str, every: int) -> Mapping[str, Cell]:
     """Return what came of an operator: all its types run in one program."""
     environment = Environment.default()
-    return check_operator(environment.op(op), known_oracles()[op], device, environment)
+    return check_operator(environment.op(op), known_oracles()[op], device, environment, every=every)
 
 
 def test_an_operator_computes_what_the_specification_says(
@@ -30,7 +30,7 @@ def test_an_operator_computes_what_the_specification_says(
     device, op, dtype = openinfer_cell
     if op not in known_oracles():
         pytest.fail(f"no oracle is known for {op}")
-    cell = checked(device, op)[dtype]
+    cell = checked(device, op, request.config.getoption("--openinfer-sample"))[dtype]
     if cell.missing and request.config.getoption("--openinfer-allow-missing"):
         if not cell.ran:
             pytest.skip(f"{device}: {cell.missing}")

@@ -15,13 +15,11 @@ from openinfer.testing.oracles.arithmetic import each, rounded
 from openinfer.testing.oracles.functions import erf, of_floats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
-    Settings = Mapping[str, SettingValue]
 
 _WORD = 1 << 64
 
@@ -41,13 +39,13 @@ def _gelu(x: Exact, approximate: str) -> Exact:
     return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-def _relu(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+def _relu(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     x = np.asarray(inputs[0])
-    alpha: Any = settings["alpha"]
-    low: Any = settings["clamp_min"]
-    high: Any = settings["clamp_max"]
+    alpha: Any = call.settings["alpha"]
+    low: Any = call.settings["clamp_min"]
+    high: Any = call.settings["clamp_max"]
     if x.dtype == np.float64:
-        slope = np.zeros_like(x) if alpha == 0 else rounded(x * alpha, outputs[0])
+        slope = np.zeros_like(x) if alpha == 0 else rounded(x * alpha, call.outputs[0])
         y = np.where(x >= 0, x, np.where(np.isnan(x), x, slope))
         y = y if low is None else np.maximum(y, float(low))
         return (y if high is None else np.minimum(y, float(high)),)
@@ -60,16 +58,16 @@ def _relu(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[
     return (each(one, x),)
 
 
-def _clamp(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    x, dtype = np.asarray(inputs[0]), outputs[0].dtype
-    least: Any = settings["min"]
-    most: Any = settings["max"]
+def _clamp(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+    x, dtype = np.asarray(inputs[0]), call.outputs[0].dtype
+    least: Any = call.settings["min"]
+    most: Any = call.settings["max"]
     if x.dtype == np.float64:
         # The rule of the reference, which `nan="bound"` restores, has the greatest finite f64 for an absent bound.
-        end = sys.float_info.max if settings["nan"] == "bound" and dtype.bits == 64 else math.inf
+        end = sys.float_info.max if call.settings["nan"] == "bound" and dtype.bits == 64 else math.inf
         low, high = (-end if least is None else float(least)), (end if most is None else float(most))
         kept = np.minimum(np.maximum(x, low), high)
-        return (np.where(np.isnan(x), min(low, high), kept) if settings["nan"] == "bound" else kept,)
+        return (np.where(np.isnan(x), min(low, high), kept) if call.settings["nan"] == "bound" else kept,)
     floor, ceiling = dtype.minimum or 0, dtype.maximum or 0
 
     def one(value: int) -> int:

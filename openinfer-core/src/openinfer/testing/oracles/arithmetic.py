@@ -13,13 +13,11 @@ import numpy as np
 from openinfer.testing.accumulating import accumulated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
-
-    Settings = Mapping[str, SettingValue]
 
 
 def each(rule: Callable[..., Any], *values: Exact) -> Exact:
@@ -33,12 +31,12 @@ def each(rule: Callable[..., Any], *values: Exact) -> Exact:
 def by_class(on_float: Callable[..., Any], on_integer: Callable[..., Any], on_bool: Callable[..., Any]) -> Oracle:
     """Return the oracle of an operator with a rule for each class of types; float rules take whole arrays."""
 
-    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+    def oracle(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
         given = [values for values in inputs if values is not None]
         if given[0].dtype == np.bool_:
             return (on_bool(*given),)
         found = on_float(*given) if given[0].dtype == np.float64 else each(on_integer, *given)
-        return (accumulated(found, settings, outputs[0].dtype),)
+        return (accumulated(found, call.settings, call.outputs[0].dtype),)
 
     return oracle
 
@@ -46,9 +44,8 @@ def by_class(on_float: Callable[..., Any], on_integer: Callable[..., Any], on_bo
 def masked(on_float: Callable[..., Any], on_integer: Callable[..., Any]) -> Oracle:
     """Return the oracle of a division: the mask stands where the last input is zero."""
 
-    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-        del outputs
-        given, mask = [values for values in inputs if values is not None], settings.get("div_by_zero_mask")
+    def oracle(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+        given, mask = [values for values in inputs if values is not None], call.settings.get("div_by_zero_mask")
         if given[0].dtype == np.float64:
             found = on_float(*given)
             if mask == "ieee":
@@ -64,11 +61,11 @@ def _truncated(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-def _floor_div(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+def _floor_div(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     def euclid(a: int, b: int) -> int:
         return a // b if b > 0 else -(a // -b)
 
-    return masked(np.divide, operator.floordiv if settings["mode"] == "floor" else euclid)(inputs, settings, outputs)
+    return masked(np.divide, operator.floordiv if call.settings["mode"] == "floor" else euclid)(inputs, call)
 
 
 def _modulo(a: Exact, b: Exact) -> Exact:
@@ -77,10 +74,9 @@ def _modulo(a: Exact, b: Exact) -> Exact:
     return np.where(b == 0, np.nan, moved)
 
 
-def _fma(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del settings
+def _fma(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     a, b, c = (np.asarray(values) for values in inputs)
-    return (rounded(a * b, outputs[0]) + c,)
+    return (rounded(a * b, call.outputs[0]) + c,)
 
 
 def rounded(values: Exact, out: TensorType) -> Exact:
@@ -89,11 +85,10 @@ def rounded(values: Exact, out: TensorType) -> Exact:
 
 
 def _extremum(pick: Callable[[Any, Any], Any], quiet: Callable[..., Any], loud: Callable[..., Any]) -> Oracle:
-    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-        del outputs
+    def oracle(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
         a, b = (np.asarray(values) for values in inputs)
         if a.dtype == np.float64:
-            return ((loud if settings["nan"] == "propagate" else quiet)(a, b),)
+            return ((loud if call.settings["nan"] == "propagate" else quiet)(a, b),)
         return (each(pick, a, b),)
 
     return oracle

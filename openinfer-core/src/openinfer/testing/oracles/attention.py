@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
     Settings = Mapping[str, SettingValue]
@@ -29,7 +29,7 @@ def _number(settings: Settings, name: str, default: float) -> Any:
     return default if value is None else value
 
 
-def sdpa(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+def sdpa(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     q, k, v = (_whole(_at(inputs, number)) for number in range(3))
     mask = _at(inputs, 3)
     if mask is not None:
@@ -38,8 +38,8 @@ def sdpa(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> t
     for b, h, i in itertools.product(*map(range, q.shape[:3])):
         head = h // (q.shape[1] // k.shape[1])
         row = None if mask is None else mask[b, h, i]
-        y[b, h, i] = _query(q[b, h, i], k[b, head], v[b, head], row, (i, q.shape[2]), settings)
-    return (y.reshape(outputs[0].shape),)
+        y[b, h, i] = _query(q[b, h, i], k[b, head], v[b, head], row, (i, q.shape[2]), call.settings)
+    return (y.reshape(call.outputs[0].shape),)
 
 
 def _whole(array: Any) -> Any:
@@ -68,40 +68,40 @@ def _query(q: Any, k: Any, v: Any, mask: Any, place: tuple[int, int], settings: 
     return np.array([math.fsum(w * v[j, d] for j, w in weights.items()) / total for d in range(v.shape[1])])
 
 
-def attn(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+def attn(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     x, k, v, w = (_at(inputs, number) for number in range(4))
     keys, values = (array if array.ndim == 3 else array[None] for array in (k, v))
     queries = (
         x if w is None else np.array([[math.fsum((row * w[:, c]).tolist()) for c in range(w.shape[1])] for row in x])
     )
     rows, depth = x.shape[0], keys.shape[2]
-    heads = outputs[0].shape[1] // max(values.shape[2], 1)
-    y = np.zeros(outputs[0].shape)
+    heads = call.outputs[0].shape[1] // max(values.shape[2], 1)
+    y = np.zeros(call.outputs[0].shape)
     for i, h in itertools.product(range(rows), range(heads)):
         own = h // (heads // keys.shape[1])
-        found = _query(queries[i, h * depth : (h + 1) * depth], keys[:, own], values[:, own], None, (i, rows), settings)
+        found = _query(
+            queries[i, h * depth : (h + 1) * depth], keys[:, own], values[:, own], None, (i, rows), call.settings
+        )
         y[i, h * values.shape[2] : (h + 1) * values.shape[2]] = found
     return (y,)
 
 
-def rope(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+def rope(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     x, pos = _at(inputs, 0), _at(inputs, 1)
-    dim = int(cast("int", settings["rotary_dim"])) or x.shape[-1]
-    base, factor = (float(cast("float", settings[name])) for name in ("base", "freq_scale"))
+    dim = int(cast("int", call.settings["rotary_dim"])) or x.shape[-1]
+    base, factor = (float(cast("float", call.settings[name])) for name in ("base", "freq_scale"))
     angles = np.zeros((*pos.shape, dim // 2))
     for place in np.ndindex(*pos.shape):
         for i in range(dim // 2):
             angles[(*place, i)] = int(pos[place]) * factor * base ** (-2 * i / dim)
-    del outputs
-    return (_turned(x, np.cos(angles), np.sin(angles), settings),)
+    return (_turned(x, np.cos(angles), np.sin(angles), call.settings),)
 
 
-def rope_cached(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del outputs
+def rope_cached(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     x, cos, sin, pos = (_at(inputs, number) for number in range(4))
     if pos is not None:
         cos, sin = (_rows_at(table, pos) for table in (cos, sin))
-    return (_turned(x, cos, sin, settings),)
+    return (_turned(x, cos, sin, call.settings),)
 
 
 def _rows_at(table: Any, pos: Any) -> Any:

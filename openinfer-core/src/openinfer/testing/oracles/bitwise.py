@@ -13,18 +13,15 @@ import numpy as np
 from openinfer.testing.oracles.arithmetic import each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
-
-    Settings = Mapping[str, SettingValue]
 
 
 def _bits(on_integer: Callable[..., Any], on_bool: Callable[..., Any]) -> Oracle:
-    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-        del settings, outputs
+    def oracle(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+        del call
         given = [values for values in inputs if values is not None]
         return (on_bool(*given) if given[0].dtype == np.bool_ else each(on_integer, *given),)
 
@@ -32,12 +29,16 @@ def _bits(on_integer: Callable[..., Any], on_bool: Callable[..., Any]) -> Oracle
 
 
 def _shift(rule: Callable[[int, int], int]) -> Oracle:
-    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-        del outputs
-        places = min(max(int(str(settings["bits"])), 0), 64)
+    def oracle(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+        places = min(max(int(str(call.settings["bits"])), 0), 64)
         return (each(lambda x: rule(x, places), np.asarray(inputs[0])),)
 
     return oracle
+
+
+def _popcount(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+    width = next(given.dtype.bits for given in call.inputs if given is not None)
+    return (each(lambda x: bin(x % 2**width).count("1"), np.asarray(inputs[0])),)
 
 
 ORACLES: dict[str, Oracle] = {
@@ -47,4 +48,5 @@ ORACLES: dict[str, Oracle] = {
     "not": _bits(operator.invert, np.logical_not),
     "shl": _shift(operator.lshift),
     "shr": _shift(operator.rshift),
+    "popcount": _popcount,
 }

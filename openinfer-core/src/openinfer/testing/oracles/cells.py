@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
-    Settings = Mapping[str, SettingValue]
     Inputs = Sequence[Exact | None]
 
 
@@ -30,8 +28,8 @@ def _parts(inputs: Inputs, count: int) -> list[Any]:
     return found
 
 
-def lstm_cell(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del settings, outputs
+def lstm_cell(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
+    del call
     x, h, c, w, r, b = _parts(inputs, 6)
     size = h.shape[-1]
     state, memory = np.empty(h.shape), np.empty(h.shape)
@@ -44,8 +42,7 @@ def lstm_cell(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType])
     return state, memory
 
 
-def gru_cell(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del outputs
+def gru_cell(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     x, h, w, r, b = _parts(inputs, 5)
     size = h.shape[-1]
     own, past = b[: 3 * size], b[3 * size :]
@@ -54,7 +51,7 @@ def gru_cell(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) 
         fresh, old = w @ x[place] + own, r @ h[place] + past
         z, damp = (np.array([_sigmoid(v) for v in (fresh + old)[gate * size : (gate + 1) * size]]) for gate in range(2))
         new = slice(2 * size, 3 * size)
-        damped = damp * old[new] if settings["linear_before_reset"] else r[new] @ (damp * h[place]) + past[new]
+        damped = damp * old[new] if call.settings["linear_before_reset"] else r[new] @ (damp * h[place]) + past[new]
         state[place] = (1 - z) * np.tanh(fresh[new] + damped) + z * h[place]
     return (state,)
 

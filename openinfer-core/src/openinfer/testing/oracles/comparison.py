@@ -13,18 +13,15 @@ import numpy as np
 from openinfer.testing.oracles.arithmetic import each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
-
-    Settings = Mapping[str, SettingValue]
 
 
 def _compared(rule: Callable[[Any, Any], Any]) -> Oracle:
-    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-        del settings, outputs
+    def oracle(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+        del call
         a, b = (np.asarray(values) for values in inputs)
         return (np.asarray(rule(a, b)).astype(np.bool_),)
 
@@ -32,22 +29,22 @@ def _compared(rule: Callable[[Any, Any], Any]) -> Oracle:
 
 
 def _chosen(where: int, yes: int, no: int) -> Oracle:
-    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-        del settings, outputs
+    def oracle(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+        del call
         given = [np.asarray(values) for values in inputs]
         return (np.where(np.asarray(given[where] != 0).astype(np.bool_), given[yes], given[no]),)
 
     return oracle
 
 
-def _sign(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del settings, outputs
+def _sign(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+    del call
     x = np.asarray(inputs[0])
     return (each(lambda value: (value > 0) - (value < 0), x),)
 
 
-def _is_neg(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del settings, outputs
+def _is_neg(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+    del call
     x = np.asarray(inputs[0])
     return (np.signbit(x) if x.dtype == np.float64 else np.asarray(x < 0).astype(np.bool_),)
 

@@ -16,13 +16,11 @@ from openinfer.testing.accumulating import clipped
 from openinfer.testing.oracles.arithmetic import each
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
-    Settings = Mapping[str, SettingValue]
 
 _HALF = Fraction(1, 2)
 
@@ -49,13 +47,13 @@ def _whole(value: float, mode: str) -> float:
     return down + up[mode]
 
 
-def _cast(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    x, to = np.asarray(inputs[0]), outputs[0].dtype
+def _cast(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+    x, to = np.asarray(inputs[0]), call.outputs[0].dtype
     if to.kind is Kind.BOOL:
         return (np.asarray(x != 0).astype(np.bool_),)
     if to.is_float:
         return (x.astype(np.float64),)
-    mode, keeps = str(settings["rounding_mode"]), bool(settings["saturate"])
+    mode, keeps = str(call.settings["rounding_mode"]), bool(call.settings["saturate"])
     return (each(lambda value: _integer(value, to, mode, saturate=keeps), x),)
 
 
@@ -68,8 +66,8 @@ def _integer(value: Any, to: DType, mode: str, *, saturate: bool) -> int:
     return int(whole) if math.isfinite(whole) else 0
 
 
-def _fill(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    dtype, value = outputs[0].dtype, settings["value"]
+def _fill(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+    dtype, value = call.outputs[0].dtype, call.settings["value"]
     kind = np.float64 if dtype.is_float else np.bool_ if dtype.kind is Kind.BOOL else object
     return (np.full(np.asarray(inputs[0]).shape, value, dtype=kind),)
 

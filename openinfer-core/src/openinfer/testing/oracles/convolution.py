@@ -10,12 +10,11 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
     Given = Sequence[Exact | None]
     Settings = Mapping[str, Any]
-    Outputs = Sequence[TensorType]
 
 
 def per_dim(value: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
@@ -40,12 +39,13 @@ def first_pads(settings: Settings, image: Sequence[int], kernel: Sequence[int]) 
     return tuple(found)
 
 
-def _convolved(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+def _convolved(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     x, w, bias = np.asarray(inputs[0]), np.asarray(inputs[1]), inputs[2] if len(inputs) > 2 else None
     rank = x.ndim - 2
     strides, dilations = per_dim(settings["stride"], rank), per_dim(settings["dilation"], rank)
     before = first_pads(settings, x.shape[2:], w.shape[2:])
-    found = np.zeros(outputs[0].shape, dtype=x.dtype)
+    found = np.zeros(call.outputs[0].shape, dtype=x.dtype)
     per_group = max(w.shape[0] // settings["groups"], 1)
     for n, o, *at in np.ndindex(*found.shape):
         total = x.dtype.type(0) if x.dtype != object else 0
@@ -58,10 +58,11 @@ def _convolved(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exa
     return (found,)
 
 
-def _spread(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+def _spread(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     x, w, bias = np.asarray(inputs[0]), np.asarray(inputs[1]), inputs[2] if len(inputs) > 2 else None
     strides, dilations = per_dim(settings["stride"], 2), per_dim(settings["dilation"], 2)
-    found = np.zeros(outputs[0].shape)
+    found = np.zeros(call.outputs[0].shape)
     before = _cut(settings, x.shape[2:], w.shape[2:])
     per_group, kernels = x.shape[1] // settings["groups"], w.shape[1]
     for n, c, row, column in np.ndindex(*x.shape):
@@ -86,29 +87,32 @@ def _cut(settings: Settings, image: Sequence[int], kernel: Sequence[int]) -> tup
     return tuple(found)
 
 
-def _greatest(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+def _greatest(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
     def of(values: list[Any], padding: int) -> Any:
         del padding
         known = [value for value in values if value == value]
         return max(known) if known else values[0]
 
-    return _pooled(inputs, settings, outputs, of)
+    return _pooled(inputs, call, of)
 
 
-def _mean(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+def _mean(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
+
     def of(values: list[Any], padding: int) -> Any:
         return np.sum(values) / (len(values) + (padding if settings["count_include_pad"] else 0))
 
-    return _pooled(inputs, settings, outputs, of)
+    return _pooled(inputs, call, of)
 
 
-def _pooled(inputs: Given, settings: Settings, outputs: Outputs, of: Any) -> tuple[Exact, ...]:
+def _pooled(inputs: Given, call: OpCall, of: Any) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     x = np.asarray(inputs[0])
     rank = x.ndim - 2
     kernel, strides = per_dim(settings["kernel"], rank), per_dim(settings["stride"], rank)
     dilations = per_dim(settings.get("dilation", 1), rank)
     before, after = first_pads(settings, x.shape[2:], kernel), _last_pads(settings, x.shape[2:], kernel)
-    found = np.empty(outputs[0].shape, dtype=x.dtype)
+    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
     for n, c, *at in np.ndindex(*found.shape):
         values: list[Any] = []
         padding = 0
@@ -131,16 +135,14 @@ def _last_pads(settings: Settings, image: Sequence[int], kernel: Sequence[int]) 
     return first_pads({**settings, "padding": other}, image, kernel)
 
 
-def _mean_of_all(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
-    del settings
+def _mean_of_all(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
     x = np.asarray(inputs[0])
-    return (x.reshape(*x.shape[:2], -1).mean(axis=2).reshape(outputs[0].shape),)
+    return (x.reshape(*x.shape[:2], -1).mean(axis=2).reshape(call.outputs[0].shape),)
 
 
-def _greatest_of_all(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
-    del settings
+def _greatest_of_all(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
     x = np.asarray(inputs[0])
-    found = np.empty(outputs[0].shape, dtype=x.dtype)
+    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
     for n, c in np.ndindex(*x.shape[:2]):
         values = list(x[n, c].reshape(-1))
         known = [value for value in values if value == value]

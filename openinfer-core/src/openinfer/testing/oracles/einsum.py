@@ -10,13 +10,12 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
 
-def _summed(
-    inputs: Sequence[Exact | None], settings: Mapping[str, Any], outputs: Sequence[TensorType]
-) -> tuple[Exact, ...]:
+def _summed(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     arrays = [np.asarray(x) for x in inputs]
     left, arrow, right = settings["equation"].replace(" ", "").partition("->")
     terms = [_spelt(term, x.ndim) for term, x in zip(left.split(","), arrays, strict=True)]
@@ -27,7 +26,7 @@ def _summed(
     free = "".join(sorted(letter for letter in extents if letter.isdigit()))
     once = "".join(sorted(c for c in extents if c.isalpha() and "".join(terms).count(c) == 1))
     result = right.replace("...", free) if arrow else free + once
-    found = np.zeros(outputs[0].shape, dtype=arrays[0].dtype)
+    found = np.zeros(call.outputs[0].shape, dtype=arrays[0].dtype)
     for places in product(*(range(extent) for extent in extents.values())):
         at = dict(zip(extents, places, strict=True))
         term_product: Any = 1

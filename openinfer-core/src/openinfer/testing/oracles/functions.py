@@ -11,22 +11,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
-
-    Settings = Mapping[str, SettingValue]
 
 
 def of_floats(rule: Callable[..., Exact], *names: str) -> Oracle:
     """Return the oracle of a rule over whole float arrays and the settings named."""
 
-    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-        del outputs
+    def oracle(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
         given = [values for values in inputs if values is not None]
-        return (np.asarray(rule(*given, *(settings[name] for name in names))),)
+        return (np.asarray(rule(*given, *(call.settings[name] for name in names))),)
 
     return oracle
 

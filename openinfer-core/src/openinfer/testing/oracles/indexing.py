@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,30 +11,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
     Given = Sequence[Exact | None]
-    Settings = Mapping[str, Any]
-    Outputs = Sequence[TensorType]
 
 
-def _gathered(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+def _gathered(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     x, indices = np.asarray(inputs[0]), np.asarray(inputs[1])
     axis = settings["axis"] % x.ndim
-    found = np.empty(outputs[0].shape, dtype=x.dtype)
+    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
     for place in np.ndindex(*found.shape):
         index = indices[place[axis : axis + indices.ndim]]
         found[place] = x[(*place[:axis], int(index), *place[axis + indices.ndim :])]
     return (found,)
 
 
-def _embedded(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
-    return _gathered((inputs[1], inputs[0]), {**settings, "axis": 0}, outputs)
+def _embedded(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    return _gathered((inputs[1], inputs[0]), replace(call, settings={"axis": 0}))
 
 
-def _gathered_elements(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+def _gathered_elements(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     x, indices = np.asarray(inputs[0]), np.asarray(inputs[1])
-    found = np.empty(outputs[0].shape, dtype=x.dtype)
+    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
     for place in np.ndindex(*found.shape):
         found[place] = x[_replaced(place, settings["axis"], indices[place])]
     return (found,)
@@ -45,29 +47,32 @@ def _replaced(place: tuple[int, ...], axis: int, index: object) -> tuple[int, ..
     return tuple(changed)
 
 
-def _gathered_nd(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+def _gathered_nd(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     x, indices, batch = np.asarray(inputs[0]), np.asarray(inputs[1]), settings["batch_dims"]
-    found = np.empty(outputs[0].shape, dtype=x.dtype)
+    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
     for place in np.ndindex(*indices.shape[:-1]):
         named = tuple(int(index) for index in indices[place])
         found[place] = x[(*place[:batch], *named)]
     return (found,)
 
 
-def _scattered(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+def _scattered(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     found, indices, updates = np.array(inputs[0]), np.asarray(inputs[1]), np.asarray(inputs[2])
     for place in np.ndindex(*indices.shape):
         target = _replaced(place, settings["axis"], indices[place])
-        found[target] = _met(settings["reduction"], found[target], updates[place], outputs[0])
+        found[target] = _met(settings["reduction"], found[target], updates[place], call.outputs[0])
     return (found,)
 
 
-def _scattered_nd(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+def _scattered_nd(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     found, indices, updates = np.array(inputs[0]), np.asarray(inputs[1]), np.asarray(inputs[2])
     for place in np.ndindex(*updates.shape):
         named = indices[place[: indices.ndim - 1]]
         target = (*(int(index) for index in named), *place[indices.ndim - 1 :])
-        found[target] = _met(settings["reduction"], found[target], updates[place], outputs[0])
+        found[target] = _met(settings["reduction"], found[target], updates[place], call.outputs[0])
     return (found,)
 
 
@@ -84,8 +89,9 @@ def _met(reduction: str, old: Any, new: Any, kind: TensorType) -> Any:
     return old + new if reduction == "add" else old * new
 
 
-def _one_hot(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
-    indices, depth, kind = np.asarray(inputs[0]), settings["depth"], outputs[0]
+def _one_hot(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
+    indices, depth, kind = np.asarray(inputs[0]), settings["depth"], call.outputs[0]
     axis = settings["axis"] % len(kind.shape)
     floats = np.float64 if kind.dtype.is_float else bool if kind.dtype.name == "bool" else object
     found = np.empty(kind.shape, dtype=floats)
@@ -96,18 +102,20 @@ def _one_hot(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact
     return (found,)
 
 
-def _ranged(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+def _ranged(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     del inputs
-    kind = outputs[0]
+    kind = call.outputs[0]
     found = np.empty(kind.shape, dtype=np.float64 if kind.dtype.is_float else object)
     for i in range(kind.shape[0]):
         found[i] = settings["start"] + i * settings["step"]
     return (found,)
 
 
-def _iota(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+def _iota(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     del inputs
-    kind = outputs[0]
+    kind = call.outputs[0]
     found = np.empty(kind.shape, dtype=np.float64 if kind.dtype.is_float else object)
     for place in np.ndindex(*kind.shape):
         found[place] = place[settings["axis"]]

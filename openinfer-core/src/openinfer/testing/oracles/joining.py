@@ -10,28 +10,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
     Given = Sequence[Exact | None]
-    Settings = Mapping[str, Any]
     Outputs = Sequence[TensorType]
 
 
-def _concatenated(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
-    del outputs
+def _concatenated(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     return (np.concatenate([np.asarray(x) for x in inputs], axis=settings["axis"]),)
 
 
-def _stacked(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
-    del outputs
+def _stacked(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     return (np.stack([np.asarray(x) for x in inputs], axis=settings["axis"]),)
 
 
-def _padded(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
+def _padded(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
     x, pads = np.asarray(inputs[0]), settings["pads"]
     sides = list(zip(pads[: x.ndim], pads[x.ndim :], strict=True))
     kept = x[(*(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(x.shape, sides, strict=True)), ...)]
-    found = np.empty(outputs[0].shape, dtype=x.dtype)
+    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
     for place in np.ndindex(*found.shape):
         inner = [at - max(before, 0) for at, (before, _) in zip(place, sides, strict=True)]
         if all(0 <= at < n for at, n in zip(inner, kept.shape, strict=True)):
@@ -54,12 +55,14 @@ def _within(at: int, count: int, mode: str) -> int:
     return at
 
 
-def _upper(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
-    return _triangle(inputs, settings["k"], outputs, 1)
+def _upper(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
+    return _triangle(inputs, settings["k"], call.outputs, 1)
 
 
-def _lower(inputs: Given, settings: Settings, outputs: Outputs) -> tuple[Exact, ...]:
-    return _triangle(inputs, settings["k"], outputs, -1)
+def _lower(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
+    return _triangle(inputs, settings["k"], call.outputs, -1)
 
 
 def _triangle(inputs: Given, diagonal: int, outputs: Outputs, side: int) -> tuple[Exact, ...]:

@@ -10,24 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
-    Settings = Mapping[str, SettingValue]
+
+def _reshaped(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+    return (np.asarray(inputs[0]).reshape(call.outputs[0].shape),)
 
 
-def _reshaped(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del settings
-    return (np.asarray(inputs[0]).reshape(outputs[0].shape),)
-
-
-def _transposed(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    x, perm = np.asarray(inputs[0]), settings["perm"]
+def _transposed(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+    x, perm = np.asarray(inputs[0]), call.settings["perm"]
     order: Any = perm if isinstance(perm, tuple) else tuple(reversed(range(x.ndim)))
-    found = np.empty(outputs[0].shape, dtype=x.dtype)
+    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
     for place in np.ndindex(*found.shape):
         source = [0] * x.ndim
         for position, axis in enumerate(order):

@@ -12,13 +12,11 @@ import numpy as np
 from openinfer.testing.accumulating import accumulated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
-
-    Settings = Mapping[str, SettingValue]
 
 
 def product(a: Exact, b: Exact) -> Exact:
@@ -41,16 +39,15 @@ def _swapped(x: Exact, swap: SettingValue) -> Exact:
     return np.swapaxes(x, -1, -2) if swap and x.ndim > 1 else x
 
 
-def _matmul(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+def _matmul(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     a, b = (np.asarray(values) for values in inputs)
-    found = product(_swapped(a, settings["trans_a"]), _swapped(b, settings["trans_b"]))
-    return (accumulated(np.asarray(found), settings, outputs[0].dtype),)
+    found = product(_swapped(a, call.settings["trans_a"]), _swapped(b, call.settings["trans_b"]))
+    return (accumulated(np.asarray(found), call.settings, call.outputs[0].dtype),)
 
 
-def _linear(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del outputs
+def _linear(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     x, w, bias = (*inputs, None)[:3]
-    found = product(np.asarray(x), _swapped(np.asarray(w), settings["trans_w"]))
+    found = product(np.asarray(x), _swapped(np.asarray(w), call.settings["trans_w"]))
     return (np.asarray(found if bias is None else found + bias),)
 
 

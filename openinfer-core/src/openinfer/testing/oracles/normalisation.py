@@ -11,7 +11,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
     Settings = Mapping[str, SettingValue]
@@ -28,10 +28,9 @@ def _total(values: Sequence[float]) -> float:
 def _by_row(function: Callable[[list[float]], list[float]]) -> Oracle:
     """Return the oracle of a function of rows along the setting ``axis``."""
 
-    def oracle(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-        del outputs
+    def oracle(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
         x = _given(inputs)
-        axis = cast("int", settings["axis"]) % x.ndim
+        axis = cast("int", call.settings["axis"]) % x.ndim
         y = np.empty(x.shape)
         kept = [range(1) if dim == axis else range(extent) for dim, extent in enumerate(x.shape)]
         for place in itertools.product(*kept):
@@ -82,10 +81,9 @@ def _standardised(row: list[float], eps: float, *, centre: bool) -> list[float]:
 
 
 def _rows(*, centre: bool) -> Oracle:
-    def oracle(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-        del outputs
-        x, eps = _given(inputs), cast("float", settings["eps"])
-        axis = cast("int", settings["axis"]) % x.ndim
+    def oracle(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
+        x, eps = _given(inputs), cast("float", call.settings["eps"])
+        axis = cast("int", call.settings["axis"]) % x.ndim
         y = np.empty(x.shape)
         for place in itertools.product(*map(range, x.shape[:axis])):
             row = _standardised(x[place].ravel().tolist(), eps, centre=centre)
@@ -99,10 +97,9 @@ def _rows(*, centre: bool) -> Oracle:
     return oracle
 
 
-def batch_norm(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del outputs
+def batch_norm(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     x, scale, bias, mean, variance = (_given(inputs, number) for number in range(5))
-    eps, y = cast("float", settings["eps"]), np.empty(x.shape)
+    eps, y = cast("float", call.settings["eps"]), np.empty(x.shape)
     for c in range(x.shape[1]):
         y[:, c] = (x[:, c] - mean[c]) / np.sqrt(variance[c] + eps) * scale[c] + bias[c]
     return (y,)
@@ -121,14 +118,12 @@ def _in_groups(inputs: Inputs, settings: Settings, groups: int) -> tuple[Exact, 
     return (y,)
 
 
-def group_norm(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del outputs
-    return _in_groups(inputs, settings, cast("int", settings["groups"]))
+def group_norm(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
+    return _in_groups(inputs, call.settings, cast("int", call.settings["groups"]))
 
 
-def instance_norm(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del outputs
-    return _in_groups(inputs, settings, _given(inputs).shape[1])
+def instance_norm(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
+    return _in_groups(inputs, call.settings, _given(inputs).shape[1])
 
 
 ORACLES: dict[str, Oracle] = {

@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
 
-def power(
-    inputs: Sequence[Exact | None], settings: Mapping[str, SettingValue], outputs: Sequence[TensorType]
-) -> tuple[Exact, ...]:
+def power(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     """Integers come back modulo 2^64: their powers have more digits than memory holds."""
-    del settings
     a, b = (np.asarray(given) for given in inputs)
-    if outputs[0].dtype.is_float:
+    if call.outputs[0].dtype.is_float:
         return (np.power(a, b),)
     first, second = np.broadcast_arrays(a, b)
     result: Any = np.empty(first.shape, object)

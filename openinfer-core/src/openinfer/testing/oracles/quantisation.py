@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from openinfer.dtypes import DType
     from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
     Settings = Mapping[str, SettingValue]
@@ -72,36 +72,28 @@ def _axis(settings: Settings, rank: int) -> int:
     return cast("int", settings["axis"]) % max(rank, 1)
 
 
-def _quantize_linear(
-    inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]
-) -> tuple[Exact, ...]:
+def _quantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     x, scale = np.asarray(inputs[0]), np.asarray(inputs[1])
-    block = cast("int", settings["block_size"])
-    return (_quantised(x, scale, _given(inputs, 2), outputs[0].dtype, _axis(settings, x.ndim), block),)
+    block = cast("int", call.settings["block_size"])
+    return (_quantised(x, scale, _given(inputs, 2), call.outputs[0].dtype, _axis(call.settings, x.ndim), block),)
 
 
-def _dequantize_linear(
-    inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]
-) -> tuple[Exact, ...]:
-    del outputs
+def _dequantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     x, scale = np.asarray(inputs[0]), np.asarray(inputs[1])
-    block = cast("int", settings["block_size"])
-    return (_dequantised(x, scale, _given(inputs, 2), _axis(settings, x.ndim), block),)
+    block = cast("int", call.settings["block_size"])
+    return (_dequantised(x, scale, _given(inputs, 2), _axis(call.settings, x.ndim), block),)
 
 
-def _dynamic_quantize_linear(
-    inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]
-) -> tuple[Exact, ...]:
-    del settings
+def _dynamic_quantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     x = np.asarray(inputs[0])
     low, high = min(0.0, *x.reshape(-1), 0.0), max(0.0, *x.reshape(-1), 0.0)
     # Scale and zero point are results themselves, so that what follows starts from their rounded values.
     scale = np.float64(np.float32(high - low or 1.0) / np.float32(255))
-    zero_point = _code(float(np.float32(-low) / np.float32(scale)), 0, outputs[2].dtype)
+    zero_point = _code(float(np.float32(-low) / np.float32(scale)), 0, call.outputs[2].dtype)
     zeros = np.array(zero_point, dtype=object)
     codes = np.empty(x.shape, dtype=object)
     for place in np.ndindex(x.shape):
-        codes[place] = _code(float(np.float32(x[place]) / np.float32(scale)), zero_point, outputs[0].dtype)
+        codes[place] = _code(float(np.float32(x[place]) / np.float32(scale)), zero_point, call.outputs[0].dtype)
     return codes, np.array(scale), zeros
 
 
@@ -116,13 +108,10 @@ def _less(values: Exact, zero_point: Exact | None, *, column: bool = False) -> E
     return values - (zero_point[:, None] if column and zero_point.ndim else zero_point)
 
 
-def _matmul_integer(
-    inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]
-) -> tuple[Exact, ...]:
-    del settings
+def _matmul_integer(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     a, b = np.asarray(inputs[0]), np.asarray(inputs[1])
     found = _sums(_less(a, _given(inputs, 2), column=True), _less(b, _given(inputs, 3)))
-    return (found.astype(object).reshape(outputs[0].shape),)
+    return (found.astype(object).reshape(call.outputs[0].shape),)
 
 
 def _pair(value: SettingValue) -> tuple[int, int]:
@@ -147,17 +136,15 @@ def _begins(x: Exact, w: Exact, settings: Settings, extent: tuple[int, ...]) -> 
     return begins[0], begins[1]
 
 
-def _conv_integer(
-    inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]
-) -> tuple[Exact, ...]:
+def _conv_integer(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     w_zero = _given(inputs, 3)
     x = _less(np.asarray(inputs[0]), _given(inputs, 2))
     w = np.asarray(inputs[1])
     w = w - (w_zero.reshape(-1, 1, 1, 1) if w_zero is not None and w_zero.ndim else 0 if w_zero is None else w_zero)
-    shape = outputs[0].shape
-    stride, dilation = _pair(settings["stride"]), _pair(settings["dilation"])
-    top, left = _begins(x, w, settings, shape[2:])
-    each, depth = w.shape[0] // cast("int", settings["groups"]), w.shape[1]
+    shape = call.outputs[0].shape
+    stride, dilation = _pair(call.settings["stride"]), _pair(call.settings["dilation"])
+    top, left = _begins(x, w, call.settings, shape[2:])
+    each, depth = w.shape[0] // cast("int", call.settings["groups"]), w.shape[1]
     found = np.zeros(shape, dtype=object)
     for n, o, i, j in np.ndindex(shape):
         for c, u, v in product(range(depth), range(w.shape[2]), range(w.shape[3])):
@@ -167,20 +154,16 @@ def _conv_integer(
     return (found,)
 
 
-def _qlinear_matmul(
-    inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]
-) -> tuple[Exact, ...]:
-    del settings
+def _qlinear_matmul(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (np.asarray(given) for given in inputs)
     sums = _sums(_less(a, a_zero, column=True), _less(b, b_zero)).astype(np.float64)
     real = sums * (a_scale[:, None] if a_scale.ndim else a_scale) * b_scale
-    return (_quantised(real, y_scale, y_zero, outputs[0].dtype, 0, 0),)
+    return (_quantised(real, y_scale, y_zero, call.outputs[0].dtype, 0, 0),)
 
 
-def _qmatmul(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del outputs
+def _qmatmul(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     x, w, scale = (np.asarray(given) for given in inputs[:3])
-    group, turned = cast("int", settings["group_size"]), bool(settings["trans_w"])
+    group, turned = cast("int", call.settings["group_size"]), bool(call.settings["trans_w"])
     along_rows_of_w = bool(group) != turned
     real = _dequantised(w, scale, _given(inputs, 3), 0 if along_rows_of_w else 1, group)
     found, bias = _sums(x, real.T if turned else real), _given(inputs, 4)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
     Settings = Mapping[str, SettingValue]
@@ -45,15 +46,15 @@ def folded(x: Exact, axes: Sequence[int], rule: Callable[[list[Any]], Any], *, k
 
 
 def _reduced(rule: Callable[[list[Any], Settings, TensorType], Any]) -> Oracle:
-    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+    def oracle(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
         x = np.asarray(inputs[0])
         found = folded(
             x,
-            axes_of(settings, x.ndim),
-            lambda items: rule(items, settings, outputs[0]),
-            keepdims=bool(settings["keepdims"]),
+            axes_of(call.settings, x.ndim),
+            lambda items: rule(items, call.settings, call.outputs[0]),
+            keepdims=bool(call.settings["keepdims"]),
         )
-        return (accumulated(found, settings, outputs[0].dtype),)
+        return (accumulated(found, call.settings, call.outputs[0].dtype),)
 
     return oracle
 
@@ -125,16 +126,15 @@ def _extremum(*, greatest: bool) -> Oracle:
 
 
 def _position(*, greatest: bool) -> Oracle:
-    def oracle(inputs: Sequence[Exact | None], settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-        del outputs
+    def oracle(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
         x = np.asarray(inputs[0])
 
         def rule(items: list[Any]) -> int:
-            loud, first = settings["nan"] == "propagate", bool(settings["select_first"])
+            loud, first = call.settings["nan"] == "propagate", bool(call.settings["select_first"])
             return _best(items, greatest=greatest, loud=loud, first=first)
 
-        axes = axes_of(settings, x.ndim, "axis")
-        return (folded(x.astype(object), axes, rule, keepdims=bool(settings["keepdims"])),)
+        axes = axes_of(call.settings, x.ndim, "axis")
+        return (folded(x.astype(object), axes, rule, keepdims=bool(call.settings["keepdims"])),)
 
     return oracle
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
 
-def _resized(
-    inputs: Sequence[Exact | None], settings: Mapping[str, Any], outputs: Sequence[TensorType]
-) -> tuple[Exact, ...]:
+def _resized(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     x = np.asarray(inputs[0])
-    found = np.empty(outputs[0].shape, dtype=x.dtype)
+    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
     sizes = list(zip(x.shape[2:], found.shape[2:], strict=True))
     for n, c, *at in np.ndindex(*found.shape):
-        if settings["mode"] == "nearest":
+        if call.settings["mode"] == "nearest":
             row, column = (place * size // result for place, (size, result) in zip(at, sizes, strict=True))
             found[n, c, at[0], at[1]] = x[n, c, row, column]
         else:

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
-    Settings = Mapping[str, SettingValue]
     Inputs = Sequence[Exact | None]
 
 
@@ -31,15 +29,14 @@ def _slices(shape: tuple[int, ...], axis: int) -> Iterator[tuple[Any, ...]]:
         yield tuple(slice(None) if dim == axis else index for dim, index in enumerate(place))
 
 
-def cumsum(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del outputs
+def cumsum(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     x = _given(inputs)
     y = np.empty(x.shape, x.dtype)
-    for where in _slices(x.shape, cast("int", settings["axis"]) % x.ndim):
+    for where in _slices(x.shape, cast("int", call.settings["axis"]) % x.ndim):
         row = x[where].tolist()
-        row = row[::-1] if settings["reverse"] else row
-        sums = [sum(row[: place + (not settings["exclusive"])], start=row[0] * 0) for place in range(len(row))]
-        y[where] = sums[::-1] if settings["reverse"] else sums
+        row = row[::-1] if call.settings["reverse"] else row
+        sums = [sum(row[: place + (not call.settings["exclusive"])], start=row[0] * 0) for place in range(len(row))]
+        y[where] = sums[::-1] if call.settings["reverse"] else sums
     return (y,)
 
 
@@ -54,33 +51,32 @@ def _order(row: list[Any], *, descending: bool) -> list[int]:
     return sorted(range(len(row)), key=lambda index: _before(row[index], index, descending=descending))
 
 
-def topk(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    x, k = _given(inputs), cast("int", settings["k"])
-    values, indices = np.empty(outputs[0].shape, x.dtype), np.empty(outputs[0].shape, object)
-    for where in _slices(x.shape, cast("int", settings["axis"]) % x.ndim):
+def topk(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
+    x, k = _given(inputs), cast("int", call.settings["k"])
+    values, indices = np.empty(call.outputs[0].shape, x.dtype), np.empty(call.outputs[0].shape, object)
+    for where in _slices(x.shape, cast("int", call.settings["axis"]) % x.ndim):
         row = x[where].tolist()
-        order = _order(row, descending=bool(settings["largest"]))[:k]
+        order = _order(row, descending=bool(call.settings["largest"]))[:k]
         values[where], indices[where] = [row[place] for place in order], order
     return values, indices
 
 
-def argsort(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
-    del outputs
+def argsort(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     x = _given(inputs)
     indices = np.empty(x.shape, object)
-    for where in _slices(x.shape, cast("int", settings["axis"]) % x.ndim):
-        indices[where] = _order(x[where].tolist(), descending=bool(settings["descending"]))
+    for where in _slices(x.shape, cast("int", call.settings["axis"]) % x.ndim):
+        indices[where] = _order(x[where].tolist(), descending=bool(call.settings["descending"]))
     return (indices,)
 
 
-def logsumexp_axis(inputs: Inputs, settings: Settings, outputs: Sequence[TensorType]) -> tuple[Exact, ...]:
+def logsumexp_axis(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     x = _given(inputs)
-    given = settings["axes"]
+    given = call.settings["axes"]
     axes = tuple(range(x.ndim)) if given in (None, ()) else np.atleast_1d(cast("Any", given)) % max(x.ndim, 1)
     kept = [dim for dim in range(x.ndim) if dim not in axes]
     rows = x.transpose(*kept, *(dim for dim in range(x.ndim) if dim not in kept))
     rows = rows.reshape(math.prod(x.shape[dim] for dim in kept), math.prod(x.shape[dim] for dim in axes))
-    return (np.array([_log_sum(row.tolist()) for row in rows], np.float64).reshape(outputs[0].shape),)
+    return (np.array([_log_sum(row.tolist()) for row in rows], np.float64).reshape(call.outputs[0].shape),)
 
 
 def _log_sum(row: list[float]) -> float:
