@@ -88,6 +88,10 @@ class CpuBackend:
     ) -> BoundCall:
         """Return a call of a kernel, an `openinfer_backend_cpu.registration.Bind`."""
         bind = kernel.load()
+        if not any([buffer is not None and buffer.type.dtype.is_packed for buffer in (*inputs, *outputs)]):
+            self._workspace.begin()
+            given = [None if buffer is None else own(buffer).array for buffer in inputs]
+            return bind(call, given, [own(buffer).array for buffer in outputs], self._workspace)
         sources = self._sources(inputs, stored_inputs(bind))
         targets = [elements(own(buffer), self._workspace) for buffer in outputs]
         arrays = [None if source is None else source.array for source in sources]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.errors import KernelMissingError
 from openinfer.plan import make_plan
-from openinfer.plugins.selection import Decomposed, DerivedExpression, DerivedFold, HandWritten, select
+from openinfer.plugins.selection import Decomposed, DerivedExpression, DerivedFold, HandWritten, Missing, select
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
 
 MOST_NESTED = 32
 """Deepest decomposition of decompositions; a composite operator that leads back to itself goes past it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call and what carries it out; ``parts`` are the calls that a decomposition consists of."""
+
+    call: OpCall
+    chosen: HandWritten | DerivedExpression | DerivedFold | Decomposed
+    parts: tuple[Prepared, ...] = ()
 
 
 class Binder:
@@ -54,35 +64,52 @@ class Binder:
         """
         return make_plan(resolved, model, self._environment, self._table)
 
-    def bind(
-        self, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer], depth: int = 0
-    ) -> BoundCall:
-        """Return a call of an operator. Outputs may be inputs: all inputs are read before an output is written.
+    def bind(self, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]) -> BoundCall:
+        """Return a call of an operator; `prepare` and `bind_prepared` at once."""
+        return self.bind_prepared(self.prepare(call), inputs, outputs)
 
-        Trailing ``outputs`` may be missing.
+    def prepare(self, call: OpCall, depth: int = 0) -> Prepared:
+        """Choose what carries out a call of an operator.
 
         Raises:
             KernelMissingError: the device cannot carry the call out.
         """
         chosen = select(self._environment, self._table, call)
+        if isinstance(chosen, Missing):
+            raise KernelMissingError(chosen.reason)
+        if not isinstance(chosen, Decomposed):
+            return Prepared(call, chosen)
+        steps = chosen.decomposition.steps
+        if depth >= MOST_NESTED:
+            raise KernelMissingError(f"{steps[0].call.op} decomposes more than {MOST_NESTED} levels deep")
+        return Prepared(call, chosen, tuple(self.prepare(step.call, depth + 1) for step in steps))
+
+    def bind_prepared(
+        self, prepared: Prepared, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
+    ) -> BoundCall:
+        """Return a call of an operator on buffers of the types that it was prepared for.
+
+        Outputs may be inputs: all inputs are read before an output is written. Trailing ``outputs`` may be missing.
+        """
+        chosen = prepared.chosen
         if isinstance(chosen, DerivedExpression):
             return self._backend.bind_expression(chosen.expr, inputs, outputs[0])
-        targets, copies = self._separate(call, inputs, outputs)
+        targets, copies = self._separate(prepared.call, inputs, outputs)
         if isinstance(chosen, HandWritten):
-            work = [self._backend.bind_kernel(chosen.kernel, call, inputs, targets)]
+            work = [self._backend.bind_kernel(chosen.kernel, prepared.call, inputs, targets)]
         elif isinstance(chosen, DerivedFold):
             source = next(buffer for buffer in inputs if buffer is not None)
             work = [self._backend.bind_fold(chosen.axes, chosen.fold, source, targets[0])]
-        elif isinstance(chosen, Decomposed):
-            work = self._decomposed(chosen.decomposition, inputs, targets, depth)
         else:
-            raise KernelMissingError(chosen.reason)
+            work = self._decomposed(chosen.decomposition, prepared.parts, inputs, targets)
         return in_order([*work, *copies])
 
     def _separate(
         self, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
     ) -> tuple[list[Buffer], list[BoundCall]]:
         """Return one buffer per output, none of which is an input, and the copies that are due afterwards."""
+        if len(outputs) == len(call.outputs) and not any(own is each for own in outputs for each in inputs):
+            return [*outputs], []
         targets: list[Buffer] = []
         copies: list[BoundCall] = []
         for number, kind in enumerate(call.outputs):
@@ -96,10 +123,12 @@ class Binder:
         return targets, copies
 
     def _decomposed(
-        self, parts: Decomposition, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer], depth: int
+        self,
+        parts: Decomposition,
+        prepared: Sequence[Prepared],
+        inputs: Sequence[Buffer | None],
+        outputs: Sequence[Buffer],
     ) -> list[BoundCall]:
-        if depth >= MOST_NESTED:
-            raise KernelMissingError(f"{parts.steps[0].call.op} decomposes more than {MOST_NESTED} levels deep")
         buffers = {n: b for n, b in zip(parts.inputs, inputs, strict=True) if n is not None and b is not None}
         copies: list[tuple[int, Buffer]] = []
         for number, buffer in zip(parts.outputs, outputs, strict=True):
@@ -116,7 +145,7 @@ class Binder:
                 if value not in buffers:
                     buffers[value] = pool.take(parts.values[value])
             given = [None if value is None else buffers[value] for value in step.inputs]
-            calls.append(self.bind(step.call, given, [buffers[value] for value in step.outputs], depth + 1))
+            calls.append(self.bind_prepared(prepared[place], given, [buffers[value] for value in step.outputs]))
             for value in {v for v in (*step.inputs, *step.outputs) if v is not None and v not in kept}:
                 if last_uses[value] == place:
                     pool.give(buffers[value])

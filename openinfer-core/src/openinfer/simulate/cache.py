@@ -31,6 +31,9 @@ Slot: TypeAlias = "int | tuple[int | None, int | None]"
 """One index, or a half-open range whose bounds may be open; a negative end counts from the end."""
 
 
+_ALL: Slot = (None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What a read yields: elements (packed types: one to an item), which later writes to ``region`` would change."""
@@ -72,7 +75,9 @@ class Cache:
     def sizes(self) -> Index:
         """The size of each table index: its bound where it is ``@fixed``."""
         grown = self.entries.sizes
-        return tuple(self._limits.get(name, size) for name, size in zip(self.indices, grown, strict=True))
+        if not self._limits:
+            return grown
+        return tuple([self._limits.get(name, size) for name, size in zip(self.indices, grown, strict=True)])
 
     @property
     def extents(self) -> Index:
@@ -99,6 +104,8 @@ class Cache:
         """
         table, auto = slots[: len(self.indices)], slots[len(self.indices) :]
         region = self._region(table)
+        if not self.autos and any(not isinstance(place, int) for place in region):
+            return Reading(self.entries.view(region), region)
         selects = any(not isinstance(slot, int) for slot in auto)
         counts = self.counts if selects else self._grown(auto)
         cut = self._selection(auto) if selects else None
@@ -184,12 +191,12 @@ class Cache:
     # Parts of an access
 
     def _region(self, slots: Sequence[Slot]) -> Region:
-        given = [*slots, *[(None, None)] * (len(self.indices) - len(slots))]
+        given = slots if len(slots) == len(self.indices) else [*slots, *[_ALL] * (len(self.indices) - len(slots))]
         sizes = self.sizes
-        return tuple(
-            self._position(name, slot) if isinstance(slot, int) else self._range(name, slot, size)
-            for name, slot, size in zip(self.indices, given, sizes, strict=True)
-        )
+        found: list[int | tuple[int, int]] = []
+        for name, slot, size in zip(self.indices, given, sizes, strict=True):
+            found.append(self._position(name, slot) if isinstance(slot, int) else self._range(name, slot, size))
+        return tuple(found)
 
     def _position(self, formal: str, slot: Slot) -> int:
         if not isinstance(slot, int):
@@ -209,9 +216,11 @@ class Cache:
         return start, end
 
     def _bounds(self, formal: str, slot: tuple[int | None, int | None], size: int) -> tuple[int, int]:
-        where = f"a range of `{formal}` of `{self.name}`"
         start = 0 if slot[0] is None else slot[0]
         end = size if slot[1] is None else slot[1]
+        if 0 <= start <= end:
+            return start, end
+        where = f"a range of `{formal}` of `{self.name}`"
         if start < 0:
             raise CacheIndexError(f"{where} starts at {start}: only the end may count from the end")
         if end < -size:
@@ -250,8 +259,8 @@ class Cache:
 
     def _target(self, slots: Sequence[Slot]) -> tuple[Index, list[int]]:
         table, auto = slots[: len(self.indices)], slots[len(self.indices) :]
-        index = tuple(self._position(name, slot) for name, slot in zip(self.indices, table, strict=True))
-        return index, self._grown(auto)
+        index = tuple([self._position(name, slot) for name, slot in zip(self.indices, table, strict=True)])
+        return index, self._grown(auto) if self.autos else self.counts
 
     def _extents(self, counts: list[int]) -> Index:
         if not self.autos:

@@ -91,13 +91,12 @@ class DenseEntries:
         return int(np.count_nonzero(self.present))
 
     def view(self, region: Region) -> Array:
-        if not region:
-            return self._cut(self.array)
-        room = self.present.shape
-        ends = [each + 1 if isinstance(each, int) else each[1] for each in region]
-        if any(end > extent for end, extent in zip(ends, room, strict=True)):
-            return self._padded(region)
-        places = (each if isinstance(each, int) else slice(*each) for each in region)
+        places: list[int | slice] = []
+        for each, extent in zip(region, self.present.shape, strict=True):
+            place, end = (each, each + 1) if isinstance(each, int) else (slice(*each), each[1])
+            if end > extent:
+                return self._padded(region)
+            places.append(place)
         return self._cut(self.array[(*places, ...)])
 
     def _cut(self, array: Array) -> Array:
@@ -121,7 +120,8 @@ class DenseEntries:
         return found
 
     def touch(self, index: Index) -> None:
-        self._reserve(index)
+        if not _within(index, self.present.shape):
+            self._reserve(index)
         self.present[index] = True
         for axis, place in enumerate(index):
             if place >= self._sizes[axis]:
@@ -132,7 +132,7 @@ class DenseEntries:
         self._cut(self.array[(*index, ...)])[...] = array
 
     def clear(self, prefix: Index) -> None:
-        if all(place < extent for place, extent in zip(prefix, self.present.shape, strict=False)):
+        if _within(prefix, self.present.shape):
             self.array[prefix] = self._fill
             self.present[prefix] = False
         for axis in range(self._axes):
@@ -161,7 +161,7 @@ class DenseEntries:
 
     def stays_dense(self, index: Index) -> bool:
         """Whether one array is still a good place when this entry is added."""
-        if all(place < extent for place, extent in zip(index, self.present.shape, strict=True)):
+        if _within(index, self.present.shape):
             return True
         cells = math.prod(max(size, place + 1) for size, place in zip(self._sizes, index, strict=True))
         if cells * math.prod(self._shape) * self.array.itemsize <= LOOSE_BYTES:
@@ -169,10 +169,8 @@ class DenseEntries:
         return cells <= LOOSE_SHARE * (int(np.count_nonzero(self.present)) + 1)
 
     def _reserve(self, index: Index) -> None:
-        """Make room for an entry; each axis that is too short at least doubles, so that appending stays cheap."""
+        """Make room for an entry outside of it; each axis that is too short at least doubles, so that appending stays cheap."""
         room = self.present.shape
-        if all(place < extent for place, extent in zip(index, room, strict=True)):
-            return
         wider = tuple(
             extent if place < extent else max(place + 1, 2 * extent) for place, extent in zip(index, room, strict=True)
         )
@@ -252,6 +250,14 @@ def filled(shape: Index, fill: Array) -> Array:
     if not fill.tobytes().strip(b"\0"):
         return np.zeros(shape, fill.dtype)
     return np.full(shape, fill)
+
+
+def _within(index: Index, room: Index) -> bool:
+    """Whether places, of which trailing ones may be missing, are below extents."""
+    for place, extent in zip(index, room, strict=False):  # noqa: SIM110 - a generator takes three times as long
+        if place >= extent:
+            return False
+    return True
 
 
 def _ranges(region: Region) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from openinfer.ir.values import Ref
     from openinfer.ops.schema import OpSchema
     from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend
-    from openinfer.simulate.binding import Binder
+    from openinfer.simulate.binding import Binder, Prepared
     from openinfer.simulate.integers import IntReader
     from openinfer.simulate.memory import Memory
     from openinfer.simulate.names import Names
@@ -34,6 +34,9 @@ MOST_BOUND = 4096
 
 MOST_VIEWS = 64
 """The same where buffers come and go, and keeping calls would keep their memory."""
+
+MOST_PREPARED = 64
+"""Most shapes for which a statement keeps what carries it out."""
 
 
 class OperatorCompiler:
@@ -166,7 +169,10 @@ class _Bound:
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """An operator statement with what is known of it; `bind` adds the rest."""
+    """An operator statement with what is known of it; `bind` adds the rest.
+
+    What follows from shapes and settings alone is kept in ``prepared``, since buffers of one shape come and go.
+    """
 
     binder: Binder
     op: ResolvedOp
@@ -174,25 +180,45 @@ class _Recipe:
     late_inputs: tuple[int, ...]
     late_settings: tuple[str, ...]
     outputs: list[Buffer | Varying]
+    prepared: dict[tuple[object, ...], Prepared] = field(default_factory=dict[tuple[object, ...], "Prepared"])
 
     def bind(self, found: tuple[Buffer, ...], late: tuple[SettingValue, ...]) -> BoundCall:
         """Return the bound call for some buffers of late inputs and values of settings."""
         inputs = {**self.fixed, **dict(zip(self.late_inputs, found, strict=True))}
         buffers = [inputs[position] for position in range(len(self.op.inputs))]
-        schema = self.binder.schema(self.op.op)
-        settings = {**self.op.settings, **self._converted(schema, late)}
-        types = [None if buffer is None else buffer.type for buffer in buffers]
-        declared = [each.current.type if isinstance(each, Varying) else each.type for each in self.outputs]
-        call = call_of(schema, types, settings, declared)
+        prepared = self._prepared(found, buffers, late)
         outputs: list[Buffer] = []
         results: list[tuple[Varying, Buffer]] = []
-        for kind, output, name in zip(call.outputs, self.outputs, self.op.outputs, strict=False):
-            _check_output(self.op.op, kind, output, name)
+        for kind, output in zip(prepared.call.outputs, self.outputs, strict=False):
             outputs.append(output.buffer(kind) if isinstance(output, Varying) else output)
             if isinstance(output, Varying):
                 results.append((output, outputs[-1]))
-        bound = self.binder.bind(call, buffers, outputs)
+        bound = self.binder.bind_prepared(prepared, buffers, outputs)
         return _Bound(bound, tuple(results)).run if results else bound
+
+    def _prepared(
+        self, found: tuple[Buffer, ...], buffers: list[Buffer | None], late: tuple[SettingValue, ...]
+    ) -> Prepared:
+        declared = [each.current.type if isinstance(each, Varying) else each.type for each in self.outputs]
+        shapes = [buffer.type.shape for buffer in found]
+        key = (*shapes, *[kind.shape for kind in declared], repr(late) if late else "")
+        prepared = self.prepared.get(key)
+        if prepared is None:
+            if len(self.prepared) >= MOST_PREPARED:
+                self.prepared.clear()
+            prepared = self.prepared[key] = self._prepare(buffers, late, declared)
+        return prepared
+
+    def _prepare(
+        self, buffers: list[Buffer | None], late: tuple[SettingValue, ...], declared: list[TensorType]
+    ) -> Prepared:
+        schema = self.binder.schema(self.op.op)
+        settings = {**self.op.settings, **self._converted(schema, late)}
+        types = [None if buffer is None else buffer.type for buffer in buffers]
+        call = call_of(schema, types, settings, declared)
+        for kind, output, name in zip(call.outputs, self.outputs, self.op.outputs, strict=False):
+            _check_output(self.op.op, kind, output, name)
+        return self.binder.prepare(call)
 
     def _converted(self, schema: OpSchema, late: tuple[SettingValue, ...]) -> dict[str, SettingValue]:
         converted: dict[str, SettingValue] = {}

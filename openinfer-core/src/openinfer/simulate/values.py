@@ -66,7 +66,7 @@ def host_value(tensor: Tensor) -> Any:
 
 def scalar_value(array: Array, dtype: DType) -> Scalar:
     """Return the one element of a value in storage form as a Python number or bool."""
-    element: Any = Tensor(dtype, (), array.reshape(-1) if dtype.is_packed else array.reshape(())).array.item()
+    element: Any = unpack(array.reshape(-1), dtype, ()).item() if dtype.is_packed else array.item()
     return float(element) if dtype.is_float else bool(element) if dtype.kind is Kind.BOOL else int(element)
 
 
