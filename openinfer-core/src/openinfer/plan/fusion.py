@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
-from openinfer.plan.accesses import operand_reads, walk, writes
+from openinfer.plan.accesses import operand_reads, walk
 from openinfer.plan.steps import (
     BarrierStep,
     ElementwiseStep,
@@ -63,51 +63,63 @@ def fuse(procedures: Sequence[Procedure], around: Fusion) -> tuple[Procedure, ..
     return tuple(Procedure(p.name, _fuse_list(p.steps, around)) for p in procedures)
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A step in a list: what it reads and writes, which values are live after it, whether nothing may pass it."""
+
+    step: Step
+    after: int
+    read: int
+    written: int
+    stops: bool
+
+
+def _entry(step: Step, after: int, around: Fusion) -> _Entry:
+    stops = any(isinstance(inner, BarrierStep | ReturnStep) for inner in walk((step,)))
+    return _Entry(step, after, *around.accesses.of(step), stops)
+
+
 def _fuse_list(steps: Sequence[Step], around: Fusion) -> tuple[Step, ...]:
-    left: list[tuple[Step, int]] = []
+    left: list[_Entry] = []
     for step in steps:
         after = around.liveness.after(step)
-        if isinstance(step, LoopStep):
-            left.append((replace(step, body=_fuse_list(step.body, around)), after))
-        else:
-            left.append((step, after))
+        inner = replace(step, body=_fuse_list(step.body, around)) if isinstance(step, LoopStep) else step
+        left.append(_entry(inner, after, around))
     position = 0
     while position < len(left):
         if not _fuse_forward(left, position, around):
             position += 1
-    return tuple(step for step, _ in left)
+    return tuple(entry.step for entry in left)
 
 
-def _fuse_forward(steps: list[tuple[Step, int]], position: int, around: Fusion) -> bool:
+def _fuse_forward(entries: list[_Entry], position: int, around: Fusion) -> bool:
     """Fuse the step at ``position`` into the step that reads its result, if that can be done; return whether."""
-    producer = steps[position][0]
+    producer = entries[position].step
     if not isinstance(producer, _Producer) or (isinstance(producer, KernelStep) and len(producer.outputs) != 1):
         return False
-    consumer_at = _only_reader(steps, position, around)
+    consumer_at = _only_reader(entries, position)
     if consumer_at is None:
         return False
-    consumer, after = steps[consumer_at]
-    fused = _fused(producer, consumer, after, around)
+    consumer = entries[consumer_at]
+    fused = _fused(producer, consumer.step, consumer.after, around)
     if fused is None:
         return False
-    steps[consumer_at] = (fused, after)
-    del steps[position]
+    entries[consumer_at] = _entry(fused, consumer.after, around)
+    del entries[position]
     return True
 
 
-def _only_reader(steps: list[tuple[Step, int]], position: int, around: Fusion) -> int | None:
+def _only_reader(entries: list[_Entry], position: int) -> int | None:
     """Return where the result is read first, if the producer could as well run there."""
-    producer = steps[position][0]
-    result = writes(producer)
-    needed = around.accesses.of(producer)[0]
-    for other_at in range(position + 1, len(steps)):
-        other = steps[other_at][0]
-        read, written = around.accesses.of(other)
-        if any(isinstance(inner, BarrierStep | ReturnStep) for inner in walk((other,))):
+    first = entries[position]
+    result, touched, stays = first.written, first.written | first.read, _no_reorder(first.step)
+    for other_at in range(position + 1, len(entries)):
+        other = entries[other_at]
+        if other.stops:
             return None
-        if read & result:
+        if other.read & result:
             return other_at
-        if written & (result | needed) or _no_reorder(producer) or _no_reorder(other):
+        if other.written & touched or stays or _no_reorder(other.step):
             return None
     return None
 
