@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from openinfer.testing.cases import Case
     from openinfer.testing.oracle import Exact, Oracle
     from openinfer.testing.values import Array
+
+    Outcome: TypeAlias = "list[Array] | str"
+    """Outputs of a case, or the error that it ended with."""
+
+LONGEST_PROGRAM = 256
+"""Cases in one program: compilers of large functions, and planning of memory, take more than proportional time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,29 +78,36 @@ def _split(found: Sequence[Case], table: KernelTable, environment: Environment) 
     return _Draft(able, next((reason for reason in reasons if reason is not None), ""))
 
 
-def _run(drafts: Mapping[str, _Draft], device: str, environment: Environment) -> dict[str, list[list[Array]] | str]:
-    """Run all types in one program; where that fails, each type alone, so that the error stays with its type."""
-    every = [case for draft in drafts.values() for case in draft.cases]
-    try:
-        found = iter(run_cases(every, device, environment))
-        return {name: [next(found) for _ in draft.cases] for name, draft in drafts.items()}
-    except OpenInferError:
-        return {name: _alone(draft, device, environment) for name, draft in drafts.items()}
+def _run(drafts: Mapping[str, _Draft], device: str, environment: Environment) -> dict[str, list[Outcome]]:
+    """Run all types together, in programs of bounded length; return what came of each case, by type."""
+    cases = [(name, number, case) for name, draft in drafts.items() for number, case in enumerate(draft.cases)]
+    found: dict[str, list[Outcome]] = {name: [""] * len(draft.cases) for name, draft in drafts.items()}
+    # A device may run a program whole or node by node: it is the latter where somebody looks at an input afterwards.
+    for in_place in (False, True):
+        alike = [entry for entry in cases if (entry[2].target is not None) is in_place]
+        for start in range(0, len(alike), LONGEST_PROGRAM):
+            program = alike[start : start + LONGEST_PROGRAM]
+            outcomes = _outcomes([case for _, _, case in program], device, environment)
+            for (name, number, _), outcome in zip(program, outcomes, strict=True):
+                found[name][number] = outcome
+    return found
 
 
-def _alone(draft: _Draft, device: str, environment: Environment) -> list[list[Array]] | str:
+def _outcomes(cases: Sequence[Case], device: str, environment: Environment) -> list[Outcome]:
+    """Run cases as a program; one that fails is halved, so that an error stays with the case that it comes from."""
     try:
-        return run_cases(draft.cases, device, environment)
+        return list(run_cases(cases, device, environment))
     except OpenInferError as error:
-        return f"{type(error).__name__}: {error}"
+        if len(cases) == 1:
+            return [f"{cases[0]}: {type(error).__name__}: {error}"]
+    half = len(cases) // 2
+    return [*_outcomes(cases[:half], device, environment), *_outcomes(cases[half:], device, environment)]
 
 
-def _judged(schema: OpSchema, oracle: Oracle, draft: _Draft, found: list[list[Array]] | str) -> Cell:
-    if isinstance(found, str):
-        return Cell(ran=0, missing=draft.missing, failures=(found,))
-    failures = [
-        line for case, outputs in zip(draft.cases, found, strict=True) for line in _wrong(schema, oracle, case, outputs)
-    ]
+def _judged(schema: OpSchema, oracle: Oracle, draft: _Draft, found: Sequence[Outcome]) -> Cell:
+    failures: list[str] = []
+    for case, outcome in zip(draft.cases, found, strict=True):
+        failures += [outcome] if isinstance(outcome, str) else _wrong(schema, oracle, case, outcome)
     return Cell(ran=len(draft.cases), missing=draft.missing, failures=tuple(failures))
 
 
