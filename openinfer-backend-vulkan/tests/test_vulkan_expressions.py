@@ -102,12 +102,14 @@ def by_numpy(expr: Expr, inputs: list[Array]) -> Array:
     return out
 
 
-def assert_equal(found: Array, expected: Array, inputs: list[Array]) -> None:
-    """Check equality bit for bit, but that all NaNs are one."""
+def assert_equal(found: Array, expected: Array, inputs: list[Array], *, flushes: bool = False) -> None:
+    """Check equality bit for bit, but that all NaNs are one, and with ``flushes`` that subnormals may be zeros."""
     same = found.view(np.uint8).reshape(found.size, -1) == expected.view(np.uint8).reshape(found.size, -1)
     good = same.all(1)
     if found.dtype == np.float32:
         good |= np.isnan(found) & np.isnan(expected)
+        if flushes:
+            good |= (found == 0) & (np.abs(expected) < np.finfo(np.float32).tiny)
     wrong = np.flatnonzero(~good)[:5]
     assert wrong.size == 0, [([a[n] for a in inputs], found[n], expected[n]) for n in wrong]
 
@@ -136,7 +138,8 @@ def test_a_function_is_what_numpy_makes_of_it(device: VulkanBackend, name: str, 
     if expr.dtype.is_float and (name in RELATIVE or name in ABSOLUTE):
         assert_near(found, expected, inputs, RELATIVE.get(name, 0.0), ABSOLUTE.get(name, 0.0))
     else:
-        assert_equal(found, expected, inputs)
+        # Drivers of GPUs may flush subnormal results, and some cannot be asked not to.
+        assert_equal(found, expected, inputs, flushes=device._device.physical.kind != "software")
 
 
 def test_no_function_is_left_out() -> None:

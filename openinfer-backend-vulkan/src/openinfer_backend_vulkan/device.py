@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from openinfer.errors import DeviceError
+from openinfer_backend_vulkan.float_modes import EXTENSION
 from openinfer_backend_vulkan.native import Handle, Structs, created, foreign, library
 from openinfer_backend_vulkan.physical import (
     PhysicalDevice,
@@ -115,10 +116,13 @@ def _logical(physical: PhysicalDevice) -> Handle:
         queueCount=1,
         pQueuePriorities=structs.array("float", [1.0]),
     )
+    extensions = [structs.array("char", f"{EXTENSION}\0".encode())] if physical.float_modes else []
     info = structs.new(
         "VkDeviceCreateInfo",
         queueCreateInfoCount=1,
         pQueueCreateInfos=queue,
+        enabledExtensionCount=len(extensions),
+        ppEnabledExtensionNames=structs.array("char*", extensions),
         pEnabledFeatures=structs.new("VkPhysicalDeviceFeatures", **dict.fromkeys(physical.features, 1)),
     )
     return created("vkCreateDevice", "VkDevice", physical.handle, info, foreign().NULL)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer_backend_vulkan.float_modes import EXTENSION, MODES, FloatMode
 from openinfer_backend_vulkan.native import API_VERSION, Handle, Structs, created, enumerated, foreign, library, text
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class PhysicalDevice:
         max_storage_bytes: greatest storage buffer, in bytes.
         max_storage_buffers: greatest number of storage buffers bound to a shader.
         max_groups: greatest number of workgroups in x and y.
+        float_modes: the floating-point modes that its shaders can ask for.
     """
 
     handle: Handle
@@ -41,6 +43,7 @@ class PhysicalDevice:
     max_storage_bytes: int
     max_storage_buffers: int
     max_groups: tuple[int, int]
+    float_modes: tuple[FloatMode, ...] = ()
 
     @property
     def most_turns(self) -> int | None:
@@ -109,7 +112,18 @@ def _described(handle: Handle) -> PhysicalDevice:
         max_storage_bytes=limits.maxStorageBufferRange,
         max_storage_buffers=limits.maxPerStageDescriptorStorageBuffers,
         max_groups=(limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1]),
+        float_modes=_float_modes(handle),
     )
+
+
+def _float_modes(handle: Handle) -> tuple[FloatMode, ...]:
+    offered = enumerated("vkEnumerateDeviceExtensionProperties", "VkExtensionProperties", handle, foreign().NULL)
+    if EXTENSION not in [text(each.extensionName) for each in offered]:
+        return ()
+    structs = Structs()
+    controls = structs.new("VkPhysicalDeviceFloatControlsProperties")
+    library().vkGetPhysicalDeviceProperties2(handle, structs.new("VkPhysicalDeviceProperties2", pNext=controls))
+    return tuple(mode for mode in MODES if getattr(controls, mode.property))
 
 
 def _compute_family(handle: Handle) -> int | None:

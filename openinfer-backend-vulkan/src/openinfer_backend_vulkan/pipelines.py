@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.errors import UnsupportedError
 from openinfer_backend_vulkan.compiler import compile_shader
+from openinfer_backend_vulkan.float_modes import with_modes
 from openinfer_backend_vulkan.native import Handle, Structs, VulkanCallError, created, foreign, library
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ class Pipelines:
             raise UnsupportedError(f"a kernel of {bindings} buffers, and this device binds {limit} to a kernel at most")
         key = (source, bindings)
         if key not in self._known:
-            self._known[key] = self._create(compile_shader(source), bindings)
+            code = with_modes(compile_shader(source), self._device.physical.float_modes)
+            self._known[key] = self._create(code, bindings)
         return self._known[key]
 
     def _create(self, code: bytes, bindings: int) -> Pipeline:
