@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -171,6 +175,56 @@ def test_a_log_line_cannot_steer_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     assert stream.getvalue().endswith("-- a\\x1b[2Jb\\nc\n")
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("kind", "colour"), [("WARNING", 33), ("ERROR", 91), ("CRITICAL", 31), ("VK_TRACE", 32), ("TRACE", 34)]
+)
+def test_kinds_have_their_colour_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, kind: str, colour: int) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    lines = []
+    with monkeypatch.context() as patch:
+        patch.setenv("OPENINFER_TRACE", "full")
+        patch.setenv("OPENINFER_VULKAN_TRACE", "1")
+        logs.read_environment()
+        for stream in (Terminal(), io.StringIO()):
+            patch.setattr("sys.stderr", stream)
+            logs.log(logs.LogKind[kind], "hello")
+            lines.append(stream.getvalue()[9:])
+    logs.read_environment()
+    assert lines == [f"\x1b[{colour}m[{kind}]\x1b[0m -- hello\n", f"[{kind}] -- hello\n"]
+
+
+def test_the_time_of_a_log_line_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    before = datetime.now(UTC).replace(microsecond=0)
+    logs.log(logs.LogKind.CRITICAL, "hello")
+    after = datetime.now(UTC)
+    assert before.strftime("%H:%M:%S") <= stream.getvalue()[:8] <= after.strftime("%H:%M:%S") or after.hour == 0
+
+
+@pytest.mark.parametrize(("value", "written"), [("1", "TRACE ERROR CRITICAL"), ("", "CRITICAL")])
+def test_the_environment_is_read_when_logging_is_imported(value: str, written: str) -> None:
+    code = (
+        "import os; from openinfer.simulate import logs; os.environ['OPENINFER_TRACE'] = 'full'\n"
+        "for kind in logs.LogKind: logs.log(kind, 'hello')"
+    )
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("OPENINFER_")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**variables, "OPENINFER_TRACE": value},
+    )
+    assert " ".join(line.split()[1].strip("[]") for line in done.stderr.splitlines()) == written
+    assert done.stdout == ""
+
+
 def device(probe: str) -> DeviceSpec:
     return DeviceSpec(name="box", summary="", probe=probe, backend="", expression_dtypes=frozenset())
 
@@ -188,8 +242,6 @@ def present() -> Any:
 
 
 def environment(probe: str, monkeypatch: pytest.MonkeyPatch) -> Environment:
-    import sys
-
     monkeypatch.setitem(sys.modules, "box_probes", cast("Any", SimpleNamespace(absent=absent, present=present)))
     return Environment(devices={"box": device(f"box_probes:{probe}")})
 
