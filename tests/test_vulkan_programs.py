@@ -11,7 +11,7 @@ import pytest
 import openinfer as oi
 from openinfer.dsl import graph
 from openinfer.errors import DeviceError, ValidationError
-from openinfer.simulate import Simulator
+from openinfer.simulate import Simulator, logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,3 +168,24 @@ def test_what_the_device_lacks_is_named_before_anything_runs(statement: str, dty
 def test_a_device_number_that_is_not_there_is_an_error() -> None:
     with pytest.raises(DeviceError, match="there is no Vulkan device number 57"):
         Simulator(oi.Model.from_arrays({}), graph("block entry { return; }"), device="vulkan:57").make_executor()
+
+
+def test_the_environment_asks_what_the_device_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = graph("volatile { y: f32[3]; } block entry { op exp(y) >> y; op neg(y) >> y; op exp(y) >> y; return; }")
+    told = []
+    for value in ("", "1"):
+        with monkeypatch.context() as patch:
+            patch.delenv("OPENINFER_TRACE", raising=False)
+            patch.setenv("OPENINFER_VULKAN_TRACE", value)
+            logs.read_environment()
+            with Simulator(oi.Model.from_arrays({}), program, device="vulkan").make_executor() as ex:
+                ex.step()
+        logs.read_environment()
+        told.append(capsys.readouterr().err.splitlines())
+    silent, lines = told
+    assert silent == []
+    assert all("[VK_TRACE] -- " in line for line in lines)
+    assert " as vulkan" in lines[0]
+    assert len([line for line in lines if "-- pipeline " in line]) >= 2

@@ -14,6 +14,7 @@ from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
 from openinfer.model import storage_dtype
 from openinfer.scalars import converted
+from openinfer.simulate.logs import LogKind, log
 from openinfer.simulate.packing import pack
 from openinfer_backend_vulkan import buffers, derived
 from openinfer_backend_vulkan.buffers import VulkanBuffer, own
@@ -51,6 +52,7 @@ class VulkanBackend:
         """
         self._ordinal = ordinal
         self._device = Device(ordinal)
+        log(LogKind.VK_TRACE, f"opened {self._device.physical.name} as {self.name}")
         self._memory = Memory(self._device)
         self._pipelines = Pipelines(self._device)
         self._queue = CommandQueue(self._device)

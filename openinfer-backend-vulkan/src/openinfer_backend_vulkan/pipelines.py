@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.errors import UnsupportedError
+from openinfer.simulate.logs import LogKind, log
 from openinfer_backend_vulkan.compiler import compile_shader
 from openinfer_backend_vulkan.float_modes import with_modes
 from openinfer_backend_vulkan.native import Handle, Structs, VulkanCallError, created, foreign, library
@@ -64,6 +65,7 @@ class Pipelines:
         if key not in self._known:
             code = with_modes(compile_shader(source), self._device.physical.float_modes)
             self._known[key] = self._create(code, bindings)
+            log(LogKind.VK_TRACE, f"pipeline {len(self._known)}: {bindings} buffers, {len(code)} bytes of SPIR-V")
         return self._known[key]
 
     def _create(self, code: bytes, bindings: int) -> Pipeline:
