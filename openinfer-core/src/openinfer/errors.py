@@ -139,7 +139,8 @@ class ValidationError(OpenInferError):
 class ExecutionError(OpenInferError):
     """A step failed, or the host used an executor wrongly (phase R).
 
-    ``block``, ``node_index`` and ``node_desc`` name the node that was running, if there was one.
+    ``block``, ``node_index`` and ``node_desc`` name the node that was running, if there was one; ``cause`` is the
+    exception that it comes of, such as that of a kernel.
     """
 
     default_code = "execution"
@@ -158,6 +159,10 @@ class ExecutionError(OpenInferError):
         self.block = block
         self.node_index = node_index
         self.node_desc = node_desc
+
+    @property
+    def cause(self) -> BaseException | None:
+        return self.__cause__
 
 
 class DynamicUnsetError(ExecutionError):
