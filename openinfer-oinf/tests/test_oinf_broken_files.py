@@ -8,7 +8,7 @@ import pytest
 
 from openinfer_oinf import Limits, OinfError, open_oinf, verify_oinf
 
-F32, I8, BOOL, T2, I4, STR, BITSET, NDARRAY = 10, 1, 12, 24, 18, 14, 13, 15
+F32, I8, I1, BOOL, T2, I4, STR, BITSET, NDARRAY = 10, 1, 20, 12, 24, 18, 14, 13, 15
 ONE = struct.pack("<f", 1.0)
 
 
@@ -222,6 +222,7 @@ def test_a_row_that_passes_the_end_of_its_table_is_told_by_its_number(raw):
         ({"tag": NDARRAY, "data": struct.pack("<II", I8, 0xFFFFFFFF) + bytes(8)}, "E_NDIM"),
         ({"tag": NDARRAY, "data": struct.pack("<II", I8, 9) + bytes(8)}, "E_META_SIZE"),
         ({"tag": NDARRAY, "data": struct.pack("<IIQQ", I8, 2, 1 << 33, 1 << 33)}, "E_DIM_OVERFLOW"),
+        ({"tag": NDARRAY, "data": struct.pack("<IIQQ", I1, 2, 0, 1 << 63)}, "E_DIM_OVERFLOW"),
         ({"tag": NDARRAY, "data": struct.pack("<IIQ", I8, 1, 9) + bytes(8)}, "E_META_SIZE"),
         ({"tag": NDARRAY, "data": struct.pack("<IIQ", BOOL, 1, 2) + b"\1\2" + bytes(6)}, "E_VALUE"),
         ({"tag": NDARRAY, "data": struct.pack("<IIQ", I8, 1, 2) + b"\1\2\3" + bytes(5)}, "E_PADDING"),

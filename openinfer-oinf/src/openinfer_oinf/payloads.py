@@ -183,7 +183,8 @@ def _array_problems(entry: MetadataEntry, source: ByteSource, limits: Limits, *,
     dims = source.view(entry.offset + 8, 8 * ndim)
     shape = tuple(U64.unpack_from(dims, 8 * axis)[0] for axis in range(ndim))
     element = by_tag(tag)
-    if math.prod(dim for dim in shape if dim) * element.bits > 8 * limits.product:
+    product = math.prod(dim for dim in shape if dim)
+    if product > limits.product or product * element.bits > 8 * limits.product:
         yield "E_DIM_OVERFLOW", f"the dimensions {shape} are too large"
         return
     nbytes = element.stored_nbytes(math.prod(shape))
