@@ -185,6 +185,7 @@ GGUF_BOMBS = {
     "dimensions whose product wraps": gguf(
         b"", 0, text(b"t") + struct.pack("<IQQIQ", 2, 1 << 33, 1 << 33, 0, 0) + bytes(100), 1
     ),
+    "an offset that wraps": gguf(b"", 0, text(b"t") + struct.pack("<IQIQ", 1, 8, 0, (1 << 64) - 64) + bytes(100), 1),
     "an unknown type": gguf(text(b"a") + struct.pack("<I", 13), 1),
 }
 
@@ -199,6 +200,15 @@ class TestGguf:
         path = tmp_path / "m.gguf"
         path.write_bytes(GGUF_BOMBS[what])
         refused(path)
+
+    def test_blocks_may_have_infinite_scales(self, tmp_path):
+        blocks = struct.pack("<e", np.inf) + bytes([0, 1] * 16)
+        head = gguf(b"", 0, text(b"t") + struct.pack("<IQIQ", 1, 32, 8, 0), 1)
+        path = tmp_path / "m.gguf"
+        path.write_bytes(head.ljust(-(-len(head) // 32) * 32, b"\0") + blocks)
+        convert_to_oinf(path, tmp_path / "out.oinf")
+        with open_oinf(tmp_path / "out.oinf") as file:
+            np.testing.assert_array_equal(file["t"], [np.nan, np.inf] * 16)
 
     def test_payloads_under_many_names_count_each_time(self, tmp_path):
         names = [f"t{at}".encode() for at in range(100)]

@@ -27,7 +27,7 @@ _PLAIN = {"F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64"}
 _BLOCK = 32
 _EXACT = {"Q8_0": ("i8", 34), "Q4_0": ("i4", 18)}
 # What the library raises for files that are not sound.
-_BROKEN = (ValueError, KeyError, IndexError, TypeError, OverflowError, AttributeError, MemoryError, UnicodeDecodeError)
+_BROKEN = (ValueError, KeyError, IndexError, TypeError, ArithmeticError, AttributeError, MemoryError)
 
 
 def recognises(head: bytes) -> bool:
@@ -41,7 +41,9 @@ def read(path: Path, options: ReadOptions) -> SourceModel:
     check_gguf(path)
     model = SourceModel(nbytes=path.stat().st_size)
     try:
-        reader: Any = gguf.GGUFReader(str(path))
+        # An offset that wraps around would lead to other bytes of the file.
+        with np.errstate(over="raise"):
+            reader: Any = gguf.GGUFReader(str(path))
         for field in reader.fields.values():
             _add_field(model, field)
         for tensor in reader.tensors:
@@ -123,10 +125,16 @@ def _add_exact(model: SourceModel, name: str, kind_name: str, shape: tuple[int, 
 
 def _add_dequantised(model: SourceModel, gguf: Any, tensor: Any, shape: tuple[int, ...], options: ReadOptions) -> None:
     name, kind_name = str(tensor.name), str(tensor.tensor_type.name)
-    dequantize: Callable[[Any, Any], Any] = gguf.quants.dequantize
+    decode: Callable[[Any, Any], Any] = gguf.quants.dequantize
+
+    def dequantize(blocks: Any) -> Any:
+        # Scales may be infinite or NaN, which are kept.
+        with np.errstate(all="ignore"):
+            return decode(blocks, tensor.tensor_type)
+
     rows = tensor.data.reshape(-1, tensor.data.shape[-1])
     try:
-        width = dequantize(rows[:1], tensor.tensor_type).shape[-1]
+        width = dequantize(rows[:1]).shape[-1]
     except NotImplementedError:
         model.refuse(options, name, f"blocks of {kind_name}, which the library gguf cannot decode")
         return
@@ -136,7 +144,7 @@ def _add_dequantised(model: SourceModel, gguf: Any, tensor: Any, shape: tuple[in
     def stored() -> Blocks:
         step = max(1, BLOCK_NBYTES // (4 * max(width, 1)))
         for start in range(0, len(rows), step):
-            values = dequantize(rows[start : start + step], tensor.tensor_type)
+            values = dequantize(rows[start : start + step])
             yield encode(np.ascontiguousarray(values, np.float32).reshape(-1), value_type("f32"))
 
     change = Change("cast", name, f"{kind_name} to f32 by decoding its blocks")
