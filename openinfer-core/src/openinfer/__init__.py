@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from openinfer.plugins.environment import Environment
     from openinfer.serialize import GraphDeserialize, GraphSerialize, trace_to_json, trace_to_perfetto
     from openinfer.simulate import Device, Executor, Random, Simulator, format_truncated
+    from openinfer.simulate.batch import run_batch
     from openinfer.synth import Synthesizer
 
 __version__ = "0.2.0"
@@ -86,6 +87,7 @@ __all__ = [
     "format_truncated",
     "graph",
     "load_graph",
+    "run_batch",
     "trace_to_json",
     "trace_to_perfetto",
 ]
@@ -130,6 +132,7 @@ _MODULES = {
     "format_truncated": "openinfer.simulate",
     "graph": "openinfer.dsl",
     "load_graph": "openinfer.dsl",
+    "run_batch": "openinfer.simulate.batch",
     "trace_to_json": "openinfer.serialize",
     "trace_to_perfetto": "openinfer.serialize",
 }

@@ -11,7 +11,7 @@ from openinfer.dtypes import BUILTIN
 from openinfer.ops import catalog
 from openinfer.ops.schema import OpSchema
 from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import CommandSpec
+from openinfer.plugins.types import CommandSpec, RunnerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +32,14 @@ def openinfer_ops() -> Iterable[OpSchema]:
     values = [value for module in modules for value in vars(module).values() if isinstance(value, OpSchema)]
     # A family may import an operator of another one: that is no second definition.
     return {id(value): value for value in values}.values()
+
+
+@hookimpl
+def openinfer_runners() -> Iterable[RunnerSpec]:
+    batch = "openinfer.simulate.batch"
+    yield RunnerSpec(name="in-process", summary="one after the other, here", runner=f"{batch}.in_process:InProcess")
+    yield RunnerSpec(name="processes", summary="processes on this machine", runner=f"{batch}.processes:Processes")
+    yield RunnerSpec(name="ray", summary="actors of a Ray cluster", runner=f"{batch}.on_ray:Ray")
 
 
 @hookimpl

@@ -125,6 +125,17 @@ class Environment:
             raise SynthesisError(_unknown("synth target", name, self.targets), code="unknown-target")
         return spec
 
+    def runner(self, name: str) -> RunnerSpec:
+        """Return the runner of that name.
+
+        Raises:
+            OpenInferError: ``unknown-runner``; the message lists the runners.
+        """
+        spec = self.runners.get(name)
+        if spec is None:
+            raise OpenInferError(_unknown("runner", name, self.runners), code="unknown-runner")
+        return spec
+
     def kernels(self, target: str) -> Mapping[str, Sequence[KernelSpec]]:
         """Return the kernels for a device or target, by operator."""
         found: dict[str, list[KernelSpec]] = {}

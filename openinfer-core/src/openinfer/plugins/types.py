@@ -160,7 +160,13 @@ class AttributeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerSpec:
-    """A way to spread many inputs; ``runner`` is ``"module:class"``."""
+    """A way to spread many inputs.
+
+    Attributes:
+        name: name in ``--runner``.
+        summary: where its workers are, one line.
+        runner: ``"module:class"``, an `openinfer.simulate.batch.Runner`, called with the number of workers or None.
+    """
 
     name: str
     summary: str

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from openinfer.cli.batch_options import batch_options
 from openinfer.cli.options import seed_option, size_option
 from openinfer.cli.run_report import (
     memory_lines,
@@ -26,9 +27,10 @@ from openinfer.diagnostics import Diagnostic, printable
 from openinfer.errors import DynamicUnsetError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from openinfer.cli.batch_options import BatchOptions
     from openinfer.cli.run_values import Input
     from openinfer.errors import Finding
     from openinfer.events import MemoryUse, TraceEvent
@@ -69,6 +71,7 @@ class Extras:
 @click.option("--memory", "memory_wanted", is_flag=True, help="Print the most bytes that values took, by kind.")
 @click.option("--verbose", is_flag=True, help="Print every node as it runs, with types and settings, on stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print results as JSON.")
+@batch_options
 def command(
     *,
     graph: str,
@@ -86,6 +89,7 @@ def command(
     memory_wanted: bool,
     verbose: bool,
     as_json: bool,
+    batch: BatchOptions | None,
 ) -> None:
     """Simulate GRAPH (a .oi program, a .json graph, or - for standard input) and print its results.
 
@@ -94,8 +98,9 @@ def command(
     openinfer run digits.oi --model digits.oinf --input image=scan.npy --output digit
     openinfer run digits.oi --model digits.oinf --input image=zeros --timing --memory
     openinfer run digits.oi --model digits.oinf --input image=zeros --trace t.perfetto.json
+    openinfer run digits.oi --model digits.oinf --batch scans.npz --workers 4 --output-dir found
 
-    The last file opens at https://ui.perfetto.dev.
+    The file of --trace opens at https://ui.perfetto.dev. With --batch, --output NAME=FILE.npz saves results of all.
     """
     from openinfer.cli.graph_argument import read_graph
     from openinfer.model import ModelLoader
@@ -105,6 +110,24 @@ def command(
     wanted = [parse_output(text) for text in outputs]
     program = read_graph(graph)
     with ModelLoader.open(model_path) as model:
+        if batch is not None:
+            from openinfer.cli.batch_run import run_batch_command
+            from openinfer.simulate.batch import Job
+
+            alone = {"state": state_path, "trace": trace_path, "timing": timing, "memory": memory_wanted}
+            _refuse_with_batch({**alone, "verbose": verbose, "steps 0": not steps})
+            job = Job(
+                graph=program,
+                model=model,
+                device=device,
+                sizes=sizes,
+                outputs=tuple(name for name, _ in wanted),
+                steps=steps,
+                keep_state=batch.state_per == "worker",
+                send_model=batch.send_model,
+            )
+            run_batch_command(job, batch, given, wanted, seed=seed, as_json=as_json)
+            return
         timer = timing or (trace_path is not None and format_of(trace_path, trace_format) == PERFETTO)
         recording = True if trace_path is not None or timing or verbose else None
         simulator = Simulator(
@@ -126,6 +149,13 @@ def command(
             names = wanted or [(name, None) for name in _results(executor, steps)]
             extras = Extras(timing=timing, memory=memory if memory_wanted else None)
             _report(executor, names, steps, device, as_json=as_json, extras=extras)
+
+
+def _refuse_with_batch(options: Mapping[str, object]) -> None:
+    """Refuse options that are about one run."""
+    unfit = next((name for name, value in options.items() if value), None)
+    if unfit is not None:
+        raise click.UsageError(f"--{unfit} does not go with --batch")
 
 
 def _run(

@@ -1,0 +1,184 @@
+"""`openinfer run --batch`: inputs from files, results to the terminal and to files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from openinfer.cli.batch_results import FolderResults, StackedResults
+from openinfer.cli.failures import told
+from openinfer.cli.run_report import output_lines, output_object
+from openinfer.cli.terminal import wants_colour
+from openinfer.diagnostics import printable
+from openinfer.errors import ExecutionError
+from openinfer.ir.resolved import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from openinfer.cli.batch_options import BatchOptions
+    from openinfer.cli.run_values import Input
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.simulate.batch.answers import Outcome
+    from openinfer.simulate.batch.inputs import Inputs
+    from openinfer.simulate.batch.job import Job
+    from openinfer.simulate.batch.schedule import Task
+
+
+class Results(Protocol):
+    """Something that keeps results."""
+
+    def add(self, outcome: Outcome) -> None: ...
+    def finish(self) -> None: ...
+
+
+def run_batch_command(
+    job: Job,
+    options: BatchOptions,
+    shared: Sequence[Input],
+    outputs: Sequence[tuple[str, Path | None]],
+    *,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Run a program over the inputs of ``--batch`` and report; exit with 1 when one failed.
+
+    Raises:
+        OpenInferError: nothing can be run: program, model, files or options do not fit.
+    """
+    from openinfer.simulate.batch.batch import RETRIES, check_job, only_input, run_tasks, runner_of
+    from openinfer.simulate.batch.inputs import open_inputs
+
+    program = check_job(job)
+    inputs = open_inputs(options.source, lambda: only_input(job.graph, [each.name for each in shared]))
+    tasks = _tasks(inputs, _shared_values(shared, program, seed))
+    retries = RETRIES if options.retries is None else options.retries
+    make_runner = runner_of(options.runner, options.workers, job)
+    keepers = _keepers(inputs, options, outputs)
+    found = run_tasks(job, tasks, make_runner, look_ahead=options.look_ahead, retries=retries)
+    report = _Report(len(inputs.stems), saved=bool(keepers), as_json=as_json)
+    with ExitStack() as stack:
+        for keeper in keepers:
+            stack.enter_context(closing(keeper))
+        stack.enter_context(closing(found))
+        for outcome in report.counted(found):
+            for keeper in keepers:
+                keeper.add(outcome)
+        for keeper in keepers:
+            keeper.finish()
+    report.end(job)
+
+
+def _keepers(
+    inputs: Inputs, options: BatchOptions, outputs: Sequence[tuple[str, Path | None]]
+) -> list[FolderResults | StackedResults]:
+    files: dict[Path, list[str]] = {}
+    for name, file in outputs:
+        if file is not None:
+            files.setdefault(file, []).append(name)
+    read = list(inputs.files)
+    keepers: list[FolderResults | StackedResults] = [StackedResults(f, names, read) for f, names in files.items()]
+    return keepers if options.output_dir is None else [*keepers, FolderResults(options.output_dir, inputs.stems, read)]
+
+
+def _shared_values(shared: Sequence[Input], program: ResolvedGraph, seed: int) -> Callable[[int], Mapping[str, Any]]:
+    """Return what gives an input the values of ``--input``: random ones differ from input to input."""
+    dynamic = [each for each in program.variables.values() if each.storage is Storage.DYNAMIC]
+    types = {each.name: each.type for each in dynamic}
+    for each in shared:
+        if each.name not in types:
+            known = ", ".join(types) or "none"
+            message = f"--input {each.name}=...: the program has no such dynamic variable; it has {known}"
+            raise ExecutionError(message, code="unknown-variable")
+    fixed = {each.name: each.value(types[each.name], (seed,)) for each in shared if each.source != "random"}
+
+    def values(index: int) -> Mapping[str, Any]:
+        drawn = {
+            each.name: each.value(types[each.name], (seed, place, index))
+            for place, each in enumerate(shared)
+            if each.source == "random"
+        }
+        return {**fixed, **drawn}
+
+    return values
+
+
+def _tasks(inputs: Inputs, shared: Callable[[int], Mapping[str, Any]]) -> Iterator[Task]:
+    from openinfer.simulate.batch.schedule import Task
+
+    def merged(index: int, load: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        read, given = load(), shared(index)
+        twice = next((name for name in given if name in read), None)
+        if twice is not None:
+            raise ExecutionError(f"`{twice}` is in the file and in --input: give it once", code="input-file")
+        return {**given, **read}
+
+    for index, item in enumerate(inputs):
+        yield Task.read(index, item.name, lambda index=index, load=item.load: merged(index, load))
+
+
+class _Report:
+    """What is told of a batch: outputs as they come unless they are saved, failures, and counts at the end."""
+
+    def __init__(self, total: int, *, saved: bool, as_json: bool) -> None:
+        self._total = total
+        self._saved = saved
+        self._as_json = as_json
+        self._failed = 0
+        self._results: list[dict[str, Any]] = []
+        # A bar in the middle of printed results would tear them.
+        self._bar = sys.stderr.isatty() and (saved or as_json or not sys.stdout.isatty())
+        self._held: list[str] = []
+
+    def counted(self, found: Generator[Outcome]) -> Iterator[Outcome]:
+        """Yield outcomes, telling of each, behind a progress bar where one is to be shown."""
+        if not self._bar:
+            for outcome in found:
+                self._tell(outcome)
+                yield outcome
+            return
+        with click.progressbar(length=self._total, label="inputs", file=sys.stderr) as bar:
+            for outcome in found:
+                self._tell(outcome)
+                yield outcome
+                bar.update(1)
+
+    def end(self, job: Job) -> None:
+        """Print what is left to be said; exit with 1 when an input failed."""
+        for line in self._held:
+            click.echo(line, err=True)
+        if self._as_json:
+            document = {"device": job.device, "steps": job.steps, "inputs": self._total, "failed": self._failed}
+            click.echo(json.dumps({**document, "results": self._results}, indent=2, allow_nan=False))
+        else:
+            count = f"{self._total} input{'' if self._total == 1 else 's'}"
+            click.echo(f"{count}: {self._total - self._failed} done, {self._failed} failed")
+        if self._failed:
+            raise click.exceptions.Exit(1)
+
+    def _tell(self, outcome: Outcome) -> None:
+        head = printable(outcome.name)
+        if outcome.error is not None:
+            self._failed += 1
+            text = f"{head} (input {outcome.index}): {told(outcome.error, colour=wants_colour(sys.stderr))}"
+            if self._bar:
+                self._held.append(text)
+            else:
+                click.echo(text, err=True)
+        if self._as_json:
+            self._results.append(self._object(outcome))
+        elif not self._saved:
+            for name, tensor in outcome.outputs.items():
+                click.echo("\n".join(f"{head}: {line}" for line in output_lines(name, tensor)))
+
+    def _object(self, outcome: Outcome) -> dict[str, Any]:
+        head = {"index": outcome.index, "name": outcome.name}
+        if outcome.error is not None:
+            return {**head, "error": {"code": outcome.error.code, "message": str(outcome.error)}}
+        values = {name: output_object(tensor) for name, tensor in outcome.outputs.items()}
+        return head if self._saved else {**head, "outputs": values}

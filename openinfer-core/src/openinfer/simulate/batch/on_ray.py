@@ -1,0 +1,171 @@
+"""The runner `ray`: workers are actors of a Ray cluster, the one that RAY_ADDRESS names or a local one."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from typing import TYPE_CHECKING, Any, cast
+
+from openinfer.errors import EnvironmentLacksError, OpenInferError
+from openinfer.plugins import switches
+from openinfer.simulate.batch.answers import decode_answer, encode_error, encode_outputs
+from openinfer.simulate.batch.runner import WorkerLostError
+from openinfer.simulate.batch.session import Session
+
+if TYPE_CHECKING:
+    from openinfer.simulate.batch.job import Job
+
+START_SECONDS = 120.0
+"""How long a cluster may take to find a place for a worker and to start it."""
+
+_LOCAL_STORE_BYTES = 200 << 20
+"""Memory for messages of a local cluster; longer ones go to disk."""
+
+
+class Actor:
+    """What Ray runs in a process of its own: a session, and answers instead of exceptions."""
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+
+    def open(self, job: bytes) -> bytes:
+        """Open the job; return an empty answer, or the error."""
+        try:
+            self._session = Session.from_bytes(job)
+        except Exception as error:  # noqa: BLE001 - the caller tells it, and ends the batch
+            return encode_error(error)
+        return encode_outputs({})
+
+    def run(self, request: bytes) -> bytes:
+        """Run one input."""
+        if self._session is None:
+            return encode_error(OpenInferError("this worker has no job"))
+        return self._session.run(request)
+
+    def pid(self) -> int:
+        """Return the number of the process."""
+        return os.getpid()
+
+
+class Ray:
+    """Starts one actor a worker, each of which takes one processor of the cluster.
+
+    A cluster that this process is connected to is used as it is. Otherwise this connects to the one that RAY_ADDRESS
+    names, or starts a local one, and disconnects at the end.
+
+    Args:
+        workers: how many; by default as many as the cluster has processors.
+
+    Raises:
+        EnvironmentLacksError: Ray is not installed, or there is no cluster.
+    """
+
+    inline = False
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._ray = _imported()
+        self._lock = threading.Lock()
+        self._job: Any = None
+        self._actors: list[RayWorker] = []
+        self._connected = not self._ray.is_initialized()
+        if self._connected:
+            self._connect(workers)
+        self.workers = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    @property
+    def pids(self) -> list[int]:
+        """Numbers of the actors' processes, each on its own machine."""
+        return [worker.pid for worker in self._actors]
+
+    def start(self, job: Job) -> RayWorker:
+        """Return an actor that has opened the job; the job is put into the cluster once."""
+        with self._lock:
+            if self._job is None:
+                self._job = self._ray.put(job.to_bytes())
+        options: dict[str, Any] = {"num_cpus": 1, "max_restarts": 0}
+        variables = {name: os.environ[name] for name in _SWITCHES if name in os.environ}
+        if variables:
+            options["runtime_env"] = {"env_vars": variables}
+        actor = self._ray.remote(Actor).options(**options).remote()
+        worker = RayWorker(self._ray, actor)
+        with self._lock:
+            self._actors.append(worker)
+        worker.open(self._job)
+        return worker
+
+    def close(self) -> None:
+        """End all actors, and a cluster that was started here."""
+        with self._lock:
+            ended, self._actors, self._job = self._actors, [], None
+        for worker in ended:
+            worker.close()
+        if self._connected:
+            self._connected = False
+            self._ray.shutdown()
+
+    def _connect(self, workers: int | None) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+        if not os.environ.get("RAY_ADDRESS"):
+            options |= {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _LOCAL_STORE_BYTES}
+        try:
+            self._ray.init(**options)
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            raise EnvironmentLacksError(f"there is no Ray cluster to run on: {error}") from error
+
+
+_SWITCHES = (switches.BLOCK, switches.ALLOW, switches.AUTOLOAD, switches.STRICT)
+
+
+class RayWorker:
+    """An actor."""
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray = ray
+        self._actor = actor
+        self.pid = 0
+
+    def open(self, job: Any) -> None:
+        """Give the actor its job, which is a reference to bytes in the cluster.
+
+        Raises:
+            EnvironmentLacksError: the cluster has no place for it.
+            OpenInferError: the job cannot be opened.
+        """
+        try:
+            answer = self._got(self._actor.open.remote(job), START_SECONDS)
+            self.pid = cast("int", self._got(self._actor.pid.remote(), START_SECONDS))
+        except self._ray.exceptions.GetTimeoutError as error:
+            self.close()
+            message = f"the Ray cluster started no worker in {START_SECONDS:.0f} s, perhaps for want of free processors"
+            raise EnvironmentLacksError(f"{message}: ask for fewer workers") from error
+        failure = decode_answer(0, "", answer).error
+        if failure is not None:
+            self.close()
+            raise failure
+
+    def run(self, request: bytes) -> bytes:
+        """Send a request and wait for its answer."""
+        return self._got(self._actor.run.remote(request), None)
+
+    def close(self) -> None:
+        """End the actor at once."""
+        self._ray.kill(self._actor)
+
+    def _got(self, reference: Any, timeout: float | None) -> Any:
+        try:
+            return self._ray.get(reference, timeout=timeout)
+        except self._ray.exceptions.GetTimeoutError:
+            raise
+        except self._ray.exceptions.RayError as error:
+            reason = " ".join(str(error).split())
+            raise WorkerLostError(f"Ray worker {self.pid or ''} ended: {reason[:200]}") from error
+
+
+def _imported() -> Any:
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        message = "the runner ray needs Ray, which is not installed: pip install 'openinfer-core[ray]'"
+        raise EnvironmentLacksError(message) from error

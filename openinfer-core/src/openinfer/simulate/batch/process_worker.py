@@ -1,0 +1,82 @@
+"""A worker process: the job on standard input, then requests; answers on standard output.
+
+Each message has its length in front: 8 bytes, little-endian. The end of the input ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import sys
+from typing import IO, Any, NoReturn
+
+_LENGTH = struct.Struct("<Q")
+
+LOST_PARENT = 1
+"""Exit code of a worker whose answer nobody reads."""
+
+
+def write_message(stream: IO[bytes], message: bytes) -> None:
+    """Write a message.
+
+    Raises:
+        OSError: nobody reads the other end.
+    """
+    stream.write(_LENGTH.pack(len(message)))
+    stream.write(message)
+    stream.flush()
+
+
+def read_message(stream: IO[bytes]) -> bytes | None:
+    """Return the next message, or None where the stream ends before its end."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    message = stream.read(length)
+    return message if len(message) == length else None
+
+
+def main() -> int:
+    """Serve one parent until it closes its end; return the exit code."""
+    signal.signal(signal.SIGTERM, _leave)
+    requests, answers = _channels()
+    from openinfer.simulate.batch.answers import encode_error, encode_outputs
+    from openinfer.simulate.batch.session import Session
+
+    job = read_message(requests)
+    if job is None:
+        return 0
+    try:
+        session = Session.from_bytes(job)
+    except Exception as error:  # noqa: BLE001 - the parent tells it, and ends the batch
+        write_message(answers, encode_error(error))
+        return 0
+    try:
+        write_message(answers, encode_outputs({}))
+        while (request := read_message(requests)) is not None:
+            write_message(answers, session.run(request))
+    except BrokenPipeError:
+        return LOST_PARENT
+    finally:
+        session.close()
+    return 0
+
+
+def _channels() -> tuple[IO[bytes], IO[bytes]]:
+    """Return private copies of standard input and output, whose own places take what libraries print."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return requests, answers
+
+
+def _leave(*_: Any) -> NoReturn:
+    sys.exit(128 + signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
