@@ -82,8 +82,47 @@ def test_verify_looks_at_all_files_and_gives_the_worst_code(path, broken, capsys
 
 
 def test_a_target_that_cannot_be_written_is_told_with_those_that_can(path, capsys):
-    assert main(["convert", str(path), str(path.with_suffix(".h5"))]) == 1
+    assert main(["convert", str(path), str(path.with_suffix(".h5"))]) == 2
+    assert "not written; .oinf, .npz, .safetensors are" in capsys.readouterr().err
+    assert main(["convert", str(path), str(path.with_name("again.oinf"))]) == 1
     assert "can be converted to .npz, .safetensors" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["w.npy", "w.gguf", "W.PT", "w.h5"])
+def test_no_container_is_written_under_the_name_of_another_format(name, tmp_path, capsys):
+    np.save(tmp_path / "source.npy", np.ones(3, np.float32))
+    assert main(["convert", str(tmp_path / "source.npy"), str(tmp_path / name)]) == 2
+    assert "E_USAGE" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["source.npy"]
+
+
+def test_only_containers_become_other_formats(tmp_path, capsys):
+    np.save(tmp_path / "source.npy", np.ones(3, np.float32))
+    assert main(["convert", str(tmp_path / "source.npy"), str(tmp_path / "target.npz")]) == 1
+    assert "source.npy is no container" in (message := capsys.readouterr().err)
+    assert "convert it to .oinf first" in message
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *(["--rename", "a=b"], ["--dtype", "*=f16"], ["--sizevar", "N=1"], ["--meta", "k=v"], ["--align", "64"]),
+        *(["--raw"], ["--exact-blocks"], ["--skip-unsupported"], ["--checksums"], ["--allow-case-collisions"]),
+        *(["--from", "npz"], ["--unpacked-limit", "5"]),
+    ],
+    ids=lambda option: option[0],
+)
+def test_options_of_the_other_direction_are_not_ignored(option, path, capsys):
+    target = path.with_name("target.npz")
+    assert main(["convert", str(path), str(target), *option]) == 2
+    assert f"{option[0]} has no effect" in capsys.readouterr().err
+    assert not target.exists()
+
+
+def test_dequantize_is_for_containers(tmp_path, capsys):
+    np.save(tmp_path / "source.npy", np.ones(3, np.float32))
+    assert main(["convert", str(tmp_path / "source.npy"), str(tmp_path / "t.oinf"), "--dequantize"]) == 2
+    assert "--dequantize has no effect" in capsys.readouterr().err
 
 
 def test_compat_accepts_with_a_warning(broken, capsys):

@@ -109,7 +109,7 @@ def test_types_without_counterpart_are_refused_dropped_or_kept_as_bytes(convert)
 def test_texts_of_the_header_become_metadata(convert):
     file, changes = convert(safetensors({"__metadata__": {"a note": "für alle"}}, b""), "m.safetensors")
     assert dict(file.metadata) == {"a_note.utf8": "für alle"}
-    assert changes == ["renamed a note.utf8: metadata a_note.utf8"]
+    assert changes == ["renamed a note: metadata a_note.utf8"]
 
 
 W = entry("F32", [1], 0, 4)

@@ -10,16 +10,21 @@ import pytest
 
 from openinfer_oinf import (
     Bitset,
+    QuantizeOptions,
     QuantParams,
     QuantScale,
     TensorSpec,
     UninitializedTensor,
+    convert_to_oinf,
     open_oinf,
+    quantize_oinf,
     save_file,
+    save_shards,
+    verify_oinf,
     write_oinf,
 )
 from openinfer_oinf.cli import main
-from openinfer_oinf.progress import progress_bar
+from openinfer_oinf.progress import advance, expect, progress_bar
 from openinfer_oinf.valuetypes import VALUE_TYPES
 
 NATIVE = {each.name: TensorSpec([0, 1, 0], dtype=each.name) for each in VALUE_TYPES if each.bits >= 8}
@@ -148,17 +153,39 @@ class Terminal(io.StringIO):
 
 
 def test_a_bar_is_shown_on_a_terminal_and_removed(monkeypatch):
-    from openinfer_oinf.progress import advance
-
     monkeypatch.setattr("openinfer_oinf.progress._SECONDS_BETWEEN", 0)
     out = Terminal()
-    with progress_bar("writing", 200, out):
+    with progress_bar("writing", out):
+        expect(150)
+        expect(50)
         advance(50)
         advance(150)
     shown = [line for line in out.getvalue().split("\r") if line.strip()]
     assert [line.rsplit(maxsplit=1)[-1] for line in shown] == ["25%", "100%"]
     assert all(line.startswith("writing [") for line in shown)
     assert out.getvalue().endswith(" \r")
+
+
+def test_functions_called_from_python_write_to_no_terminal(monkeypatch, paths):
+    monkeypatch.setattr("openinfer_oinf.progress._SECONDS_BETWEEN", 0)
+    monkeypatch.setattr(sys, "stderr", out := Terminal())
+    save_file({"w": np.ones(1000)}, paths[0])
+    quantize_oinf(paths[0], paths[2], QuantizeOptions())
+    np.savez(paths[3], w=np.ones(1000))
+    convert_to_oinf(paths[3], paths[2])
+    verify_oinf(paths[2], file=False)
+    assert out.getvalue() == ""
+
+
+def test_the_bar_of_a_model_in_shards_counts_all_of_them(monkeypatch, tmp_path):
+    monkeypatch.setattr("openinfer_oinf.progress._SECONDS_BETWEEN", 0)
+    index = tmp_path / "m.oinf.index.json"
+    save_shards({f"w.{at}": TensorSpec(np.ones(1000)) for at in range(4)}, index, shard_nbytes=8000)
+    monkeypatch.setattr(sys, "stderr", out := Terminal())
+    assert main(["canonicalize", str(index), str(tmp_path / "m.oinf")]) == 0
+    shares = [line.rsplit(maxsplit=1)[-1] for line in out.getvalue().split("\r") if line.strip()]
+    # The payloads are nearly all of the files' bytes.
+    assert [int(share.rstrip("%")) // 10 for share in shares] == [2, 4, 7, 9]
 
 
 def test_no_bar_without_a_terminal(monkeypatch, paths, capsys):

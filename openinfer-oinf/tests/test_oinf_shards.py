@@ -174,3 +174,35 @@ def test_a_model_without_tensors_is_not_lost_in_an_index(tmp_path):
         save_shards({}, tmp_path / "m.oinf.index.json", shard_nbytes=10, sizevars={"B": 4})
     assert caught.value.code == "E_SHARDS"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_leaves_what_was_there(index, tmp_path):
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    tensors = TENSORS | {"x": TensorSpec([9], dtype="i4")}
+    with pytest.raises(OinfError, match="do not fit i4"):
+        save_shards(tensors, index, shard_nbytes=32, **TABLES)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_shards_are_written_over_older_ones(index, tmp_path):
+    doubled = {name: TensorSpec(np.full(4, 2 * at, np.float32)) for at, name in enumerate(("w.0", "w.1", "w.2"))}
+    save_shards(doubled, index, shard_nbytes=16)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+    with open_oinf(index) as file:
+        assert {name: array.tolist() for name, array in file.items()} == {
+            name: [2.0 * at] * 4 for at, name in enumerate(doubled)
+        }
+
+
+def test_what_only_single_files_have_is_in_the_parts(index):
+    with open_oinf(index) as file:
+        for ask in (lambda: file.index, lambda: file.checksums):
+            with pytest.raises(OinfError, match="E_SHARDS"):
+                ask()
+        assert [part.checksums.exist for part in file.parts] == [False] * 3
+
+
+def test_no_container_is_written_under_the_name_of_an_index(tmp_path):
+    with pytest.raises(OinfError, match="that of a shard index"):
+        save_file({"w": np.ones(2)}, tmp_path / "m.oinf.index.json")
+    assert not list(tmp_path.iterdir())

@@ -19,6 +19,7 @@ from openinfer_oinf import (
     QuantScale,
     QuantZeroPoint,
     TensorSpec,
+    UninitializedTensor,
     dataclass_to_oinf,
     open_oinf,
     save_file,
@@ -104,6 +105,14 @@ def test_declarations_are_checked(code):
         REFUSED[code](writer)
     assert caught.value.code == code
     assert caught.value.entry
+
+
+@pytest.mark.parametrize("shape", [(2.7,), "34", 5, None, ("a",), (np.float32(2),)])
+def test_shapes_are_whole_numbers(shape):
+    for declare in (OinfWriter(io.BytesIO()).declare, lambda name, *rest: UninitializedTensor(*rest, name=name)):
+        with pytest.raises(OinfError, match="E_SHAPE") as caught:
+            declare("w", "f32", shape)
+        assert repr(shape) in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [True, 1.5, "12", None, 1 << 64])

@@ -47,7 +47,8 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "E_SECTION_GAP": "Between a table's end and the next section lie more bytes than alignment needs: perhaps a"
         " file of another version, or hidden data.",
         "E_SECTION_ORDER": "Sections are out of order, lie over one another or over the header, or pass the end.",
-        "E_SHAPE": "Values have another shape than was declared for their tensor.",
+        "E_SHAPE": "Values have another shape than was declared for their tensor, or a shape is no sequence of whole"
+        " numbers.",
         "E_SHARDS": "The files of a divided model do not fit one another, or one of them is missing.",
         "E_SOURCE": "The file to be converted is broken, or holds what a container cannot.",
         "E_STATE": "The writer was used out of order: everything is declared before the first payload is written.",

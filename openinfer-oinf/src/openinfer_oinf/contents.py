@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -32,6 +32,15 @@ class SizeVar:
         object.__setattr__(self, "value", value)
 
 
+def whole_dims(shape: Iterable[int]) -> tuple[int, ...]:
+    """A shape as Python ints. Raises `OinfError` (E_SHAPE) for anything but whole numbers in a sequence."""
+    try:
+        return tuple(operator.index(dim) for dim in shape)
+    except TypeError as error:
+        message = f"a shape is a sequence of whole numbers, not {shape!r:.80}"
+        raise OinfError(Finding(code="E_SHAPE", message=message)) from error
+
+
 @dataclass(frozen=True, eq=False)
 class TensorSpec:
     """Marks a tensor: anything array-like, stored as `dtype` (by name, alias or tag; the data's own if None).
@@ -52,7 +61,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class UninitializedTensor:
-    """Declares a tensor of a type and shape without data."""
+    """Declares a tensor of a type and shape without data. Raises `OinfError` (E_DTYPE, E_SHAPE)."""
 
     dtype: str | int
     shape: tuple[int, ...]
@@ -61,7 +70,7 @@ class UninitializedTensor:
 
     def __post_init__(self) -> None:
         element_type(self.dtype)
-        object.__setattr__(self, "shape", tuple(operator.index(dim) for dim in self.shape))
+        object.__setattr__(self, "shape", whole_dims(self.shape))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .arrays import widened
 from .metadata import TypedValue
-from .progress import advance
+from .progress import advance, expect
 from .reader import OinfFile
 from .tensor import StoredTensor
 from .textform import metadata_text, quant_line
@@ -70,6 +70,7 @@ def differences(
     Stored bytes are compared first. Where they differ, `values` compares element by element, and elements with
     `|a - b| <= atol + rtol * |a|` count as equal: without `values` any differing byte is a difference.
     """
+    expect(first.file_size)
     yield from _plain("sizevars", _sizevar_texts(first), _sizevar_texts(second))
     yield from _plain("metadata", _metadata_texts(first), _metadata_texts(second))
     for name in sorted({*first, *second}):

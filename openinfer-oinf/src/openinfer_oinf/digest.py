@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from .layout import HAS_DATA, HAS_QUANT, TENSOR_FIELDS, U32, U64, encode_string
-from .progress import advance
+from .progress import advance, expect
 from .reader import OinfFile
 from .tensor import StoredTensor
 
@@ -17,6 +17,7 @@ _BLOCK = 1 << 20
 def file_digest(path: str | os.PathLike[str]) -> str:
     """SHA-256 of all bytes of a file, in hexadecimal digits."""
     digest = hashlib.sha256()
+    expect(Path(path).stat().st_size)
     with Path(path).open("rb") as file:
         while block := file.read(_BLOCK):
             digest.update(block)
@@ -30,6 +31,7 @@ def content_digest(file: OinfFile) -> str:
     Hashed are, for each entry, a letter for its table, the name as a String field, and: the value (size variables);
     type, length and payload (metadata); type, ndim, flags, dims, data and quant payload (tensors).
     """
+    expect(file.file_size)
     digest = hashlib.sha256()
     for name in sorted(file.sizevars):
         digest.update(b"S" + encode_string(name) + U64.pack(file.sizevars[name]))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .atomicfile import AtomicFile
-from .progress import advance
+from .progress import advance, expect
 from .reader import OinfFile
 
 
@@ -20,6 +20,7 @@ def extract_npy(file: OinfFile, name: str, path: str | os.PathLike[str], *, dequ
     `OSError`.
     """
     tensor = file.tensor(name)
+    expect(tensor.nbytes)
     tensor.check_values()
     first = tensor.numbers(0, min(1, tensor.size))
     dtype: np.dtype[Any] = np.dtype(np.float32) if dequantized else first.dtype

@@ -13,6 +13,7 @@ from struct import Struct
 from .errors import Finding, OinfError
 
 MAGIC = b"OINF\0"
+INDEX_SUFFIX = ".oinf.index.json"
 VERSIONS = (1, 2)
 HEADER_BYTES = 72
 WRITE_NDIM = 32

@@ -1,6 +1,7 @@
 """A progress bar for long work, on a terminal only.
 
-Code that moves bytes calls `advance`; it does nothing unless a command has put up a bar with `progress_bar`.
+Code that moves bytes calls `expect` and `advance`; they do nothing unless a command has put up a bar with
+`progress_bar`: a function that is called from Python writes to no terminal.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ _SECONDS_BETWEEN = 0.1
 class ProgressBar:
     """One line of `out` that is written over at most ten times a second."""
 
-    def __init__(self, label: str, total: int, out: TextIO) -> None:
+    def __init__(self, label: str, out: TextIO) -> None:
         self._label = label
-        self._total = max(total, 1)
+        self._total = 0
         self._out = out
         self._done = 0
         # Work that takes less than the interval shows no bar at all.
         self._shown_at = time.monotonic()
         self._width = 0
+
+    def expect(self, nbytes: int) -> None:
+        self._total += nbytes
 
     def advance(self, nbytes: int) -> None:
         self._done += nbytes
@@ -35,7 +39,7 @@ class ProgressBar:
 
     def _show(self) -> None:
         self._shown_at = time.monotonic()
-        share = min(self._done / self._total, 1.0)
+        share = min(self._done / max(self._total, 1), 1.0)
         full = int(share * _CELLS)
         line = f"{self._label} [{'#' * full}{'.' * (_CELLS - full)}] {share:4.0%}"
         self._out.write("\r" + line.ljust(self._width))
@@ -51,6 +55,13 @@ class ProgressBar:
 _CURRENT: ContextVar[ProgressBar | None] = ContextVar("progress_bar", default=None)
 
 
+def expect(nbytes: int) -> None:
+    """Tell the bar, if there is one, that so many bytes more are to be done."""
+    bar = _CURRENT.get()
+    if bar is not None:
+        bar.expect(nbytes)
+
+
 def advance(nbytes: int) -> None:
     """Tell the bar, if there is one, that so many more bytes are done."""
     bar = _CURRENT.get()
@@ -59,13 +70,13 @@ def advance(nbytes: int) -> None:
 
 
 @contextmanager
-def progress_bar(label: str, total: int, out: TextIO | None = None) -> Generator[None]:
-    """Show how far `total` bytes of work have come, if `out` (standard error) is a terminal."""
+def progress_bar(label: str, out: TextIO | None = None) -> Generator[None]:
+    """Show how much of what is expected has been done, if `out` (standard error) is a terminal."""
     stream = out or sys.stderr
     if not stream.isatty():
         yield
         return
-    bar = ProgressBar(label, total, stream)
+    bar = ProgressBar(label, stream)
     token = _CURRENT.set(bar)
     try:
         yield

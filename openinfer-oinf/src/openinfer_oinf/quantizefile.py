@@ -12,7 +12,7 @@ import numpy as np
 
 from .arrays import Array, widened
 from .errors import USAGE, Finding, OinfError
-from .progress import advance, progress_bar
+from .progress import advance, expect
 from .quant import QuantParams, Scheme, real_range
 from .quantization import (
     ErrorSums,
@@ -68,8 +68,8 @@ def quantize_oinf(source: Openable, target: WriteTarget, options: QuantizeOption
     with (
         open_oinf(source) as file,
         writer_like(file, target, 2, 8) as writer,
-        progress_bar("quantising", sum(_work(tensor, kind, options) for tensor in file.tensors())),
     ):
+        expect(sum(_work(tensor, kind, options) for tensor in file.tensors()))
         chosen = _declare_all(file, writer, kind, clip, options)
         for tensor in file.tensors():
             quant = chosen.get(tensor.name)

@@ -16,16 +16,15 @@ from .arrays import Array
 from .checksums import Checksums
 from .errors import CheckLevel, Finding, Findings, OinfError, UninitializedError
 from .header import read_header
+from .layout import INDEX_SUFFIX
 from .limits import Limits
 from .metadata import MetadataValue, TypedValue, decode_metadata, text_of
 from .payloads import Gaps, check_metadata, check_placement, check_quant_headers, metadata_problems
-from .progress import advance
+from .progress import advance, expect
 from .sizes import size_text
 from .source import ByteSource, MapMode, Openable, open_source
 from .tables import Index, MetadataEntry, TensorEntry, read_tables
 from .tensor import StoredTensor, VerifyMode
-
-INDEX_SUFFIX = ".oinf.index.json"
 
 _T = TypeVar("_T")
 
@@ -104,7 +103,7 @@ class OinfFile(Mapping[str, Array]):
         self.file_size = index.header.file_size
         self.sizevars: Mapping[str, int] = MappingProxyType({each.name: each.value for each in index.sizevars})
         self.metadata = MetadataView({each.name: each for each in index.metadata}, source, limits, check)
-        self.checksums = Checksums(self.metadata, self._entries)
+        self._checksums = Checksums(self.metadata, self._entries)
         self.warnings: tuple[Finding, ...] = ()
 
     # Two open files are the same only if they are one object: comparing arrays would be ambiguous.
@@ -118,6 +117,11 @@ class OinfFile(Mapping[str, Array]):
     def index(self) -> Index:
         """Header and table rows as they stand in the file."""
         return self._index
+
+    @property
+    def checksums(self) -> Checksums:
+        """The SHA-256 of every tensor, where the file has them."""
+        return self._checksums
 
     @property
     def parts(self) -> tuple[OinfFile, ...]:
@@ -134,7 +138,7 @@ class OinfFile(Mapping[str, Array]):
             raise KeyError(_missing("tensor", name, self._entries))
         # Threads that ask at once get the same object.
         tensor = StoredTensor(
-            entry, self._source, self._check, self._verify, gaps=self._gaps.get(name, ()), checksums=self.checksums
+            entry, self._source, self._check, self._verify, gaps=self._gaps.get(name, ()), checksums=self._checksums
         )
         return self._tensors.setdefault(name, tensor)
 
@@ -308,6 +312,7 @@ def read_index(data: ByteSource, limits: Limits, findings: Findings) -> tuple[In
 
 def check_all_values(file: OinfFile, findings: Findings) -> None:
     """Read every payload and record what is wrong with its values."""
+    expect(file.file_size)
     for tensor in file.tensors():
         problem = tensor.value_problem()
         if problem is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from .arrays import Array, as_bytes
 from .checksums import CHECKSUM_KEY
 from .errors import CheckLevel
+from .progress import expect
 from .reader import OinfFile, open_oinf
 from .source import Openable
 from .tensor import StoredTensor
@@ -28,6 +29,7 @@ def rewrite_oinf(
 
 def rewrite_file(file: OinfFile, target: WriteTarget, *, version: int = 2, align: int = 8) -> None:
     """As `rewrite_oinf`, from an open file."""
+    expect(file.file_size)
     with writer_like(file, target, version, align) as writer:
         copy_tables(file, writer)
         for tensor in file.tensors():

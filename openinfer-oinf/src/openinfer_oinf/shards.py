@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Unpack
 
 from .atomicfile import AtomicFile
-from .checksums import CHECKSUM_KEY
+from .checksums import CHECKSUM_KEY, Checksums
 from .contents import TensorSpec, UninitializedTensor
 from .errors import Finding, OinfError
 from .jsonfile import shard_paths
+from .layout import INDEX_SUFFIX
 from .metadata import TypedValue
-from .reader import INDEX_SUFFIX, MetadataView, OinfFile, OpenOptions, open_container
+from .reader import MetadataView, OinfFile, OpenOptions, open_container
 from .save import WriteOptions, save_file
 from .tables import Index
 from .tensor import StoredTensor
@@ -49,7 +51,8 @@ class ShardMetadata(MetadataView):
 class ShardedOinf(OinfFile):
     """Several containers as one: a mapping of all tensors, in the order of the shards.
 
-    `version` is the highest of the shards, `file_size` their sum in bytes; there is no single `index`.
+    `version` is the highest of the shards, `file_size` their sum in bytes; each of `parts` has its own `index` and
+    `checksums`.
     """
 
     def __init__(self, shards: Sequence[OinfFile]) -> None:
@@ -70,6 +73,10 @@ class ShardedOinf(OinfFile):
     @property
     def index(self) -> Index:
         raise _rejected("a model in shards has no single index; open one of its files")
+
+    @property
+    def checksums(self) -> Checksums:
+        raise _rejected("checksums are every shard's own; each of `parts` has them")
 
     @property
     def parts(self) -> tuple[OinfFile, ...]:
@@ -133,26 +140,30 @@ def save_shards(
     """Write tensors in files of at most `shard_nbytes` bytes of values (a larger tensor has its own), and an index.
 
     `path` ends in `.oinf.index.json`; the files are `NAME-00001-of-N.oinf` beside it. Size variables and metadata go
-    to the first. Returns the paths of the shards. Raises `OinfError` and `OSError`; the index comes last, so that it
-    never names files that are not complete.
+    to the first. Returns the paths of the shards. Raises `OinfError` and `OSError`. All shards are complete before they
+    take their places, so that a failure leaves what was there as it was, and the index comes last.
     """
     index = Path(path)
-    if not is_shard_index(index):
+    if not index.name.endswith(INDEX_SUFFIX):
         raise _rejected(f"the name of a shard index ends in {INDEX_SUFFIX}")
     if not tensors:
         # An index names files by the tensors in them: one without tensors would be lost, and all tables with it.
         raise _rejected("a model without tensors has nothing to divide; write it with save_file")
     groups = _groups(tensors, shard_nbytes)
     stem = index.name.removesuffix(INDEX_SUFFIX)
-    places = [index.with_name(f"{stem}-{at + 1:05}-of-{len(groups):05}.oinf") for at in range(len(groups))]
-    for at, (place, names) in enumerate(zip(places, groups, strict=True)):
-        part = {name: tensors[name] for name in names}
-        first = at == 0
-        save_file(part, place, sizevars=sizevars if first else None, metadata=metadata if first else None, **options)
-    weight_map = {name: place.name for place, names in zip(places, groups, strict=True) for name in names}
+    names = [f"{stem}-{at + 1:05}-of-{len(groups):05}.oinf" for at in range(len(groups))]
+    weight_map = {tensor: name for name, group in zip(names, groups, strict=True) for tensor in group}
+    # Every shard is complete before the first takes its place.
+    with tempfile.TemporaryDirectory(prefix=f".{stem[:200]}.", suffix=".tmp", dir=index.parent) as folder:
+        for name, group in zip(names, groups, strict=True):
+            part = {tensor: tensors[tensor] for tensor in group}
+            save_file(part, Path(folder, name), sizevars=sizevars, metadata=metadata, **options)
+            sizevars = metadata = None
+        for name in names:
+            Path(folder, name).replace(index.with_name(name))
     with AtomicFile.writing(index) as file:
         file.write_whole((json.dumps({"weight_map": weight_map}, indent=1) + "\n").encode())
-    return tuple(places)
+    return tuple(index.with_name(name) for name in names)
 
 
 def _groups(tensors: Mapping[str, TensorSpec | UninitializedTensor], shard_nbytes: int) -> list[list[str]]:
@@ -171,8 +182,3 @@ def _groups(tensors: Mapping[str, TensorSpec | UninitializedTensor], shard_nbyte
         groups[-1].append(name)
         used += nbytes
     return groups
-
-
-def is_shard_index(source: object) -> bool:
-    """Whether a path is, by its name, that of a shard index."""
-    return isinstance(source, str | Path) and str(source).endswith(INDEX_SUFFIX)

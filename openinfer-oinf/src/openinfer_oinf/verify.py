@@ -16,7 +16,7 @@ from .checksums import checksum_findings
 from .errors import CheckLevel, Finding, Findings, OinfError
 from .limits import Limits
 from .metadata import Bitset, TypedValue
-from .progress import advance
+from .progress import advance, expect
 from .quant import QuantParams
 from .reader import OinfFile, check_all_values, open_oinf
 from .source import Openable
@@ -124,6 +124,7 @@ def _summarise(
     metadata = {name: opened.metadata.typed(name) for name in opened.metadata}
     summaries: list[TensorSummary] = []
     tensor_text: list[str] = []
+    expect(opened.file_size)
     for tensor in opened.tensors():
         statistics = _statistics(tensor, exact=exact) if stats else None
         summaries.append(_summary(tensor, statistics))

@@ -13,11 +13,11 @@ import numpy as np
 from .arrays import Array
 from .atomicfile import AtomicFile
 from .checksums import CHECKSUM_KEY, RESERVED_PREFIX, checksum_payload
-from .contents import SizeVar
+from .contents import SizeVar, whole_dims
 from .encoding import as_array, encoded_blocks, joined_blocks
 from .errors import Finding, OinfError
 from .fileplan import FilePlan, TensorDeclaration, plan_file
-from .layout import WRITE_NDIM, check_name
+from .layout import INDEX_SUFFIX, WRITE_NDIM, check_name
 from .limits import Limits
 from .metadata import MetadataPayload, encode_metadata
 from .payloads import metadata_problems
@@ -61,6 +61,9 @@ class OinfWriter:
         allow_case_collisions: bool = False,
         allow_any_scale: bool = False,
     ) -> None:
+        if isinstance(target, str | os.PathLike) and os.fspath(target).endswith(INDEX_SUFFIX):
+            message = f"a name that ends in {INDEX_SUFFIX} is that of a shard index, not of a container"
+            raise OinfError(Finding(code="E_SHARDS", message=message), source=os.fspath(target))
         self._target = target
         self._version = version
         self._align = align
@@ -135,7 +138,8 @@ class OinfWriter:
     ) -> None:
         """Announce a tensor of `shape` (in elements); with `data=False` it stays without values.
 
-        Raises `OinfError`: E_NAME, E_DUPLICATE, E_CASE, E_DTYPE, E_NDIM, E_DIM_OVERFLOW, E_QUANT, E_QUANT_VALUE.
+        Raises `OinfError`: E_NAME, E_DUPLICATE, E_CASE, E_DTYPE, E_SHAPE, E_NDIM, E_DIM_OVERFLOW, E_QUANT,
+        E_QUANT_VALUE.
         """
         try:
             kind = element_type(dtype)
@@ -322,7 +326,7 @@ def _counted(declared: TensorDeclaration, blocks: Iterator[Array]) -> Iterator[t
 
 
 def _checked_shape(shape: Iterable[int], kind: ValueType) -> tuple[int, ...]:
-    dims = tuple(int(dim) for dim in shape)
+    dims = whole_dims(shape)
     if len(dims) > WRITE_NDIM:
         raise OinfError(Finding(code="E_NDIM", message=f"{len(dims)} dimensions; at most {WRITE_NDIM} can be written"))
     product = 1

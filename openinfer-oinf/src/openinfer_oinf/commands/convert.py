@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
+from ..errors import USAGE, Finding, OinfError
+
 if TYPE_CHECKING:
     from ..cli import Subparsers
     from ..convert.model import Change
@@ -20,29 +22,34 @@ def add_to(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("convert", help="convert weights from another format, or to one")
     parser.add_argument("source", metavar="SRC", help="safetensors, npz, npy, GGUF, PyTorch state dict, HDF5, or .oinf")
     parser.add_argument("target", metavar="DST", help=".oinf; from .oinf: .safetensors or .npz")
-    parser.add_argument("--from", dest="source_format", metavar="FORMAT", help="format of SRC, if its name misleads")
-    parser.add_argument("--rename", type=_pair(str), action="append", default=[], metavar="A=B")
-    parser.add_argument("--dtype", type=_pair(str), action="append", default=[], metavar="PATTERN=TYPE")
-    parser.add_argument("--sizevar", type=_pair(int), action="append", default=[], metavar="N=V")
-    parser.add_argument(
-        "--meta", type=_pair(_json_or_text), action="append", default=[], metavar="K=V", help="V is JSON, or else text"
-    )
-    parser.add_argument("--raw", action="store_true", help="keep types without counterpart as bytes")
-    parser.add_argument("--exact-blocks", action="store_true", help="GGUF Q8_0, Q4_0: integers, a scale for each block")
-    parser.add_argument("--skip-unsupported", action="store_true", help="leave out what cannot be converted")
-    parser.add_argument("--dequantize", action="store_true", help="from .oinf: quantised tensors as real values")
-    parser.add_argument(
-        "--unpacked-limit",
-        type=int,
-        default=1 << 30,
-        metavar="BYTES",
-        help="bytes that a source may unpack to although it is less than a 32nd part of that (default: 1 GiB)",
-    )
-    parser.add_argument("--allow-case-collisions", action="store_true", help="let names be equal ignoring case")
-    parser.add_argument("--checksums", action="store_true", help="add a SHA-256 of every tensor")
-    parser.add_argument("--align", type=int, default=8, metavar="BYTES", help="alignment of tensor data")
     parser.add_argument("--json", action="store_true", help="print what was changed as JSON")
-    parser.set_defaults(run=run)
+    add = parser.add_argument_group("from .oinf").add_argument
+    exporting = [add("--dequantize", action="store_true", help="quantised tensors as real values")]
+    importing = _add_import_options(parser.add_argument_group("to .oinf").add_argument)
+    parser.set_defaults(run=run, exporting=exporting, importing=importing)
+
+
+def _add_import_options(add: Callable[..., argparse.Action]) -> list[argparse.Action]:
+    return [
+        add("--from", dest="source_format", metavar="FORMAT", help="format of SRC, if its name misleads"),
+        add("--rename", type=_pair(str), action="append", default=[], metavar="A=B"),
+        add("--dtype", type=_pair(str), action="append", default=[], metavar="PATTERN=TYPE"),
+        add("--sizevar", type=_pair(int), action="append", default=[], metavar="N=V"),
+        add("--meta", type=_pair(_json_or_text), action="append", default=[], metavar="K=V", help="V is JSON or text"),
+        add("--raw", action="store_true", help="keep types without counterpart as bytes"),
+        add("--exact-blocks", action="store_true", help="GGUF Q8_0, Q4_0: integers, a scale for each block"),
+        add("--skip-unsupported", action="store_true", help="leave out what cannot be converted"),
+        add(
+            "--unpacked-limit",
+            type=int,
+            default=1 << 30,
+            metavar="BYTES",
+            help="bytes that a source may unpack to although it is less than a 32nd part of that (default: 1 GiB)",
+        ),
+        add("--allow-case-collisions", action="store_true", help="let names be equal ignoring case"),
+        add("--checksums", action="store_true", help="add a SHA-256 of every tensor"),
+        add("--align", type=int, default=8, metavar="BYTES", help="alignment of tensor data"),
+    ]
 
 
 def _pair(parse: Callable[[str], _T]) -> Callable[[str], tuple[str, _T]]:
@@ -69,14 +76,25 @@ def _json_or_text(text: str) -> object:
 def run(arguments: argparse.Namespace) -> int:
     """0, or raises `OinfError` or `OSError`; prints every renaming, cast, copy and omission."""
     from ..convert.conversion import exporter_of
+    from ..progress import progress_bar
 
     exporter = exporter_of(arguments.target)
-    changes = _import(arguments) if exporter is None else _export(arguments, exporter.export)
+    _require_unused(arguments, arguments.exporting if exporter is None else arguments.importing)
+    with progress_bar("converting"):
+        changes = _import(arguments) if exporter is None else _export(arguments, exporter.export)
     if arguments.json:
         sys.stdout.write(json.dumps([asdict(change) for change in changes], indent=1) + "\n")
     else:
         sys.stdout.writelines(f"{change}\n" for change in changes)
     return 0
+
+
+def _require_unused(arguments: argparse.Namespace, actions: Iterable[argparse.Action]) -> None:
+    """Raise `OinfError` (E_USAGE) for options that have no meaning in this direction."""
+    for action in actions:
+        if getattr(arguments, action.dest) != action.default:
+            message = f"{action.option_strings[0]} has no effect on writing {arguments.target}; leave it out"
+            raise OinfError(Finding(code=USAGE, message=message))
 
 
 def _import(arguments: argparse.Namespace) -> Sequence[Change]:
@@ -107,10 +125,11 @@ def _table(pairs: Iterable[tuple[str, _T]]) -> dict[str, _T]:
 
 
 def _export(arguments: argparse.Namespace, export: Callable[..., Sequence[Change]]) -> Sequence[Change]:
+    from ..convert.conversion import open_container_to_export
     from ..convert.values import ExportOptions
-    from ..progress import progress_bar
-    from ..reader import open_oinf
+    from ..progress import expect
 
     options = ExportOptions(dequantize=arguments.dequantize)
-    with open_oinf(arguments.source) as file, progress_bar("converting", file.file_size):
+    with open_container_to_export(arguments.source) as file:
+        expect(file.file_size)
         return export(file, arguments.target, options)

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     with (
         open_oinf(arguments.first) as first,
         open_oinf(arguments.second) as second,
-        progress_bar("comparing", first.file_size),
+        progress_bar("comparing"),
     ):
         found = list(differences(first, second, values=values, rtol=arguments.rtol, atol=arguments.atol))
     if arguments.json:

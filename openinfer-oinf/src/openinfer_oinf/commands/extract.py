@@ -25,6 +25,6 @@ def run(arguments: argparse.Namespace) -> int:
     from ..progress import progress_bar
     from ..reader import open_oinf
 
-    with open_oinf(arguments.file) as file, progress_bar("extracting", file.tensor(arguments.name).nbytes):
+    with open_oinf(arguments.file) as file, progress_bar("extracting"):
         extract_npy(file, arguments.name, arguments.output, dequantized=arguments.dequantize)
     return 0

@@ -46,7 +46,7 @@ def _digests(path: str, *, tensors: bool) -> _Digests:
     from ..progress import progress_bar
     from ..reader import open_oinf
 
-    with open_oinf(path) as file, progress_bar("hashing", 2 * file.file_size):
+    with open_oinf(path) as file, progress_bar("hashing"):
         each_tensor = (
             {each.name: each.sha256() if each.has_data else None for each in file.tensors()} if tensors else None
         )

@@ -28,6 +28,7 @@ def add_to(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0, or raises `OinfError` (also when no tensor matches) or `OSError`; prints the error of each tensor."""
     from ..inspection import aligned
+    from ..progress import progress_bar
     from ..quantizefile import QuantizeOptions, quantize_oinf
 
     options = QuantizeOptions(
@@ -38,7 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         include=arguments.include or ("*",),
         exclude=arguments.exclude,
     )
-    errors = quantize_oinf(arguments.source, arguments.target, options)
+    with progress_bar("quantising"):
+        errors = quantize_oinf(arguments.source, arguments.target, options)
     rows = [
         [name, f"max {error.largest:.6g}", f"mean {error.mean:.6g}", f"snr {error.snr_db:.1f} dB"]
         for name, error in errors.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,6 +42,6 @@ def run(arguments: argparse.Namespace) -> int:
     if version is None:
         with open_oinf(arguments.source, check=arguments.check) as file:
             version = file.version
-    with progress_bar("writing", Path(arguments.source).stat().st_size):
+    with progress_bar("writing"):
         rewrite_oinf(arguments.source, arguments.target, version=version, align=arguments.align, check=arguments.check)
     return 0

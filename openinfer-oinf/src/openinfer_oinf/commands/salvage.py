@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,8 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..progress import progress_bar
     from ..salvage import salvage_oinf
 
-    # Read once to see whether anything is wrong, and once to be written.
-    with progress_bar("salvaging", 2 * Path(arguments.source).stat().st_size):
+    with progress_bar("salvaging"):
         count = salvage_oinf(arguments.source, arguments.target)
     sys.stdout.write(f"{count} tensors had other offsets than their index said\n")
     return 0

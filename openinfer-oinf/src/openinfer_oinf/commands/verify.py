@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import OinfError
@@ -62,8 +61,7 @@ def _report(path: str, arguments: argparse.Namespace) -> Report:
     from ..progress import progress_bar
     from ..verify import verify_oinf
 
-    # Every payload is gone over twice: for its values, then for what is printed of them.
-    with progress_bar("verifying", 2 * Path(path).stat().st_size):
+    with progress_bar("verifying"):
         return verify_oinf(
             path,
             file=False,

@@ -12,10 +12,11 @@ from pathlib import Path
 from types import ModuleType
 
 from ..arrays import plain_numbers
-from ..errors import Finding, OinfError
+from ..errors import USAGE, Finding, OinfError
 from ..layout import MAGIC
-from ..metadata import ScalarValue
-from ..progress import progress_bar
+from ..metadata import UTF8_SUFFIX, ScalarValue
+from ..progress import expect
+from ..reader import OinfFile, open_oinf
 from ..valuetypes import ValueType, element_type
 from ..writer import OinfWriter
 from . import exporters, readers
@@ -83,9 +84,8 @@ def reader_of_file(path: Path, name: str | None = None) -> ModuleType:
     with path.open("rb") as file:
         head = file.read(_HEAD_NBYTES)
     if head.startswith(MAGIC):
-        writable = ", ".join(suffix for module in _modules(exporters) for suffix in module.SUFFIXES)
         message = (
-            f"{path.name} is a container already: it can be converted to {writable}, "
+            f"{path.name} is a container already: it can be converted to {_writable()}, "
             "and canonicalize, upgrade and downgrade write it again"
         )
         raise source_error(message)
@@ -98,10 +98,35 @@ def reader_of_file(path: Path, name: str | None = None) -> ModuleType:
     raise source_error(f"{path.name} is of no known format; name one of {', '.join(known)}")
 
 
+def _writable() -> str:
+    return ", ".join(suffix for module in _modules(exporters) for suffix in module.SUFFIXES)
+
+
 def exporter_of(target: str | os.PathLike[str]) -> ModuleType | None:
-    """The exporter for a file name, or None for one that is to be a container."""
+    """The exporter for a file name, or None for one that is to be a container.
+
+    Raises `OinfError` (E_USAGE) for the name of a format that can only be read.
+    """
     name = os.fspath(target).lower()
-    return next((module for module in _modules(exporters) if name.endswith(module.SUFFIXES)), None)
+    for module in _modules(exporters):
+        if name.endswith(module.SUFFIXES):
+            return module
+    for module in _modules(readers):
+        if name.endswith(module.SUFFIXES):
+            message = f"files of the format {module.NAME} are not written; .oinf, {_writable()} are"
+            raise OinfError(Finding(code=USAGE, message=message), source=os.fspath(target))
+    return None
+
+
+def open_container_to_export(source: str | os.PathLike[str]) -> OinfFile:
+    """Open what is to be written in another format. Raises `OinfError`: E_SOURCE where it is no container."""
+    try:
+        return open_oinf(source)
+    except OinfError as error:
+        if error.code != "E_MAGIC":
+            raise
+        message = f"{os.fspath(source)} is no container, and only those become {_writable()}: convert it to .oinf first"
+        raise source_error(message) from error
 
 
 def _target_kind(tensor: SourceTensor, options: ConversionOptions) -> ValueType:
@@ -123,7 +148,8 @@ def _write(
         # Blocks of other formats have scales that are zero or negative.
         allow_any_scale=options.read.exact_blocks,
     )
-    with writer, progress_bar("converting", read_sizes(model.tensors)):
+    expect(read_sizes(model.tensors))
+    with writer:
         for name, value in options.sizevars.items():
             writer.sizevar(name, value)
         for name, value in _metadata(model, options).items():
@@ -166,8 +192,10 @@ def _write_tensor(writer: OinfWriter, name: str, tensor: SourceTensor, blocks: B
 def _changes(model: SourceModel, names: Mapping[str, str], options: ConversionOptions) -> Iterator[Change]:
     yield from model.changes
     for key, name in mapped_names(model.metadata, options.renames, "metadata").items():
-        if key != name:
-            yield Change("renamed", key, f"metadata {name}")
+        # Texts go under keys of their own, see `SourceModel`.
+        original = key.removesuffix(UTF8_SUFFIX) if isinstance(model.metadata[key], str) else key
+        if original != name:
+            yield Change("renamed", original, f"metadata {name}")
     for tensor in model.tensors:
         yield from tensor.changes
         if names[tensor.name] != tensor.name:

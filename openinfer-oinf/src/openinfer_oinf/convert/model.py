@@ -72,7 +72,10 @@ class ReadOptions:
 
 @dataclass(kw_only=True)
 class SourceModel:
-    """What a foreign file of `nbytes` bytes holds; closing it lets go of the file."""
+    """What a foreign file of `nbytes` bytes holds; closing it lets go of the file.
+
+    The keys of texts have `.utf8` added, as containers want them.
+    """
 
     nbytes: int
     tensors: list[SourceTensor] = field(default_factory=list[SourceTensor])

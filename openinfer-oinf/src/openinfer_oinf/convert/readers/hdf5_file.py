@@ -120,7 +120,7 @@ def _is_numbers(dtype: np.dtype[Any]) -> bool:
 def _add(model: SourceModel, options: ReadOptions, name: str, item: Any) -> None:
     dtype: np.dtype[Any] = _guarded(lambda: item.dtype, name)
     shape: tuple[int, ...] | None = _guarded(lambda: item.shape, name)
-    if item.is_virtual or item.external:
+    if _guarded(lambda: item.is_virtual or item.external, name):
         model.refuse(options, name, "its values lie in another file")
         return
     if shape is None:
@@ -137,18 +137,23 @@ def _add(model: SourceModel, options: ReadOptions, name: str, item: Any) -> None
     if stored_nbytes * LARGEST_GROWTH < nbytes and nbytes > options.unpacked_nbytes:
         model.refuse(options, name, f"{stored_nbytes} bytes are stored of {nbytes}, the rest was never written")
         return
-    chunk_nbytes = math.prod(item.chunks or ()) * dtype.itemsize
+    chunks: tuple[int, ...] | None = _guarded(lambda: item.chunks, name)
+    chunk_nbytes = math.prod(chunks or ()) * dtype.itemsize
     if chunk_nbytes > max(_LARGE_CHUNK_NBYTES, stored_nbytes * LARGEST_GROWTH):
         model.refuse(options, name, f"chunks of {chunk_nbytes} bytes, of which {stored_nbytes} are stored")
         return
-    changes = (Change("filled", name, "never written: its fill value"),) if nbytes and not stored_nbytes else ()
+    changes: list[Change] = []
+    if nbytes and not stored_nbytes:
+        changes.append(Change("filled", name, "never written: its fill value"))
+    if dtype.byteorder == ">":
+        changes.append(Change("copied", name, "bytes swapped from big-endian"))
 
     def stored() -> Blocks:
         for part in _parts(shape, dtype.itemsize):
             array: Array = _guarded(lambda part=part: np.asarray(item[part]), name)
             yield encode(np.ascontiguousarray(array).reshape(-1), kind)
 
-    model.tensors.append(SourceTensor(name=name, kind=kind, shape=shape, stored=stored, changes=changes))
+    model.tensors.append(SourceTensor(name=name, kind=kind, shape=shape, stored=stored, changes=tuple(changes)))
 
 
 def _parts(shape: tuple[int, ...], width: int) -> Iterator[tuple[int | slice, ...]]:
