@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx_layer_translation  # noqa: F401
+import onnx_movement_translation  # noqa: F401
 import pytest
 from onnx_programs import run, tensor_type, written
 from onnx_translation import TRANSLATORS, Node, UntranslatableError, translated
