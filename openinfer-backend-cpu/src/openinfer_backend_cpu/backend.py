@@ -13,10 +13,10 @@ from openinfer.model import storage_dtype
 from openinfer.scalars import converted
 from openinfer.simulate.binding import in_order
 from openinfer.simulate.packing import pack
-from openinfer_backend_cpu.buffers import CpuBuffer, Elements, elements, empty, own
+from openinfer_backend_cpu.buffers import CpuBuffer, Elements, beginning, elements, empty, own
 from openinfer_backend_cpu.elementwise import bind_program
 from openinfer_backend_cpu.folding import bind_fold
-from openinfer_backend_cpu.registration import stored_inputs
+from openinfer_backend_cpu.registration import direct_form, stored_inputs
 from openinfer_backend_cpu.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from openinfer.ops.schema import Fold
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
-    from openinfer.simulate.backend import Buffer
+    from openinfer.simulate.backend import Buffer, DirectCall
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
@@ -88,7 +88,7 @@ class CpuBackend:
     ) -> BoundCall:
         """Return a call of a kernel, an `openinfer_backend_cpu.registration.Bind`."""
         bind = kernel.load()
-        if not any([buffer is not None and buffer.type.dtype.is_packed for buffer in (*inputs, *outputs)]):
+        if not any(buffer is not None and buffer.type.dtype.is_packed for buffer in (*inputs, *outputs)):
             self._workspace.begin()
             given = [None if buffer is None else own(buffer).array for buffer in inputs]
             return bind(call, given, [own(buffer).array for buffer in outputs], self._workspace)
@@ -113,6 +113,35 @@ class CpuBackend:
         given, target = elements(own(source), self._workspace), elements(own(output), self._workspace)
         work = bind_fold(axes, fold, given.array, target.array, self._workspace)
         return _with_packing([given], work, [target])
+
+    def scalar_reader(self, buffer: Buffer) -> Callable[[], Scalar] | None:
+        """Return a quick way to read a buffer of one element; None for types that Python has no number for."""
+        array = own(buffer).array
+        return None if buffer.type.dtype.is_packed or array.dtype.kind not in "fiub" else array.item
+
+    def direct_kernel(self, kernel: KernelSpec, call: OpCall) -> DirectCall | None:
+        """Return a call of a kernel for any buffers of the types of ``call``; None where it has no direct form."""
+        form = direct_form(kernel.load())
+        if form is None or any(kind is not None and kind.dtype.is_packed for kind in (*call.inputs, *call.outputs)):
+            return None
+        self._workspace.begin()
+        work = form(call, self._workspace)
+        if work is None:
+            return None
+
+        def run(inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]) -> None:
+            given = [None if buffer is None else own(buffer).array for buffer in inputs]
+            work(given, [own(buffer).array for buffer in outputs])
+
+        return run
+
+    def resized(self, buffer: Buffer, type: TensorType) -> CpuBuffer:  # noqa: A002
+        """Return the beginning of a buffer as one of another type, which takes no more bytes."""
+        return CpuBuffer(type, beginning(own(buffer).array, type))
+
+    def overlap(self, a: Buffer, b: Buffer) -> bool:
+        """Whether buffers share memory."""
+        return np.may_share_memory(own(a).array, own(b).array)
 
     def _sources(self, inputs: Sequence[Buffer | None], stored: frozenset[int] = frozenset()) -> list[Elements | None]:
         """Begin to bind a call, and return the elements of its inputs, or of those in ``stored`` the bytes."""

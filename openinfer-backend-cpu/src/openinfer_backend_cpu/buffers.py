@@ -38,6 +38,12 @@ def empty(type: TensorType) -> CpuBuffer:  # noqa: A002
     return CpuBuffer(type, np.empty(type.shape, storage_dtype(type.dtype)))
 
 
+def beginning(array: Array, type: TensorType) -> Array:  # noqa: A002
+    """Return the beginning of a contiguous array as storage of another type of the same element."""
+    flat = array.reshape(-1)
+    return flat[: type.nbytes] if type.dtype.is_packed else flat[: type.count].reshape(type.shape)
+
+
 def own(buffer: Buffer) -> CpuBuffer:
     """Return a buffer of this device as what it is.
 

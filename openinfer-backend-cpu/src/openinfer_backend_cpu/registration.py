@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = npt.NDArray[Any]
 
-__all__ = ["Bind", "kernel", "kernel_specs", "stored", "stored_inputs"]
+__all__ = ["Bind", "direct", "direct_form", "kernel", "kernel_specs", "stored", "stored_inputs"]
 
 _STORED = "openinfer_stored_inputs"
+_DIRECT = "openinfer_direct_form"
 
 
 class Bind(Protocol):
@@ -40,6 +41,32 @@ class Bind(Protocol):
         outputs: Sequence[npt.NDArray[np.generic]],
         workspace: Workspace,
     ) -> BoundCall: ...
+
+
+class Direct(Protocol):
+    """The direct form of a kernel: prepares what depends on types and settings alone; None where that is not enough.
+
+    What it returns takes arrays of those types; otherwise it is as `Bind` has it.
+    """
+
+    def __call__(
+        self, call: OpCall, workspace: Workspace
+    ) -> Callable[[Sequence[Array | None], Sequence[Array]], object] | None: ...
+
+
+def direct(form: Direct) -> Callable[[Bind], Bind]:
+    """Give a kernel a direct form, for operands whose memory changes with every call, such as views of a cache."""
+
+    def mark(bind: Bind) -> Bind:
+        setattr(bind, _DIRECT, form)
+        return bind
+
+    return mark
+
+
+def direct_form(bind: Bind) -> Direct | None:
+    """Return the direct form of a kernel."""
+    return getattr(bind, _DIRECT, None)
 
 
 def stored(*inputs: int) -> Callable[[Bind], Bind]:

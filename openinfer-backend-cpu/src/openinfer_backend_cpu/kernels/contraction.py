@@ -11,7 +11,7 @@ import numpy as np
 from openinfer.model import storage_dtype
 from openinfer_backend_cpu.accumulate import accumulator_type, first_element
 from openinfer_backend_cpu.products import factor_dtype, product_target
-from openinfer_backend_cpu.registration import kernel
+from openinfer_backend_cpu.registration import direct, kernel
 from openinfer_backend_cpu.staging import Staging, widest_float
 
 if TYPE_CHECKING:
@@ -24,8 +24,28 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
+    DirectWork: TypeAlias = Callable[[Sequence[Any], Sequence[Array]], object]
 
 
+def _same_float(call: OpCall) -> bool:
+    """Whether operands and results are of one type that is computed in as it is."""
+    kinds = {kind.dtype.name for kind in (*call.inputs, *call.outputs) if kind is not None}
+    return kinds in ({"f32"}, {"f64"})
+
+
+def _direct_matmul(call: OpCall, workspace: Workspace) -> DirectWork | None:
+    del workspace
+    if not _same_float(call):
+        return None
+    first, second = bool(call.settings.get("trans_a")), bool(call.settings.get("trans_b"))
+    if first or second:
+        return lambda inputs, outputs: np.matmul(
+            _swapped(inputs[0], first), _swapped(inputs[1], second), out=outputs[0]
+        )
+    return lambda inputs, outputs: np.matmul(inputs[0], inputs[1], out=outputs[0])
+
+
+@direct(_direct_matmul)
 @kernel("matmul")
 def matmul(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Matrix product with NumPy's rules for ranks; low floats accumulate in f32 and round once, integers wrap.

@@ -7,7 +7,7 @@ and allocates nothing that it could have prepared.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     BoundCall: TypeAlias = Callable[[], object]
     """What it returns is not looked at."""
+
+    DirectCall: TypeAlias = Callable[[Sequence["Buffer | None"], Sequence["Buffer"]], object]
+    """Works on inputs and outputs that it is given; no output is one of the inputs."""
 
 
 class Buffer(Protocol):
@@ -102,4 +105,25 @@ class DeviceBackend(Protocol):
 
     def close(self) -> None:
         """Release the device; buffers must not be used afterwards."""
+        ...
+
+
+@runtime_checkable
+class HostBackend(DeviceBackend, Protocol):
+    """A device whose memory the host reaches, so that buffers that come and go need not be bound to be worked on."""
+
+    def scalar_reader(self, buffer: Buffer) -> Callable[[], Scalar] | None:
+        """Return a quick way to read a buffer of one element; None where `read` has to do."""
+        ...
+
+    def direct_kernel(self, kernel: KernelSpec, call: OpCall) -> DirectCall | None:
+        """Return a call of a kernel for any buffers of the types of ``call``; None where the kernel has to be bound."""
+        ...
+
+    def resized(self, buffer: Buffer, type: TensorType) -> Buffer:  # noqa: A002
+        """Return the beginning of a buffer as one of another type, which takes no more bytes."""
+        ...
+
+    def overlap(self, a: Buffer, b: Buffer) -> bool:
+        """Whether buffers share memory."""
         ...

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.errors import KernelMissingError
 from openinfer.plan import make_plan
 from openinfer.plugins.selection import Decomposed, DerivedExpression, DerivedFold, HandWritten, Missing, select
+from openinfer.simulate.backend import HostBackend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
-    from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend
+    from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend, DirectCall
 
 MOST_NESTED = 32
 """Deepest decomposition of decompositions; a composite operator that leads back to itself goes past it."""
@@ -83,6 +84,12 @@ class Binder:
         if depth >= MOST_NESTED:
             raise KernelMissingError(f"{steps[0].call.op} decomposes more than {MOST_NESTED} levels deep")
         return Prepared(call, chosen, tuple(self.prepare(step.call, depth + 1) for step in steps))
+
+    def direct(self, prepared: Prepared) -> DirectCall | None:
+        """Return a call for any buffers of the prepared types; None where it has to be bound to them."""
+        if not isinstance(self._backend, HostBackend) or not isinstance(prepared.chosen, HandWritten):
+            return None
+        return self._backend.direct_kernel(prepared.chosen.kernel, prepared.call)
 
     def bind_prepared(
         self, prepared: Prepared, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]

@@ -6,9 +6,10 @@ Indices and limits are checked first, so that an access that fails changes nothi
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -62,6 +63,7 @@ class Cache:
         self.formals = decl.formals
         self.indices = decl.formals[: len(decl.formals) - len(decl.auto_dim)]
         self._limits = dict(decl.fixed)
+        self._bounds_of_table = tuple(self._limits.get(name, sys.maxsize) for name in self.indices)
         self._fill = fill
         self._pristine = pristine
         self.counts: list[int] = [0] * len(self.autos)
@@ -102,10 +104,11 @@ class Cache:
             CacheIndexError: an index or range lies where nothing can be.
             CacheLimitError: an index passes its ``@fixed`` bound.
         """
+        quick = self._stored(slots)
+        if quick is not None:
+            return quick
         table, auto = slots[: len(self.indices)], slots[len(self.indices) :]
         region = self._region(table)
-        if not self.autos and any(not isinstance(place, int) for place in region):
-            return Reading(self.entries.view(region), region)
         selects = any(not isinstance(slot, int) for slot in auto)
         counts = self.counts if selects else self._grown(auto)
         cut = self._selection(auto) if selects else None
@@ -126,6 +129,8 @@ class Cache:
             CacheIndexError, CacheLimitError: as for `read`.
             ShapeError: the value has another shape than the entry.
         """
+        if self._stores(slots, array):
+            return
         index, counts = self._target(slots)
         wanted = self._extents(counts)
         if array.shape != wanted:
@@ -187,6 +192,27 @@ class Cache:
     def _reached(self, sizes: Iterable[Index]) -> Iterator[tuple[str, int]]:
         for each in sizes:
             yield from zip(self.indices, each, strict=True)
+
+    # Accesses that change nothing but cells: what a decoder does in every layer and step
+
+    def _stored(self, slots: Sequence[Slot]) -> Reading | None:
+        """Return ranges that are all stored; None for everything else, which `read` finds out about."""
+        entries = self.entries
+        if self.autos or len(slots) != len(self.indices) or not isinstance(entries, DenseEntries):
+            return None
+        for slot in slots:
+            if not isinstance(slot, int) and (slot[0] is None or slot[1] is None):
+                return None
+        region = cast("Region", tuple(slots))
+        array = entries.stored(region, self._bounds_of_table)
+        return None if array is None else Reading(array, region)
+
+    def _stores(self, slots: Sequence[Slot], array: Array) -> bool:
+        """Store an entry for which there is room; False for everything else, which `write` finds out about."""
+        entries = self.entries
+        if self.autos or array.shape != self.kind.shape or not isinstance(entries, DenseEntries):
+            return False
+        return entries.store(cast("Index", tuple(slots)), self._bounds_of_table, array)
 
     # Parts of an access
 

@@ -131,6 +131,34 @@ class DenseEntries:
         self.touch(index)
         self._cut(self.array[(*index, ...)])[...] = array
 
+    def stored(self, region: Region, bounds: Index) -> Array | None:
+        """Return the view of a region with ranges that lies below ``bounds`` and is all stored; None for others."""
+        places: list[int | slice] = []
+        whole = True
+        for each, extent, bound in zip(region, self.present.shape, bounds, strict=True):
+            if isinstance(each, int):
+                start, end = each, each + 1
+                places.append(each)
+            else:
+                start, end = each
+                places.append(slice(start, end))
+                whole = False
+            if not 0 <= start <= end <= extent or end > bound:
+                return None
+        return None if whole else self.array[tuple(places)]
+
+    def store(self, index: Index, bounds: Index, array: Array) -> bool:
+        """Store an entry below ``bounds`` for which there is room; False for others, which are left alone."""
+        for place, extent, bound in zip(index, self.present.shape, bounds, strict=True):
+            if not 0 <= place < extent or place >= bound:
+                return False
+        self.array[index] = array
+        self.present[index] = True
+        for axis, place in enumerate(index):
+            if place >= self._sizes[axis]:
+                self._sizes[axis] = place + 1
+        return True
+
     def clear(self, prefix: Index) -> None:
         if _within(prefix, self.present.shape):
             self.array[prefix] = self._fill
@@ -169,7 +197,7 @@ class DenseEntries:
         return cells <= LOOSE_SHARE * (int(np.count_nonzero(self.present)) + 1)
 
     def _reserve(self, index: Index) -> None:
-        """Make room for an entry outside of it; each axis that is too short at least doubles, so that appending stays cheap."""
+        """Make room for an entry that has none; each axis that is too short at least doubles: appending stays cheap."""
         room = self.present.shape
         wider = tuple(
             extent if place < extent else max(place + 1, 2 * extent) for place, extent in zip(index, room, strict=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from openinfer import symbolic
 from openinfer.dtypes import Kind
+from openinfer.simulate.backend import HostBackend
 from openinfer.simulate.integers import integer
 from openinfer.simulate.values import scalar_value
 
@@ -65,6 +66,9 @@ class Names:
         if index is not None:
             return index
         buffer = self.memory.buffer(name)
+        quick = self.backend.scalar_reader(buffer) if isinstance(self.backend, HostBackend) else None
+        if quick is not None:
+            return quick
         return lambda: scalar_value(self.backend.read(buffer), buffer.type.dtype)
 
     def _value(self, name: str) -> int | IntReader:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import ResolvedOp, SettingValue, UnresolvedSetting
     from openinfer.ir.values import Ref
     from openinfer.ops.schema import OpSchema
-    from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend
+    from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend, DirectCall
     from openinfer.simulate.binding import Binder, Prepared
     from openinfer.simulate.integers import IntReader
     from openinfer.simulate.memory import Memory
@@ -180,13 +180,14 @@ class _Recipe:
     late_inputs: tuple[int, ...]
     late_settings: tuple[str, ...]
     outputs: list[Buffer | Varying]
-    prepared: dict[tuple[object, ...], Prepared] = field(default_factory=dict[tuple[object, ...], "Prepared"])
+    prepared: dict[tuple[object, ...], tuple[Prepared, DirectCall | None]] = field(
+        default_factory=dict[tuple[object, ...], "tuple[Prepared, DirectCall | None]"]
+    )
 
     def bind(self, found: tuple[Buffer, ...], late: tuple[SettingValue, ...]) -> BoundCall:
         """Return the bound call for some buffers of late inputs and values of settings."""
-        inputs = {**self.fixed, **dict(zip(self.late_inputs, found, strict=True))}
-        buffers = [inputs[position] for position in range(len(self.op.inputs))]
-        prepared = self._prepared(found, buffers, late)
+        buffers = self._inputs(found)
+        prepared, _ = self._prepared(found, buffers, late)
         outputs: list[Buffer] = []
         results: list[tuple[Varying, Buffer]] = []
         for kind, output in zip(prepared.call.outputs, self.outputs, strict=False):
@@ -196,18 +197,43 @@ class _Recipe:
         bound = self.binder.bind_prepared(prepared, buffers, outputs)
         return _Bound(bound, tuple(results)).run if results else bound
 
+    def has_run(self, found: tuple[Buffer, ...], late: tuple[SettingValue, ...]) -> bool:
+        """Run the operator without binding it, if it can be run so here."""
+        buffers = self._inputs(found)
+        prepared, work = self._prepared(found, buffers, late)
+        if work is None or len(self.outputs) < len(prepared.call.outputs):
+            return False
+        outputs = [
+            output.buffer(kind) if isinstance(output, Varying) else output
+            for kind, output in zip(prepared.call.outputs, self.outputs, strict=True)
+        ]
+        if any(output is each for output in outputs for each in buffers):
+            return False
+        work(buffers, outputs)
+        for buffer, output in zip(outputs, self.outputs, strict=True):
+            if isinstance(output, Varying):
+                output.hold(buffer)
+        return True
+
+    def _inputs(self, found: tuple[Buffer, ...]) -> list[Buffer | None]:
+        inputs: list[Buffer | None] = [self.fixed.get(position) for position in range(len(self.op.inputs))]
+        for position, buffer in zip(self.late_inputs, found, strict=True):
+            inputs[position] = buffer
+        return inputs
+
     def _prepared(
         self, found: tuple[Buffer, ...], buffers: list[Buffer | None], late: tuple[SettingValue, ...]
-    ) -> Prepared:
+    ) -> tuple[Prepared, DirectCall | None]:
         declared = [each.current.type if isinstance(each, Varying) else each.type for each in self.outputs]
         shapes = [buffer.type.shape for buffer in found]
         key = (*shapes, *[kind.shape for kind in declared], repr(late) if late else "")
-        prepared = self.prepared.get(key)
-        if prepared is None:
+        known = self.prepared.get(key)
+        if known is None:
             if len(self.prepared) >= MOST_PREPARED:
                 self.prepared.clear()
-            prepared = self.prepared[key] = self._prepare(buffers, late, declared)
-        return prepared
+            prepared = self._prepare(buffers, late, declared)
+            known = self.prepared[key] = prepared, self.binder.direct(prepared)
+        return known
 
     def _prepare(
         self, buffers: list[Buffer | None], late: tuple[SettingValue, ...], declared: list[TensorType]
@@ -263,6 +289,8 @@ def _bound_late(recipe: _Recipe, late: list[Late], settings: list[Callable[[], S
         key = (*map(id, found), repr(values)) if values else tuple(map(id, found))
         bound = calls.get(key)
         if bound is None:
+            if varies and recipe.has_run(found, values):
+                return
             if len(calls) >= most:
                 calls.clear()
             bound = calls[key] = recipe.bind(found, values), found
