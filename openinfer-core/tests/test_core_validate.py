@@ -415,3 +415,15 @@ def test_a_known_name_that_cannot_be_a_setting_is_not_suggested(model: Model) ->
         ("setting-type", None),
         ("unknown-variable", "did you mean `trits`?"),
     ]
+
+
+def test_every_operator_needs_something_that_carries_it_out_on_the_device(model: Model) -> None:
+    known = Environment.default()
+    box = replace(known.devices["cpu"], name="box", expression_dtypes=frozenset({"f32"}))
+    offered = replace(known, devices={**known.devices, "box": box})
+    text = program("volatile { a: f32[D] @init(0.0); h: f64[D]; }", "op exp(a) >> a;\nop exp(h) >> h;\nop neg(h) >> h;")
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph(text), model, device="box", environment=offered)
+    errors = [d for d in caught.value.diagnostics if d.severity.value == "error"]
+    assert [(d.code, d.node_index) for d in errors] == [("kernel-missing", 1), ("kernel-missing", 2)]
+    assert "box has no exp for f64" in errors[0].message
