@@ -1,4 +1,4 @@
-"""One operator held against its oracle on one device: what the conformance tests assert."""
+"""One operator held against its oracle in one place: what the conformance tests assert."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import numpy as np
 from openinfer.errors import OpenInferError
 from openinfer.ops.calls import compute_type
 from openinfer.plugins.coverage import missing_reason
-from openinfer.plugins.selection import kernel_table
 from openinfer.testing.cases import cases, sampled
 from openinfer.testing.comparing import mismatch
-from openinfer.testing.programs import run_cases
 from openinfer.testing.values import exact
 
 if TYPE_CHECKING:
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from openinfer.plugins.selection import KernelTable
     from openinfer.testing.cases import Case
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.places import Place
     from openinfer.testing.values import Array
 
     Outcome: TypeAlias = "list[Array] | str"
@@ -40,7 +39,7 @@ class Cell:
 
     Attributes:
         ran: number of cases that ran.
-        missing: why the device has nothing for some cases, or an empty string.
+        missing: why the place has nothing for some cases, or an empty string.
         failures: what was wrong, a line each.
     """
 
@@ -50,19 +49,18 @@ class Cell:
 
 
 def check_operator(
-    schema: OpSchema, oracle: Oracle, device: str, environment: Environment, *, every: int = 1
+    schema: OpSchema, oracle: Oracle, place: Place, environment: Environment, *, every: int = 1
 ) -> Mapping[str, Cell]:
-    """Run an operator with every element type on a device; return what came of each, by the type's name.
+    """Run an operator with every element type on a device or target; return what came of each, by the type's name.
 
     About one case in ``every`` is run, and at least one of every type.
     """
-    table = kernel_table(environment, device, environment.devices[device].expression_dtypes)
     drafts = {
-        dtype.name: _split(sampled(cases(schema, dtype, environment.dtypes), every), table, environment)
+        dtype.name: _split(sampled(cases(schema, dtype, environment.dtypes), every), place.table, environment)
         for dtype in environment.dtypes.values()
         if dtype.name in schema.dtypes
     }
-    found = _run(drafts, device, environment)
+    found = _run(drafts, place)
     return {name: _judged(schema, oracle, drafts[name], found[name]) for name in drafts}
 
 
@@ -78,7 +76,7 @@ def _split(found: Sequence[Case], table: KernelTable, environment: Environment) 
     return _Draft(able, next((reason for reason in reasons if reason is not None), ""))
 
 
-def _run(drafts: Mapping[str, _Draft], device: str, environment: Environment) -> dict[str, list[Outcome]]:
+def _run(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[Outcome]]:
     """Run all types together, in programs of bounded length; return what came of each case, by type."""
     cases = [(name, number, case) for name, draft in drafts.items() for number, case in enumerate(draft.cases)]
     found: dict[str, list[Outcome]] = {name: [""] * len(draft.cases) for name, draft in drafts.items()}
@@ -87,31 +85,32 @@ def _run(drafts: Mapping[str, _Draft], device: str, environment: Environment) ->
         alike = [entry for entry in cases if (entry[2].target is not None) is in_place]
         for start in range(0, len(alike), LONGEST_PROGRAM):
             program = alike[start : start + LONGEST_PROGRAM]
-            outcomes = _outcomes([case for _, _, case in program], device, environment)
+            outcomes = _outcomes([case for _, _, case in program], place)
             for (name, number, _), outcome in zip(program, outcomes, strict=True):
                 found[name][number] = outcome
     return found
 
 
-def _outcomes(cases: Sequence[Case], device: str, environment: Environment) -> list[Outcome]:
+def _outcomes(cases: Sequence[Case], place: Place) -> list[Outcome]:
     """Run cases as a program; one that fails is halved, so that an error stays with the case that it comes from."""
     try:
-        return list(run_cases(cases, device, environment))
+        return list(place.run(cases))
     except OpenInferError as error:
         if len(cases) == 1:
             return [f"{cases[0]}: {type(error).__name__}: {error}"]
     half = len(cases) // 2
-    return [*_outcomes(cases[:half], device, environment), *_outcomes(cases[half:], device, environment)]
+    return [*_outcomes(cases[:half], place), *_outcomes(cases[half:], place)]
 
 
 def _judged(schema: OpSchema, oracle: Oracle, draft: _Draft, found: Sequence[Outcome]) -> Cell:
     failures: list[str] = []
     for case, outcome in zip(draft.cases, found, strict=True):
-        failures += [outcome] if isinstance(outcome, str) else _wrong(schema, oracle, case, outcome)
+        failures += [outcome] if isinstance(outcome, str) else wrong(schema, oracle, case, outcome)
     return Cell(ran=len(draft.cases), missing=draft.missing, failures=tuple(failures))
 
 
-def _wrong(schema: OpSchema, oracle: Oracle, case: Case, found: Sequence[Array]) -> list[str]:
+def wrong(schema: OpSchema, oracle: Oracle, case: Case, found: Sequence[Array]) -> list[str]:
+    """Return what is wrong with the outputs of a case, a line for each output that is not what its oracle says."""
     with np.errstate(all="ignore"):
         inputs = [
             None if array is None or given is None else exact(array, given.dtype)

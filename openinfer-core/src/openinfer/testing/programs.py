@@ -8,6 +8,7 @@ from openinfer.dsl.builder import GraphBuilder
 from openinfer.ir.values import Ref
 from openinfer.model import Model
 from openinfer.simulate import Simulator
+from openinfer.synth import Synthesizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
     from openinfer.testing.cases import Case
     from openinfer.testing.values import Array
 
+LONGEST_RUN = 300.0
+"""Seconds that building and running a program may take, each."""
 
-def run_cases(cases: Sequence[Case], device: str, environment: Environment) -> list[list[Array]]:
+
+def run_on_device(cases: Sequence[Case], device: str, environment: Environment) -> list[list[Array]]:
     """Run cases on a device and return the outputs of each.
 
     Raises:
@@ -28,18 +32,33 @@ def run_cases(cases: Sequence[Case], device: str, environment: Environment) -> l
     """
     simulator = Simulator(Model.from_arrays({}), device=device, environment=environment)
     executor = simulator.make_executor(graph_of(cases, environment))
-    executor.insert(
-        {
-            input_name(number, position): array
-            for number, case in enumerate(cases)
-            for position, array in enumerate(case.inputs())
-            if array is not None
-        }
-    )
+    executor.insert(inputs_of(cases))
     executor.step()
     return [
         [executor.fetch_raw(name).array for name in output_names(number, case)] for number, case in enumerate(cases)
     ]
+
+
+def run_on_target(cases: Sequence[Case], target: str, environment: Environment) -> list[list[Array]]:
+    """Write cases out as a program for a synth target, build it, run it, and return the outputs of each.
+
+    Raises:
+        OpenInferError: what the target, its tools or the program say.
+    """
+    graph = graph_of(cases, environment, copied=True)
+    synthesis = Synthesizer(target, environment=environment).synthesize(Model.from_arrays({}), graph)
+    found = synthesis.run(inputs_of(cases), timeout=LONGEST_RUN).outputs
+    return [[found[name] for name in output_names(n, case, copied=True)] for n, case in enumerate(cases)]
+
+
+def inputs_of(cases: Sequence[Case]) -> dict[str, Array]:
+    """Return the inputs of cases by name."""
+    return {
+        input_name(number, position): array
+        for number, case in enumerate(cases)
+        for position, array in enumerate(case.inputs())
+        if array is not None
+    }
 
 
 def input_name(case: int, position: int) -> str:
@@ -47,37 +66,44 @@ def input_name(case: int, position: int) -> str:
     return f"in{case}_{position}"
 
 
-def output_names(number: int, case: Case) -> list[str]:
-    """Return the names of the outputs of a case; one that is written over an input has that input's name."""
-    if case.target is not None:
+def output_names(number: int, case: Case, *, copied: bool = False) -> list[str]:
+    """Return the names of the outputs of a case; one that is written over an input has that input's name.
+
+    With ``copied`` it is written over a copy of the input: programs that are written out leave their inputs alone.
+    """
+    if case.target is not None and not copied:
         return [input_name(number, case.target)]
     return [f"out{number}_{position}" for position in range(len(case.call.outputs))]
 
 
-def graph_of(cases: Sequence[Case], environment: Environment) -> Graph:
+def graph_of(cases: Sequence[Case], environment: Environment, *, copied: bool = False) -> Graph:
     """Return a graph that carries out cases one after the other: dynamic inputs, volatile outputs."""
     builder = GraphBuilder()
     for number, case in enumerate(cases):
         for position, given in enumerate(case.call.inputs):
             if given is not None:
                 builder.dynamic(input_name(number, position), given.dtype, given.shape)
-        if case.target is None:
-            for name, made in zip(output_names(number, case), case.call.outputs, strict=True):
+        if case.target is None or copied:
+            for name, made in zip(output_names(number, case, copied=copied), case.call.outputs, strict=True):
                 builder.volatile(name, made.dtype, made.shape)
     with builder.block("entry"):
         for number, case in enumerate(cases):
-            _call(builder, number, case, environment.op(case.call.op))
+            _call(builder, number, case, environment.op(case.call.op), output_names(number, case, copied=copied))
         builder.return_()
     return builder.build()
 
 
-def _call(builder: GraphBuilder, number: int, case: Case, schema: OpSchema) -> None:
+def _call(builder: GraphBuilder, number: int, case: Case, schema: OpSchema, outputs: list[str]) -> None:
+    names = [input_name(number, position) for position in range(len(case.call.inputs))]
+    if case.target is not None and outputs[0] != names[case.target]:
+        builder.op("identity", names[case.target], outputs=outputs)
+        names[case.target] = outputs[0]
     positional: list[str] = []
     settings: dict[str, Given] = {name: cast("Any", value) for name, value in case.settings.items()}
     for position, given in enumerate(case.call.inputs):
         spec = schema.inputs[min(position, len(schema.inputs) - 1)]
         if given is not None and spec.optional:
-            settings[spec.name] = Ref(input_name(number, position))
+            settings[spec.name] = Ref(names[position])
         elif given is not None:
-            positional.append(input_name(number, position))
-    builder.op(case.call.op, *positional, outputs=output_names(number, case), settings=settings)
+            positional.append(names[position])
+    builder.op(case.call.op, *positional, outputs=outputs, settings=settings)

@@ -1,4 +1,4 @@
-"""The pytest plugin of the conformance kit: the option that names the device, and one test per operator and type.
+"""The pytest plugin of the conformance kit: its options, and one test per operator and element type.
 
 ``pytest --pyargs openinfer.testing.conformance --openinfer-device NAME`` runs the kit against a device.
 """
@@ -22,6 +22,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="device that the conformance tests of openinfer.testing.conformance run on (repeatable; default cpu)",
     )
     group.addoption(
+        "--openinfer-target",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="synth target whose programs, built and run as for users, the conformance tests check (repeatable)",
+    )
+    group.addoption(
         "--openinfer-op",
         action="append",
         default=[],
@@ -38,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--openinfer-allow-missing",
         action="store_true",
-        help="skip operators and types that the device has nothing for, with the reason, instead of failing",
+        help="skip operators and types that the device or target has nothing for, with the reason, instead of failing",
     )
 
 
@@ -50,19 +57,42 @@ def _count(text: str) -> int:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one test per device, operator and element type."""
+    """Make one test per device or target, operator and element type."""
     if "openinfer_cell" not in metafunc.fixturenames:
         return
+    import pytest
+
+    from openinfer.errors import OpenInferError
+
+    try:
+        cells = _cells(metafunc.config)
+    except OpenInferError as error:
+        raise pytest.UsageError(str(error)) from error
+    # The kind is told where a device and a target may have the same name.
+    kinds = {kind for kind, *_ in cells}
+    ids = ["-".join(cell if len(kinds) > 1 else cell[1:]) for cell in cells]
+    metafunc.parametrize("openinfer_cell", cells, ids=ids)
+
+
+def _cells(config: pytest.Config) -> list[tuple[str, str, str, str]]:
+    """Return kind and name of a place, operator and element type of each test.
+
+    Raises:
+        OpenInferError: a device, target or operator is unknown.
+    """
     from openinfer.plugins.environment import Environment
 
     environment = Environment.default()
-    devices: list[str] = metafunc.config.getoption("--openinfer-device") or ["cpu"]
-    ops: list[str] = metafunc.config.getoption("--openinfer-op") or sorted(environment.ops)
-    cells = [
-        (device, op, dtype)
-        for device in devices
+    targets: list[str] = config.getoption("--openinfer-target") or []
+    devices: list[str] = config.getoption("--openinfer-device") or ([] if targets else ["cpu"])
+    places = [("device", environment.device(name).name) for name in devices]
+    places += [("target", environment.target(name).name) for name in targets]
+    named: list[str] = config.getoption("--openinfer-op") or sorted(environment.ops)
+    ops = [environment.op(name) for name in named]
+    return [
+        (kind, place, op.name, dtype)
+        for kind, place in places
         for op in ops
         for dtype in environment.dtypes
-        if dtype in environment.op(op).dtypes
+        if dtype in op.dtypes
     ]
-    metafunc.parametrize("openinfer_cell", cells, ids=["-".join(cell) for cell in cells])

@@ -10,6 +10,7 @@ import pytest
 from openinfer.plugins.environment import Environment
 from openinfer.testing.checks import check_operator
 from openinfer.testing.oracle import known_oracles
+from openinfer.testing.places import device_place, target_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,26 +19,27 @@ if TYPE_CHECKING:
 
 
 @cache
-def checked(device: str, op: str, every: int) -> Mapping[str, Cell]:
-    """Return what came of an operator: all its types run in one program."""
+def checked(kind: str, place: str, op: str, every: int) -> Mapping[str, Cell]:
+    """Return what came of an operator: its types run in the same programs."""
     environment = Environment.default()
-    return check_operator(environment.op(op), known_oracles()[op], device, environment, every=every)
+    found = device_place(place, environment) if kind == "device" else target_place(place, environment)
+    return check_operator(environment.op(op), known_oracles()[op], found, environment, every=every)
 
 
 def test_an_operator_computes_what_the_specification_says(
-    openinfer_cell: tuple[str, str, str], request: pytest.FixtureRequest
+    openinfer_cell: tuple[str, str, str, str], request: pytest.FixtureRequest
 ) -> None:
-    device, op, dtype = openinfer_cell
+    kind, place, op, dtype = openinfer_cell
     if op not in known_oracles():
         pytest.fail(f"no oracle is known for {op}")
-    cell = checked(device, op, request.config.getoption("--openinfer-sample"))[dtype]
+    cell = checked(kind, place, op, request.config.getoption("--openinfer-sample"))[dtype]
     if cell.missing and request.config.getoption("--openinfer-allow-missing"):
         if not cell.ran:
-            pytest.skip(f"{device}: {cell.missing}")
+            pytest.skip(f"{kind} {place}: {cell.missing}")
     elif cell.missing:
-        pytest.fail(f"{device} has nothing for some cases: {cell.missing}")
+        pytest.fail(f"{kind} {place} has nothing for some cases: {cell.missing}")
     if not cell.ran:
-        pytest.fail("\n".join(cell.failures) or f"no case of {op} for {dtype} is known: give its schema examples")
+        pytest.fail(f"no case of {op} for {dtype} is known: give its schema examples")
     if cell.failures:
         shown = "\n".join(cell.failures[:10])
         pytest.fail(f"{len(cell.failures)} of {cell.ran} cases failed:\n{shown}")

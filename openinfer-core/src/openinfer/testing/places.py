@@ -1,0 +1,53 @@
+"""Where conformance cases run: devices, and synth targets through the programs that they write out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer.plugins.selection import kernel_table
+from openinfer.testing.programs import run_on_device, run_on_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from openinfer.plugins.environment import Environment
+    from openinfer.plugins.selection import KernelTable
+    from openinfer.testing.cases import Case
+    from openinfer.testing.values import Array
+
+    Run: TypeAlias = Callable[[Sequence[Case]], list[list[Array]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A device or synth target.
+
+    Attributes:
+        table: its kernels.
+        run: runs cases as one program and returns the outputs of each.
+    """
+
+    table: KernelTable
+    run: Run
+
+
+def device_place(name: str, environment: Environment) -> Place:
+    """Return a device as a place.
+
+    Raises:
+        DeviceError: the device is unknown.
+    """
+    table = kernel_table(environment, name, environment.device(name).expression_dtypes)
+    return Place(table, partial(run_on_device, device=name, environment=environment))
+
+
+def target_place(name: str, environment: Environment) -> Place:
+    """Return a synth target as a place: programs are written out, built and run as the target does it for users.
+
+    Raises:
+        SynthesisError: the target is unknown.
+    """
+    table = kernel_table(environment, name, environment.target(name).expression_dtypes)
+    return Place(table, partial(run_on_target, target=name, environment=environment))
