@@ -15,6 +15,7 @@ import numpy as np
 
 from .errors import Finding, OinfError
 from .metadata import MetadataPayload, encode_metadata
+from .progress import advance, expect
 
 if TYPE_CHECKING:
     from .reader import MetadataView, OinfFile
@@ -89,6 +90,8 @@ def _part_findings(file: OinfFile) -> Iterator[Finding]:
     except OinfError as error:
         yield error.first
         return
+    expect(file.file_size)
     for tensor in file.tensors():
         if digests[tensor.name] != stored_digest(tensor):
             yield _disagreement(tensor)
+        advance(tensor.nbytes)
