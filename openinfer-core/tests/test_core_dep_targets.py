@@ -78,6 +78,6 @@ def test_another_statement_orders_nothing() -> None:
 def test_many_deps_that_match_nothing_are_checked_in_linear_time() -> None:
     count = 3000
     found = graph("block entry { " + "dep after(f) before(g); " * count + "return; }")
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(structure_findings(found)) == 2 * count
-    assert time.perf_counter() - start < 3, "a scan of the list for every dep takes more than twice that"
+    assert time.process_time() - start < 3, "a scan of the list for every dep takes more than twice that"

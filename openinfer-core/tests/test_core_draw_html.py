@@ -212,9 +212,9 @@ def test_scopes_and_loops_indent() -> None:
 def test_a_page_of_many_nodes_is_written_in_linear_time() -> None:
     def seconds(count: int) -> float:
         built = graph("block entry {" + "loop l (i in 0..2) { barrier; op add(x, x) >> x; } " * count + "}")
-        start = time.perf_counter()
+        start = time.process_time()
         html(built)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     seconds(100)
 
