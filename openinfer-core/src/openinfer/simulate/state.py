@@ -2,7 +2,7 @@
 
 A plain variable is a tensor of its name. A table whose entries 0, 1, ... are all there is one tensor with its sizes in
 front, and a size ``NAME.INDEX.len`` for each index; another table has tensors ``NAME.i.j``. Growth counts are sizes
-``NAME.INDEX.count``.
+``NAME.INDEX.count``. Files hold bitsets as u8: they have no tensors of that type.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.dtypes import BITSET, U8
 from openinfer.errors import DTypeError, ExecutionError, ShapeError
 from openinfer.ir.types import TensorType
 from openinfer.model import ModelContents, ModelLoader, save_model
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.dtypes import DType
     from openinfer.ir.graph import Graph
     from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.cache import Cache
@@ -60,7 +62,7 @@ class Snapshot:
         Raises:
             ModelError: the file cannot be written.
         """
-        tensors = {name: (each.dtype, each.shape, each.storage) for name, each in self.tensors.items()}
+        tensors = {name: (_in_files(each.dtype), each.shape, each.storage) for name, each in self.tensors.items()}
         save_model(ModelContents(sizevars=self.sizes, metadata={GRAPH_KEY: self.graph}, tensors=tensors), path)
 
     @staticmethod
@@ -80,6 +82,10 @@ class Snapshot:
                 for name, info in model.tensors.items()
             }
             return Snapshot(model.load_metadata_string(GRAPH_KEY), dict(model.sizevars), tensors)
+
+
+def _in_files(dtype: DType) -> DType:
+    return U8 if dtype is BITSET else dtype
 
 
 def graph_hash(graph: Graph) -> str:
@@ -188,7 +194,7 @@ def _elements(tensor: Tensor) -> Array:
 
 def _check(name: str, tensor: Tensor, wanted: TensorType) -> None:
     message = f"the state holds `{name}` as {TensorType(tensor.dtype, tensor.shape)}, the program needs {wanted}"
-    if tensor.dtype is not wanted.dtype:
+    if tensor.dtype not in (wanted.dtype, _in_files(wanted.dtype)):
         raise DTypeError(message, code=MISMATCH)
     if tensor.shape != wanted.shape:
         raise ShapeError(message, code=MISMATCH)
