@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import stat
 
@@ -12,6 +13,7 @@ import pytest
 from openinfer.errors import DeviceError
 from openinfer_synth_c import library, library_cache
 from openinfer_synth_c.library import load_library
+from openinfer_synth_c.native import processor
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
@@ -61,6 +63,47 @@ def test_other_flags_or_another_compiler_are_another_library(monkeypatch, builds
     answer(43)
 
     assert len(builds) == 3
+
+
+def test_code_is_for_the_processor_at_hand_and_kept_apart_from_that_of_others(monkeypatch, builds):
+    monkeypatch.setattr(library, "processor", lambda: "one")
+    assert answer(48) == answer(48) == 48
+    monkeypatch.setattr(library, "processor", lambda: "another")
+    assert answer(48) == 48
+
+    assert len(builds) == 2
+    assert all(library.native_flags((build[0],)) == ("-march=native",) for build in builds)
+    assert all("-march=native" in build for build in builds)
+
+
+def test_a_processor_that_nothing_is_known_of_gets_portable_code(monkeypatch, builds):
+    monkeypatch.setattr(library, "processor", lambda: None)
+
+    assert answer(49) == 49
+
+    assert "-march=native" not in builds[0]
+
+
+def test_a_compiler_that_does_not_know_the_processor_makes_portable_code(monkeypatch, builds, tmp_path):
+    wrapper = tmp_path / "oldcc"
+    wrapper.write_text('#!/bin/sh\ncase "$*" in *native*) exit 1;; esac\nexec gcc "$@"\n')
+    wrapper.chmod(0o700)
+    monkeypatch.setenv("CC", str(wrapper))
+    monkeypatch.setattr(library, "processor", lambda: "one")
+
+    assert answer(50) == 50
+
+    assert "-march=native" not in builds[0]
+
+
+def test_the_processor_is_told_by_its_instructions():
+    told = processor()
+
+    if told is None:
+        pytest.skip("the system does not describe its processor in /proc/cpuinfo")
+    assert "MHz" not in told
+    assert told == processor()
+    assert re.search(r"^(flags|Features|isa|cpu)\b", told, re.MULTILINE)
 
 
 def test_arguments_in_cc_take_the_place_of_flags(monkeypatch, builds):
