@@ -67,7 +67,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     try:
         cells = _cells(metafunc.config)
     except OpenInferError as error:
-        raise pytest.UsageError(str(error)) from error
+        raise pytest.UsageError(str(error)) from None
     # The kind is told where a device and a target may have the same name.
     kinds = {kind for kind, *_ in cells}
     ids = ["-".join(cell if len(kinds) > 1 else cell[1:]) for cell in cells]
