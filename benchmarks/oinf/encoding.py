@@ -2,8 +2,8 @@
 
 Run where openinfer-oinf and ml_dtypes are installed, on one core: `taskset -c 0 python benchmarks/oinf/encoding.py`.
 Prints the best of at least 7 turns, and of a second of them, over 64 Mi elements (32 Mi floats): the fastest turn is
-the one that nothing disturbed. What counts is the time that the thread had the core, so that other programs show only in
-what they take of caches and memory. Packing includes the check of the range.
+the one that nothing disturbed. What counts is the time that the thread had the core: other programs show only in what
+they take of caches and memory. Packing includes the check of the range.
 """
 
 import time
