@@ -18,7 +18,7 @@ from openinfer_oinf import OinfError, open_oinf
 from openinfer_oinf.cli import main
 from openinfer_oinf.convert.conversion import ConversionOptions, convert_to_oinf
 from openinfer_oinf.convert.eightbit import f16_of_e4m3fn
-from openinfer_oinf.convert.model import ReadOptions
+from openinfer_oinf.convert.model import Change, ReadOptions
 from openinfer_oinf.convert.naming import plain_name
 
 
@@ -421,3 +421,7 @@ def test_a_damaged_numpy_file_is_our_error_whatever_byte_is_hit(suffix: str, tmp
 def test_a_header_that_ends_inside_its_literal_is_our_error(convert) -> None:
     with pytest.raises(OinfError, match="not a sound"):
         convert(b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f4',\n", "x.npy")
+
+
+def test_changes_are_told_as_escapes():
+    assert str(Change("copied", "a\nb", "tied to \x1b[2Jw")) == "copied a\\nb: tied to \\x1b[2Jw"

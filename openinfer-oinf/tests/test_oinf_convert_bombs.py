@@ -243,6 +243,12 @@ class TestTorchWithoutTheLibrary:
     def path(self, tmp_path):
         return tmp_path / "m.pt"
 
+    def test_texts_of_the_file_are_told_as_escapes(self, path):
+        archive(path, state_dict(key="\x1b[31m"), _0=bytes(16))
+        with pytest.raises(OinfError, match=r"storage \\x1b\[31m is to hold") as caught:
+            check_torch(path)
+        assert str(caught.value).isprintable()
+
     def test_a_sound_file_passes(self, path):
         check_torch(archive(path, state_dict(), _0=bytes(16)))
 

@@ -28,6 +28,11 @@ _RELAXED = frozenset(
 )
 
 
+def printable(text: str) -> str:
+    """Text with control characters and everything beyond ASCII as escapes, safe on a terminal."""
+    return "".join(char if " " <= char <= "~" else char.encode("unicode_escape").decode() for char in text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing found in a container, or in what was to be written to one.

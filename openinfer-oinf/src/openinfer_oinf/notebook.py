@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import islice
 
+from .errors import printable
 from .reader import OinfFile
 from .sizes import size_text
 from .tensor import StoredTensor
-from .textform import metadata_text, printable
+from .textform import metadata_text
 
 _ROWS = 100
 

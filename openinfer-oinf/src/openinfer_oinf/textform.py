@@ -8,6 +8,7 @@ from typing import Literal, cast
 import numpy as np
 
 from .arrays import Array, plain_numbers
+from .errors import printable
 from .metadata import Bitset, TypedValue
 from .quant import QuantParams
 from .statistics import Statistics
@@ -20,11 +21,6 @@ _SHOWN = 5
 _BITSET_BYTES = 4
 
 Pick = Callable[[int, int], Array]
-
-
-def printable(text: str) -> str:
-    """Text with control characters and everything beyond ASCII as escapes, safe on a terminal."""
-    return "".join(char if " " <= char <= "~" else char.encode("unicode_escape").decode() for char in text)
 
 
 def number_text(value: object) -> str:

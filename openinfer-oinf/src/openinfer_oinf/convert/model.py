@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import MISSING_EXTRA, Finding, OinfError
+from ..errors import MISSING_EXTRA, Finding, OinfError, printable
 from ..quant import QuantParams
 from ..valuetypes import ValueType
 
@@ -34,12 +34,7 @@ class Change:
     detail: str
 
     def __str__(self) -> str:
-        return f"{self.kind} {printable_name(self.name)}: {self.detail}"
-
-
-def printable_name(name: str) -> str:
-    """A name from a foreign file with control characters and everything beyond ASCII as escapes."""
-    return "".join(char if " " <= char <= "~" else char.encode("unicode_escape").decode() for char in name)
+        return printable(f"{self.kind} {self.name}: {self.detail}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +94,9 @@ class SourceModel:
 
 
 def source_error(message: str, name: str | None = None) -> OinfError:
-    """The error for a source that is broken, or holds what a container cannot."""
-    return OinfError(Finding(code="E_SOURCE", message=message, entry=None if name is None else printable_name(name)))
+    """The error for a source that is broken, or holds what a container cannot; both texts may quote the source."""
+    entry = None if name is None else printable(name)
+    return OinfError(Finding(code="E_SOURCE", message=printable(message), entry=entry))
 
 
 def optional_module(name: str, purpose: str) -> Any:

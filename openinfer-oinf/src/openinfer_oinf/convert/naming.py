@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from ..errors import Finding, OinfError
+from ..errors import Finding, OinfError, printable
 from ..layout import check_name
-from .model import printable_name, source_error
+from .model import source_error
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -29,7 +29,7 @@ def mapped_names(names: Iterable[str], renames: Mapping[str, str], table: str) -
         target = check_name(renames.get(name, renames.get(plain, plain)), table)
         other = owners.setdefault(target, name)
         if other != name or name in mapped:
-            message = f"{printable_name(other)!r} and {printable_name(name)!r} both become {target!r}; rename one"
+            message = f"{printable(other)!r} and {printable(name)!r} both become {target!r}; rename one"
             raise OinfError(Finding(code="E_DUPLICATE", message=message, table=table, entry=target))
         mapped[name] = target
     return mapped
