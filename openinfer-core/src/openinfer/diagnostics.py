@@ -145,7 +145,8 @@ def render(diagnostic: Diagnostic, *, colour: bool = False) -> str:
         lines.append(f"  --> {printable(where)}")
     for related in diagnostic.related:
         lines.append(f"  note: {printable(related.message)}")
-        lines += _excerpt(related.span, "", "")
+        if related.span != diagnostic.span:
+            lines += _excerpt(related.span, "", "")
     if diagnostic.hint:
         lines.append(f"  help: {printable(diagnostic.hint)}")
     return "\n".join(lines)

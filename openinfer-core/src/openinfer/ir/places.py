@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -77,6 +78,15 @@ def setting_name_place(places: Places, setting: str) -> Place | None:
 def setting_value_place(places: Places, setting: str) -> Place | None:
     """Return the place of a setting's value."""
     return places.settings[setting][1] if setting in places.settings else None
+
+
+def place_of_word(whole: Span | None, place: Place | None, word: str) -> Place | None:
+    """Return where a word stands in a part of a statement, brackets first; the part itself where it is not found."""
+    if whole is None or place is None:
+        return place
+    text = whole.source.text[place.start : place.end]
+    found = re.compile(rf"\b{re.escape(word)}\b").search(text, text.find("[") + 1)
+    return place if found is None else Place(place.start + found.start(), place.start + found.end())
 
 
 def span_of(whole: Span | None, place: Place | None) -> Span | None:

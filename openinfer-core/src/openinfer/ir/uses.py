@@ -113,6 +113,15 @@ def writes(node: Node) -> frozenset[str]:
             return frozenset()
 
 
+def operands(node: Node) -> tuple[str, ...]:
+    """Return the names that a statement itself reads or writes as they are, in the order written.
+
+    Names inside indices, bounds and settings are left out: what they mean depends on types and sizes.
+    """
+    read, written, _ = _written_order(node.kind)
+    return read + written
+
+
 def place_of_use(node: Node, name: str) -> Place | None:
     """Return the first place of a statement's text, if it has one, that stands for a variable."""
     if node.places is None:

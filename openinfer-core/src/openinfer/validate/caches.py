@@ -106,11 +106,14 @@ def check_read(read: CacheRead, scope: Scope, findings: Findings) -> None:
     known = {name: size for name, size in scope.sizes.items() if scope.is_size(name)}
     found = read_extents(read.src, source, known)
     agree = all(extent is None or extent == other for extent, other in zip(found, wanted.shape, strict=False))
-    if source.type.dtype is wanted.dtype and len(found) == len(wanted.shape) and agree:
-        return
     shape = ",".join("?" if extent is None else str(extent) for extent in found)
     message = f"`{access_text(read.src)}` is {source.type.dtype}[{shape}], `{read.dst}` is {wanted}"
-    findings.error("shape-mismatch", message, place=written, sized=scope.declared(read.src.base, read.dst))
+    declared = scope.declared(read.src.base, read.dst)
+    if source.type.dtype is not wanted.dtype:
+        hint = f"read it into a variable of {source.type.dtype}, and convert that with `op cast`"
+        findings.misfit(message, declared, written, conversion=hint)
+    elif len(found) != len(wanted.shape) or not agree:
+        findings.misfit(message, declared, written)
 
 
 def check_write(write: CacheWrite, scope: Scope, findings: Findings) -> None:
@@ -125,10 +128,13 @@ def check_write(write: CacheWrite, scope: Scope, findings: Findings) -> None:
     wanted = target.type
     ranks_differ = len(given.shape) != len(wanted.shape)
     shapes_differ = ranks_differ if grows or varies else given.shape != wanted.shape
-    if given.dtype is not wanted.dtype or shapes_differ:
-        message = f"`{ref_text(write.src)}` is {given}, `{access_text(write.dst)}` is {wanted}"
-        sized = scope.declared(write.src.name, write.dst.base)
-        findings.error("shape-mismatch", message, place=stored, sized=sized)
+    message = f"`{ref_text(write.src)}` is {given}, `{access_text(write.dst)}` is {wanted}"
+    declared = scope.declared(write.src.name, write.dst.base)
+    if given.dtype is not wanted.dtype:
+        hint = f"convert it with `op cast` into a variable of {wanted.dtype}, and write that"
+        findings.misfit(message, declared, stored, conversion=hint)
+    elif shapes_differ:
+        findings.misfit(message, declared, stored)
 
 
 def check_reset(reset: CacheReset, scope: Scope, findings: Findings) -> None:
@@ -150,6 +156,7 @@ def _check_indices(
             problem = None if name in counts else scope.integer_problem(name)
             if problem is not None:
                 code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
-                findings.error(code, f"index of `{access_text(access)}`: {problem}", place=place)
+                where = findings.place_of_word(name, place)
+                findings.error(code, f"index of `{access_text(access)}`: {problem}", place=where)
                 return False
     return True

@@ -43,7 +43,9 @@ def _warn_of_dead(graph: Graph, found: tuple[Consumer, ...], started: frozenset[
         block = graph.blocks[consumer.name]
         needed = ", ".join(f"`{name}`" for name in sorted(consumer.requirements))
         with findings.at(block, block.nodes[0]):
-            message = f"consumer `{consumer.name}` never starts: entry never has {needed} out together"
+            is_one = len(consumer.requirements) == 1
+            why = f"never yields {needed}" if is_one else f"never has {needed} out together"
+            message = f"consumer `{consumer.name}` never starts: entry {why}"
             findings.warn("dead-consumer", message)
 
 

@@ -66,7 +66,7 @@ def _extent(dim: IntExpr, sizes: Mapping[str, int], findings: Findings, span: Sp
     if unknown:
         if unknown[0] not in findings.unknown_sizes:
             findings.unknown_sizes.add(unknown[0])
-            hint = did_you_mean(unknown[0], sizes) or _known_sizes(sizes)
+            hint = _size_hint(unknown[0], sizes, findings)
             message = f"unknown size variable `{unknown[0]}` in dimension `{symbolic.text(dim)}`"
             findings.error("unknown-sizevar", message, span=span, hint=hint)
         return None
@@ -84,8 +84,12 @@ def _where_from(dims: Sequence[IntExpr], findings: Findings) -> str:
     return f"; {', '.join(map(findings.told_size, names))}" if names else ""
 
 
-def _known_sizes(sizes: Mapping[str, int]) -> str:
-    return f"the model has: {', '.join(sizes)}" if sizes else "the model has no size variables"
+def _size_hint(name: str, sizes: Mapping[str, int], findings: Findings) -> str:
+    if name in findings.variables:
+        return f"`{name}` is a variable: extents are made of integers and of size variables of the model"
+    if not sizes:
+        return "the model has no size variables"
+    return did_you_mean(name, sizes) or f"the model has: {', '.join(sizes)}"
 
 
 def resolve_declaration(
@@ -147,7 +151,8 @@ def _check_link(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Fi
         quantised = f"; {_QUANTISED}" if info.quantised else ""
         message = f"`{decl.name}` is declared {variable.type}, the model's `{name}` is {in_file}{quantised}"
         elsewhere = {f"the model's `{name}`": info.shape}
-        findings.error("model-mismatch", message, span=decl.span, sized=_if_sized(variable), found=elsewhere)
+        sized = _if_sized(variable, info.shape)
+        findings.error("model-mismatch", message, span=decl.span, sized=sized, found=elsewhere)
     elif decl.init is not None and info.has_data and decl.kind is not MemoryKind.DYNAMIC:
         message = f"@init of `{decl.name}` is not used: the model has data for it"
         findings.warn("init-unused", message, span=_attribute(decl, "init"))
@@ -161,9 +166,9 @@ def _linked(decl: VarDecl, name: str, model: Model) -> VarInfo | None:
 _QUANTISED = "it is quantised: declare its own type for the stored integers, or a float for its reals"
 
 
-def _if_sized(variable: ResolvedVar) -> tuple[ResolvedVar, ...]:
-    """Return the variable if its extents have names: what else there is to tell stands in the finding itself."""
-    return (variable,) if any(symbolic.names(dim) for dim in variable.dims) else ()
+def _if_sized(variable: ResolvedVar, other: tuple[int, ...]) -> tuple[ResolvedVar, ...]:
+    """Return the variable if its shape is not the ``other`` and has names: the finding itself tells all else."""
+    return (variable,) if variable.type.shape != other and any(symbolic.names(dim) for dim in variable.dims) else ()
 
 
 def _initial(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Findings) -> Initial | None:
@@ -202,7 +207,7 @@ def _check_metadata(decl: VarDecl, name: str, variable: ResolvedVar, model: Mode
         told = f"{in_file}{_value(array)}"
         message = f"`{decl.name}` is declared {found}, which cannot hold the model's metadata `{name}`: {told}"
         elsewhere = {f"the model's metadata `{name}`": shape}
-        findings.error("model-mismatch", message, span=decl.span, sized=_if_sized(variable), found=elsewhere)
+        findings.error("model-mismatch", message, span=decl.span, sized=_if_sized(variable, shape), found=elsewhere)
 
 
 def _value(array: object) -> str:

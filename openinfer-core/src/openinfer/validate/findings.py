@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from openinfer import symbolic
 from openinfer.diagnostics import Diagnostic, Related, Severity, summary
 from openinfer.errors import ValidationError
-from openinfer.ir.places import NOWHERE, span_of
+from openinfer.ir.places import NOWHERE, place_of_word, span_of
 from openinfer.ir.text import node_desc
 from openinfer.symbolic import Name
 
@@ -42,7 +42,7 @@ class Findings:
     """Findings in the order in which they were made; the node being looked at is filled in.
 
     A size variable that the model lacks is told once, at its first use: ``unknown_sizes`` are those told. ``sizes`` and
-    ``overridden`` (those that the caller gave) explain the extents of variables.
+    ``overridden`` (those that the caller gave) explain the extents of variables; ``variables`` are those declared.
     """
 
     strict: bool
@@ -50,6 +50,7 @@ class Findings:
     unknown_sizes: set[str] = field(default_factory=set[str])
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     overridden: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()
     _block: Block | None = None
     _node: Node | None = None
     _described: str | None = None
@@ -78,16 +79,32 @@ class Findings:
         place: Place | None = None,
         hint: str | None = None,
         decl: VarDecl | None = None,
+        related: tuple[Related, ...] = (),
         sized: Iterable[Sized] = (),
         found: Mapping[str, tuple[int | None, ...]] | None = None,
     ) -> None:
         """Record an error at ``span``, or at a ``place`` inside the node being looked at.
 
-        ``decl`` is shown as the other place involved; ``sized`` are variables whose extents matter: each is shown with
-        the sizes that its extents come from, and with what ``found`` says they are elsewhere: shapes by description.
+        ``decl`` is shown as another place involved, beside the ``related`` ones; ``sized`` are variables whose extents
+        matter: each is shown with the sizes that its extents come from, and with what ``found`` says they are
+        elsewhere: shapes by description.
         """
-        related = (*_declared(decl), *self._derivations(sized, found or {}))
-        self._add(Diagnostic(code=code, message=message, span=self._span(span, place), hint=hint, related=related))
+        others = (*related, *_declared(decl), *self._derivations(sized, found or {}))
+        self._add(Diagnostic(code=code, message=message, span=self._span(span, place), hint=hint, related=others))
+
+    def misfit(
+        self, message: str, copied: Iterable[Sized], place: Place | None, *, conversion: str | None = None
+    ) -> None:
+        """Record a copy between variables of other shapes or, where a ``conversion`` is told, of other dtypes."""
+        if conversion is None:
+            self.error("shape-mismatch", message, place=place, sized=copied)
+            return
+        related = tuple(Related(f"`{v.name}` is declared here", v.span) for v in copied if v.span is not None)
+        self.error("output-dtype", message, place=place, related=related, hint=conversion)
+
+    def place_of_word(self, word: str, place: Place | None) -> Place | None:
+        """Return where a word stands in a part of the node being looked at."""
+        return place_of_word(self._node.span if self._node is not None else None, place, word)
 
     def _span(self, span: Span | None, place: Place | None) -> Span | None:
         return span or (span_of(self._node.span, place) if self._node is not None else None)

@@ -80,7 +80,9 @@ def _check_entry(ref: Ref, table: PrefixTable, scope: Scope, findings: Findings,
     for name in names:
         problem = scope.integer_problem(name)
         if problem is not None:
-            findings.error("unknown-variable", f"index of `{ref_text(ref)}`: {problem}", place=place)
+            code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
+            where = findings.place_of_word(name, place)
+            findings.error(code, f"index of `{ref_text(ref)}`: {problem}", place=where)
             return
     values = [_known_values(name, scope) for name in names]
     if any(v is None for v in values):

@@ -20,6 +20,7 @@ from openinfer.validate.kernels import check_kernels
 from openinfer.validate.scope import Scope
 from openinfer.validate.statements import Walk, temporaries
 from openinfer.validate.stored_scales import scale_tables, scale_variables
+from openinfer.validate.temporaries import check_temporaries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,9 +76,11 @@ def check_against_model(
     begin = len(findings.items)
     known_sizes = _sizes(model, sizes or {}, findings)
     findings.sizes, findings.overridden = known_sizes, frozenset(sizes or {})
+    findings.variables = frozenset(graph.vars)
     scope = _declared(graph, model, known_sizes, findings, doubts)
     walk = Walk(graph, offered, findings, doubts)
     walk.blocks(scope)
+    check_temporaries(graph, findings, doubts)
     if not doubts.lost and not findings.has_error("missing-entry", "yield-rules", "unknown-block"):
         check_concurrency(graph, findings)
     if device is not None and not findings.has_errors:

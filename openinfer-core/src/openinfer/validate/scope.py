@@ -59,6 +59,9 @@ class Scope:
         """Return why a name cannot stand in an integer expression, or None (language specification, section 7)."""
         if name in self.indices or name in self.sizes or self._is_integer_scalar(name):
             return None
+        found = self.variables.get(name)
+        if found is not None:
+            return f"`{name}` is {found.type}, expected an integer scalar"
         known = [*self.indices, *self.sizes, *(n for n in self.variables if self._is_integer_scalar(n))]
         hint = did_you_mean(name, known)
         return f"`{name}` is no loop index, integer scalar or size variable" + (f"; {hint}" if hint else "")

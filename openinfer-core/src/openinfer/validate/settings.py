@@ -8,7 +8,7 @@ from openinfer import symbolic
 from openinfer.diagnostics import did_you_mean
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.dtype_names import near_dtype
-from openinfer.ir.resolved import RuntimeInts, RuntimeScalar
+from openinfer.ir.resolved import RuntimeInts, RuntimeScalar, Storage
 from openinfer.ir.values import (
     BoolValue,
     DoubleListValue,
@@ -137,9 +137,10 @@ def _named(spec: SettingSpec, value: VarValue, scope: Scope) -> SettingValue | U
 def _scalar_variable(spec: SettingSpec, name: str, scope: Scope) -> RuntimeScalar:
     problem = scope.scalar_problem(name)
     if problem is not None:
-        unknown = name not in scope.variables
-        hint = did_you_mean(name, scope.variables) if unknown else None
-        code = "unknown-variable" if unknown else "setting-type"
+        found = scope.variables.get(name)
+        hint = did_you_mean(name, scope.variables) if found is None else None
+        is_persistent = found is not None and found.storage is Storage.PERSISTENT
+        code = "unknown-variable" if found is None else "persistent-direct" if is_persistent else "setting-type"
         raise SettingError(f"setting `{spec.name}`: {problem}", code=code, hint=hint)
     return RuntimeScalar(name)
 

@@ -137,7 +137,8 @@ class Walk:
             if problem is not None:
                 code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
                 message = f"bound `{symbolic.text(bound)}` of loop `{loop.name}`: {problem}"
-                self.findings.error(code, message, place=part(self.findings.places.operands, number))
+                place = self.findings.place_of_word(name, part(self.findings.places.operands, number))
+                self.findings.error(code, message, place=place)
                 return None
         if any(not scope.is_size(name) for name in symbolic.names(bound)):
             return None
@@ -150,11 +151,14 @@ class Walk:
         wanted = writable_type(target, scope, self.findings, written)
         if given is None or wanted is None:
             return
+        message = f"`{ref_text(source)}` is {given}, `{target}` is {wanted}"
+        if given.dtype is not wanted.dtype:
+            hint = f"convert it: `op cast({ref_text(source)}, to={wanted.dtype}) >> {target};`"
+            self.findings.misfit(message, scope.declared(source.name, target), written, conversion=hint)
+            return
         varying = any(n in scope.variables and scope.variables[n].varying for n in (source.name, target))
-        if given.dtype is not wanted.dtype or (not varying and given.shape != wanted.shape):
-            message = f"`{ref_text(source)}` is {given}, `{target}` is {wanted}"
-            sized = scope.declared(source.name, target)
-            self.findings.error("shape-mismatch", message, place=written, sized=sized)
+        if not varying and given.shape != wanted.shape:
+            self.findings.misfit(message, scope.declared(source.name, target), written)
 
     def _branch(self, branch: Branch, scope: Scope) -> None:
         if branch.cond is None:

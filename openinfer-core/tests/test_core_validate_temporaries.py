@@ -1,0 +1,73 @@
+"""Temporaries that no way to a statement has assigned yet are told before the program runs, where they are used."""
+
+from __future__ import annotations
+
+import pytest
+
+from openinfer.diagnostics import Diagnostic, Severity
+from openinfer.dsl import graph
+from openinfer.errors import ValidationError
+from openinfer.model import Model
+from openinfer.validate import resolve
+
+WRONG = {
+    "read": "transfer «t» >> y; assign t: f32[2];",
+    "written": "transfer x >> «t»; assign t: f32[2];",
+    "input of an operator": "op add(x, «t») >> y; assign t: f32[2];",
+    "output of an operator": "op relu(x) >> «t»; assign t: f32[2];",
+    "written to a cache": "cache.write «t» >> P; assign t: f32[2];",
+    "read from a cache": "cache.read P >> «t»; assign t: f32[2];",
+    "condition": "branch «c» s s; assign c: bool;",
+    "first round of a loop": "loop l (i in 0..2) { transfer «t» >> y; assign t: f32[2]; }",
+    "a loop before": "loop l (i in 0..2) { transfer «t» >> y; } assign t: f32[2];",
+    "scope": 'scope "s" { transfer «t» >> y; } assign t: f32[2];',
+}
+RIGHT = {
+    "assigned before": "assign t: f32[2]; transfer t >> y;",
+    "assigned in a loop that may not run": "loop l (i in 0..n) { assign t: f32[2]; } transfer t >> y;",
+    "an earlier statement of the loop": "loop l (i in 0..2) { assign t: f32[2]; transfer t >> y; }",
+    "behind the end": "return; transfer t >> y; assign t: f32[2];",
+    "a name in an index that means a size": "cache.read K[N] >> y; assign N: f32[2];",
+}
+
+
+def program(statements: str) -> str:
+    return (
+        "dynamic { x: f32[2]; n: i64; } volatile { y: f32[2]; } persistent { P: f32[2]; K(l): f32[2] @table; }\n"
+        f"block entry {{ {statements} return; }}\nblock s {{ return; }}\n"
+    )
+
+
+def errors(text: str) -> list[Diagnostic]:
+    try:
+        resolve(graph(text), Model.from_arrays({}, sizevars={"N": 3}))
+    except ValidationError as error:
+        found = [each for each in error.diagnostics if isinstance(each, Diagnostic)]
+        return [each for each in found if each.severity is Severity.ERROR]
+    return []
+
+
+def findings(text: str) -> list[tuple[str, int]]:
+    """Return code and offset of every error."""
+    return [(found.code, found.span.start) for found in errors(text) if found.span is not None]
+
+
+@pytest.mark.parametrize("statements", WRONG.values(), ids=WRONG)
+def test_a_use_before_the_assign_is_told_at_the_use(statements: str) -> None:
+    text = program(statements)
+    place = text.index("«")
+    found = findings(text.replace("«", "").replace("»", ""))
+    assert found == [("temporary-unset", place)]
+
+
+@pytest.mark.parametrize("statements", RIGHT.values(), ids=RIGHT)
+def test_what_may_have_been_assigned_is_left_to_the_run(statements: str) -> None:
+    assert findings(program(statements)) == []
+
+
+def test_each_temporary_is_told_at_each_statement_with_the_place_of_its_assign() -> None:
+    text = program("op add(t, t) >> y; transfer t >> y; assign t: f32[2];")
+    found = errors(text)
+    assert [each.code for each in found] == ["temporary-unset", "temporary-unset"]
+    spans = [related.span for each in found for related in each.related]
+    assert [text[span.start : span.end] for span in spans] == ["assign t: f32[2]"] * 2
