@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.dtypes import DType
+    from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
@@ -81,3 +82,9 @@ def widest_float(arrays: Sequence[Array | None]) -> np.dtype[Any]:
     """Return float64 if an operand has it, else float32."""
     wide = any(array is not None and array.dtype == np.float64 for array in arrays)
     return np.dtype(np.float64 if wide else np.float32)
+
+
+def computed_as_stored(call: OpCall) -> bool:
+    """Whether operands and results are all f32, or all f64: nothing is converted."""
+    kinds = {kind.dtype.name for kind in (*call.inputs, *call.outputs) if kind is not None}
+    return kinds in ({"f32"}, {"f64"})

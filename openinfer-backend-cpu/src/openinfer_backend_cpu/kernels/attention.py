@@ -13,7 +13,8 @@ from numpy.lib.stride_tricks import as_strided
 from openinfer.dtypes import FLOAT
 from openinfer.ops.attention import Attention, attention, folded_attention
 from openinfer.simulate.binding import in_order
-from openinfer_backend_cpu.registration import kernel
+from openinfer_backend_cpu.registration import direct, kernel
+from openinfer_backend_cpu.single_query import direct_attn, direct_sdpa
 from openinfer_backend_cpu.staging import Staging, widest_float
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ WEIGHTS = 4 << 20
 _FLOAT = frozenset(dtype.name for dtype in FLOAT)
 
 
+@direct(direct_sdpa)
 @kernel("sdpa")
 def sdpa(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """softmax(scale q k^T + mask) v by heads; grouped heads share keys and values."""
@@ -55,6 +57,7 @@ def sdpa(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], worksp
     return staging.around(*_attended(parts, how, workspace))
 
 
+@direct(direct_attn)
 @kernel("attn", dtypes=_FLOAT)
 def attn(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Attention of rows with heads folded into columns; keys and values [S, H, D] are read where they lie."""

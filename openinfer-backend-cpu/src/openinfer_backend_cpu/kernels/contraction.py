@@ -12,7 +12,7 @@ from openinfer.model import storage_dtype
 from openinfer_backend_cpu.accumulate import accumulator_type, first_element
 from openinfer_backend_cpu.products import factor_dtype, product_target
 from openinfer_backend_cpu.registration import direct, kernel
-from openinfer_backend_cpu.staging import Staging, widest_float
+from openinfer_backend_cpu.staging import Staging, computed_as_stored, widest_float
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,15 +27,9 @@ if TYPE_CHECKING:
     DirectWork: TypeAlias = Callable[[Sequence[Any], Sequence[Array]], object]
 
 
-def _same_float(call: OpCall) -> bool:
-    """Whether operands and results are of one type that is computed in as it is."""
-    kinds = {kind.dtype.name for kind in (*call.inputs, *call.outputs) if kind is not None}
-    return kinds in ({"f32"}, {"f64"})
-
-
 def _direct_matmul(call: OpCall, workspace: Workspace) -> DirectWork | None:
     del workspace
-    if not _same_float(call):
+    if not computed_as_stored(call):
         return None
     first, second = bool(call.settings.get("trans_a")), bool(call.settings.get("trans_b"))
     if first or second:

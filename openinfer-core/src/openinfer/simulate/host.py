@@ -78,9 +78,9 @@ class Host:
     def dynamic_type(self, name: str) -> TensorType:
         """Return the type of a dynamic variable; others are refused."""
         variable = self._memory.variables.get(name)
-        dynamic = [v.name for v in self._memory.variables.values() if v.storage is Storage.DYNAMIC]
         if variable is not None and variable.storage is Storage.DYNAMIC:
             return variable.type
+        dynamic = [v.name for v in self._memory.variables.values() if v.storage is Storage.DYNAMIC]
         if variable is None and name not in self._memory.tables:
             raise ExecutionError(_unknown(name, dynamic, "dynamic variables"), code="unknown-variable")
         kind = "constant or volatile" if variable is None else variable.storage.value

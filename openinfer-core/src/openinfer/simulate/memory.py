@@ -51,6 +51,8 @@ class Memory:
         variables = resolved.variables.values()
         self._temporaries = frozenset(v.name for v in variables if v.storage is Storage.TEMPORARY)
         self._dynamic = frozenset(v.name for v in variables if v.storage is Storage.DYNAMIC)
+        volatile = (v for v in variables if v.storage is Storage.VOLATILE and v.initial is not None)
+        self._initialised = tuple(v.name for v in volatile if v.name in self._written)
         unset = (v.name for v in variables if v.storage is Storage.DYNAMIC and v.initial is None)
         self.conditional = self._temporaries.union(unset)
         self.available: set[str] = set()
@@ -150,8 +152,8 @@ class Memory:
             if name in self._restore:
                 self._restore[name]()
         self._inserted.clear()
-        for name in self._written if volatile else ():
-            if self._resolved.variables[name].storage is Storage.VOLATILE and name in self._restore:
+        for name in self._initialised if volatile else ():
+            if name in self._restore:
                 self._rebind(name)
                 self._restore[name]()
 

@@ -91,6 +91,8 @@ def _from_protocol(value: Any, name: str) -> Array:
 
 
 def _converted(value: Any, dtype: DType, name: str) -> Array:
+    if isinstance(value, bool | int | float):
+        return np.array(_element(value, dtype, name)).astype(storage_dtype(dtype))
     try:
         loose = np.asarray(value, dtype=object)
     except ValueError as error:
