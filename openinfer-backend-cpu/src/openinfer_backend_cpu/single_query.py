@@ -1,4 +1,4 @@
-"""Attention of one query that sees every key: what a decoder does for each token, over keys that one more joins each time.
+"""Attention of one query that sees every key: what a decoder does for each token, with one more key each time.
 
 Views are made of what is given and a dozen functions called; there is nothing to bind.
 """
@@ -67,9 +67,7 @@ def direct_sdpa(call: OpCall, workspace: Workspace) -> DirectWork | None:
 
     def run(inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         q, k, v = inputs[:3]
-        attend(
-            q.reshape(queries), k.reshape(keys).swapaxes(1, 2), v.reshape(values), outputs[0].reshape(results)
-        )
+        attend(q.reshape(queries), k.reshape(keys).swapaxes(1, 2), v.reshape(values), outputs[0].reshape(results))
 
     return run
 
