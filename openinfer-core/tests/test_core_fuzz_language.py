@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,9 @@ from openinfer.plugins.loader import load_environment
 from openinfer.validate import resolve
 
 FUZZER = Path(__file__).resolve().parents[1] / "fuzz" / "fuzz_language.py"
+
+TEXTS = int(os.environ.get("OPENINFER_FUZZ_TEXTS", "2000"))
+"""Texts to read: one environment of the continuous integration reads 20,000, the others these."""
 
 
 def started(tmp_path: Path, texts: int, seed: int) -> subprocess.Popen[str]:
@@ -34,15 +38,15 @@ def table(printed: str) -> dict[str, int]:
 
 
 def test_texts_become_graphs_or_findings(tmp_path: Path) -> None:
-    running = [started(tmp_path, 10_000, seed) for seed in (1, 2)]
+    running = [started(tmp_path, TEXTS // 2, seed) for seed in (1, 2)]
     for process in running:
         printed, _ = process.communicate()
         assert process.returncode == 0, printed
         found = table(printed)
         assert {"syntax", "bad-string", "bad-hint", "unknown-dtype", "missing-entry", "unknown-variable"} <= set(found)
         assert {"unknown-op", "shape-mismatch", "unbound", "setting-type", "unknown-setting"} <= set(found)
-        assert sum(found[phase] for phase in "-PBSV") == 10_000
-        assert found["-"] > 2_500, "a good share of the texts is right"
+        assert sum(found[phase] for phase in "-PBSV") == TEXTS // 2
+        assert found["-"] > TEXTS // 8, "a good share of the texts is right"
 
 
 def test_equal_seeds_give_equal_texts(tmp_path: Path) -> None:
