@@ -223,3 +223,12 @@ def test_float_scatter_skips_nan_like_max(run_operator: Any) -> None:
     updates = np.array([2.0, np.nan], np.float32)
 
     assert run_operator("scatter", [x, where, updates], reduction="max")[0].tolist() == [2.0, 1.0]
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_updates_without_elements_change_nothing(run_operator: Any, reduction: str) -> None:
+    x, where = np.zeros((33, 0), np.float32), np.full((9, 1), 30)
+
+    found = run_operator("scatter_nd", [x, where, np.zeros((9, 0), np.float32)], reduction=reduction)
+
+    assert found[0].shape == (33, 0)

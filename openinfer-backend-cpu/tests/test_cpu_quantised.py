@@ -235,6 +235,18 @@ def test_qmatmul_works_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4 * (1 + abs(expected).max()))
 
 
+@pytest.mark.parametrize("dtype", ["i8", "i4"])
+@pytest.mark.parametrize(("inner", "columns"), [(0, 4), (0, 0), (4, 0)])
+def test_a_product_of_nothing_is_zero(dtype: str, inner: int, columns: int) -> None:
+    given = {
+        "x": ("f16", np.ones((2, inner), np.float16)),
+        "w": (dtype, np.ones((inner, columns), np.int8)),
+        "scale": ("f16", np.ones(columns, np.float16)),
+    }
+    found = computed("qmatmul", given, f"f16[2,{columns}]")[0]
+    assert found.tolist() == np.zeros((2, columns)).tolist()
+
+
 def test_an_infinite_scale_reaches_every_product() -> None:
     x, w = np.ones((1, 32), np.float32), np.zeros((32, 2), np.int8)
     w[0, 1] = 1

@@ -40,7 +40,7 @@ class PackedMatrix:
         self.whole_rows = self.columns % self.lanes == 0
         self.unit = {8: 1, 4: 16, 2: 64, 1: 64}[self._bits]
         self._stored = stored
-        self._bytes: Array = stored.reshape(self._rows, -1) if self.whole_rows else stored
+        self._bytes: Array = stored.reshape(self._rows, self.columns // self.lanes) if self.whole_rows else stored
         self._signed = kind.dtype.kind is not Kind.UNSIGNED
 
     def __len__(self) -> int:

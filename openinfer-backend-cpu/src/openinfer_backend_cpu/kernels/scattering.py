@@ -62,10 +62,11 @@ def _updated(
     staging = Staging(workspace)
     given, target = staging.load(updates, dtype), staging.store(out, dtype)
     numbers, size = where
-    # The output may be larger than the slices only where it is empty.
-    slices = target.reshape(target.size // size if size else 0, size)
-    rows = given.reshape(numbers.size, size)
     copy = copy_into(target, x)
+    if not given.size:
+        return staging.around(*check, copy)
+    slices = target.reshape(target.size // size, size)
+    rows = given.reshape(numbers.size, size)
     if reduction == "none":
         return staging.around(*check, copy, partial(slices.__setitem__, numbers, rows))
     ufunc = _COMBINED[reduction]
