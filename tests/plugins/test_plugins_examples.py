@@ -38,7 +38,7 @@ BROKEN = {
     ),
     "broken_newer": ("incompatible", "needs plugin API 1000, this OpenInfer has 1"),
 }
-WORKING = {"core", "cpu", "c", "oinf", "vulkan", "example_op", "example_device", "example_target"}
+WORKING = {"core", "cpu", "c", "oinf", "vulkan", "example_op", "example_device", "example_target", "example_runner"}
 PROGRAM = """
 dynamic { x: f32[N]; }
 volatile { y: f32[N]; }
@@ -260,6 +260,19 @@ def test_the_command_writes_for_a_plugin_s_target(files: tuple[str, str], tmp_pa
 
     assert finished.returncode == 0, finished.stderr
     assert (folder / "listing.txt").read_text(encoding="utf-8").startswith("target   listing\n")
+
+
+def test_a_plugin_s_runner_spreads_a_batch(files: tuple[str, str], tmp_path: Path) -> None:
+    program, model = files
+    inputs = tmp_path / "x.npy"
+    np.save(inputs, np.array([[row, -row, 0] for row in range(5)], np.float32))
+    arguments = ("run", program, "--model", model, "--batch", str(inputs), "--runner", "threads", "--workers", "3")
+
+    finished = openinfer(*arguments, "--json")
+
+    assert finished.returncode == 0, finished.stderr
+    found = [result["outputs"]["y"]["values"] for result in json.loads(finished.stdout)["results"]]
+    assert found == [[row * row, -0.25 * row, 0] for row in range(5)]
 
 
 def test_an_unknown_device_is_wrong_input_with_a_hint(files: tuple[str, str]) -> None:
