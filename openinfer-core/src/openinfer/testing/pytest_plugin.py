@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _count(text: str) -> int:
     """Return a number of cases, as `argparse` wants types of options."""
     if not text.isdecimal() or not int(text):
-        raise ValueError(f"expected a whole number from 1 on, found {text!r}")
+        raise ArgumentTypeError(f"expected a whole number from 1 on, found {text!r}")
     return int(text)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from openinfer.plugin import openinfer_ops
 from openinfer.plugins.environment import Environment
 from openinfer.testing.checks import check_operator
 from openinfer.testing.oracle import known_oracles
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openinfer.testing.checks import Cell
+
+
+@cache
+def built_in() -> frozenset[str]:
+    """Return the operators of OpenInfer itself; those of plugins have no oracles."""
+    return frozenset(schema.name for schema in openinfer_ops())
 
 
 @cache
@@ -31,7 +38,7 @@ def test_an_operator_computes_what_the_specification_says(
 ) -> None:
     kind, place, op, dtype = openinfer_cell
     if op not in known_oracles():
-        pytest.fail(f"no oracle is known for {op}")
+        (pytest.fail if op in built_in() else pytest.skip)(f"no oracle is known for {op}")
     cell = checked(kind, place, op, request.config.getoption("--openinfer-sample"))[dtype]
     if cell.missing and request.config.getoption("--openinfer-allow-missing"):
         if not cell.ran:

@@ -1,0 +1,153 @@
+"""The conformance kit finds what is wrong: results, errors, missing kernels; and says so for the very case."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+from openinfer.errors import DeviceError
+from openinfer.ops.calls import OpCall
+from openinfer.plugin import openinfer_ops
+from openinfer.plugins.environment import Environment
+from openinfer.testing.cases import Case, cases, sampled
+from openinfer.testing.checks import check_operator
+from openinfer.testing.oracle import Exact, known_oracles
+from openinfer.testing.places import Place, device_place
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+ENVIRONMENT = Environment.default()
+CPU = device_place("cpu", ENVIRONMENT)
+EVERY = 8
+
+
+def failures(op: str, place: Place = CPU) -> dict[str, tuple[str, ...]]:
+    schema, oracle = ENVIRONMENT.op(op), known_oracles()[op]
+    cells = check_operator(schema, oracle, place, ENVIRONMENT, every=EVERY)
+    return {name: cell.failures for name, cell in cells.items()}
+
+
+def changing(change: Callable[[Case, Array], Array]) -> Place:
+    """Return the device cpu with something else in the outputs of every case."""
+
+    def run(given: Sequence[Case]) -> list[list[Array]]:
+        return [[change(case, array) for array in outputs] for case, outputs in zip(given, CPU.run(given), strict=True)]
+
+    return replace(CPU, run=run)
+
+
+def kit(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs"]
+    return subprocess.run(
+        [*command, "openinfer.testing.conformance", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("op", ["add", "reshape", "sum_axis", "cumsum", "is_nan", "cast"])
+def test_what_is_right_passes(op: str) -> None:
+    found = failures(op)
+
+    assert set(found) == set(ENVIRONMENT.op(op).dtypes)
+    assert not any(found.values())
+
+
+@pytest.mark.parametrize("op", ["add", "reshape", "sum_axis", "exp", "matmul"])
+def test_one_wrong_bit_in_one_element_fails(op: str) -> None:
+    def flip(case: Case, array: Array) -> Array:
+        if array.size < 2 or case.shapes not in ("example", "special"):
+            return array
+        flipped = np.array(array, order="C")
+        # The most significant byte of the last element: the sign of a number, or a large step in its size.
+        flipped.reshape(-1)[-1:].view(np.uint8)[-1] ^= 0x41 if array.dtype != np.bool_ else 1
+        return flipped
+
+    found = failures(op, changing(flip))
+
+    assert all(found.values()), [name for name, lines in found.items() if not lines]
+
+
+def test_a_wrong_shape_fails() -> None:
+    def deepen(case: Case, array: Array) -> Array:
+        del case
+        return array[np.newaxis]
+
+    found = failures("add", changing(deepen))
+
+    assert all("expected" in lines[0] for lines in found.values())
+
+
+def test_a_wrong_oracle_fails() -> None:
+    right = known_oracles()["sub"]
+
+    def wrong(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+        return tuple(np.asarray(-values, values.dtype) for values in right(inputs, call))
+
+    cells = check_operator(ENVIRONMENT.op("sub"), wrong, CPU, ENVIRONMENT, every=EVERY)
+
+    # In the unsigned and signed types of one bit, a number and its negative are one.
+    assert {name for name, cell in cells.items() if not cell.failures} <= {"i1", "u1"}
+
+
+def test_an_error_stays_with_its_case() -> None:
+    def run(given: Sequence[Case]) -> list[list[Array]]:
+        if any(case.call.inputs[0] == found.call.inputs[0] for case in given):
+            raise DeviceError("the shaft is jammed")
+        return CPU.run(given)
+
+    f32 = ENVIRONMENT.dtypes["f32"]
+    found = sampled(cases(ENVIRONMENT.op("exp"), f32, ENVIRONMENT.dtypes), EVERY)[0]
+    lines = failures("exp", replace(CPU, run=run))
+
+    assert [name for name, each in lines.items() if each] == ["f32"]
+    assert f"{found}: DeviceError: the shaft is jammed" in lines["f32"]
+
+
+def test_a_sample_is_the_same_each_time_and_has_every_type() -> None:
+    for dtype in ENVIRONMENT.dtypes.values():
+        every = cases(ENVIRONMENT.op("add"), dtype, ENVIRONMENT.dtypes)
+        some = sampled(every, EVERY)
+        assert bool(some) is bool(every)
+        assert some == sampled(every, EVERY)
+        assert len(some) <= len(every) // 3 + 1
+        assert sampled(every, 1) == every
+
+
+def test_every_operator_of_core_has_an_oracle() -> None:
+    assert {schema.name for schema in openinfer_ops()} == set(known_oracles())
+
+
+def test_a_missing_kernel_fails_or_is_skipped_with_its_reason() -> None:
+    asked = ("--openinfer-device", "vulkan", "--openinfer-op", "argsort", "--openinfer-sample", "100")
+
+    strict, lenient = kit(*asked), kit(*asked, "--openinfer-allow-missing", "-rs")
+
+    assert strict.returncode == 1
+    assert "device vulkan has nothing for some cases: vulkan has no argsort" in strict.stdout
+    assert lenient.returncode == 0
+    assert "device vulkan: vulkan has no argsort" in lenient.stdout
+    assert " passed" not in lenient.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--openinfer-device", "abacos"), "unknown device 'abacos'"),
+        (("--openinfer-op", "ad"), "unknown operator 'ad': did you mean"),
+        (("--openinfer-sample", "0"), "expected a whole number from 1 on, found '0'"),
+    ],
+)
+def test_what_is_called_wrongly_is_said(arguments: tuple[str, ...], message: str) -> None:
+    result = kit(*arguments)
+
+    assert result.returncode in (2, 4)
+    assert message in result.stdout + result.stderr
