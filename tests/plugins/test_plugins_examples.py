@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -260,6 +261,29 @@ def test_the_command_writes_for_a_plugin_s_target(files: tuple[str, str], tmp_pa
 
     assert finished.returncode == 0, finished.stderr
     assert (folder / "listing.txt").read_text(encoding="utf-8").startswith("target   listing\n")
+
+
+def test_the_conformance_kit_runs_a_device_unchanged() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--pyargs",
+        "openinfer.testing.conformance",
+    ]
+    command += ["--pyargs", "openinfer.testing.conformance"]
+    options = ["--openinfer-device", "abacus", "--openinfer-allow-missing", "--openinfer-sample", "8", "-rs"]
+
+    finished = subprocess.run([*command, *options], capture_output=True, text=True, timeout=300, check=False)
+
+    assert finished.returncode == 0, finished.stdout
+    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|skipped)", finished.stdout)}
+    assert counts["passed"] >= 200
+    assert "device abacus: abacus has no add for f8" in finished.stdout
+    assert "no oracle is known for leaky_square" in finished.stdout
 
 
 def test_a_plugin_s_runner_spreads_a_batch(files: tuple[str, str], tmp_path: Path) -> None:
