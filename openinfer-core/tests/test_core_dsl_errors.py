@@ -191,7 +191,7 @@ EARLIER_SYNTAX = {
     "model": ("model: model,", "linked to the model by name"),
     "buffer": ("persistent { c: buffer(f32, [B]); }", "under `persistent`"),
     "model data": (entry('op mul(x, model["scale"]) >> y;'), "linked by name"),
-    "assigned operator": (entry("t0 = op add(a=x, b=x);"), "op name(inputs) >> t;"),
+    "assigned operator": (entry("t0 = op add(a=x, b=x);"), "op add(…) >> t0;"),
     "effect": (entry("effect write(c, index=step, value=h);"), "cache.write"),
     "assigned effect": (entry("h = effect read(c, index=step - 1);"), "cache.read"),
     "nested block": (entry("loop l (i in 0..3) { block body { barrier; } }"), "straight into the loop"),

@@ -177,14 +177,30 @@ def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
+_WIDEST = 300
+"""Longest line of a program that is shown in full."""
+
+
+def _shortened(marked: str, left: str, right: str) -> tuple[str, str, str]:
+    """Return the marked part of a long line and what is near its ends, with ``…`` for what is left out."""
+    share = _WIDEST // 3
+    middle = marked if len(marked) <= share else f"{marked[: share - 1]}…"
+    before = left if len(left) <= share else f"…{left[1 - share :]}"
+    return middle, before, right if len(right) <= share else f"{right[: share - 1]}…"
+
+
 def _excerpt(span: Span, on: str, off: str) -> list[str]:
     text = span.source.text
     start = text.rfind("\n", 0, span.start) + 1
     end = text.find("\n", start)
     line = text[start : len(text) if end < 0 else end].rstrip("\r")
-    shown = printable(line.replace("\t", " "))
-    before = columns(printable(line[: span.column - 1].replace("\t", " ")))
-    width = columns(printable(text[span.start : min(span.end, start + len(line))].replace("\t", " ")))
+    marked = text[span.start : min(span.end, start + len(line))]
+    left, right = line[: span.column - 1], line[span.column - 1 + len(marked) :]
+    if len(line) > _WIDEST:
+        marked, left, right = _shortened(marked, left, right)
+    shown = printable((left + marked + right).replace("\t", " "))
+    before = columns(printable(left.replace("\t", " ")))
+    width = columns(printable(marked.replace("\t", " ")))
     margin = " " * len(str(span.line))
     return [
         f"{margin}--> {printable(str(span))}",

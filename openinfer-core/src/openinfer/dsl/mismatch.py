@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import did_you_mean
 from openinfer.dsl.grammar import CACHE_VERBS, STATEMENTS, words
+from openinfer.dsl.hints import NEGATED_NAME, hint_for, statement_hint
 from openinfer.dsl.syntax import Place
 
 if TYPE_CHECKING:
@@ -34,9 +35,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _BLANK = re.compile(r"[ \t\r\n\f\v]*")
-_NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|inf|nan)")
 _LONGEST_FIX = 60
-_NEGATED_NAME = re.compile(r"-[ \t\r\n\f\v]*([A-Za-z_][A-Za-z0-9_]*)")
 _SECTIONS = ("dynamic", "volatile", "constant", "persistent", "block")
 _SECTIONS_HINT = (
     "variables stand in `dynamic`, `volatile`, `constant` or `persistent` { … }, statements in `block name { … }`"
@@ -55,7 +54,7 @@ def explain(rule: str, text: str, start: int, mismatch: Mismatch) -> Finding:
         return _missing_semicolon(rule, text, start, place, expected)
     special = _special(rule, text, start, place, found)
     message = special if special is not None else f"expected {_joined(expected)}, found {found}"
-    return Finding("syntax", message, place, _hint(rule, text, start, place, found), expected)
+    return Finding("syntax", message, place, hint_for(rule, text, start, place, mismatch.expected), expected)
 
 
 def _is_next_statement(text: str, place: Place) -> bool:
@@ -111,7 +110,7 @@ def _joined(expected: tuple[str, ...]) -> str:
 def _special(rule: str, text: str, start: int, place: Place, found: str) -> str | None:
     """Return the message for mistakes that deserve a better one than what was expected."""
     before = text[start : place.start].rstrip()
-    if _NEGATED_NAME.match(text, place.start):
+    if NEGATED_NAME.match(text, place.start):
         return "unexpected '-' before identifier"
     if rule == "branch" and found in ("`;`", "`=`"):
         return "branch expects condition and two target blocks, or one block"
@@ -119,62 +118,6 @@ def _special(rule: str, text: str, start: int, place: Place, found: str) -> str 
         return "@auto_dim requires at least one index"
     if rule == "declaration" and re.search(r"@\s*fixed\s*\($", before) and found == "`)`":
         return "@fixed requires at least one bound"
-    return None
-
-
-def _dtype_of(found: str) -> str | None:
-    """Return the usual element type of a literal, or None for what is none."""
-    if found in ("true", "false"):
-        return "bool"
-    if _NUMBER.fullmatch(found) is None:
-        return None
-    return "i32" if found.lstrip("+-").isdecimal() else "f32"
-
-
-def _hint(rule: str, text: str, start: int, place: Place, found: str) -> str | None:
-    before = text[start : place.start].rstrip()
-    negated = _NEGATED_NAME.match(text, place.start)
-    if negated is not None:
-        return _negation_hint(rule, before, negated[1])
-    if rule == "branch" and found == "`=`":
-        return "the condition and the blocks have no names: write `branch ready then_block else_block;`"
-    if found in ("`...`", "`..=`"):
-        return "ranges are half-open and written `start..end`"
-    if found == "`.`" and re.match(r"\.[0-9]", text[place.start : place.start + 2]):
-        return f"write `0{text[place.start]}…`: a number starts with a digit"
-    if rule == "op" and ">>" not in before and (dtype := _dtype_of(found[1:-1])) is not None:
-        declared = f"`name: {dtype} @init({found[1:-1]});` under `constant`"
-        return f"an input is a variable: declare {declared}; for a setting write `setting={found[1:-1]}`"
-    if found == "`@`" and rule != "declaration":
-        return "attributes stand on declarations only: an operator takes `name=value`, a hint `with { name = value }`"
-    if rule == "op" and before.endswith(">>") is False and found == "`[`" and ">>" in before:
-        return "prefix table entries are read-only, and cache entries are written by cache.write"
-    return _upgrade(rule, text, start)
-
-
-def _negation_hint(rule: str, before: str, name: str) -> str:
-    """Return what to write instead of ``-name``: an expression, where one may stand."""
-    if re.search(r"init\s*\($", before):
-        return "an initial value is a number or truth value"
-    is_indexed = before.count("[") > before.count("]")
-    is_input = rule == "op" and before.endswith(("(", ",")) and not is_indexed
-    if is_input or (rule in ("transfer", "cache_write") and not is_indexed):
-        return f"an input is a variable: write `op neg({name}) >> t;` before, and `t` here"
-    return f"write `0-{name}`"
-
-
-_BUFFER = re.compile(r"[A-Za-z_]\w*\s*:\s*buffer\s*\(")
-_INDEXED_MODEL = re.compile(r"\bmodel\s*\[")
-
-
-def _upgrade(rule: str, text: str, start: int) -> str | None:
-    """Return what to write instead of the earlier syntax (language specification, section 14)."""
-    line_end = text.find(";", start)
-    statement = text[start : line_end if line_end >= 0 else len(text)]
-    if rule == "declaration" and _BUFFER.match(statement):
-        return "`buffer(f32, [B])` is earlier syntax: declare `name: f32[B];` under `persistent`"
-    if _INDEXED_MODEL.search(statement):
-        return "model data is linked by name: declare a variable, with @ref or @pattern where the names differ"
     return None
 
 
@@ -201,30 +144,11 @@ def unknown_section(text: str, offset: int, word: str) -> Finding:
     return Finding("syntax", message, place, hint, ("memory section", "block"))
 
 
-_ASSIGNED_OP = re.compile(r"[A-Za-z_]\w*\s*=\s*op\b")
-_COPY = re.compile(r"[A-Za-z_]\w*(?:\[[^\];]*\])?\s*(?:=|>>)")
-_EFFECT = re.compile(r"(?:[A-Za-z_]\w*\s*=\s*)?effect\b")
-
-
 def unknown_statement(text: str, offset: int, word: str | None) -> Finding:
     """Return the finding for something that starts no statement."""
     place = _token_at(text, offset)
     message = f"expected a statement, found {_shown(text, place)}"
-    return Finding("syntax", message, place, _statement_hint(text, offset, word), ("a statement",))
-
-
-def _statement_hint(text: str, offset: int, word: str | None) -> str | None:
-    if _ASSIGNED_OP.match(text, offset):
-        return "`t = op …` is earlier syntax: write `assign t: dtype[dims];` once and `op name(inputs) >> t;`"
-    if _EFFECT.match(text, offset):
-        return "`effect` is earlier syntax: write `cache.write value >> c[i];` or `cache.read c[i] >> value;`"
-    if word == "block":
-        return "blocks do not nest: put the statements straight into the loop, or the block beside this one"
-    if word in ("dynamic", "volatile", "constant", "constants", "persistent"):
-        return "memory sections stand outside blocks: is a `}` missing?"
-    if _COPY.match(text, offset):
-        return "to copy a value write `transfer source >> target;`"
-    return did_you_mean(word, STATEMENTS) if word else None
+    return Finding("syntax", message, place, statement_hint(text, offset, word), ("a statement",))
 
 
 def unsupported_cache(verb: re.Match[str]) -> Finding:

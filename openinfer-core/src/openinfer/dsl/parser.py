@@ -38,6 +38,8 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VERB = re.compile(r"cache[ \t\r\n\f\v]*\.[ \t\r\n\f\v]*([A-Za-z_][A-Za-z0-9_]*)")
 _MEMORY = {**{kind.value: kind for kind in MemoryKind}, "constants": MemoryKind.CONSTANT}
 _SECTIONS = ("block", *_MEMORY)
+_SECTION = re.compile(r"(?:block\s+[A-Za-z_]\w*\s*(?:\{|with\b)|(?:dynamic|volatile|constants?|persistent)\s*\{)")
+"""What starts a section, and no declaration of a variable that is called so."""
 
 
 @dataclass(slots=True)
@@ -178,6 +180,9 @@ class _Parser:
             return
         while not self._closed("memory section", opened):
             start = self._offset
+            if _SECTION.match(self._text, start) is not None:
+                self._report_open("memory section", opened)
+                return
             tree = self._match("declaration", start)
             if tree is None or not self._keep_declaration(tree, kind):
                 self._lose("declaration", start, self._offset)
@@ -192,8 +197,8 @@ class _Parser:
         if self._flawed(tree.start, tree.end):
             return False
         self._declarations.append(declaration)
-        for message, place in old_spellings(tree):
-            self._warnings.append(self._diagnostic(Finding("old-spelling", message, place), Severity.WARNING))
+        for message, place, hint in old_spellings(tree):
+            self._warnings.append(self._diagnostic(Finding("old-spelling", message, place, hint), Severity.WARNING))
         return True
 
     # Blocks
@@ -253,14 +258,17 @@ class _Parser:
 
     def _end_block(self) -> None:
         """Report the missing end of a block in front of the next section, and end it."""
-        word = self._next_word()
-        opened = self._frames[-1].start
-        message = f"expected `}}` at the end of the {self._innermost()}, found `{word}`"
-        place = Place(self._offset, self._offset + len(word or ""))
-        self._report(Finding("syntax", message, place, opened=Place(opened, self._text.find("{", opened))), place.start)
+        self._report_open(self._innermost(), self._frames[-1].start)
         self._lose("", self._offset, self._offset)
         while self._frames:
             self._close()
+
+    def _report_open(self, what: str, opened: int) -> None:
+        """Report that the next section comes before the end of what starts at ``opened``."""
+        word = self._next_word()
+        message = f"expected `}}` at the end of the {what}, found `{word}`"
+        place = Place(self._offset, self._offset + len(word or ""))
+        self._report(Finding("syntax", message, place, opened=Place(opened, self._text.find("{", opened))), place.start)
 
     def _statement(self) -> None:
         start = self._offset

@@ -14,6 +14,9 @@ _STATEMENT_LINE = (
 )
 _STOP = re.compile(rf'"(?:[^"\\\n]|\\[^\n])*"|[;{{}}]|{_STATEMENT_LINE}')
 _HEADS = ("loop", "scope", "block")
+_MORE_HINTS = re.compile(rf"{SPACE}(?:\}}|[A-Za-z_][A-Za-z0-9_]*{SPACE}=(?!{SPACE}(?:op|effect)\b))")
+"""What follows a ``;`` that was written for the ``,`` between hints."""
+
 _SECTION_START = re.compile(
     r"^[ \t]*(?:dynamic|volatile|constants?|persistent|block|inputs|outputs|state)(?![A-Za-z0-9_])", re.MULTILINE
 )
@@ -55,7 +58,8 @@ def next_statement(text: str, start: int, failed: int) -> int:
             if depth == 0 and not (is_head and _next_is(text, stop.end(), "{")):
                 return _behind_semicolon(text, stop.end())
         elif found == ";" and depth == hints:
-            return stop.end()
+            if not (hints and _MORE_HINTS.match(text, stop.end())):
+                return stop.end()
         elif found not in ";" and found[0] != '"' and depth == hints and stop.start() > start:
             return stop.start()
     return len(text)

@@ -16,10 +16,12 @@ _PIECE = re.compile(
     r"|(?P<paren>[()])|(?P<end>[;{}])|(?P<bad>[^A-Za-z0-9_ \t\r\n\f\v;:,.=@(){}\[\]<>*+-]+)"
 )
 _CHARACTER_HINTS = {
-    "'": 'strings stand in double quotes: "…"',
+    **dict.fromkeys("'\u2018\u2019\u201c\u201d\u201e«»`", 'strings stand in straight double quotes: "…"'),
+    **dict.fromkeys("/%", "there is no division: integer expressions are made of `+`, `-` and `*`"),
     "!": "`graph! { … }` is earlier syntax: a program is its memory sections and blocks; "
     "`openinfer fmt --upgrade` rewrites it",
 }
+_NAMES_HINT = "names are made of ASCII letters, digits and `_`; @ref links one to a model tensor of any name"
 _OPEN_STRING_END = re.compile(r"[;{][ \t\r\f\v]*$")
 """What ends the statement or head around a string without an end, so that the next line is read by itself."""
 
@@ -99,7 +101,7 @@ def _flaw(kind: str | None, found: str, start: int) -> Flaw | None:
     if kind == "hash":
         return Flaw("syntax", "unexpected character '#'", start, start + 1, "comments start with `//`")
     if kind == "bad":
-        hint = _CHARACTER_HINTS.get(found[0])
+        hint = _NAMES_HINT if found[0].isalpha() else _CHARACTER_HINTS.get(found[0])
         return Flaw("syntax", f"unexpected character {found[0]!r}", start, start + 1, hint)
     return None
 

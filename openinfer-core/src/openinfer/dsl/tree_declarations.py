@@ -59,15 +59,17 @@ def _attribute(tree: Tree, largest: int) -> Attribute:
     return Attribute(known.expr_name, _CONTENT[known.expr_name](known, largest), place_of(tree), known=True)
 
 
-def old_spellings(tree: Tree) -> Iterator[tuple[str, Place]]:
-    """Yield a message and a place for each known attribute of a declaration that is written in an older way."""
+def old_spellings(tree: Tree) -> Iterator[tuple[str, Place, str]]:
+    """Yield message, place and hint for each known attribute of a declaration that is written in an older way."""
     for attribute in tree.children[5].children:
         at, chosen = attribute.children[0].children
         known = chosen.children[0]
         if chosen.expr_name == "known" and not at.text.startswith("@"):
-            yield f"attribute `{known.expr_name}` without `@`", place_of(attribute)
+            hint = f"write `@{known.text.rstrip()}`"
+            yield f"attribute `{known.expr_name}` without `@`", place_of(attribute), hint
         if known.expr_name == "ref" and known.text.startswith("reference"):
-            yield "`@reference` is an older spelling of `@ref`", place_of(attribute)
+            hint = f"write `@ref{known.text.rstrip().removeprefix('reference')}`"
+            yield "`@reference` is an older spelling of `@ref`", place_of(attribute), hint
 
 
 def _arguments(tree: Tree) -> tuple[Setting, ...]:

@@ -1,0 +1,175 @@
+"""What to do about a text that does not match the grammar."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from openinfer.diagnostics import did_you_mean
+from openinfer.dsl.grammar import CACHE_VERBS, STATEMENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Set
+
+    from openinfer.dsl.syntax import Place
+
+NEGATED_NAME = re.compile(r"-[ \t\r\n\f\v]*([A-Za-z_][A-Za-z0-9_]*)")
+"""A name with a sign, which the language does not have."""
+
+_NAME = r"[A-Za-z_]\w*"
+_WORD = re.compile(rf"{_NAME}|[0-9]\w*")
+_NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|inf|nan)")
+_LITERALS = ("true", "false", "inf", "nan")
+_BUFFER = re.compile(rf"{_NAME}\s*:\s*buffer\s*\(")
+_INDEXED_MODEL = re.compile(r"\bmodel\s*\[")
+_TYPED = re.compile(rf"{_NAME}[^:]*:\s*({_NAME})$")
+_NO_ATTRIBUTES = "attributes stand on declarations only: an operator takes `name=value`, a hint `with { name = value }`"
+
+
+def hint_for(rule: str, text: str, start: int, place: Place, expected: Set[str]) -> str | None:
+    """Return what to do about the token at ``place``, where one of the terminals ``expected`` would go on."""
+    before, found = text[start : place.start].rstrip(), text[place.start : place.end]
+    negated = NEGATED_NAME.match(text, place.start)
+    if negated is not None and not (found == "-" and "arrow" in expected):
+        return _negation_hint(rule, before, negated[1])
+    hint = _rule_hint(rule, before, found) or _token_hint(text, place, found, before)
+    return hint or _upgrade(rule, text, start) or _separator_hint(before, found, expected)
+
+
+def _rule_hint(rule: str, before: str, found: str) -> str | None:
+    """Return a hint for mistakes of one kind of statement."""
+    if rule == "branch" and found == "=":
+        return "the condition and the blocks have no names: write `branch ready then_block else_block;`"
+    if rule == "declaration":
+        return _declaration_hint(before, found)
+    if rule == "assign" and found == "(" and ":" in before:
+        return "extents stand in brackets, such as `f32[B, D]`"
+    if found == "@":
+        return _NO_ATTRIBUTES
+    is_target = re.search(rf">>\s*{_NAME}$", before) is not None
+    if rule in ("op", "transfer", "cache_read") and found == "[" and is_target:
+        return "prefix table entries are read-only, and cache entries are written by cache.write"
+    return _input_hint(rule, before, found) if rule in ("op", "transfer") and ">>" not in before else None
+
+
+def _input_hint(rule: str, before: str, found: str) -> str | None:
+    """Return a hint for something that is no input."""
+    if before.count("[") > before.count("]"):
+        if found == "..":
+            return "an input is one entry of a prefix table: ranges are read from persistent tables, by cache.read"
+        return "entries of prefix tables count from 0" if found.startswith("-") else None
+    if rule != "op" or (dtype := _dtype_of(found)) is None:
+        return None
+    declared = f"`name: {dtype} @init({found});` under `constant`"
+    return f"an input is a variable: declare {declared}; for a setting write `setting={found}`"
+
+
+def _dtype_of(found: str) -> str | None:
+    """Return the usual element type of a literal, or None for what is none."""
+    if found in ("true", "false"):
+        return "bool"
+    if _NUMBER.fullmatch(found) is None:
+        return None
+    return "i32" if found.lstrip("+-").isdecimal() else "f32"
+
+
+def _declaration_hint(before: str, found: str) -> str | None:
+    typed = _TYPED.fullmatch(before)
+    if typed is not None and found == "(" and typed[1] != "buffer":
+        return f"extents stand in brackets, such as `{typed[1]}[B, D]`"
+    if typed is not None and re.fullmatch(_NAME, found):
+        return f"extents stand in brackets, such as `{typed[1]}[B, D]`, and attributes start with `@`"
+    if found == "=" and ":" in before:
+        return "an initial value is written `@init(…)`"
+    if re.fullmatch(_NAME, before) and found == ";":
+        return f"write its type: `{before}: f32[B, D];`"
+    if re.fullmatch(_NAME, before) and re.fullmatch(_NAME, found):
+        return f"write `{before}: {found}`"
+    return None
+
+
+def _token_hint(text: str, place: Place, found: str, before: str) -> str | None:
+    """Return a hint for tokens that are wrong wherever they stand."""
+    if found in ("...", "..="):
+        return "ranges are half-open and written `start..end`"
+    if found == "." and text[place.end : place.end + 1].isdigit():
+        if text[place.start - 1 : place.start].isdigit():
+            return "a whole number is expected here"
+        return "write `0.…`: a number starts with a digit"
+    if found in (">", "-") and before.endswith((")", "]")) and ">>" not in before:
+        return "what is written stands behind `>>`"
+    if found in _LITERALS:
+        return f"`{found}` is a literal, and no name"
+    if re.fullmatch(r"[0-9]\w*", found) and not _NUMBER.fullmatch(found):
+        return "a name starts with a letter or `_`; an integer is written as 12, 0xFF, 0o17 or 0b11"
+    return None
+
+
+def _separator_hint(before: str, found: str, expected: Set[str]) -> str | None:
+    """Return a hint for two words in a list with nothing between."""
+    is_list = before.count("(") > before.count(")") or before.count("[") > before.count("]")
+    return "is a `,` missing?" if is_list and "comma" in expected and _WORD.fullmatch(found) else None
+
+
+def _negation_hint(rule: str, before: str, name: str) -> str:
+    """Return what to write instead of ``-name``: an expression, where one may stand."""
+    if re.search(r"init\s*\($", before):
+        return "an initial value is a number or truth value"
+    is_indexed = before.count("[") > before.count("]")
+    is_input = rule == "op" and before.endswith(("(", ",")) and not is_indexed
+    if is_input or (rule in ("transfer", "cache_write") and not is_indexed):
+        return f"an input is a variable: write `op neg({name}) >> t;` before, and `t` here"
+    return f"write `0-{name}`"
+
+
+def _upgrade(rule: str, text: str, start: int) -> str | None:
+    """Return what to write instead of the earlier syntax (language specification, section 14)."""
+    line_end = text.find(";", start)
+    statement = text[start : line_end if line_end >= 0 else len(text)]
+    if rule == "declaration" and _BUFFER.match(statement):
+        return "`buffer(f32, [B])` is earlier syntax: declare `name: f32[B];` under `persistent`"
+    if _INDEXED_MODEL.search(statement):
+        return "model data is linked by name: declare a variable, with @ref or @pattern where the names differ"
+    return None
+
+
+_ASSIGNED_OP = re.compile(rf"({_NAME})\s*=\s*op\s+({_NAME})")
+_ASSIGNED_CALL = re.compile(rf"({_NAME})\s*=\s*({_NAME})\s*\(")
+_CALL = re.compile(rf"({_NAME})\s*\([^;()]*\)\s*>>\s*({_NAME})")
+_COPY = re.compile(rf"{_NAME}(?:\[[^\];]*\])?\s*(?:=|>>)")
+_EFFECT = re.compile(rf"(?:{_NAME}\s*=\s*)?effect\b")
+_LOOP = "write `loop name (i in 0..n) { … }`"
+_BRANCH = "write `branch condition then_block else_block;`"
+_OTHER_LANGUAGES: Mapping[str, str] = {
+    "for": _LOOP,
+    "while": _LOOP,
+    "if": _BRANCH,
+    "else": _BRANCH,
+    "let": "temporaries are declared by `assign name: dtype[dims];`",
+    "var": "temporaries are declared by `assign name: dtype[dims];`",
+    **{verb: f"write `cache.{verb} …;`" for verb in CACHE_VERBS},
+}
+
+
+def statement_hint(text: str, offset: int, word: str | None) -> str | None:
+    """Return what to do about something that starts no statement."""
+    if _EFFECT.match(text, offset):
+        return "`effect` is earlier syntax: write `cache.write value >> c[i];` or `cache.read c[i] >> value;`"
+    if (old := _ASSIGNED_OP.match(text, offset)) is not None:
+        written = f"`assign {old[1]}: dtype[dims];` once and `op {old[2]}(…) >> {old[1]};`"
+        return f"`t = op …` is earlier syntax: write {written}; `openinfer fmt --upgrade` rewrites it"
+    if word == "block":
+        return "blocks do not nest: put the statements straight into the loop, or the block beside this one"
+    if word in ("dynamic", "volatile", "constant", "constants", "persistent"):
+        return "memory sections stand outside blocks: is a `}` missing?"
+    if (call := _ASSIGNED_CALL.match(text, offset)) is not None:
+        return f"write `op {call[2]}(…) >> {call[1]};`"
+    if (call := _CALL.match(text, offset)) is not None:
+        return f"write `op {call[1]}(…) >> {call[2]};`"
+    if text.startswith(";", offset) and text[:offset].rstrip().endswith("}"):
+        return "no `;` stands behind a `}`"
+    if word in _OTHER_LANGUAGES:
+        return _OTHER_LANGUAGES[word]
+    if _COPY.match(text, offset):
+        return "to copy a value write `transfer source >> target;`"
+    return did_you_mean(word, STATEMENTS) if word else None
