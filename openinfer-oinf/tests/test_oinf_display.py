@@ -7,7 +7,15 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from openinfer_oinf import QuantParams, QuantScale, TensorSpec, UninitializedTensor, dataclass_to_oinf, open_oinf
+from openinfer_oinf import (
+    QuantParams,
+    QuantScale,
+    TensorSpec,
+    UninitializedTensor,
+    dataclass_to_oinf,
+    open_oinf,
+    quantize_array,
+)
 from openinfer_oinf.layoutpicture import layout_picture
 
 QUANT = QuantParams("symmetric", QuantScale.per_tensor(0.5))
@@ -100,3 +108,10 @@ def test_the_picture_of_many_tensors_takes_little_time():
     names = {f"w{at:05}": UninitializedTensor("f32", (4,)) for at in range(20_000)}
     with open_oinf(dataclass_to_oinf({"tensors": names})) as file:
         assert layout_picture(file.index)[1].count("t") > 60
+
+
+def test_what_is_to_be_written_tells_type_shape_and_size():
+    assert repr(TensorSpec(np.ones((256, 3), np.float32))) == "<TensorSpec: f32[256, 3], 3.0 KiB>"
+    assert repr(TensorSpec([1, 2, 3], "i4", "w.0", QUANT)) == "<TensorSpec w.0: i4[3], 2 B, quantised>"
+    assert repr(TensorSpec(["a"])).startswith("<TensorSpec: arrays of <U1 cannot be stored")
+    assert repr(quantize_array(np.ones((2, 4)), "i4")) == "<QuantizedArray: i4[2, 4], 4 B, symmetric>"

@@ -13,6 +13,7 @@ from .arrays import Array
 from .encoding import as_array, default_type
 from .errors import Finding, OinfError
 from .quant import QuantParams
+from .sizes import size_text
 from .valuetypes import ValueType, element_type
 
 
@@ -57,6 +58,15 @@ class TensorSpec:
         """The data as an array and the type to store. Raises `OinfError` (E_DTYPE)."""
         array = as_array(self.data)
         return array, default_type(array) if self.dtype is None else element_type(self.dtype)
+
+    def __repr__(self) -> str:
+        name = f" {self.name}" if self.name else ""
+        try:
+            array, kind = self.resolved()
+        except OinfError as error:
+            return f"<TensorSpec{name}: {error.first.message}>"
+        quant = ", quantised" if self.quant else ""
+        return f"<TensorSpec{name}: {kind.name}{list(array.shape)}, {size_text(kind.stored_nbytes(array.size))}{quant}>"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from .contents import TensorSpec
 from .encoding import as_array, encode
 from .errors import Finding, OinfError
 from .quant import QuantParams, QuantScale, QuantZeroPoint, Scheme, fitted, real_values
+from .sizes import size_text
 from .tensor import StoredTensor
 from .valuetypes import ValueType, element_type
 
@@ -35,6 +36,10 @@ class QuantizedArray:
     def real_values(self) -> NDArray[np.float32]:
         """What the stored numbers stand for: scale * (stored - zero point)."""
         return real_values(self.values, self.quant)
+
+    def __repr__(self) -> str:
+        nbytes = element_type(self.dtype).stored_nbytes(self.values.size)
+        return f"<QuantizedArray: {self.dtype}{list(self.values.shape)}, {size_text(nbytes)}, {self.quant.scheme}>"
 
 
 @dataclass(frozen=True)
