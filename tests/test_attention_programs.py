@@ -60,6 +60,58 @@ def test_attn_over_a_cache_that_grows_by_a_row_each_step():
         np.testing.assert_allclose(executor.fetch("y")[0], expected, rtol=1e-4, atol=1e-5)
 
 
+def grouped(q, k, v):
+    """Attention of rows q [Hq, D] over k [S, Hkv, D] and v [S, Hkv, V] in double precision, head by head."""
+    q, k, v = (each.astype(np.float64) for each in (q, k, v))
+    share = len(q) // k.shape[1]
+    shares = [softmax(k[:, head // share] @ row / np.sqrt(row.size)) for head, row in enumerate(q)]
+    return np.stack([weights @ v[:, head // share] for head, weights in enumerate(shares)])
+
+
+FLOATS = """
+dynamic { q: f32[1, 24]; h: f32[6, 1, 4]; k: f32[2, 4]; v: f32[2, 3]; }
+volatile { keys: f32[1, 2, 4]; values: f32[1, 2, 3]; y: f32[1, 18]; z: f32[6, 1, 3]; }
+persistent { t: i64; K(l, i): f32[2, 4] @table @fixed(l=3); V(l, i): f32[2, 3] @table @fixed(l=3); }
+block entry {
+  assign n: i64;
+  cache.read t >> n;
+  loop layers (l in 0..3) {
+    cache.write k >> K[l, n];
+    cache.write v >> V[l, n];
+    cache.read K[l, 0..n+1] >> keys;
+    cache.read V[l, 0..n+1] >> values;
+    op attn(q, keys, values) >> y;
+    op transpose(keys, perm=[1, 0, 2]) >> keys;
+    op transpose(values, perm=[1, 0, 2]) >> values;
+    op sdpa(h, keys, values, CAUSAL) >> z;
+  }
+  cache.increment t;
+  return y, z;
+}
+"""
+
+
+@pytest.mark.parametrize("causal", ["causal=true", "causal=false"])
+def test_one_query_over_heads_that_share_a_cache_as_it_grows(causal):
+    executor = Simulator(oi.Model.from_arrays({}), oi.graph(FLOATS.replace("CAUSAL", causal))).make_executor()
+    keys, values = noise(9, 2, 4), noise(9, 2, 3, seed=1)
+    for step in range(9):
+        q = noise(6, 4, seed=10 + step)
+        executor.step(q=q.reshape(1, 24), h=q[:, None], k=keys[step], v=values[step])
+        expected = grouped(q, keys[: step + 1], values[: step + 1])
+        np.testing.assert_allclose(executor.fetch("y").reshape(6, 3), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(executor.fetch("z")[:, 0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_weights_of_a_query_may_be_too_great_for_exponentials():
+    executor = Simulator(oi.Model.from_arrays({}), oi.graph(FLOATS.replace("CAUSAL", "causal=true"))).make_executor()
+    q, keys, values = noise(6, 4) * 100, noise(3, 2, 4) * 100, noise(3, 2, 3, seed=1)
+    for step in range(3):
+        executor.step(q=q.reshape(1, 24), h=q[:, None], k=keys[step], v=values[step])
+    expected = grouped(q, keys, values)
+    np.testing.assert_allclose(executor.fetch("y").reshape(6, 3), expected, rtol=1e-3, atol=1e-4)
+
+
 FIXED = """
 dynamic { q: f32[2, 1, 4]; k: f32[2, 6, 4]; v: f32[2, 6, 4]; n: i64; }
 volatile { y: f32[2, 1, 4]; }

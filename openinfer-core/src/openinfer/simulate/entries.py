@@ -95,7 +95,7 @@ class DenseEntries:
         for each, extent in zip(region, self.present.shape, strict=True):
             place, end = (each, each + 1) if isinstance(each, int) else (slice(*each), each[1])
             if end > extent:
-                return self._padded(region)
+                return self.view(region) if self._made_room(region) else self._padded(region)
             places.append(place)
         return self._cut(self.array[(*places, ...)])
 
@@ -104,6 +104,17 @@ class DenseEntries:
         if not self._shape or array.shape[-len(self._shape)] == self._shape[0]:
             return array
         return array[(..., slice(self._shape[0]), *(slice(None) for _ in self._shape[1:]))]
+
+    def _made_room(self, region: Region) -> bool:
+        """Make room for a region that is not all stored, if that takes little more memory than a copy of it would."""
+        last = [each if isinstance(each, int) else each[1] - 1 for each in region]
+        box = [max(place + 1, extent) for place, extent in zip(last, self.present.shape, strict=True)]
+        cells, wanted = math.prod(box), math.prod(end - start for start, end in _ranges(region))
+        small = cells * math.prod(self._shape) * self.array.itemsize <= LOOSE_BYTES
+        if small or cells <= 2 * wanted:
+            self._reserve(tuple(last))
+            return True
+        return False
 
     def _padded(self, region: Region) -> Array:
         """Return a copy of a region that is not all stored."""

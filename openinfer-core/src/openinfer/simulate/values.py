@@ -40,7 +40,7 @@ class Tensor:
 
 
 def storage_of(value: Any, wanted: TensorType, name: str) -> Array:
-    """Return a value of the host as a private array in storage form.
+    """Return a value of the host as an array in storage form, the host's own where it is one.
 
     Numbers, bools and lists of them are converted to the element type if they fit it; arrays (also anything with
     ``__array__`` or DLPack) must have it: packed and bitset types as int8 or uint8, one element an item.
@@ -54,7 +54,7 @@ def storage_of(value: Any, wanted: TensorType, name: str) -> Array:
         message = f"`{name}` is declared {wanted}, found a value of shape {list(array.shape)}"
         raise ShapeError(message, code=MISMATCH)
     if not wanted.dtype.is_packed:
-        return np.array(array, order="C", copy=True)
+        return array if array.flags.c_contiguous else np.array(array, order="C")
     _check_range(array, wanted.dtype, name)
     return pack(array, wanted.dtype)
 
