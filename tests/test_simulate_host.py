@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import ml_dtypes
@@ -125,8 +126,14 @@ def test_a_misspelt_name_lists_near_ones(ex: Executor) -> None:
         ex.fetch("logit")
 
 
+needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("c", marks=needs_compiler)])
 @pytest.mark.parametrize("name", [None, 3, ["y"], b"y"])
-def test_a_name_that_is_no_text_is_refused(ex: Executor, name: Any) -> None:
+def test_a_name_that_is_no_text_is_refused(device: str, name: Any) -> None:
+    program = graph("dynamic { x: f32; } volatile { y: f32; } block entry { op exp(x) >> y; return y; }")
+    ex = Simulator(MODEL, program, device=device).make_executor()
     calls = [lambda: ex.fetch(name), lambda: ex.fetch_raw(name)]
     if not isinstance(name, list):
         calls.append(lambda: ex.insert({name: 1.0}))

@@ -15,7 +15,7 @@ from openinfer.simulate.aside import asides
 from openinfer.simulate.compiler import compile_graph
 from openinfer.simulate.details import Details
 from openinfer.simulate.exchange import Exchange, sharing
-from openinfer.simulate.host import Host, by_name
+from openinfer.simulate.host import Host, by_name, need_name
 from openinfer.simulate.logs import LogKind, is_wanted, log
 from openinfer.simulate.memory import Memory
 from openinfer.simulate.program import Machine
@@ -27,7 +27,7 @@ from openinfer.simulate.whole_program import whole_program
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.events import TraceEvent
@@ -353,11 +353,13 @@ class Executor:
         last = self._graph.blocks["entry"].nodes[-1].kind
         return isinstance(last, Return) and bool(last.names)
 
-    def _complete(self, accesses: Iterable[str]) -> None:
+    def _complete(self, accesses: Sequence[str]) -> None:
         """Run the latest step again where it was run whole and did not leave a value that is asked for.
 
         From here on steps are run node by node: somebody looks at more than results.
         """
+        for access in accesses:
+            need_name(access, "fetch")
         if self._whole is None or self.is_running or not self._whole.lacks(accesses):
             return
         log(

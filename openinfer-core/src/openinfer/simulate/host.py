@@ -38,7 +38,7 @@ class Host:
     def insert(self, values: Mapping[str, Any]) -> None:
         """Give dynamic variables their values for the next step: all of them, or none."""
         for name in values:
-            _need_name(name, "insert")
+            need_name(name, "insert")
         checked = {name: storage_of(value, self.dynamic_type(name), name) for name, value in values.items()}
         for name, array in checked.items():
             with _held(name):
@@ -90,7 +90,7 @@ class Host:
 
     def _parts(self, access: str) -> tuple[str, str | None]:
         """Return the name, and what stands in brackets behind it."""
-        _need_name(access, "fetch")
+        need_name(access, "fetch")
         match = _ACCESS.fullmatch(access)
         return (match.group(1), match.group(2)) if match else (access, None)
 
@@ -145,8 +145,12 @@ def by_name(values: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", values or {})
 
 
-def _need_name(name: object, where: str) -> None:
-    """Refuse what is no text where a variable is to be named."""
+def need_name(name: object, where: str) -> None:
+    """Refuse what is no text where a variable is to be named.
+
+    Raises:
+        ExecutionError: ``unknown-variable``.
+    """
     if not isinstance(name, str):
         message = f"{where} takes the names of variables as strings, found {type(name).__name__}: {name!r:.60}"
         raise ExecutionError(message, code="unknown-variable")
@@ -159,7 +163,9 @@ def _held(access: str) -> Generator[None]:
         yield
     except (MemoryError, ValueError, OverflowError) as error:
         shown = access if len(access) <= LONGEST_SHOWN else f"{access[:LONGEST_SHOWN]}…"
-        message = f"`{shown}` is more than this machine holds: {str(error) or type(error).__name__}"
+        lacks_memory = isinstance(error, MemoryError)
+        why = "the memory for it cannot be allocated" if lacks_memory else "it passes the largest size of arrays"
+        message = f"`{shown}` is more than this machine holds: {why}"
         raise ExecutionError(message, code="too-large") from error
 
 
