@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 ZIP = b"PK\x03\x04"
 """How a zip archive begins."""
 
+NPY = b"\x93NUMPY"
+"""How an array file begins."""
+
 
 @dataclass(frozen=True, slots=True)
 class Input:
@@ -111,15 +114,20 @@ def _array(file: str) -> Any:
     import numpy as np
 
     with Path(file).open("rb") as stream:
-        if stream.read(len(ZIP)) == ZIP:
-            message = f"{file!r} is an archive (.npz): extract the array from it and give that .npy file"
-            raise ExecutionError(message, code="input-file")
+        begin = stream.read(len(NPY))
+    if begin.startswith(ZIP):
+        message = f"{file!r} is an archive (.npz): extract the array from it and give that .npy file"
+        raise ExecutionError(message, code="input-file")
+    if begin != NPY:
+        why = f"it begins with {begin!r}, np.save begins with {NPY!r}" if begin else "it is empty"
+        raise ExecutionError(f"{file!r} is no array file (.npy): {why}", code="input-file")
     try:
         return np.load(file, allow_pickle=False)
     except (ValueError, EOFError, OverflowError) as error:
-        raise ExecutionError(f"{file!r} is no array file (.npy): {error}", code="input-file") from error
+        why = "its header is broken, its data are cut off, or it holds Python objects, which are not opened"
+        raise ExecutionError(f"{file!r} is no array file (.npy) that can be read: {why}", code="input-file") from error
     except MemoryError as error:
-        message = f"{file!r} says that it holds more than fits in memory: {error}"
+        message = f"{file!r} says that it holds more than fits in memory"
         raise ExecutionError(message, code="input-file") from error
 
 
