@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import F32, DType
@@ -186,7 +186,13 @@ class _Recorder:
         return self.values[value]
 
     def op(self, name: str, *inputs: int, **settings: SettingValue) -> int:
-        call = call_of(self._schemas(name), [self.values[i] for i in inputs], settings)
+        return self._append(call_of(self._schemas(name), [self.values[i] for i in inputs], settings), inputs)
+
+    def reshape(self, value: int, shape: tuple[int, ...]) -> int:
+        given = self.values[value]
+        return self._append(call_of(self._schemas("reshape"), [given], {}, [replace(given, shape=shape)]), (value,))
+
+    def _append(self, call: OpCall, inputs: tuple[int, ...]) -> int:
         self.values.append(call.outputs[0])
         self.steps.append(Step(call, inputs, (len(self.values) - 1,)))
         return len(self.values) - 1

@@ -160,6 +160,10 @@ class Decomposer(Protocol):
         """Append a call of another operator with one output and return that value."""
         ...
 
+    def reshape(self, value: int, shape: tuple[int, ...]) -> int:
+        """Append a call of ``reshape`` to exactly this shape, in which 0 and -1 have no meaning of their own."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:

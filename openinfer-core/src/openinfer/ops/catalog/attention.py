@@ -79,7 +79,7 @@ def _by_heads(steps: Decomposer, inputs: Sequence[int | None], settings: Setting
     """Return attention of unprojected rows through sdpa, with heads before positions."""
     x, k, v = (value for value in widened(steps, inputs[:3]) if value is not None)
     how = folded_attention([steps.type_of(value) for value in (x, k, v)], settings)
-    q = steps.op("reshape", x, shape=(how.queries, how.heads, how.depth))
+    q = steps.reshape(x, (how.queries, how.heads, how.depth))
     result = steps.op(
         "sdpa",
         steps.op("transpose", q, perm=(1, 0, 2)),
@@ -98,7 +98,7 @@ def _by_head(steps: Decomposer, rows: int, keys: int) -> int:
     shape = steps.type_of(rows).shape
     if len(shape) == 3:
         return steps.op("transpose", rows, perm=(1, 0, 2))
-    return steps.op("reshape", rows, shape=(shape[0], keys, shape[1]))
+    return steps.reshape(rows, (shape[0], keys, shape[1]))
 
 
 def _floats(name: str, doc: str, *, optional: bool = False, more: frozenset[str] = frozenset()) -> InputSpec:

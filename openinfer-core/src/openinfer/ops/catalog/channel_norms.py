@@ -63,7 +63,7 @@ def _by_channel(steps: Decomposer, value: int | None, rank: int) -> int:
     if value is None:
         raise OpTypeError("an input with one element per channel is missing", code="arity")
     (channels,) = steps.type_of(value).shape
-    return steps.op("reshape", value, shape=(channels, *(1,) * (rank - 2)))
+    return steps.reshape(value, (channels, *(1,) * (rank - 2)))
 
 
 def _batch_norm(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
@@ -81,8 +81,8 @@ def _group_norm(steps: Decomposer, inputs: Sequence[int | None], settings: Setti
     if not kind.count:
         return (steps.op("identity", given),)
     groups = integer(settings.get("groups"), "groups")
-    rows = steps.op("reshape", x, shape=(kind.shape[0], groups, math.prod(kind.shape[1:]) // groups))
-    whole = steps.op("reshape", standardised(steps, rows, (2,), settings.get("eps")), shape=kind.shape)
+    rows = steps.reshape(x, (kind.shape[0], groups, math.prod(kind.shape[1:]) // groups))
+    whole = steps.reshape(standardised(steps, rows, (2,), settings.get("eps")), kind.shape)
     scale, bias = (_by_channel(steps, value, len(kind.shape)) for value in widened(steps, inputs)[1:])
     return (rounded_like(steps, steps.op("add", steps.op("mul", whole, scale), bias), given),)
 

@@ -113,9 +113,9 @@ def _conv_transpose2d(steps: Decomposer, inputs: Sequence[int | None], settings:
     pads = (0, 0, *(before for before, _ in margins), 0, 0, *(after for _, after in margins))
     padded = steps.op("pad", spread, pads=pads)
     depth, outputs = kernel[0] // groups, kernel[1]
-    turned = steps.op("reshape", w, shape=(groups, depth, outputs, *kernel[2:]))
+    turned = steps.reshape(w, (groups, depth, outputs, *kernel[2:]))
     turned = steps.op("transpose", turned, perm=(0, 2, 1, 3, 4))
-    turned = steps.op("reshape", turned, shape=(groups * outputs, depth, *kernel[2:]))
+    turned = steps.reshape(turned, (groups * outputs, depth, *kernel[2:]))
     turned = steps.op("flip", turned, axes=(2, 3))
     dilation = tuple(window.dilation for window in over)
     return (steps.op("conv2d", padded, turned, *bias, dilation=dilation, groups=groups),)
@@ -127,9 +127,9 @@ def _spread(steps: Decomposer, x: int, over: Sequence[TransposedWindow]) -> int:
     down, across = (window.stride for window in over)
     if down == across == 1:
         return x
-    apart = steps.op("reshape", x, shape=(images, channels, rows, 1, columns, 1))
+    apart = steps.reshape(x, (images, channels, rows, 1, columns, 1))
     wide = steps.op("pad", apart, pads=(*(0 for _ in range(6)), 0, 0, 0, down - 1, 0, across - 1))
-    return steps.op("reshape", wide, shape=(images, channels, rows * down, columns * across))
+    return steps.reshape(wide, (images, channels, rows * down, columns * across))
 
 
 def _behind(window: TransposedWindow) -> int:
@@ -138,10 +138,10 @@ def _behind(window: TransposedWindow) -> int:
 
 def _conv1d(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
     x, w, *bias = (value for value in inputs if value is not None)
-    images = [steps.op("reshape", value, shape=lifted(steps.type_of(value)).shape) for value in (x, w)]
+    images = [steps.reshape(value, lifted(steps.type_of(value)).shape) for value in (x, w)]
     found = steps.op("conv2d", *images, *bias, **lifted_settings(settings))
     kind = steps.type_of(found).shape
-    return (steps.op("reshape", found, shape=(*kind[:2], kind[3])),)
+    return (steps.reshape(found, (*kind[:2], kind[3])),)
 
 
 def _convolution_inputs(x: str, w: str) -> tuple[InputSpec, ...]:

@@ -52,10 +52,10 @@ def _pool_types(rank: int) -> InferTypes:
 def _of_rows(pool: str) -> Composite:
     def decompose(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
         x = next(value for value in inputs if value is not None)
-        image = steps.op("reshape", x, shape=lifted(steps.type_of(x)).shape)
+        image = steps.reshape(x, lifted(steps.type_of(x)).shape)
         found = steps.op(pool, image, **lifted_settings(settings))
         shape = steps.type_of(found).shape
-        return (steps.op("reshape", found, shape=(*shape[:2], shape[3])),)
+        return (steps.reshape(found, (*shape[:2], shape[3])),)
 
     return Composite(decompose)
 

@@ -152,16 +152,16 @@ def _spread(steps: Decomposer, value: int, shape: tuple[int, ...], settings: Set
         return value
     axis, block = _place(shape, settings)
     if not block:
-        return steps.op("reshape", value, shape=tuple(dim if p == axis else 1 for p, dim in enumerate(shape)))
+        return steps.reshape(value, tuple(dim if p == axis else 1 for p, dim in enumerate(shape)))
     if shape[axis] % block == 0:
         own = steps.type_of(value).shape
-        return steps.op("reshape", value, shape=(*own[: axis + 1], 1, *own[axis + 1 :]))
+        return steps.reshape(value, (*own[: axis + 1], 1, *own[axis + 1 :]))
     repeated = steps.op("repeat", value, axis=axis, count=block)
     return steps.op("narrow", repeated, axis=axis, start=0, length=shape[axis])
 
 
 def _shaped(steps: Decomposer, value: int, shape: tuple[int, ...]) -> int:
-    return value if steps.type_of(value).shape == shape else steps.op("reshape", value, shape=shape)
+    return value if steps.type_of(value).shape == shape else steps.reshape(value, shape)
 
 
 def _quantize(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:

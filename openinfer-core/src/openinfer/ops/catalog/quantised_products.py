@@ -88,7 +88,7 @@ def _centred(steps: Decomposer, value: int, zero: int | None, column: bool = Fal
 
 def _as_column(steps: Decomposer, value: int) -> int:
     shape = steps.type_of(value).shape
-    return steps.op("reshape", value, shape=(*shape, 1)) if shape else value
+    return steps.reshape(value, (*shape, 1)) if shape else value
 
 
 def _matmul_integer(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
@@ -124,7 +124,7 @@ def _conv_integer_types(
 def _conv_integer(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
     x, w, x_zero, w_zero = _padded(inputs, 4)
     if w_zero is not None and steps.type_of(w_zero).shape:
-        w_zero = steps.op("reshape", w_zero, shape=(*steps.type_of(w_zero).shape, 1, 1, 1))
+        w_zero = steps.reshape(w_zero, (*steps.type_of(w_zero).shape, 1, 1, 1))
     image, kernels = _centred(steps, _known(x), x_zero), _centred(steps, _known(w), w_zero)
     return (steps.op("conv2d", image, kernels, **{**settings, "acc": I32}),)
 
