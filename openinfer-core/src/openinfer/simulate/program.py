@@ -125,9 +125,11 @@ class Segment:
     calls: tuple[BoundCall, ...] = field(init=False)
     reads: frozenset[str] = field(init=False)
     writes: frozenset[str] = field(init=False)
+    _noted: tuple[tuple[Action, BoundCall, bool, tuple[IntReader, ...]], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.calls = tuple(action.call for action in self.actions)
+        self._noted = tuple((each, each.call, bool(each.op), each.describe.watched) for each in self.actions)
         reads: set[str] = set()
         writes: set[str] = set()
         for action in self.actions:
@@ -148,12 +150,20 @@ class Segment:
 
     def run_recorded(self, record: Record) -> None:
         """Make the calls as `run` does, and note each."""
-        action = self.actions[0]
+        append, track, scope, turn = record.events.append, record.track, record.scope, record.turn
+        timer, synchronize = record.timer, record.synchronize
+        action = None
         try:
-            for action in self.actions:
-                action.run_recorded(record)
+            for action, call, is_op, watched in self._noted:
+                start = perf_counter_ns()
+                call()
+                duration = 0
+                if timer and is_op:
+                    synchronize()
+                    duration = perf_counter_ns() - start
+                append((action, start, duration, values_of(watched) if watched else (), track, scope, turn))
         except Exception:
-            with action.place:
+            with (action or self.actions[0]).place:
                 raise
 
     def run(self) -> None:
