@@ -4,6 +4,7 @@ import importlib.util
 import inspect
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.plugins import hookspecs, switches
 from openinfer.plugins.environment import Environment, Status
+from openinfer.testing.pytest_plugin import pytest_addoption
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
@@ -77,3 +79,21 @@ def test_the_example_of_a_kernel_reads_the_settings_of_its_operator(left: bool, 
     kernels.bind_matmul(call, [a, b], [out])()
 
     assert out.tolist() == ((a.T if left else a) @ (b.T if right else b)).tolist()
+
+
+def test_every_option_of_the_conformance_kit_is_listed() -> None:
+    group = Mock()
+    pytest_addoption(Mock(getgroup=Mock(return_value=group)))
+    options = [call.args[0] for call in group.addoption.call_args_list]
+
+    assert re.findall(r"^\| `(--openinfer-[a-z-]+)[^`]*` \|", PAGE, re.MULTILINE) == options
+
+
+def test_the_example_of_an_oracle_passes() -> None:
+    section = PAGE.partition("## Testing a backend\n")[2]
+    (code,) = re.findall(r"^```python\n(.*?)^```$", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
+
+    found: dict[str, object] = {}
+    exec(compile(code, "docs/plugins.md", "exec"), found)
+
+    assert found["cells"]
