@@ -114,9 +114,9 @@ def test_the_lines_name_reasons_absent_interpreters_and_the_total(report: Module
 
 
 def test_every_environment_that_runs_pytest_is_expected(report: ModuleType) -> None:
-    expected = ["py311", "py312", "py313", "oinf", "core", "core-cpu", "core-cpu-c", "all", "plugins", "readme"]
+    expected = "py311 py312 py313 oinf core core-cpu core-cpu-c conformance all plugins readme"
 
-    assert report.test_environments(ROOT / "tox.ini") == expected
+    assert report.test_environments(ROOT / "tox.ini") == expected.split()
 
 
 def test_an_environment_without_results_fails_the_report(tmp_path: Path) -> None:
