@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import tempfile
 import threading
 import time
@@ -422,6 +423,7 @@ def test_an_array_that_claims_more_than_its_file_holds_is_refused(tmp_path: Path
         open_inputs(str(tmp_path / "a.npy"), alone)
 
 
+@pytest.mark.filterwarnings("ignore:Reading .* additional header parsing:UserWarning")
 @given(st.binary(max_size=80), st.integers(0, 300))
 @settings(max_examples=60, deadline=None)
 def test_rubbish_in_an_archive_is_an_error(rubbish: bytes, place: int) -> None:
@@ -433,6 +435,26 @@ def test_rubbish_in_an_archive_is_an_error(rubbish: bytes, place: int) -> None:
         with suppress(oi.ExecutionError):
             for item in open_inputs(str(file), alone):
                 item.load()
+
+
+@pytest.mark.parametrize("change", [100, -1])
+def test_an_archive_whose_directory_leads_out_of_it_is_an_error(tmp_path: Path, change: int) -> None:
+    file = tmp_path / "b.npz"
+    np.savez(file, x=np.zeros(2))
+    data = file.read_bytes()
+    # The last 6 bytes: where the directory starts, and the length of a comment.
+    (start,) = struct.unpack("<I", data[-6:-2])
+    file.write_bytes(data[:-6] + struct.pack("<I", start + change) + data[-2:])
+    with pytest.raises(oi.ExecutionError, match="cannot be read as arrays"):
+        open_inputs(str(file), alone)
+
+
+def test_a_header_that_does_not_parse_is_an_error(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros(2))
+    data = (tmp_path / "a.npy").read_bytes().replace(b"}", b"(")
+    (tmp_path / "a.npy").write_bytes(data)
+    with pytest.raises(oi.ExecutionError, match="cannot be read as arrays"):
+        open_inputs(str(tmp_path / "a.npy"), alone)
 
 
 def test_a_source_that_names_nothing_is_an_error(tmp_path: Path) -> None:

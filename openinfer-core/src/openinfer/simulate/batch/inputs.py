@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import glob
+import lzma
 import math
+import struct
+import tokenize
 import zipfile
 import zlib
 from contextlib import ExitStack, contextmanager
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".npz", ".npy")
 
-_DAMAGED = (ValueError, EOFError, OverflowError, zipfile.BadZipFile, zlib.error, NotImplementedError, KeyError)
+_DAMAGED = (
+    *(ValueError, EOFError, OverflowError, KeyError, RuntimeError, struct.error),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError, SyntaxError, TypeError),
+)
 """What NumPy and zipfile raise for files that are none of theirs, or damaged."""
 
 
@@ -221,6 +227,11 @@ def _readable(file: Path) -> Generator[None]:
     try:
         yield
     except _DAMAGED as error:
+        raise _wrong(f"{str(file)!r} cannot be read as arrays: {error}") from error
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # A damaged archive sends its reader to places that no file has.
         raise _wrong(f"{str(file)!r} cannot be read as arrays: {error}") from error
     except MemoryError as error:
         raise _wrong(f"{str(file)!r} says that it holds more than fits in memory: {error}") from error
