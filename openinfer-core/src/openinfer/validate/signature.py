@@ -68,7 +68,7 @@ def match_signature(op: Op, environment: Environment, findings: Findings) -> Mat
     written = _settings(schema, given, findings)
     if len(op.outputs) > len(schema.outputs) and not schema.variadic_outputs:
         outputs = ", ".join(schema.outputs)
-        message = f"{schema.name} has {len(schema.outputs)} outputs ({outputs}), found {len(op.outputs)}"
+        message = f"{schema.name} has {_counted(len(schema.outputs), 'output')} ({outputs}), found {len(op.outputs)}"
         findings.error("arity", message, place=around(findings.places.writes[len(schema.outputs) :]))
     if findings.errors_since(before):
         return None
@@ -94,7 +94,7 @@ def _inputs(op: Op, schema: OpSchema, named: Mapping[str, Ref], findings: Findin
     given, specs = op.inputs, schema.inputs
     variadic = bool(specs) and specs[-1].variadic
     if len(given) > len(specs) and not variadic:
-        message = f"{schema.name} takes at most {len(specs)} inputs ({_shown(specs)}), found {len(given)}"
+        message = f"{schema.name} takes at most {_counted(len(specs), 'input')} ({_shown(specs)}), found {len(given)}"
         findings.error("arity", message, place=around(findings.places.reads[len(specs) :]))
         return ()
     for spec in specs[: len(given)]:
@@ -105,9 +105,14 @@ def _inputs(op: Op, schema: OpSchema, named: Mapping[str, Ref], findings: Findin
     missing = [s.name for s, ref in zip(specs, inputs, strict=True) if ref is None and not s.optional]
     if missing and not any(schema.input(name) and name not in named for name in op.settings):
         count = len(given) + len(named)
-        message = f"{schema.name} takes {_shown(specs)}; found {count} inputs, missing: {', '.join(missing)}"
+        found = f"found {_counted(count, 'input')}, missing: {', '.join(missing)}"
+        message = f"{schema.name} takes {_shown(specs)}; {found}"
         findings.error("arity", message, place=findings.places.name)
     return (*inputs, *given[len(specs) :])
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _shown(specs: Sequence[InputSpec]) -> str:

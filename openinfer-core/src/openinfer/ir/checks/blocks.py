@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Related, Severity, did_you_mean
+from openinfer.diagnostics import Severity, did_you_mean
 from openinfer.ir.checks.access import access_problems, ref_problem
-from openinfer.ir.checks.findings import declared_at
+from openinfer.ir.checks.findings import declared_at, noted_at
 from openinfer.ir.checks.flow import check_flow
 from openinfer.ir.checks.names import Names, collect_names, ordered_blocks
 from openinfer.ir.dep import DepTargets
@@ -134,8 +134,7 @@ def _check_assign(context: _Context, node: Node, name: str) -> None:
     if decl is not None:
         message, related = f"`{name}` is already the name of a {decl.kind.value} variable", declared_at(decl)
     elif first is not node:
-        related = (Related("the first `assign` of this name", first.span),) if first.span is not None else ()
-        message = f"temporary `{name}` is assigned twice"
+        message, related = f"temporary `{name}` is assigned twice", noted_at("the first `assign` of it", first.span)
     else:
         return
     context.findings.doubt(name)
@@ -180,7 +179,7 @@ def _check_write(context: _Context, node: Node, name: str, place: Place | None) 
     decl = context.names.variables.get(name)
     if decl is not None and decl.pattern is not None:
         message = f"`{name}` is a prefix table: prefix table entries are read-only"
-        context.error(node, "write-readonly", message, place)
+        context.findings.of_node(context.block, node, "write-readonly", message, place=place, related=declared_at(decl))
 
 
 def _check_base(context: _Context, node: Node, name: str, place: Place | None) -> bool:
@@ -246,7 +245,9 @@ def _check_loop(context: _Context, node: Node, loop: Loop) -> None:
     decl = context.names.variables.get(index)
     if decl is not None or index in context.names.temporaries:
         message = f"loop index `{index}` is already the name of a {'variable' if decl is not None else 'temporary'}"
-        related = declared_at(decl) if decl is not None else ()
+        assigned = context.names.temporaries.get(index)
+        other = noted_at("its `assign` stands here", assigned.span if assigned is not None else None)
+        related = declared_at(decl) if decl is not None else other
         context.findings.doubt(index)
         context.findings.of_node(context.block, node, "duplicate-name", message, place=place, related=related)
     elif index in context.indices:

@@ -10,6 +10,7 @@ from openinfer.ir.places import span_of
 from openinfer.ir.text import node_desc
 
 if TYPE_CHECKING:
+    from openinfer.diagnostics import Span
     from openinfer.ir.doubts import Doubts
     from openinfer.ir.graph import Block, VarDecl
     from openinfer.ir.nodes import Node
@@ -111,4 +112,9 @@ class Findings:
 
 def declared_at(decl: VarDecl) -> tuple[Related, ...]:
     """Return the note that points at a declaration."""
-    return (Related(f"`{decl.name}` is declared here", decl.span),) if decl.span is not None else ()
+    return noted_at(f"`{decl.name}` is declared here", decl.span)
+
+
+def noted_at(message: str, span: Span | None) -> tuple[Related, ...]:
+    """Return the note about another place; none for a graph that came from no text."""
+    return (Related(message, span),) if span is not None else ()

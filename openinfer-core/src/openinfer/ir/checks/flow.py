@@ -22,7 +22,7 @@ def check_flow(blocks: list[Block], consumers: frozenset[str], findings: Finding
             _check_end(block, findings)
         _check_unreachable_statements(block, block.nodes, findings)
     by_name = {block.name: block for block in blocks}
-    if not findings.doubts.may_lack("branch", "await"):
+    if not findings.doubts.may_lack("branch", "await") and _all_targets_exist(by_name):
         _check_unreachable_blocks(by_name, consumers, findings)
     if not findings.doubts.may_lack("return"):
         _check_cycles(by_name, findings)
@@ -46,6 +46,12 @@ def _check_unreachable_statements(block: Block, nodes: tuple[Node, ...], finding
     for node in nodes:
         if isinstance(node.kind, Loop):
             _check_unreachable_statements(block, node.kind.body, findings)
+
+
+def _all_targets_exist(blocks: Mapping[str, Block]) -> bool:
+    """Whether every branch leads somewhere: a misspelt name may stand for any block."""
+    branches = (node.kind for block in blocks.values() for node in block.walk() if isinstance(node.kind, Branch))
+    return all(target is None or target in blocks for kind in branches for target in (kind.then_block, kind.else_block))
 
 
 def _check_unreachable_blocks(blocks: Mapping[str, Block], consumers: frozenset[str], findings: Findings) -> None:

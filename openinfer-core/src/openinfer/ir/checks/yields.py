@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Severity
+from openinfer.ir.checks.findings import noted_at
 from openinfer.ir.checks.names import ordered_blocks
 from openinfer.ir.graph import MemoryKind, walk
 from openinfer.ir.nodes import Assign, Await, Branch, Loop, Return, Yield
@@ -162,7 +163,10 @@ class _EntryLine:
             self._error(node, f"`{name}` is still out when entry ends: await it before", name)
 
     def _error(self, node: Node, message: str, name: str) -> None:
-        self._findings.of_node(self._entry, node, "yield-rules", message, place=place_of_use(node, name))
+        out = self._out.get(name, node)
+        related = noted_at(f"`{name}` is yielded here", out.span) if out is not node else ()
+        place = place_of_use(node, name)
+        self._findings.of_node(self._entry, node, "yield-rules", message, place=place, related=related)
 
     def _yield(self, node: Node, names: tuple[str, ...]) -> None:
         for name in names:
