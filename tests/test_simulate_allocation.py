@@ -6,7 +6,7 @@ NumPy reports its arrays to `tracemalloc`, so that even one that is gone again a
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import numpy as np
@@ -36,7 +36,7 @@ class Peak:
 
 
 @contextmanager
-def peak() -> Iterator[Peak]:
+def peak() -> Generator[Peak]:
     found = Peak()
     tracemalloc.start()
     try:
