@@ -187,6 +187,20 @@ def test_a_pickle_is_not_opened(files: Path) -> None:
     assert (result.exit_code, "no array file" in result.output) == (1, True)
 
 
+@pytest.mark.parametrize(
+    "header",
+    [b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,", b"\xff\xfe", b"(((", b"{'descr': 3}", b"'"],
+)
+def test_a_broken_header_is_told(files: Path, header: bytes) -> None:
+    for version in (1, 2):
+        size = len(header).to_bytes(2 if version == 1 else 4, "little")
+        Path("x.npy").write_bytes(b"\x93NUMPY" + bytes([version, 0]) + size + header)
+
+        result = run("--input", "x=x.npy")
+
+        assert (result.exit_code, "no array file" in result.output) == (1, True), result.output
+
+
 def test_a_step_that_fails_shows_its_line(files: Path) -> None:
     result = run("--input", "k=1")
     assert "--> g.oi:6:3" in result.output

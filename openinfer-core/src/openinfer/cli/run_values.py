@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -123,7 +125,7 @@ def _array(file: str) -> Any:
         raise ExecutionError(f"{file!r} is no array file (.npy): {why}", code="input-file")
     try:
         return np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, OverflowError) as error:
+    except (ValueError, EOFError, OverflowError, TypeError, SyntaxError, struct.error, tokenize.TokenError) as error:
         why = "its header is broken, its data are cut off, or it holds Python objects, which are not opened"
         raise ExecutionError(f"{file!r} is no array file (.npy) that can be read: {why}", code="input-file") from error
     except MemoryError as error:
