@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from openinfer.dtypes import F32
 from openinfer.ir.types import TensorType
+from openinfer.ops.calls import OpCall
 from openinfer.ops.schema import OpTypeError
 from openinfer.testing.oracle import known_oracles
 from openinfer_backend_cpu.indices import OutOfRangeError
@@ -94,8 +95,9 @@ def test_any_shape_agrees_with_a_loop(run_operator, extents, causal, window, off
     chosen = {"causal": causal, "window": window, "q_offset": offset, "kv_len": min(valid, keys)}
     with mock.patch.object(attention, "WEIGHTS", limit):
         (found,) = run_operator("sdpa", [q, k, v], **chosen)
-    out = TensorType(F32, found.shape)
-    (expected,) = known_oracles()["sdpa"]([array.astype(np.float64) for array in (q, k, v)], chosen, [out])
+    kinds = tuple(TensorType(F32, array.shape) for array in (q, k, v))
+    call = OpCall(op="sdpa", inputs=kinds, outputs=(TensorType(F32, found.shape),), settings=chosen)
+    (expected,) = known_oracles()["sdpa"]([array.astype(np.float64) for array in (q, k, v)], call)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
