@@ -30,6 +30,7 @@ STATEMENTS = {
     "earlier call": ("«t0» = op add(a=x, b=x);", "`assign t0: dtype[dims];` once and `op add(…) >> t0;`"),
     "cache verb": ("«read» K[0] >> y;", "write `cache.read …;`"),
     "copy": ("«y» = x;", "`transfer source >> target;`"),
+    "copy of a variable called like a verb": ("«read» = x;", "`transfer source >> target;`"),
     "end behind a body": ("loop l (i in 0..3) { barrier; }«;»", "no `;` stands behind a `}`"),
     "extents in parentheses": ("assign t: f32«(»B);", "such as `f32[B, D]`"),
     "division": ("op relu(x, a=B«/»2) >> y;", "there is no division"),

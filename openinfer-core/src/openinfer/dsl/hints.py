@@ -168,8 +168,8 @@ def statement_hint(text: str, offset: int, word: str | None) -> str | None:
         return f"write `op {call[1]}(…) >> {call[2]};`"
     if text.startswith(";", offset) and text[:offset].rstrip().endswith("}"):
         return "no `;` stands behind a `}`"
-    if word is not None and word in _OTHER_LANGUAGES:
-        return _OTHER_LANGUAGES[word]
     if _COPY.match(text, offset):
         return "to copy a value write `transfer source >> target;`"
+    if word is not None and word in _OTHER_LANGUAGES:
+        return _OTHER_LANGUAGES[word]
     return did_you_mean(word, STATEMENTS) if word else None
