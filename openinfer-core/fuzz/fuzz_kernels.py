@@ -1,10 +1,10 @@
 """Call operators on cpu with random types, shapes and settings, in memory that is guarded on both sides:
 `python openinfer-core/fuzz/fuzz_kernels.py [--calls N] [--seed S] [--op NAME]`.
 
-Every call runs twice on the same inputs, with other bytes around them, in the outputs and in scratch memory. Both have
-to give the same, leave inputs and guards as they are, or fail with one of the package's own errors; in at most a
-second, and without any other exception or warning. Prints how many calls of which outcome there were. Exit codes: 0 all
-went well, 1 a call broke a rule.
+Every call runs three times on the same inputs, with other bytes around them, in the outputs and in scratch memory, and
+once without being bound to its buffers where that is possible. All have to give the same, leave inputs and guards as
+they are, or fail with one of the package's own errors; in at most a second, and without any other exception or warning.
+Prints how many calls of which outcome there were. Exit codes: 0 all went well, 1 a call broke a rule.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -24,6 +25,7 @@ from calls import Drawn, endless, inputs_of
 from openinfer.errors import OpenInferError
 from openinfer.expr.array_types import storage_type
 from openinfer.ir.types import TensorType
+from openinfer.ops.calls import OpCall
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.binding import Binder
@@ -92,7 +94,24 @@ ENVIRONMENT = Environment.default()
 TABLE = kernel_table(ENVIRONMENT, "cpu", ENVIRONMENT.devices["cpu"].expression_dtypes)
 
 
-def outcome(drawn: Drawn, inputs: list[Array | None], filler: int) -> tuple[str, list[bytes]]:
+def run(backend: CpuBackend, call: OpCall, sources: list[CpuBuffer | None], targets: list[CpuBuffer]) -> None:
+    """Run a call that is bound to its buffers."""
+    Binder(ENVIRONMENT, TABLE, backend).bind(call, sources, targets)()
+
+
+def run_directly(backend: CpuBackend, call: OpCall, sources: list[CpuBuffer | None], targets: list[CpuBuffer]) -> None:
+    """Run a call as of buffers that come and go, where its kernel takes such."""
+    binder = Binder(ENVIRONMENT, TABLE, backend)
+    direct = binder.direct(binder.prepare(call))
+    if direct is None:
+        run(backend, call, sources, targets)
+    else:
+        direct(sources, targets)
+
+
+def outcome(
+    drawn: Drawn, inputs: list[Array | None], filler: int, runner: Callable[..., None]
+) -> tuple[str, list[bytes]]:
     """Run a call, and return the code of its error or "done", and the bytes of its outputs.
 
     Raises:
@@ -108,8 +127,7 @@ def outcome(drawn: Drawn, inputs: list[Array | None], filler: int) -> tuple[str,
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            bound = Binder(ENVIRONMENT, TABLE, backend).bind(drawn.call, sources, targets)
-            bound()
+            runner(backend, drawn.call, sources, targets)
         except OpenInferError as error:
             code = error.code
     memory.check()
@@ -143,15 +161,18 @@ def check(drawn: Drawn, random: Random) -> str:
     inputs = inputs_of(drawn, random)
     begun = time.process_time()
     try:
-        first, second = (outcome(drawn, inputs, filler) for filler in (0x00, 0xFF))
+        first, second = (outcome(drawn, inputs, filler, run) for filler in (0x00, 0xFF))
+        third = outcome(drawn, inputs, 0xA5, run_directly)
     except BrokenRuleError:
         raise
     except Exception as error:
         raise BrokenRuleError(f"{type(error).__name__}: {error}") from error
-    if time.process_time() - begun > 2 * SLOWEST:
+    if time.process_time() - begun > 3 * SLOWEST:
         raise BrokenRuleError(f"took {time.process_time() - begun:.1f} s")
     if first != second:
         raise BrokenRuleError("depends on what lies around its inputs, in its outputs or in scratch memory")
+    if third != first:
+        raise BrokenRuleError("does something else on buffers that it is not bound to")
     return first[0]
 
 
