@@ -74,6 +74,9 @@ def _shaped(schema: OpSchema) -> Iterator[OpExample]:
     count = len(schema.inputs)
     known = next((e.inputs for e in reversed(schema.examples) if len(e.inputs) == count), (None,) * count)
     ranges = [{} if o is None else {"dtype": o.dtype, "low": o.low, "high": o.high} for o in known]
+    for limits, spec in zip(ranges, schema.inputs, strict=True):
+        if spec.dtypes is not None and len(spec.dtypes) == 1:
+            limits["dtype"] = next(iter(spec.dtypes))
     alike = ((2, 3, 4),) * count
     for settings in required:
         for shapes in (((3, 4),) * count, ((2, 3, 4), (3, 1), (4,))[:count] if schema.broadcast else alike):
