@@ -18,6 +18,7 @@ from openinfer.ops.schema import Elementwise, OpTypeError
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
+from openinfer_synth_c.project import FLAGS as BUNDLE_FLAGS
 
 FLAGS = (
     *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O0", "-ffp-contract=off"),
@@ -247,3 +248,18 @@ def test_conditions_and_indices_of_narrow_types():
 
     assert found["y"].tolist() == expected["y"].tolist() == [11, 11, 11]
     assert found["counted"] == expected["counted"] == 13
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "f64"])
+def test_signs_of_many_elements_with_the_flags_of_a_bundle(dtype):
+    """Optimised loops over ``signbit`` end GCC 12 itself."""
+    element = next(each for each in BUILTIN if each.name == dtype)
+    x = np.resize(elements(element, None), 32)
+    x[:4] = [0.0, -0.0, np.nan, -np.inf]
+    text = f"dynamic {{ x: {dtype}[32]; }} volatile {{ y: bool[32]; }} block entry {{ op is_neg(x) >> y; return y; }}"
+
+    expected, found = both(text, flags=BUNDLE_FLAGS, x=x)
+
+    assert_same(expected, found)
+    assert found["y"][:4].tolist()[:2] == [False, True]
+    assert found["y"][3]
