@@ -57,6 +57,23 @@ def test_help_lists_built_in_commands_and_those_of_plugins(monkeypatch: pytest.M
     assert "List the devices" in output
 
 
+def test_summaries_of_built_in_commands_are_whole_on_one_line() -> None:
+    section = run("--help").output.partition("Commands:\n")[2].splitlines()
+    names = {module.stem for module in COMMANDS.glob("[a-z]*.py")}
+
+    assert {line.split()[0] for line in section} >= names
+    assert all(line.endswith(".") and not line.endswith("...") for line in section if line.split()[0] in names)
+
+
+def test_every_command_that_takes_a_model_takes_the_short_option_too() -> None:
+    context = click.Context(main)
+    commands = [main.get_command(context, module.stem) for module in COMMANDS.glob("[a-z]*.py")]
+    options = [set(option.opts) for command in commands if command is not None for option in command.params]
+
+    assert sum("--model" in found for found in options) >= 7
+    assert all("-m" in found for found in options if "--model" in found)
+
+
 def test_a_plugin_cannot_take_the_name_of_a_built_in_command(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, commands={"plugins": CommandSpec(name="plugins", summary="theirs", command="no_module:x")})
 

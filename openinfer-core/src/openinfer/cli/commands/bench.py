@@ -40,7 +40,7 @@ class Measured:
     nodes: Sequence[NodeTime]
 
 
-@click.command(name="bench")
+@click.command(name="bench", short_help="Measure how long a program and its nodes take on a device.")
 @program_options
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
 @click.option(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@click.command(name="check")
+@click.command(name="check", short_help="Report everything that is wrong with a program.")
 @click.argument("graph")
 @click.option("--model", "-m", metavar="FILE", help="Check against this model too: sizes, types, operators.")
 @click.option("--strict", is_flag=True, help="Turn warnings into errors.")

@@ -44,7 +44,7 @@ def _tolerance(text: str, context: click.Context, parameter: click.Parameter) ->
     return name, bounds
 
 
-@click.command(name="compare")
+@click.command(name="compare", short_help="Find the first node after which devices differ.")
 @program_options
 @click.option("--device", "devices", multiple=True, required=True, metavar="NAME", help="The first is the reference.")
 @click.option(

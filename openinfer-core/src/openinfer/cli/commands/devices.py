@@ -12,7 +12,7 @@ from openinfer.plugins.probing import probe
 from openinfer.plugins.types import DeviceSpec
 
 
-@click.command(name="devices")
+@click.command(name="devices", short_help="List the devices, and what is missing for them.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
 def command(*, as_json: bool) -> None:
     """List the devices, and what is missing for one that is unavailable."""

@@ -12,7 +12,7 @@ from openinfer.cli.explanations import codes, explanation, format_codes
 from openinfer.cli.terminal import table, wants_colour
 
 
-@click.command(name="explain")
+@click.command(name="explain", short_help="Say what the code of an error or warning means.")
 @click.argument("code", required=False)
 @click.option("--list", "list_wanted", is_flag=True, help="List all codes.")
 @click.option("--markdown", is_flag=True, help="Print the page of all codes that the documentation shows.")

@@ -15,7 +15,7 @@ from openinfer.dsl.formatting import formatted
 from openinfer.dsl.upgrade import upgraded
 
 
-@click.command(name="fmt")
+@click.command(name="fmt", short_help="Lay out program texts in place.")
 @click.argument("files", nargs=-1, required=True)
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if a file is not laid out.")
 @click.option("--upgrade", is_flag=True, help="Rewrite the earlier syntax where its meaning is clear.")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _PICTURES = ("mermaid", "dot", "html")
 
 
-@click.command(name="graph")
+@click.command(name="graph", short_help="Print a program as text, as JSON, or as a picture.")
 @click.argument("graph")
 @click.option("--dsl", "form", flag_value="dsl", default=True, help="Print canonical program text (the default).")
 @click.option("--json", "form", flag_value="json", help="Print graph JSON.")

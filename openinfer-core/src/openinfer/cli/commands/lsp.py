@@ -10,7 +10,7 @@ import openinfer
 from openinfer.errors import EnvironmentLacksError
 
 
-@click.command(name="lsp")
+@click.command(name="lsp", short_help="Serve an editor on standard input and output.")
 @click.option("--model", "-m", metavar="FILE", help="Check programs against this model: sizes, types, names.")
 @click.option("--stdio", is_flag=True, help="Speak on standard input and output (the only way; editors pass this).")
 def command(*, model: str | None, stdio: bool) -> None:  # noqa: ARG001 - there is no other way to speak

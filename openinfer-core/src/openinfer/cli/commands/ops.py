@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from openinfer.plugins.coverage import Coverage
 
 
-@click.command(name="ops")
+@click.command(name="ops", short_help="List the operators, or show one.")
 @click.argument("name", required=False)
 @click.option("--coverage", is_flag=True, help="Show what carries each operator out, by device, target and type.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")

@@ -13,7 +13,7 @@ from openinfer.plugins import switches
 from openinfer.plugins.environment import Environment, PluginInfo, Status
 
 
-@click.command(name="plugins")
+@click.command(name="plugins", short_help="List the installed plugins with their state.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
 def command(*, as_json: bool) -> None:
     """List the installed plugins with their state, and why one does not work."""

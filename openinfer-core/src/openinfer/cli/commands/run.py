@@ -48,9 +48,9 @@ class Extras:
     memory: Sequence[MemoryUse] | None
 
 
-@click.command(name="run")
+@click.command(name="run", short_help="Simulate a program and print its results.")
 @click.argument("graph", metavar="GRAPH")
-@click.option("--model", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
+@click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
 @click.option(
     "--input", "inputs", multiple=True, metavar="NAME=SOURCE", help="SOURCE: a .npy file, random, zeros, a value."

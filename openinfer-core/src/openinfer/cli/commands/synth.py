@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 SECONDS = FiniteRange(min=0, min_open=True, max=24 * 60 * 60)
 
 
-@click.command(name="synth")
+@click.command(name="synth", short_help="Write a program out as source code.")
 @click.argument("graph")
-@click.option("--model", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
+@click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
 @click.option("--target", required=True, metavar="NAME", help="Synth target, such as c.")
 @click.option("-o", "--output", "directory", metavar="DIR", help="Directory for the source files.")
 @size_option

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PROMPT = "(trace) "
 
 
-@click.command(name="trace")
+@click.command(name="trace", short_help="Run a program statement by statement.")
 @program_options
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
 @click.option("--break", "breaks", multiple=True, metavar="WHERE", help="Breakpoint, as the command `break` takes it.")
