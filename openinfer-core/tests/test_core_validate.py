@@ -60,6 +60,15 @@ def test_declarations_are_linked_and_sized(model: Model) -> None:
     assert resolved.tables["W"].tensor_name((1,)) == "W.1"
 
 
+def test_paths_are_refused_with_what_reads_them(model: Model) -> None:
+    found = graph(program(X, "op add(x, a) >> y; return;"))
+
+    with pytest.raises(TypeError, match=r"expected a Model, found str: openinfer\.ModelLoader\.open"):
+        resolve(found, "weights.oinf")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match=r"expected a Graph, found str: openinfer\.load_graph"):
+        resolve("program.oi", model)  # pyright: ignore[reportArgumentType]
+
+
 def test_operators_are_resolved_to_canonical_names_with_every_setting(model: Model) -> None:
     text = program(
         X + "\nconstant { alpha: f32; }\npersistent { n: i64; }",

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from openinfer.diagnostics import as_errors, did_you_mean, in_source_order
 from openinfer.ir.check import check_structure
 from openinfer.ir.doubts import NO_DOUBTS
+from openinfer.ir.graph import Graph
 from openinfer.ir.nodes import Assign
 from openinfer.ir.resolved import PrefixTable, ResolvedGraph, ResolvedVar
-from openinfer.model import exact_size
+from openinfer.model import Model, exact_size
 from openinfer.plugins.environment import Environment
 from openinfer.validate.caches import varying_names
 from openinfer.validate.concurrency import check_concurrency
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from openinfer.diagnostics import Diagnostic
     from openinfer.ir.doubts import Doubts
-    from openinfer.ir.graph import Graph
-    from openinfer.model import Model
 
 
 def resolve(
@@ -51,10 +50,26 @@ def resolve(
     Raises:
         ValidationError: with every independent finding of phases S and V, in that order and then in source order.
         DeviceError: ``device`` is unknown.
+        TypeError: the graph or the model is something else, such as the path of one.
     """
+    _check_kinds(graph, model)
     findings = Findings(strict)
     resolved = check_against_model(graph, model, findings, sizes=sizes, environment=environment, device=device)
     return replace(resolved, warnings=findings.finish())
+
+
+def _check_kinds(graph: object, model: object) -> None:
+    """Refuse what is no graph or no model by what reads it, before an attribute that it lacks is asked for."""
+    if not isinstance(graph, Graph):
+        raise TypeError(
+            f"expected a Graph, found {type(graph).__name__}: openinfer.load_graph(path) reads one from a file, "
+            "openinfer.graph(text) from program text"
+        )
+    if not isinstance(model, Model):
+        raise TypeError(
+            f"expected a Model, found {type(model).__name__}: openinfer.ModelLoader.open(path) opens one, "
+            "openinfer.Model.from_arrays(...) makes one"
+        )
 
 
 def check_against_model(
