@@ -33,7 +33,7 @@ def program_options(function: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             metavar="NAME=SOURCE",
             callback=_inputs,
-            help="SOURCE: a .npy file, random, zeros, a value.",
+            help="SOURCE: a .npy file, random, zeros, a value; one for each input.",
         ),
         click.option("--steps", default=1, show_default=True, type=click.IntRange(min=1), help="Steps to run."),
         size_option,

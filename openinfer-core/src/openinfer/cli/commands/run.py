@@ -53,7 +53,11 @@ class Extras:
 @click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
 @click.option(
-    "--input", "inputs", multiple=True, metavar="NAME=SOURCE", help="SOURCE: a .npy file, random, zeros, a value."
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=SOURCE",
+    help="SOURCE: a .npy file, random, zeros, a value; one for each input.",
 )
 @click.option("--output", "outputs", multiple=True, metavar="NAME[=FILE]", help="Print a variable; save it as .npy.")
 @click.option(
