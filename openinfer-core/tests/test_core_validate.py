@@ -12,7 +12,7 @@ from openinfer.errors import ModelError, ValidationError
 from openinfer.ir.resolved import Filled, FromMetadata, FromTensor, Mode, RuntimeInts, RuntimeScalar, Storage
 from openinfer.model import Model
 from openinfer.plugins.environment import Environment
-from openinfer.plugins.types import AttributeSpec
+from openinfer.plugins.types import AttributeSpec, DeviceSpec
 from openinfer.validate import resolve, signature_findings
 
 
@@ -428,7 +428,7 @@ def test_a_known_name_that_cannot_be_a_setting_is_not_suggested(model: Model) ->
 
 def test_every_operator_needs_something_that_carries_it_out_on_the_device(model: Model) -> None:
     known = Environment.default()
-    box = replace(known.devices["cpu"], name="box", expression_dtypes=frozenset({"f32"}))
+    box = DeviceSpec(name="box", summary="", probe="x:y", backend="x:y", expression_dtypes=frozenset({"f32"}))
     offered = replace(known, devices={**known.devices, "box": box})
     text = program("volatile { a: f32[D] @init(0.0); h: f64[D]; }", "op exp(a) >> a;\nop exp(h) >> h;\nop neg(h) >> h;")
     with pytest.raises(ValidationError) as caught:
