@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from openinfer.errors import EnvironmentLacksError, UnsupportedError
-from openinfer_backend_vulkan.spirv_cache import cached, keep
+from openinfer.object_cache import ObjectCache
 
 NAMES = ("glslangValidator", "glslang")
 """Names under which distributions install the compiler."""
@@ -20,6 +20,8 @@ ADVICE = "install it (Debian: apt install glslang-tools)"
 FLAGS = ("-V", "--target-env", "vulkan1.1", "-S", "comp")
 _TIME_LIMIT_S = 60.0
 _MAGIC = (0x07230203).to_bytes(4, "little")
+
+_CACHE = ObjectCache(name="openinfer-spirv", suffix=".spv", holds="compiled shaders")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,11 @@ def compile_shader(source: str) -> bytes:
         message = f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}"
         raise EnvironmentLacksError(message)
     key = hashlib.sha256("\0".join([compiler.version, *FLAGS, source]).encode()).hexdigest()
-    known = cached(key)
+    known = _CACHE.read(key)
     if known is not None and is_spirv(known):
         return known
     code = _compiled(compiler, source)
-    keep(key, code)
+    _CACHE.keep(key, code)
     return code
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import hashlib
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openinfer.errors import DeviceError, OpenInferError
-from openinfer_synth_c.library_cache import key_of, library_file
+from openinfer.object_cache import ObjectCache
 from openinfer_synth_c.native import native_flags, processor
 from openinfer_synth_c.toolchain import find_compiler, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 FLAGS = (
     *("-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
@@ -23,6 +26,8 @@ and nobody looks at errno or exception flags."""
 
 LONGEST_BUILD = 300.0
 """Seconds that compiling may take."""
+
+_CACHE = ObjectCache(name="openinfer-c", suffix=".so", holds="compiled programs")
 
 
 def load_library(files: Mapping[str, str]) -> ctypes.CDLL:
@@ -37,13 +42,29 @@ def load_library(files: Mapping[str, str]) -> ctypes.CDLL:
         command, here = (compiler, *FLAGS, *arguments), processor()
         texts = [text for name in sorted(files) for text in (name, files[name])]
         # Whether the compiler takes the flag for this processor follows from what the key holds: asked only to build.
-        key = key_of([*texts, "any processor" if here is None else here], command)
-        with library_file(key, lambda work: _built(files, compiler, arguments, work)) as path:
-            return ctypes.CDLL(str(path))
+        key = _key([*texts, "any processor" if here is None else here], command)
+        kept = _CACHE.find(key)
+        if kept is not None:
+            with contextlib.suppress(OSError):  # A damaged file is no library: another takes its place.
+                return ctypes.CDLL(str(kept))
+        with tempfile.TemporaryDirectory(prefix="openinfer-") as work:
+            built = _built(files, compiler, arguments, Path(work))
+            return ctypes.CDLL(str(_CACHE.keep(key, built.read_bytes()) or built))
     except OpenInferError as error:
         raise DeviceError(f"device c: {error}", code=error.code) from error
     except OSError as error:
         raise DeviceError(f"device c cannot load what it compiled: {error}", code="tool-failed") from error
+
+
+def _key(sources: Sequence[str], command: Sequence[str]) -> str:
+    """Return the name of what a compiler makes of sources: a hash of them, the compiler and its flags."""
+    compiler = Path(command[0]).resolve()
+    found = compiler.stat()
+    digest = hashlib.sha256()
+    for part in (*sources, *command, str(compiler), str(found.st_size), str(found.st_mtime_ns)):
+        data = part.encode("utf-8", "surrogateescape")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
 
 
 def _built(files: Mapping[str, str], compiler: str, arguments: Sequence[str], work: Path) -> Path:

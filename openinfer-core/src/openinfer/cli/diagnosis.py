@@ -11,16 +11,17 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import did_you_mean
+from openinfer.object_cache import cache_base, unsafe_reason
 from openinfer.plugins import switches
 from openinfer.plugins.environment import Status
 from openinfer.plugins.probing import probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from openinfer.plugins.environment import Environment
 
@@ -131,33 +132,24 @@ def _version(path: str) -> str:
 
 def caches() -> Iterator[Fact]:
     """Yield the directories in which compiled shaders and libraries are kept, and whether others may write there."""
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        base = Path(given) if given and Path(given).is_absolute() else Path.home() / ".cache"
-        found = sorted(base.glob("openinfer-*"))
-    except (OSError, RuntimeError) as error:
-        yield Fact("cache", "wrong", "", f"there is no directory for caches ({error}): set XDG_CACHE_HOME")
+    base = cache_base()
+    if base is None:
+        yield Fact("cache", "wrong", "", "there is no home directory to keep compiled objects in: set XDG_CACHE_HOME")
         return
+    found = sorted(base.glob("openinfer-*"))
     if not found:
         yield Fact("cache", "ok", f"nothing is kept in {base} yet")
     yield from map(_cache, found)
 
 
 def _cache(directory: Path) -> Fact:
-    found = directory.lstat()
-    mode = stat.S_IMODE(found.st_mode)
-    reason = ""
-    if not stat.S_ISDIR(found.st_mode):
-        reason = "it is no directory"
-    elif hasattr(os, "getuid") and found.st_uid != os.getuid():
-        reason = "another user owns it"
-    elif mode & 0o077:
-        reason = f"its mode is {mode:04o}, expected 0700"
-    if reason:
+    reason = unsafe_reason(directory)
+    if reason is not None:
         problem = f"{directory} is not used, since {reason}: remove it, or chmod 700 it if it is yours"
         return Fact(directory.name, "wrong", f"{directory}: {reason}", problem)
     files = [each for each in directory.iterdir() if each.is_file()]
     size = sum(each.stat().st_size for each in files)
+    mode = stat.S_IMODE(directory.stat().st_mode)
     return Fact(directory.name, "ok", f"{directory}: {len(files)} files, {size:,} bytes, mode {mode:04o}")
 
 

@@ -1,16 +1,13 @@
-"""Compiled shaders on disk: private, whole, and never in the way."""
+"""Shaders: compiled once, again where what was kept is damaged, and with the compiler's reasons."""
 
 from __future__ import annotations
 
-import logging
-import os
-import stat
 from pathlib import Path
 
 import pytest
 
 from openinfer.errors import EnvironmentLacksError, UnsupportedError
-from openinfer_backend_vulkan import compiler, spirv_cache
+from openinfer_backend_vulkan import compiler
 from openinfer_backend_vulkan.compiler import ShaderCompiler, compile_shader, find_compiler, is_spirv
 
 MODULE = (0x07230203).to_bytes(4, "little") + bytes(20)
@@ -26,55 +23,6 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def need_compiler() -> None:
     if find_compiler() is None:
         pytest.skip("no GLSL compiler on PATH")
-
-
-def test_what_was_kept_comes_back(base: Path) -> None:
-    spirv_cache.keep("ab", MODULE)
-
-    assert spirv_cache.cached("ab") == MODULE
-    assert spirv_cache.cached("cd") is None
-
-
-def test_the_directory_is_private_and_holds_finished_files_only(base: Path) -> None:
-    spirv_cache.keep("ab", MODULE)
-
-    directory = base / "openinfer-spirv"
-    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    assert [file.name for file in directory.iterdir()] == ["ab.spv"]
-
-
-def test_a_directory_that_others_can_write_to_is_not_used(base: Path, caplog: pytest.LogCaptureFixture) -> None:
-    directory = base / "openinfer-spirv"
-    directory.mkdir()
-    directory.chmod(0o777)
-    (directory / "ab.spv").write_bytes(MODULE)
-
-    with caplog.at_level(logging.WARNING):
-        assert spirv_cache.cached("ab") is None
-        spirv_cache.keep("cd", MODULE)
-
-    assert not (directory / "cd.spv").exists()
-    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == ["its mode is 0777, expected 0700"]
-
-
-def test_a_link_in_place_of_the_directory_is_not_used(base: Path) -> None:
-    elsewhere = base / "elsewhere"
-    elsewhere.mkdir(mode=0o700)
-    (base / "openinfer-spirv").symlink_to(elsewhere)
-
-    spirv_cache.keep("ab", MODULE)
-
-    assert list(elsewhere.iterdir()) == []
-
-
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners on this system")
-def test_a_directory_of_another_user_is_not_used(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (base / "openinfer-spirv").mkdir(mode=0o700)
-    monkeypatch.setattr(os, "getuid", lambda: 12345)
-
-    spirv_cache.keep("ab", MODULE)
-
-    assert list((base / "openinfer-spirv").iterdir()) == []
 
 
 def test_a_shader_is_compiled_once(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,153 @@
+"""Compiled objects on disk: private, whole, never taken from where others can write, and never in the way."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from openinfer.object_cache import ObjectCache, cache_base
+
+CACHE = ObjectCache(name="openinfer-tests", suffix=".obj", holds="compiled tests")
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where objects go, not made yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "openinfer-tests"
+
+
+def test_what_was_kept_comes_back(directory: Path) -> None:
+    assert CACHE.keep("ab", b"object") == directory / "ab.obj"
+
+    assert CACHE.find("ab") == directory / "ab.obj"
+    assert CACHE.read("ab") == b"object"
+    assert (CACHE.find("cd"), CACHE.read("cd")) == (None, None)
+
+
+def test_the_directory_is_private_and_holds_finished_files_only(directory: Path) -> None:
+    CACHE.keep("ab", b"object")
+
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert [(file.name, stat.S_IMODE(file.stat().st_mode)) for file in directory.iterdir()] == [("ab.obj", 0o600)]
+
+
+def test_an_object_takes_the_place_of_a_damaged_one(directory: Path) -> None:
+    CACHE.keep("ab", b"dama")
+
+    CACHE.keep("ab", b"object")
+
+    assert CACHE.read("ab") == b"object"
+
+
+def test_caches_of_other_names_are_apart(directory: Path) -> None:
+    CACHE.keep("ab", b"object")
+
+    assert ObjectCache(name="openinfer-others", suffix=".obj", holds="others").find("ab") is None
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o702])
+def test_a_directory_that_others_can_reach_is_not_used(
+    directory: Path, mode: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory.mkdir()
+    directory.chmod(mode)
+    (directory / "ab.obj").write_bytes(b"foreign")
+
+    with caplog.at_level(logging.WARNING):
+        assert CACHE.find("ab") is CACHE.read("ab") is CACHE.keep("cd", b"object") is None
+
+    assert [file.name for file in directory.iterdir()] == ["ab.obj"]
+    told = f"compiled tests are not kept in {directory}: its mode is {mode:04o}, expected 0700"
+    assert [record.getMessage() for record in caplog.records] == [told]
+
+
+def test_a_link_in_place_of_the_directory_is_not_used(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    elsewhere = directory.with_name("elsewhere")
+    elsewhere.mkdir(mode=0o700)
+    directory.symlink_to(elsewhere)
+
+    assert CACHE.keep("ab", b"object") is None
+
+    assert list(elsewhere.iterdir()) == []
+    assert "it is no directory" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners on this system")
+def test_a_directory_of_another_user_is_not_used(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+
+    assert CACHE.keep("ab", b"object") is None
+
+    assert list(directory.iterdir()) == []
+    assert "another user owns it" in caplog.text
+
+
+@pytest.mark.skipif(hasattr(os, "getuid") and os.getuid() == 0, reason="root may write anywhere")
+def test_a_directory_that_cannot_be_written_to_is_read(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    CACHE.keep("ab", b"object")
+    directory.chmod(0o500)
+
+    assert (CACHE.read("ab"), CACHE.keep("cd", b"object")) == (b"object", None)
+
+    assert "Permission denied" in caplog.text
+
+
+def test_a_failed_write_is_told_once_and_leaves_nothing(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+
+    assert CACHE.keep("ab", b"object") is CACHE.keep("cd", b"object") is None
+
+    assert list(directory.iterdir()) == []
+    assert [record.getMessage() for record in caplog.records] == [
+        f"compiled tests are not kept in {directory}: No space left on device"
+    ]
+
+
+def test_a_base_that_cannot_hold_directories_is_told(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = directory.with_name("file")
+    file.write_bytes(b"")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(file))
+
+    assert CACHE.keep("ab", b"object") is None
+
+    assert f"compiled tests are not kept in {file / 'openinfer-tests'}: Not a directory" in caplog.text
+
+
+@pytest.mark.parametrize("given", ["", "relative/path"])
+def test_without_an_absolute_path_in_the_environment_caches_are_in_the_home_directory(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", given)
+
+    assert cache_base() == Path.home() / ".cache"
+
+
+def test_without_a_home_directory_nothing_is_kept(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+
+    assert CACHE.keep("ab", b"object") is CACHE.find("ab") is None
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "compiled tests are not kept: there is no home directory"
+    ]
