@@ -9,7 +9,7 @@ import pytest
 
 import openinfer as oi
 from openinfer.dsl import graph
-from openinfer.simulate import Executor, Simulator, program
+from openinfer.simulate import Executor, Simulator, machine
 
 
 def executor(text: str, arrays: dict[str, Any] | None = None, **model: Any) -> Executor:
@@ -128,7 +128,7 @@ def test_recursion_ends_where_the_program_ends_it() -> None:
 
 
 def test_endless_recursion_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "MOST_FRAMES", 50)
+    monkeypatch.setattr(machine, "MOST_FRAMES", 50)
     ex = executor(
         "persistent { n: i64; } block entry { branch again; } block again { cache.increment n; branch again; }"
     )

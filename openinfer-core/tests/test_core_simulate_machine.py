@@ -19,12 +19,13 @@ from openinfer.errors import DepthError, DeviceError, ExecutionError
 from openinfer.ir.nodes import Assign, Barrier, Branch, Loop, Node, NodeKind, Return
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.types import DeviceSpec
-from openinfer.simulate import logs, program
+from openinfer.simulate import logs, machine
 from openinfer.simulate.describe import Description, always
 from openinfer.simulate.device import choose_device
 from openinfer.simulate.failures import Place
 from openinfer.simulate.integers import LoopIndex, integer, value_of
-from openinfer.simulate.program import Action, Call, Code, Leave, Machine, Repeat
+from openinfer.simulate.machine import Machine
+from openinfer.simulate.program import Action, Call, Code, Leave, Repeat
 
 
 class Log(list[Any]):
@@ -65,9 +66,9 @@ def code(name: str, *items: Any) -> Code:
 
 def run(entry: Code, *, merged: bool) -> Machine:
     memory: Any = SimpleNamespace(available=set[str](), variables={})
-    machine = Machine(memory, entry, merged=merged)
-    machine.run()
-    return machine
+    made = Machine(memory, entry, merged=merged)
+    made.run()
+    return made
 
 
 @pytest.mark.parametrize("merged", [False, True])
@@ -122,7 +123,7 @@ def test_an_error_names_its_node_once(merged: bool) -> None:
 
 
 def test_frames_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "MOST_FRAMES", 10)
+    monkeypatch.setattr(machine, "MOST_FRAMES", 10)
     block = code("block")
     block.items.append(call(block))
     block.merge()

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from openinfer.ir.graph import Graph
     from openinfer.simulate.aside import Aside
     from openinfer.simulate.failures import Place
+    from openinfer.simulate.machine import Happened
     from openinfer.simulate.memory import Memory
-    from openinfer.simulate.program import Happened
 
     Join: TypeAlias = Callable[[], object]
     """Waits for a consumer to end; raises what it raised."""

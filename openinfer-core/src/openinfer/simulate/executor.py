@@ -17,8 +17,8 @@ from openinfer.simulate.details import Details
 from openinfer.simulate.exchange import Exchange, sharing
 from openinfer.simulate.host import Host, by_name, need_name
 from openinfer.simulate.logs import LogKind, is_wanted, log
+from openinfer.simulate.machine import Machine
 from openinfer.simulate.memory import Memory
-from openinfer.simulate.program import Machine
 from openinfer.simulate.recording import Recorder
 from openinfer.simulate.state import Snapshot, restore_snapshot, take_snapshot
 from openinfer.simulate.threads import Threads, at_once
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.exchange import Join
+    from openinfer.simulate.machine import Frame, Happened, Record
     from openinfer.simulate.placement import Placements
-    from openinfer.simulate.program import Frame, Happened, Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from openinfer.ir.nodes import Node
     from openinfer.simulate.breakpoints import Breakpoint
     from openinfer.simulate.executor import Executor, NodeRun
-    from openinfer.simulate.program import Frame
+    from openinfer.simulate.machine import Frame
 
     NonFinite: TypeAlias = dict[str, tuple[bool, bool]]
     """By name: whether a value has NaN, and whether it has infinities."""

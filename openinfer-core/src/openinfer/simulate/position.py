@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from openinfer.events import TraceEvent
     from openinfer.ir.nodes import Node
     from openinfer.simulate.failures import Place
-    from openinfer.simulate.program import Frame
+    from openinfer.simulate.machine import Frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,14 @@ import numpy as np
 from openinfer.events import KIND_OF_NODE, TraceEvent, split_duration
 from openinfer.simulate.describe import Description
 from openinfer.simulate.integers import values_of
-from openinfer.simulate.program import Action, Call, HandOver, Leave, Record, Repeat, Segment
+from openinfer.simulate.machine import Record
+from openinfer.simulate.program import Action, Call, HandOver, Leave, Repeat, Segment
 
 if TYPE_CHECKING:
     from openinfer.events import Scope
     from openinfer.simulate.backend import DeviceBackend
-    from openinfer.simulate.program import Happened, Item, Machine
+    from openinfer.simulate.machine import Happened, Machine
+    from openinfer.simulate.program import Item
 
 Shown: TypeAlias = Action | Call | HandOver | Repeat | Leave
 """Items that are one node."""
