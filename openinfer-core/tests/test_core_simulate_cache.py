@@ -73,17 +73,21 @@ class Naive:
         prefix = self.resolved(slots)[: len(slots)]
         self.cells = {index: cell for index, cell in self.cells.items() if list(index[: len(slots)]) != prefix}
 
+    def load(self, sizes: list[int], value: int) -> None:
+        self.cells = {(i, j): [value, value + 1] for i in range(sizes[0]) for j in range(sizes[1])}
+
 
 positions = st.one_of(st.integers(-2, 6), st.sampled_from([9, 40]))
 bounds = st.tuples(st.none() | st.integers(-1, 5), st.none() | st.integers(-7, 8))
 reads = st.tuples(st.just("read"), st.lists(positions | bounds, max_size=2))
 writes = st.tuples(st.just("write"), st.tuples(positions, positions).map(list))
 resets = st.tuples(st.just("reset"), st.lists(positions, max_size=2))
+loads = st.tuples(st.just("load"), st.tuples(st.integers(0, 3), st.integers(0, 3)).map(list))
 
 
 @settings(max_examples=200, deadline=None)
 @given(
-    actions=st.lists(st.one_of(reads, writes, writes, resets), max_size=25),
+    actions=st.lists(st.one_of(reads, writes, writes, resets, loads), max_size=25),
     fixed=st.sampled_from([{}, {"i": 4}, {"j": 3}, {"i": 4, "j": 3}]),
     loose=st.sampled_from([0, 1 << 20]),
 )
@@ -106,6 +110,9 @@ def _act(table: Any, verb: str, slots: list[Any], number: int) -> Any:
     try:
         if verb == "reset":
             return table.reset(slots)
+        if verb == "load":
+            pair = np.array([number, number + 1], np.int32)
+            return table.load(slots, number) if isinstance(table, Naive) else table.load([], np.tile(pair, (*slots, 1)))
         if verb == "read":
             found = table.read(slots)
             return found.array.tolist() if isinstance(table, Cache) else found
@@ -126,13 +133,37 @@ def test_reads_of_one_row_are_views_however_long() -> None:
         assert found[:, 1].tolist() == list(range(t + 1))
 
 
+def test_loading_what_has_fewer_entries_keeps_the_memory() -> None:
+    decl = VarDecl(name="K", kind=MemoryKind.PERSISTENT, dtype=I32, formals=("t",), table=True)
+    cache = Cache(decl, TensorType(I32, (2,)), np.array(0, np.int32))
+    for t in range(100):
+        cache.write([t], np.array([t, t], np.int32))
+    before = cache.entries
+    assert isinstance(before, entries.DenseEntries)
+    array = before.array
+    cache.load([], np.full((60, 2), 7, np.int32))
+    assert cache.entries is before
+    assert before.array is array
+    assert array[60:].tolist() == [[0, 0]] * (len(array) - 60)
+
+
+def test_a_bounded_table_makes_room_up_to_its_bound() -> None:
+    decl = VarDecl(name="K", kind=MemoryKind.PERSISTENT, dtype=I32, formals=("t",), table=True, fixed=(("t", 100),))
+    cache = Cache(decl, TensorType(I32, (2,)), np.array(0, np.int32))
+    for t in range(100):
+        cache.write([t], np.array([t, t], np.int32))
+    assert isinstance(cache.entries, entries.DenseEntries)
+    assert cache.entries.array.shape == (100, 2)
+
+
 def test_appending_moves_the_array_a_logarithmic_number_of_times() -> None:
     decl = VarDecl(name="K", kind=MemoryKind.PERSISTENT, dtype=I32, formals=("t",), table=True)
     cache = Cache(decl, TensorType(I32, (2,)), np.array(0, np.int32))
     arrays: dict[int, Any] = {}
     for t in range(4096):
         cache.write((t,), np.array([t, t], np.int32))
-        array = cache.entries.array  # type: ignore[attr-defined]
+        assert isinstance(cache.entries, entries.DenseEntries)
+        array = cache.entries.array
         arrays[id(array)] = array  # kept, so that no other can have its identity
     assert len(arrays) <= 14
 

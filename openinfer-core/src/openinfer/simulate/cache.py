@@ -63,7 +63,6 @@ class Cache:
         self.formals = decl.formals
         self.indices = decl.formals[: len(decl.formals) - len(decl.auto_dim)]
         self._limits = dict(decl.fixed)
-        self._bounds_of_table = tuple(self._limits.get(name, sys.maxsize) for name in self.indices)
         self._fill = fill
         self._pristine = pristine
         self.counts: list[int] = [0] * len(self.autos)
@@ -168,12 +167,15 @@ class Cache:
 
     def load(self, counts: Sequence[int], contents: Array | Mapping[Index, Array]) -> None:
         """Take over growth counts and entries that `check` has accepted."""
+        same = list(counts) == self.counts
         self.counts = list(counts)
-        entries = DenseEntries(len(self.indices), self.extents, self._fill)
-        self.entries = entries
         if not isinstance(contents, Mapping):
-            entries.fill(contents)
+            # Memory that is there already spares a decoder that is taken back the faults of fresh pages.
+            entries = self.entries if same and isinstance(self.entries, DenseEntries) else self._no_entries()
+            entries.replace(contents)
+            self.entries = entries
             return
+        self.entries = self._no_entries()
         for index, entry in contents.items():
             self._made_room(index).write(index, entry)
 
@@ -204,7 +206,7 @@ class Cache:
             if not isinstance(slot, int) and (slot[0] is None or slot[1] is None):
                 return None
         region = cast("Region", tuple(slots))
-        array = entries.stored(region, self._bounds_of_table)
+        array = entries.stored(region)
         return None if array is None else Reading(array, region)
 
     def _stores(self, slots: Sequence[Slot], array: Array) -> bool:
@@ -212,7 +214,7 @@ class Cache:
         entries = self.entries
         if self.autos or array.shape != self.kind.shape or not isinstance(entries, DenseEntries):
             return False
-        return entries.store(cast("Index", tuple(slots)), self._bounds_of_table, array)
+        return entries.store(cast("Index", tuple(slots)), array)
 
     # Parts of an access
 
@@ -309,8 +311,12 @@ class Cache:
             self.entries = SparseEntries(self.entries, len(self.indices), self.extents, self._fill)
         return self.entries
 
+    def _no_entries(self) -> DenseEntries:
+        bounds = tuple(self._limits.get(name, sys.maxsize) for name in self.indices)
+        return DenseEntries(bounds, self.extents, self._fill)
+
     def _initial(self) -> DenseEntries:
-        entries = DenseEntries(len(self.indices), self.kind.shape, self._fill)
+        entries = self._no_entries()
         if not self.indices:
             entries.write((), filled(self.kind.shape, self._fill) if self._pristine is None else self._pristine)
         return entries

@@ -69,13 +69,20 @@ class Entries(Protocol):
 class DenseEntries:
     """Entries in one array, with room to grow along table indices and along the first axis of the entry.
 
+    Args:
+        bounds: for each table index, what it stays below; there is never room beyond.
+        shape: shape of an entry.
+        fill: initial value of a cell, as an array of rank 0.
+
     Attributes:
         array: all cells, spare ones included; replaced when it becomes too small.
         present: which entries are there.
     """
 
-    def __init__(self, axes: int, shape: Index, fill: Array) -> None:
+    def __init__(self, bounds: Index, shape: Index, fill: Array) -> None:
+        axes = len(bounds)
         self._axes = axes
+        self._bounds = bounds
         self._shape = shape
         self._fill = fill
         self._sizes = [0] * axes
@@ -142,11 +149,11 @@ class DenseEntries:
         self.touch(index)
         self._cut(self.array[(*index, ...)])[...] = array
 
-    def stored(self, region: Region, bounds: Index) -> Array | None:
-        """Return the view of a region with ranges that lies below ``bounds`` and is all stored; None for others."""
+    def stored(self, region: Region) -> Array | None:
+        """Return the view of a region with ranges that is all stored; None for others."""
         places: list[int | slice] = []
         whole = True
-        for each, extent, bound in zip(region, self.present.shape, bounds, strict=True):
+        for each, extent, bound in zip(region, self.present.shape, self._bounds, strict=True):
             if isinstance(each, int):
                 start, end = each, each + 1
                 places.append(each)
@@ -158,9 +165,9 @@ class DenseEntries:
                 return None
         return None if whole else self.array[tuple(places)]
 
-    def store(self, index: Index, bounds: Index, array: Array) -> bool:
-        """Store an entry below ``bounds`` for which there is room; False for others, which are left alone."""
-        for place, extent, bound in zip(index, self.present.shape, bounds, strict=True):
+    def store(self, index: Index, array: Array) -> bool:
+        """Store an entry for which there is room; False for others, which are left alone."""
+        for place, extent, bound in zip(index, self.present.shape, self._bounds, strict=True):
             if not 0 <= place < extent or place >= bound:
                 return False
         self.array[index] = array
@@ -189,14 +196,21 @@ class DenseEntries:
     def indices(self) -> Iterator[Index]:
         yield from (tuple(map(int, index)) for index in np.argwhere(self.present))
 
-    def fill(self, array: Array) -> None:
-        """Store the entries 0, 1, ... along every index at once."""
+    def replace(self, array: Array) -> None:
+        """Store the entries 0, 1, ... along every index at once, and remove all others; room that is there is kept."""
         sizes = array.shape[: self._axes]
-        if all(sizes):
-            self.touch(tuple(size - 1 for size in sizes))
-            box = tuple(map(slice, sizes))
-            self.present[box] = True
-            self._cut(self.array[(*box, ...)])[...] = array
+        if not all(sizes):
+            sizes = (0,) * self._axes
+        last, box = tuple(size - 1 for size in sizes), tuple(map(slice, sizes))
+        if not _within(last, self.present.shape):
+            self._reserve(last)
+        for axis, (size, before) in enumerate(zip(sizes, self._sizes, strict=True)):
+            others = (*box[:axis], slice(size, before))
+            self.array[others] = self._fill
+            self.present[others] = False
+        self._sizes = [*sizes]
+        self.present[box] = True
+        self._cut(self.array[(*box, ...)])[...] = array.reshape(*sizes, *self._shape)
 
     def stays_dense(self, index: Index) -> bool:
         """Whether one array is still a good place when this entry is added."""
@@ -208,10 +222,11 @@ class DenseEntries:
         return cells <= LOOSE_SHARE * (int(np.count_nonzero(self.present)) + 1)
 
     def _reserve(self, index: Index) -> None:
-        """Make room for an entry that has none; each axis that is too short at least doubles: appending stays cheap."""
+        """Make room for an entry that has none; a short axis doubles up to its bound: appending stays cheap."""
         room = self.present.shape
         wider = tuple(
-            extent if place < extent else max(place + 1, 2 * extent) for place, extent in zip(index, room, strict=True)
+            extent if place < extent else max(place + 1, min(2 * extent, bound))
+            for place, extent, bound in zip(index, room, self._bounds, strict=True)
         )
         self._move((*wider, *self.array.shape[self._axes :]))
         present = np.zeros(wider, np.bool_)
