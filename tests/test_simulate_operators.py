@@ -96,6 +96,28 @@ def test_an_optional_input_is_given_by_name() -> None:
     assert ex.fetch("y").tolist() == [[6.0, 8.0]]
 
 
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("op add(w[i], w[i]) >> t;", [2.0, 4.0, 2.0, 4.0]),
+        ("op add(w[i], w[1]) >> t;", [3.0, 4.0, 3.0, 4.0]),
+        ("op add(w[i], w[i + 0]) >> t;", [2.0, 4.0, 2.0, 4.0]),
+        ("op add(w[i], w[j]) >> t;", [2.0, 3.0, 3.0, 4.0]),
+        ("op add(w[i], w[at]) >> t;", [3.0, 4.0, 3.0, 4.0]),
+    ],
+)
+def test_several_entries_follow_the_indices_that_they_name(statement: str, expected: list[float]) -> None:
+    ex = executor(
+        'dynamic { at: i32; } volatile { w(l): f32 @pattern("w{l}"); } persistent { K(n): f32 @table; n: i32; }'
+        " block entry { assign t: f32; loop a (j in 0..2) { loop b (i in 0..2) { "
+        + statement
+        + " cache.write t >> K[n]; cache.increment n; } } return; }",
+        {"w0": np.float32(1), "w1": np.float32(2)},
+    )
+    ex.step(at=1)
+    assert ex.fetch("K").tolist() == expected
+
+
 def test_an_alias_runs_as_the_operator_it_names() -> None:
     ex = executor(
         "dynamic { x: f32[2]; } volatile { y: f32[2]; } block entry { op clip(x, clamp_min=0.0) >> y; return; }"

@@ -276,9 +276,9 @@ def _check_output(op: str, found: TensorType, output: Buffer | Varying, name: st
 def _bound_late(recipe: _Recipe, late: list[Late], settings: list[Callable[[], SettingValue]]) -> BoundCall:
     """Return a call that binds the operator for the buffers and settings of the moment, once for each."""
     varies = any(isinstance(each, Varying) for each in (*late, *recipe.outputs))
-    only = late[0] if len(late) == 1 and not settings and not varies else None
-    if isinstance(only, _Entry) and len(only.indices) == 1 and isinstance(only.indices[0], LoopIndex):
-        return _bound_by_index(recipe, only, only.indices[0])
+    index = None if settings or varies else _only_index(late)
+    if index is not None:
+        return _bound_by_index(recipe, late, index)
     most = MOST_VIEWS if varies else MOST_BOUND
     # Buffers are told apart by identity, so the ones that calls were bound for are kept with them.
     calls: dict[tuple[object, ...], tuple[BoundCall, tuple[Buffer, ...]]] = {}
@@ -299,7 +299,14 @@ def _bound_late(recipe: _Recipe, late: list[Late], settings: list[Callable[[], S
     return run
 
 
-def _bound_by_index(recipe: _Recipe, entry: _Entry, index: LoopIndex) -> BoundCall:
+def _only_index(late: list[Late]) -> LoopIndex | None:
+    """Return the loop index that alone decides which entries are found; None where there is more to it."""
+    found = {index for each in late if isinstance(each, _Entry) for index in each.indices if not isinstance(index, int)}
+    only = found.pop() if len(found) == 1 and all(isinstance(each, _Entry) for each in late) else None
+    return only if isinstance(only, LoopIndex) else None
+
+
+def _bound_by_index(recipe: _Recipe, late: list[Late], index: LoopIndex) -> BoundCall:
     """Do what `_bound_late` does where one loop index decides: the common case, which has to be quick."""
     calls: dict[int, BoundCall] = {}
 
@@ -309,7 +316,7 @@ def _bound_by_index(recipe: _Recipe, entry: _Entry, index: LoopIndex) -> BoundCa
         if call is None:
             if len(calls) >= MOST_BOUND:
                 calls.clear()
-            call = calls[value] = recipe.bind((entry(),), ())
+            call = calls[value] = recipe.bind(tuple([each() for each in late]), ())
         call()
 
     return run
