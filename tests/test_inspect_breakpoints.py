@@ -289,6 +289,13 @@ def test_an_error_ends_the_step_and_the_inspector_goes_on() -> None:
     assert found.resume().ended
 
 
+def test_next_runs_the_first_statement_alone() -> None:
+    found = Inspector(executor_of())
+    found.begin(x=[1, 2], c=True)
+    assert [ran(found.next()) for _ in range(3)] == ["assign h", "transfer x >> h", "cache.write h >> K[l]"]
+    assert found.is_running
+
+
 def test_an_empty_program_is_over_at_once() -> None:
     found = Inspector(executor_of("block entry { }"))
     assert found.begin().ended
@@ -296,7 +303,8 @@ def test_an_empty_program_is_over_at_once() -> None:
 
 
 CONSUMER = """volatile { a: f32; b: f32; } block entry { yield a; await a; op neg(a) >> b; return; }
-block other { await a; op exp(a) >> a; yield a; }"""
+block other { await a; op exp(a) >> a; yield a; }
+block unused { op sin(b) >> b; }"""
 
 
 @pytest.mark.parametrize(
@@ -310,8 +318,8 @@ block other { await a; op exp(a) >> a; yield a; }"""
         (PROGRAM, RangeBreakpoint(2, 1), "from low to high"),
         (PROGRAM, RangeBreakpoint(float("nan"), 1), "from low to high"),
         (PROGRAM, ConditionBreakpoint("hh > 1"), "unknown variable `hh`"),
-        (CONSUMER, OperatorBreakpoint("exp"), "`other` only, which runs within the yield"),
-        (CONSUMER, BlockBreakpoint("other"), "`other` only"),
+        (CONSUMER, OperatorBreakpoint("sin"), "`unused` only, which nothing calls"),
+        (CONSUMER, BlockBreakpoint("unused"), "`unused` only"),
     ],
 )
 def test_breakpoints_that_can_never_be_met_are_refused(text: str, breakpoint_: Breakpoint, told: str) -> None:
@@ -329,14 +337,6 @@ def test_numbers_name_breakpoints_and_watches() -> None:
     assert list(found.breakpoints) == [3]
     with pytest.raises(oi.ExecutionError, match="number 1: there are 3"):
         found.remove(1)
-
-
-def test_values_merged_from_a_consumer_are_seen_at_the_await() -> None:
-    found = Inspector(executor_of(CONSUMER), [ConditionBreakpoint("a == 1")], ["a"])
-    found.begin()
-    stop = found.resume()
-    assert ran(stop) in ("yield a", "await a")
-    assert [str(change) for change in stop.changes] == [f"a: 0 -> 1 ({ran(stop)})"]
 
 
 def test_an_operator_on_another_device_is_one_place_with_its_transfers() -> None:

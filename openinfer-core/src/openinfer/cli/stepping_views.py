@@ -42,6 +42,8 @@ def stop_lines(stop: Stop, executor: Executor) -> Iterator[str]:
     """Yield what has run, why it stopped, what has changed, and what runs next."""
     if stop.event is not None and stop.node is not None:
         yield f"ran   {_place(stop.node.span)}{stop.event.node_desc}{_duration(stop.event)}"
+        if stop.failure is not None:
+            yield f"      failed, and with it block {stop.event.track}; it is raised at the await: {stop.failure}"
         names = dict.fromkeys(map(fetchable, outputs_of(stop.event, stop.node)))
         for name, tensor in fetched(executor, tuple(names)):
             yield from (f"      {line}" for line in output_lines(name, tensor))

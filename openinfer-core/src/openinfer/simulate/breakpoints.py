@@ -6,14 +6,13 @@ Operators, lines and blocks stop a program before a statement runs; writes, valu
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.diagnostics import did_you_mean
 from openinfer.errors import ExecutionError
-from openinfer.ir.concurrency import consumers
-from openinfer.ir.nodes import Branch, Loop, Op
+from openinfer.ir.concurrency import consumers, reached_blocks
+from openinfer.ir.nodes import Loop, Op
 from openinfer.ir.uses import writes
 from openinfer.simulate import conditions
 
@@ -133,8 +132,7 @@ def check_breakpoint(breakpoint_: Breakpoint, program: ResolvedGraph) -> None:
     """Check that a program can come to a breakpoint.
 
     Raises:
-        ExecutionError: ``bad-breakpoint``: there is no such operator, line, block or variable in what ``entry`` runs;
-            consumer blocks run while a ``yield`` does and are not stopped in.
+        ExecutionError: ``bad-breakpoint``: there is no such operator, line, block or variable in blocks that can run.
     """
     match breakpoint_:
         case OperatorBreakpoint(op):
@@ -170,18 +168,10 @@ def check_names(expression: Expression, program: ResolvedGraph) -> None:
             _check_name(access.name, program)
 
 
-def run_by_entry(graph: Graph) -> frozenset[str]:
-    """Return the blocks that ``entry`` runs itself, by branches: consumer blocks are not among them."""
-    found = {"entry"}
-    waiting = deque(["entry"])
-    while waiting:
-        for node in graph.blocks[waiting.popleft()].walk():
-            kind = node.kind
-            for name in (kind.then_block, kind.else_block) if isinstance(kind, Branch) else ():
-                if name is not None and name in graph.blocks and name not in found:
-                    found.add(name)
-                    waiting.append(name)
-    return frozenset(found)
+def blocks_that_run(graph: Graph) -> frozenset[str]:
+    """Return the blocks that ``entry`` and the consumers are, and those that they call."""
+    roots = ["entry", *(each.name for each in consumers(graph))]
+    return frozenset(name for root in roots for name in reached_blocks(graph, root))
 
 
 def _check_operator(op: str, program: ResolvedGraph) -> None:
@@ -205,16 +195,16 @@ def _check_block(block: str, graph: Graph) -> None:
     if block not in graph.blocks:
         hint = did_you_mean(block, graph.blocks) or _listed(graph.blocks)
         raise ExecutionError(f"there is no block `{block}`: {hint}", code=CODE)
-    if block not in run_by_entry(graph):
-        raise _out_of_sight(f"block `{block}`", [block], graph)
+    if block not in blocks_that_run(graph):
+        raise _never_run(f"block `{block}`", [block])
 
 
 def _check_statements(program: ResolvedGraph, fits: Callable[[Node], bool], what: str, hint: str = "") -> None:
     blocks = {block.name for block, node in program.graph.nodes() if fits(node)}
     if not blocks:
         raise ExecutionError(f"there is no {what}" + (f": {hint}" if hint else ""), code=CODE)
-    if not blocks & run_by_entry(program.graph):
-        raise _out_of_sight(what, blocks, program.graph)
+    if not blocks & blocks_that_run(program.graph):
+        raise _never_run(what, blocks)
 
 
 def _check_name(name: str, program: ResolvedGraph) -> None:
@@ -224,11 +214,9 @@ def _check_name(name: str, program: ResolvedGraph) -> None:
         raise ExecutionError(f"unknown variable `{name}`: {hint}", code="unknown-variable")
 
 
-def _out_of_sight(what: str, blocks: Iterable[str], graph: Graph) -> ExecutionError:
+def _never_run(what: str, blocks: Iterable[str]) -> ExecutionError:
     listed = ", ".join(f"`{name}`" for name in sorted(blocks))
-    waiting = {each.name for each in consumers(graph)}
-    why = "runs within the yield that starts it" if waiting.intersection(blocks) else "is not run by entry"
-    return ExecutionError(f"{what} is in {listed} only, which {why}: a step is not stopped there", code=CODE)
+    return ExecutionError(f"{what} is in {listed} only, which nothing calls: a step does not come there", code=CODE)
 
 
 def _listed(names: Iterable[str]) -> str:

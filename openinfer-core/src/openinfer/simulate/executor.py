@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -13,6 +14,7 @@ from openinfer.ir.concurrency import reached_blocks
 from openinfer.ir.nodes import Return
 from openinfer.simulate.aside import asides
 from openinfer.simulate.compiler import compile_graph
+from openinfer.simulate.consumer_steps import ConsumerSteps
 from openinfer.simulate.details import Details
 from openinfer.simulate.exchange import Exchange, sharing
 from openinfer.simulate.host import Host, by_name, need_name
@@ -44,10 +46,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeRun:
-    """A node that has just run, and the values at that moment."""
+    """A node that has just run, and the values at that moment.
+
+    Attributes:
+        failure: the error with which it ended a consumer block that is looked into; it is raised at the ``await``.
+    """
 
     event: TraceEvent
     executor: Executor
+    failure: Exception | None = None
 
     def fetch(self, *names: str, dtype: DType | str | None = None) -> Any:
         """Return values as `Executor.fetch` does; temporaries too."""
@@ -87,6 +94,7 @@ class Executor:
         self._tracing = trace
         self._echo = echo
         self._machine: Machine | None = None
+        self._beside: deque[ConsumerSteps] = deque()
         self._results: dict[str, Tensor | None] = {}
 
     @property
@@ -96,13 +104,17 @@ class Executor:
 
     @property
     def frames(self) -> Sequence[Frame]:
-        """Runs of blocks and loops that have not ended, outermost first; none between steps. They change as it runs."""
-        return () if self._machine is None else self._machine.frames
+        """Runs of blocks and loops that have not ended, outermost first; none between steps. They change as it runs.
+
+        A consumer block that is looked into stands behind those of ``entry``.
+        """
+        entry = () if self._machine is None else self._machine.frames
+        return [*entry, *self._beside[0].machine.frames] if self._beside else entry
 
     @property
     def is_running(self) -> bool:
         """Whether a step has begun and not ended: between the first and the last item of an iteration."""
-        return self._machine is not None and bool(self._machine.frames)
+        return bool(self.frames)
 
     def insert(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
         """Give dynamic variables their values for the next step: all of them, or none when one is refused.
@@ -141,7 +153,7 @@ class Executor:
         told = len(self._recorder.notes)
         try:
             if is_wanted(LogKind.TRACE):
-                list(self._runs(by_block=False))
+                list(self._runs(by_block=False, consumers=False))
             else:
                 self._run_merged(self._recorder.record())
         finally:
@@ -151,10 +163,14 @@ class Executor:
 
     run_step = step
 
-    def iterate(self, *, by: Literal["node", "block"] = "node") -> Iterator[NodeRun]:
+    def iterate(self, *, by: Literal["node", "block"] = "node", consumers: bool = False) -> Iterator[NodeRun]:
         """Run one step and stop after every node, or with ``by="block"`` after the last node of every run of a block.
 
         Exhausting the iterator equals one `step`; closing or dropping it earlier aborts the step.
+
+        Args:
+            consumers: stop in consumer blocks too, which then run one after the other behind the ``yield`` that starts
+                them; values are those that they see.
 
         Raises:
             ValueError: ``by`` is something else.
@@ -163,7 +179,7 @@ class Executor:
         """
         if by not in ("node", "block"):
             raise ValueError(f"by is 'node' or 'block', found {by!r}")
-        return self._runs(by_block=by == "block")
+        return self._runs(by_block=by == "block", consumers=consumers)
 
     def trace(self) -> list[TraceEvent]:
         """Return the recorded events of all steps; none when tracing is off."""
@@ -188,13 +204,13 @@ class Executor:
         if not names:
             raise TypeError("fetch needs the name of a variable")
         self._complete(names)
-        values = tuple(host_value(self._host.fetch(name, dtype)) for name in names)
+        values = tuple(host_value(self._seen.fetch(name, dtype)) for name in names)
         return values[0] if len(values) == 1 else values
 
     def fetch_raw(self, name: str) -> Tensor:
         """Return a value with its element type and shape, packed types as stored."""
         self._complete((name,))
-        return self._host.fetch(name)
+        return self._seen.fetch(name)
 
     def outputs(self) -> dict[str, Any]:
         """Return the values that the executed ``return a, b;`` of ``entry`` named in the last step."""
@@ -214,7 +230,7 @@ class Executor:
         Raises:
             ExecutionError: as for `fetch`.
         """
-        return self._host.type_of(access)
+        return self._seen.type_of(access)
 
     def live_bytes(self) -> dict[str, int]:
         """Return the bytes of the values that are held at this moment, by kind of memory.
@@ -298,23 +314,32 @@ class Executor:
             if name in self._results and self._results[name] is None:
                 self._results[name] = self._host.result(name)
 
-    def _begin(self, *, merged: bool, record: Record | None) -> Machine:
+    @property
+    def _seen(self) -> Host:
+        """Values as the statement sees them that runs next."""
+        return self._beside[0].host if self._beside else self._host
+
+    def _begin(self, *, merged: bool, record: Record | None, consumers: bool = False) -> Machine:
         self._need_idle("begin a step")
         if self._whole is not None:
             self._whole.note_nodes()
         self._results = {}
         self._memory.begin_step()
-        exchange = self._exchange(merged=merged)
+        exchange = self._exchange(merged=merged, consumers=consumers)
         entry, one_by_one = self._codes["entry"], not merged or exchange is not None
         self._machine = Machine(self._memory, entry, merged=not one_by_one, exchange=exchange, record=record)
         return self._machine
 
-    def _exchange(self, *, merged: bool) -> Exchange | None:
+    def _exchange(self, *, merged: bool, consumers: bool) -> Exchange | None:
         """Return what hands variables over in a step. When every node is looked at, consumers run one at a time."""
         if self._sharing is None:
             return None
 
         def start(aside: Aside, notes: list[Happened]) -> Join:
+            if consumers:
+                steps = ConsumerSteps(aside, self._backend, self._recorder, notes if self._tracing else None)
+                self._beside.append(steps)
+                return steps.join
             begin = self._threads.start if merged and aside.parallel else at_once
             return begin(lambda: self._run_consumer(aside, notes))
 
@@ -329,6 +354,7 @@ class Executor:
     def _end(self, machine: Machine) -> None:
         if self._machine is not machine:
             return
+        self._beside.clear()
         if machine.exchange is not None:
             machine.exchange.abandon()
         self._machine = None
@@ -384,29 +410,45 @@ class Executor:
             self._end(machine)
         return self._recorder.latest(machine) if record is None else None
 
-    def _runs(self, *, by_block: bool) -> Iterator[NodeRun]:
+    def _runs(self, *, by_block: bool, consumers: bool) -> Iterator[NodeRun]:
         record = self._recorder.record(None if self._tracing else [])
         details = Details(self) if self._tracing and is_wanted(LogKind.TRACE) else None
-        machine = self._begin(merged=False, record=record)
+        machine = self._begin(merged=False, record=record, consumers=consumers)
         try:
-            while machine.frames:
-                told = len(record.events)
-                event = self._recorder.advance(machine, record)
-                if details is not None:
-                    # Where entry awaits a consumer, the events of the consumer come before that of the await.
-                    for ran in self._recorder.events()[told:]:
-                        log(LogKind.TRACE, details.line(ran))
-                if not self._tracing:
-                    record.events.clear()
+            while self.is_running:
+                run, ended = self._run_beside() if self._beside else self._run_node(machine, record, details)
                 if not by_block:
-                    yield NodeRun(event, self)
+                    yield run
                     continue
-                for ended in list(machine.ended):
-                    if ended.last is not None:
-                        yield NodeRun(ended.last, self)
+                for block in ended:
+                    if block.last is not None:
+                        yield NodeRun(block.last, self)
             machine.finish()
         except ExecutionError as error:
+            # Consumers that have started finish, as they do in threads of their own.
+            for steps in self._beside:
+                steps.finish()
             log(LogKind.ERROR, f"step failed in block {error.block}: {error}")
             raise
         finally:
             self._end(machine)
+
+    def _run_node(self, machine: Machine, record: Record, details: Details | None) -> tuple[NodeRun, list[Frame]]:
+        """Run a node of ``entry``; return it, and the blocks that ended with it."""
+        told = len(record.events)
+        event = self._recorder.advance(machine, record)
+        if details is not None:
+            # Where entry awaits a consumer, the events of the consumer come before that of the await.
+            for ran in self._recorder.events()[told:]:
+                log(LogKind.TRACE, details.line(ran))
+        if not self._tracing:
+            record.events.clear()
+        return NodeRun(event, self), list(machine.ended)
+
+    def _run_beside(self) -> tuple[NodeRun, list[Frame]]:
+        """Run a node of the first consumer that is looked into, as `_run_node` does of ``entry``."""
+        steps = self._beside[0]
+        event = steps.advance()
+        if not steps.machine.frames:
+            self._beside.popleft()
+        return NodeRun(event, self, steps.failure), list(steps.machine.ended)

@@ -67,6 +67,7 @@ class Stop:
         hits: breakpoints that made it stop.
         changes: watch expressions that have changed since the last stop, in order; the last `MOST_CHANGES` of them.
         interrupted: whether `Inspector.interrupt` made it stop.
+        failure: the error with which that statement ended its consumer block; it is raised where ``entry`` awaits it.
     """
 
     event: TraceEvent | None
@@ -75,6 +76,7 @@ class Stop:
     hits: tuple[Hit, ...] = ()
     changes: tuple[Change, ...] = ()
     interrupted: bool = False
+    failure: Exception | None = None
 
     @property
     def ended(self) -> bool:
@@ -85,7 +87,8 @@ class Stop:
 class Inspector:
     """Drives an executor statement by statement. Breakpoints that nobody sets cost nothing.
 
-    Statements of consumer blocks run within the ``yield`` of ``entry`` that starts them, and are not stopped at.
+    Consumer blocks run one after the other behind the ``yield`` of ``entry`` that starts them, as blocks do behind the
+    branch that calls them. Values in them are those that they see.
 
     Args:
         executor: what to run; its steps are begun here, not elsewhere.
@@ -104,6 +107,7 @@ class Inspector:
         self._true: set[int] = set()
         self._runs: Generator[NodeRun] | None = None
         self._event: TraceEvent | None = None
+        self._failure: Exception | None = None
         self._changes: deque[Change] = deque(maxlen=MOST_CHANGES)
         self._interrupted = False
         for each in breakpoints:
@@ -176,7 +180,7 @@ class Inspector:
             raise StepStateError("a step is running: let it end before the next one begins")
         self.executor.insert(inputs)
         self._runs = self._begun()
-        self._event = None
+        self._event = self._failure = None
         self._true.clear()
         self._look(lambda _: True)
         for number, each in self._breakpoints.items():
@@ -205,8 +209,9 @@ class Inspector:
         return self._run(enough)
 
     def next(self) -> Stop:
-        """Run a statement: a branch with the block that it calls, a loop with all its turns."""
-        depth = len(self._frames())
+        """Run a statement: a branch or yield with the blocks that it calls or starts, a loop with all its turns."""
+        # Before the first statement of a step there are no frames, not even that of entry.
+        depth = max(len(self._frames()), 1)
         return self._run(lambda: len(self.executor.frames) <= depth)
 
     def turn(self) -> Stop:
@@ -230,8 +235,15 @@ class Inspector:
         """Run to the end of the block that is being run; from ``entry`` to the end of the step."""
         frames = self._frames()
         blocks = [place for place, frame in enumerate(frames) if frame.loop is None]
-        depth = blocks[-1] if blocks else 0
-        return self._run(lambda: len(self.executor.frames) <= depth)
+        if not blocks:
+            return self.resume()
+        depth, block = blocks[-1], frames[blocks[-1]]
+
+        def enough() -> bool:
+            running = self.executor.frames
+            return len(running) <= depth or running[depth] is not block
+
+        return self._run(enough)
 
     def resume(self) -> Stop:
         """Run to the next breakpoint, or to the end of the step."""
@@ -260,7 +272,7 @@ class Inspector:
         return loop_indices(self.executor.frames)
 
     def _begun(self) -> Generator[NodeRun]:
-        yield from self.executor.iterate()
+        yield from self.executor.iterate(consumers=True)
 
     def _frames(self) -> Sequence[Frame]:
         if self._runs is None:
@@ -274,7 +286,7 @@ class Inspector:
             hits = self._advance()
             place = upcoming(self.executor.frames)
             hits += self._here(place)
-            if hits or place is None or self._interrupted or enough():
+            if hits or place is None or self._failure is not None or self._interrupted or enough():
                 break
         if place is None:
             self._end()
@@ -293,7 +305,9 @@ class Inspector:
             raise
         node = self._nodes[run.event.node_index]
         begins = self._event is None
-        self._event = run.event
+        self._event, self._failure = run.event, run.failure
+        if run.failure is not None:
+            return []
         self._indices = partial(indices_around, run.event)
         try:
             self._look(lambda watched: begins or self._concerned(watched, node))
@@ -320,6 +334,7 @@ class Inspector:
             hits=tuple(hits),
             changes=changes,
             interrupted=interrupted,
+            failure=self._failure,
         )
 
     def _first(self) -> Place | None:
