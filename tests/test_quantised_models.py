@@ -10,7 +10,7 @@ import pytest
 
 import openinfer as oi
 from openinfer.dsl import graph
-from openinfer.dtypes import I8
+from openinfer.dtypes import BY_NAME, I8, DType
 from openinfer.errors import ModelError, OpenInferError, ValidationError
 from openinfer.model import Model, ModelLoader, Quantisation, VarInfo
 from openinfer.simulate import Simulator
@@ -151,12 +151,13 @@ def test_a_plain_integer_tensor_is_still_no_float() -> None:
 
 
 class Store:
-    """A model format of a plugin: one tensor, whose zero point is no value of its type."""
+    """A model format of a plugin: one tensor with a zero point of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, dtype: DType, zero_point: int | list[int]) -> None:
         self.sizevars: dict[str, int] = {}
         self.metadata: dict[str, Any] = {}
-        info = VarInfo(name="w", dtype=I8, shape=(2,), has_data=True, offset=None, nbytes=2, quantised=True)
+        self.zero_point = np.array(zero_point, np.int32)
+        info = VarInfo(name="w", dtype=dtype, shape=(2,), has_data=True, offset=None, nbytes=2, quantised=True)
         self.tensors = {info.name: info}
 
     def values(self, name: str) -> np.ndarray:
@@ -166,14 +167,26 @@ class Store:
         return self.values(name).view(np.uint8)
 
     def quantisation(self, name: str) -> Quantisation:
-        zero_point = {"w": np.array(300, np.int32)}[name]
-        return Quantisation(axis=None, scale=np.float32(0.5).reshape(()), zero_point=zero_point)
+        scale = {"w": np.full(self.zero_point.shape, 0.5, np.float32)}[name]
+        return Quantisation(axis=0 if scale.ndim else None, scale=scale, zero_point=self.zero_point)
 
     def close(self) -> None: ...
 
 
 def test_a_zero_point_outside_its_type_shows_in_the_reals_only() -> None:
-    model = Model(Store(), "odd")
+    model = Model(Store(I8, 300), "odd")
     assert model.load_tensor("w@f32").tolist() == [-214.0, -86.5]
     with pytest.raises(ModelError, match="zero points of 'w' of odd do not fit i8: use its reals, as a float"):
         model.load_tensor("w@zero_point")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zero_points", "stored"),
+    [("t1", [-1, 1], 0b10), ("t2", [-1, 1], 0b0111), ("i4", [-8, 7], 0x78), ("u2", [1, 3], 0b1101)],
+)
+def test_packed_zero_points_are_stored_as_tensors_of_their_type_are(
+    dtype: str, zero_points: list[int], stored: int
+) -> None:
+    model = Model(Store(BY_NAME[dtype], zero_points))
+    assert model.load_raw("w@zero_point").tolist() == [stored]
+    assert model.load_tensor("w@zero_point").tolist() == zero_points

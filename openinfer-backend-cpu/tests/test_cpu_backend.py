@@ -15,8 +15,8 @@ from openinfer.errors import DeviceError
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.schema import Fold
+from openinfer.packing import pack, unpack
 from openinfer.scalars import decode_bits, encode_bits
-from openinfer.simulate.packing import pack, unpack
 from openinfer_backend_cpu import plugin
 from openinfer_backend_cpu.backend import CpuBackend
 from openinfer_backend_cpu.folding import EmptySliceError

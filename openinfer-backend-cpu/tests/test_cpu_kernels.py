@@ -14,7 +14,7 @@ from openinfer.dtypes import BOOL, F16, F32, F64, I4, I8, I32, I64, U8, dtype_na
 from openinfer.ir.types import TensorType
 from openinfer.model import dtype_of_array, storage_dtype
 from openinfer.ops.calls import OpCall
-from openinfer.simulate.packing import pack, unpack
+from openinfer.packing import pack, unpack
 from openinfer_backend_cpu.backend import CpuBackend
 from openinfer_backend_cpu.kernels import convolution
 from openinfer_backend_cpu.registration import kernel_specs

@@ -16,10 +16,10 @@ from openinfer.ir.types import TensorType
 from openinfer.model import dtype_of_array, storage_dtype
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError
+from openinfer.packing import pack
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import HandWritten, kernel_table, select
 from openinfer.simulate import Simulator
-from openinfer.simulate.packing import pack
 from openinfer_backend_cpu.backend import CpuBackend
 from openinfer_backend_cpu.kernels import quantised
 

@@ -26,10 +26,10 @@ from openinfer.errors import OpenInferError
 from openinfer.expr.array_types import storage_type
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall
+from openinfer.packing import pack
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.binding import Binder
-from openinfer.simulate.packing import pack
 from openinfer_backend_cpu.backend import CpuBackend
 from openinfer_backend_cpu.buffers import CpuBuffer
 from openinfer_backend_cpu.workspace import Workspace

@@ -15,9 +15,9 @@ from openinfer.dtypes import BF16, BITSET, BOOL, BUILTIN, F8, F16, F32, F64, I4,
 from openinfer.errors import DTypeError, ExecutionError, ShapeError
 from openinfer.events import TraceEvent, split_duration
 from openinfer.ir.types import TensorType
+from openinfer.packing import pack, unpack
 from openinfer.scalars import decode_bits, encode_bits
 from openinfer.simulate.formatting import format_truncated
-from openinfer.simulate.packing import pack, unpack
 from openinfer.simulate.random import Random
 from openinfer.simulate.statistics import operator_times, summarise
 from openinfer.simulate.values import Tensor, host_value, scalar_value, storage_of

@@ -10,9 +10,9 @@ import numpy as np
 from openinfer.errors import DeviceError
 from openinfer.expr.linear import linearise
 from openinfer.model import storage_dtype
+from openinfer.packing import pack
 from openinfer.scalars import converted
 from openinfer.simulate.binding import in_order
-from openinfer.simulate.packing import pack
 from openinfer_backend_cpu.buffers import CpuBuffer, Elements, beginning, elements, empty, own
 from openinfer_backend_cpu.elementwise import bind_program
 from openinfer_backend_cpu.folding import bind_fold

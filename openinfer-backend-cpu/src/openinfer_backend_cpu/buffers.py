@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from openinfer.model import storage_dtype
-from openinfer.simulate.packing import pack, unpack
+from openinfer.packing import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.dtypes import Kind
-from openinfer.simulate.packing import unpack
+from openinfer.packing import unpack
 
 if TYPE_CHECKING:
     import numpy.typing as npt

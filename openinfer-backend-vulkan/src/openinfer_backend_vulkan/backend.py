@@ -13,9 +13,9 @@ from openinfer.expr.linear import linearise
 from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
 from openinfer.model import storage_dtype
+from openinfer.packing import pack
 from openinfer.scalars import converted
 from openinfer.simulate.logs import LogKind, log
-from openinfer.simulate.packing import pack
 from openinfer_backend_vulkan import buffers, derived
 from openinfer_backend_vulkan.buffers import VulkanBuffer, own
 from openinfer_backend_vulkan.commands import Command, CommandQueue, Dispatch, Fill

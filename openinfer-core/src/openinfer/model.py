@@ -16,6 +16,7 @@ from openinfer import symbolic
 from openinfer.diagnostics import did_you_mean
 from openinfer.dtypes import BOOL, BY_NAME, F32, I64, DType
 from openinfer.errors import ModelError
+from openinfer.packing import pack
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.types import load_object
 
@@ -236,7 +237,7 @@ class Model:
             return _read_only(found.scale)
         if part == "zero_point":
             values = self._zero_point(whole, np.asarray(found.zero_point))
-            return _read_only(_packed(values, self.tensors[whole].dtype) if packed else values)
+            return _read_only(pack(values, self.tensors[whole].dtype) if packed else values)
         return _dequantised(self._store.values(whole), found, BY_NAME[part])
 
     def _zero_point(self, name: str, values: Array) -> Array:
@@ -410,13 +411,6 @@ def _checked(array: Array, info: VarInfo, model: str) -> Array:
         message = f"tensor {info.name!r} of {model} has shape {array.shape}, its entry says {info.shape}"
         raise ModelError(message, file=model, table="tensors", name=info.name)
     return array
-
-
-def _packed(codes: Array, dtype: DType) -> Array:
-    """Return elements of a packed type as bytes, the first one in the lowest bits."""
-    masked = (codes.reshape(-1).view(np.uint8) & np.uint8((1 << dtype.bits) - 1))[:, None]
-    bits = (masked >> np.arange(dtype.bits, dtype=np.uint8)) & np.uint8(1)
-    return np.packbits(bits.reshape(-1), bitorder="little")
 
 
 _PIECE = 1 << 20

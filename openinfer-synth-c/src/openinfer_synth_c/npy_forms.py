@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.model import storage_dtype
-from openinfer.simulate.packing import pack, unpack
+from openinfer.packing import pack, unpack
 from openinfer.synth.npy_harness import npy_descr
 
 if TYPE_CHECKING:

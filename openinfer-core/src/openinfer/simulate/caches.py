@@ -11,9 +11,9 @@ from openinfer.errors import ShapeError
 from openinfer.ir.resolved import Filled
 from openinfer.ir.types import TensorType
 from openinfer.model import storage_dtype
+from openinfer.packing import pack, unpack
 from openinfer.scalars import converted
 from openinfer.simulate.cache import Cache, contiguous, overlaps
-from openinfer.simulate.packing import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,8 +10,8 @@ import numpy as np
 from openinfer import symbolic
 from openinfer.dtypes import BY_NAME
 from openinfer.errors import ExecutionError
+from openinfer.packing import pack
 from openinfer.simulate.conditions import Access, Expression, Function, Infix, Number, Prefix
-from openinfer.simulate.packing import pack
 from openinfer.simulate.position import loop_indices
 from openinfer.simulate.values import Tensor
 

@@ -11,8 +11,8 @@ from openinfer.ir.nodes import CacheRead, Op, Transfer
 from openinfer.ir.resolved import Filled, FromMetadata, FromTensor, PrefixTable, ResolvedVar, Storage
 from openinfer.ir.types import TensorType
 from openinfer.model import storage_dtype
+from openinfer.packing import pack
 from openinfer.simulate.caches import SharedCache, make_cache
-from openinfer.simulate.packing import pack
 from openinfer.simulate.varying import Varying
 
 if TYPE_CHECKING:

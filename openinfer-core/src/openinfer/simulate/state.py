@@ -18,7 +18,7 @@ from openinfer.dtypes import BITSET, U8
 from openinfer.errors import DTypeError, ExecutionError, ShapeError
 from openinfer.ir.types import TensorType
 from openinfer.model import ModelContents, ModelLoader, save_model
-from openinfer.simulate.packing import pack, unpack
+from openinfer.packing import pack, unpack
 from openinfer.simulate.values import Tensor
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 from openinfer.dtypes import DType, Kind
 from openinfer.errors import DTypeError, ShapeError
 from openinfer.model import storage_dtype
+from openinfer.packing import pack, unpack
 from openinfer.scalars import check_fits, converted
-from openinfer.simulate.packing import pack, unpack
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +27,7 @@ def pack(values: npt.NDArray[Any], dtype: DType) -> npt.NDArray[np.uint8]:
 
 def unpack(stored: npt.NDArray[np.uint8], dtype: DType, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """Return the elements of packed bytes as int8, or uint8 for unsigned types."""
-    count = 1
-    for extent in shape:
-        count *= extent
+    count = math.prod(shape)
     codes = ((stored.reshape(-1, 1) >> _shifts(dtype)) & np.uint8((1 << dtype.bits) - 1)).reshape(-1)[:count]
     if dtype.name == "t1":
         return (codes.view(np.int8) * np.int8(2) - np.int8(1)).reshape(shape)
