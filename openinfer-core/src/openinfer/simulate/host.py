@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.diagnostics import did_you_mean
@@ -17,7 +17,8 @@ from openinfer.simulate.failures import unset
 from openinfer.simulate.values import MISMATCH, Tensor, storage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Iterable
+    from types import TracebackType
 
     from openinfer.simulate.backend import Buffer, DeviceBackend
     from openinfer.simulate.memory import Memory
@@ -41,13 +42,13 @@ class Host:
             need_name(name, "insert")
         checked = {name: storage_of(value, self.dynamic_type(name), name) for name, value in values.items()}
         for name, array in checked.items():
-            with _held(name):
+            with _Held(name):
                 self._memory.insert(name, array)
 
     def fetch(self, access: str, dtype: DType | str | None = None) -> Tensor:
         """Return a copy of a variable, of an entry of a prefix table, or of entries of a cache."""
         name, indices = self._parts(access)
-        with _held(access):
+        with _Held(access):
             found = self._cached(name, indices) if self._is_cache(name) else self._copied(self._buffer(name, indices))
         if dtype is not None and found.dtype is not _dtype(dtype):
             raise DTypeError(f"`{access}` is {found.dtype}, asked for as {dtype}")
@@ -58,7 +59,7 @@ class Host:
         name, indices = self._parts(access)
         if not self._is_cache(name):
             return self._buffer(name, indices).type
-        with _held(access):
+        with _Held(access):
             found = self._cached(name, indices)
         return TensorType(found.dtype, found.shape)
 
@@ -66,7 +67,7 @@ class Host:
         """Return a copy of what a variable holds, temporaries of the last step included."""
         if name in self._memory.conditional - self._memory.available and not self._is_temporary(name):
             raise unset(self._memory, [name])
-        with _held(name):
+        with _Held(name):
             return self._cached(name, None) if self._is_cache(name) else self._copied(self._memory.current(name))
 
     def _copied(self, buffer: Buffer) -> Tensor:
@@ -156,13 +157,21 @@ def need_name(name: object, where: str) -> None:
         raise ExecutionError(message, code="unknown-variable")
 
 
-@contextmanager
-def _held(access: str) -> Generator[None]:
-    """Name what the host asked for where this machine has no memory or no number for it."""
-    try:
-        yield
-    except (MemoryError, ValueError, OverflowError) as error:
-        shown = access if len(access) <= LONGEST_SHOWN else f"{access[:LONGEST_SHOWN]}…"
+@dataclass(slots=True, eq=False)
+class _Held:
+    """Names what the host asked for where this machine has no memory or no number for it."""
+
+    access: str
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, MemoryError | ValueError | OverflowError):
+            return
+        shown = self.access if len(self.access) <= LONGEST_SHOWN else f"{self.access[:LONGEST_SHOWN]}…"
         lacks_memory = isinstance(error, MemoryError)
         why = "the memory for it cannot be allocated" if lacks_memory else "it passes the largest size of arrays"
         message = f"`{shown}` is more than this machine holds: {why}"

@@ -71,10 +71,13 @@ def scalar_value(array: Array, dtype: DType) -> Scalar:
 
 
 def _array(value: Any, dtype: DType, name: str) -> Array:
-    if isinstance(value, bool | int | float | list | tuple):
+    if type(value) is np.ndarray:
+        array: Array = value
+    elif isinstance(value, bool | int | float | list | tuple):
         return _converted(value, dtype, name)
+    else:
+        array = _from_protocol(value, name)
     expected = storage_dtype(dtype)
-    array = _from_protocol(value, name)
     if array.dtype != expected:
         message = f"`{name}` is declared {dtype}, found an array of {array.dtype} (expected {expected})"
         raise DTypeError(f"{message}: convert it with .astype", code=MISMATCH)
