@@ -35,7 +35,15 @@ from openinfer.plugins import loader
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.loader import load_environment
-from openinfer.plugins.types import API_VERSION, Availability, CommandSpec, DeviceSpec, KernelSpec, SynthTargetSpec
+from openinfer.plugins.types import (
+    API_VERSION,
+    Availability,
+    CommandSpec,
+    DeviceSpec,
+    Fallback,
+    KernelSpec,
+    SynthTargetSpec,
+)
 from openinfer.synth.bundle import Bundle
 from openinfer.synth.target import RunResult
 
@@ -131,6 +139,10 @@ class Plugin:
     def openinfer_devices(self) -> Iterator[DeviceSpec]:
         parts = {"probe": "example_plugin:probe", "backend": "example_plugin:Backend"}
         yield DeviceSpec(name="npu", summary="a device", expression_dtypes=frozenset({"f32"}), **parts)
+        parts["probe"] = "example_plugin:probe_gpu"
+        left = Fallback(device="cpu", dtypes=frozenset({"f64"}))
+        types = frozenset({"f32"})
+        yield DeviceSpec(name="gpu", summary="a device", expression_dtypes=types, fallback=left, **parts)
 
     @hookimpl
     def openinfer_synth_targets(self) -> Iterator[SynthTargetSpec]:
@@ -149,6 +161,10 @@ def give_up() -> None:
 
 def probe() -> Availability:
     return Availability(available=False, detail="no driver for it was found; install npu-driver")
+
+
+def probe_gpu() -> Availability:
+    return Availability(available=True, detail="it is there")
 
 
 class Hasty:
@@ -208,7 +224,7 @@ def test_the_host_or_command_of_an_example_gets_the_code_and_the_message(
     explained = explanation(code)
     if not {"cpu", "npu"} <= set(environment.devices) or "c" not in environment.targets:
         pytest.skip("the device cpu and the target c are not installed to run examples with")
-    parts = {"probe": probe, "Hasty": Hasty, "greet": greet, "count": count}
+    parts = {"probe": probe, "probe_gpu": probe_gpu, "Hasty": Hasty, "greet": greet, "count": count}
     monkeypatch.setitem(sys.modules, "example_plugin", SimpleNamespace(**parts))
     monkeypatch.setattr(loader, "default_environment", lambda: environment)
     for make_true in [GIVEN[code]] if code in GIVEN else []:

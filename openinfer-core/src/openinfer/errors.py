@@ -213,6 +213,10 @@ class KernelMissingError(ExecutionError):
     default_code = "kernel-missing"
 
 
+class FeatureMissingError(KernelMissingError):
+    """What carries out an operator on the device needs an optional feature, which this piece of hardware lacks."""
+
+
 class DepthError(ExecutionError):
     """Blocks call each other more deeply than the limit of frames."""
 

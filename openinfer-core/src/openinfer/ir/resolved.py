@@ -177,6 +177,8 @@ class ResolvedGraph:
         variables: plain variables and temporaries by name (no prefix tables).
         tables: prefix tables by name.
         ops: resolved operators by node index.
+        placed: names of devices by node index, for operators that run on another device than the program: where a hint
+            says so, or because the program's device lacks them.
         warnings: findings that are not errors.
     """
 
@@ -185,4 +187,5 @@ class ResolvedGraph:
     variables: Mapping[str, ResolvedVar]
     tables: Mapping[str, PrefixTable]
     ops: Mapping[int, ResolvedOp]
+    placed: Mapping[int, str] = field(default_factory=dict[int, str])
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)

@@ -15,7 +15,16 @@ from openinfer.ir.types import TensorType
 from openinfer.ops import examples
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError, Required, SettingType
-from openinfer.plugins.selection import Decomposed, DerivedExpression, DerivedFold, HandWritten, kernel_table, select
+from openinfer.plugins.selection import (
+    Decomposed,
+    DerivedExpression,
+    DerivedFold,
+    HandWritten,
+    KernelTable,
+    kernel_table,
+    lacks,
+    select,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +34,7 @@ if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import InputSpec, OpSchema, SettingSpec
     from openinfer.plugins.environment import Environment
-    from openinfer.plugins.selection import KernelTable
+    from openinfer.plugins.types import DeviceSpec, Fallback, SynthTargetSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +45,10 @@ class Coverage:
         dtype: element type of the inputs that have no types of their own.
         place: ``"device"`` or ``"synth target"``.
         target: name of the device or synth target.
-        by: ``"kernel"``, ``"expression"``, ``"fold"``, ``"decomposition"``, ``"missing"``, or ``"unknown"`` when no
-            example call is known or the kernels cannot be listed.
-        reason: why it is missing or unknown.
+        by: ``"kernel"``, ``"expression"``, ``"fold"``, ``"decomposition"``; ``"fallback"`` where a device lacks it and
+            leaves it to another; ``"missing"``, or ``"unknown"`` when no example call is known or the kernels cannot
+            be listed.
+        reason: why it is missing or unknown, or left to another device, and which.
     """
 
     op: str
@@ -55,65 +65,72 @@ def coverage(environment: Environment, ops: Iterable[str] | None = None) -> Iter
     Raises:
         OpenInferError: ``unknown-op``.
     """
-    places = [_Place("device", spec.name, spec.expression_dtypes) for _, spec in sorted(environment.devices.items())]
-    places += [
-        _Place("synth target", spec.name, spec.expression_dtypes) for _, spec in sorted(environment.targets.items())
+    devices = {
+        spec.name: _Place("device", spec.name, _table(environment, spec), spec.fallback)
+        for _, spec in sorted(environment.devices.items())
+    }
+    targets = [
+        _Place("synth target", spec.name, _table(environment, spec)) for _, spec in sorted(environment.targets.items())
     ]
-    tables = [(place, _table(environment, place)) for place in places]
     for name in sorted(environment.ops) if ops is None else ops:
         schema = environment.op(name)
         dtypes = [dtype for dtype in environment.dtypes.values() if dtype.name in schema.dtypes]
         calls = {dtype.name: example_call(schema, dtype, environment.dtypes) for dtype in dtypes}
-        for place, table in tables:
+        for place in (*devices.values(), *targets):
             for dtype, call in calls.items():
-                by, reason = _covered(environment, table, call)
+                by, reason = _covered(environment, place, devices, call)
                 yield Coverage(op=schema.name, dtype=dtype, place=place.kind, target=place.name, by=by, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
+    """A device or synth target; ``table`` is why its kernels cannot be listed, where that is so."""
+
     kind: str
     name: str
-    expression_dtypes: frozenset[str]
+    table: KernelTable | str
+    fallback: Fallback | None = None
 
 
-def _table(environment: Environment, place: _Place) -> KernelTable | str:
+def _table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -> KernelTable | str:
     try:
-        return kernel_table(environment, place.name, place.expression_dtypes)
+        return kernel_table(environment, spec.name, spec.expression_dtypes)
     except PluginError as error:
         return str(error)
 
 
-def _covered(environment: Environment, table: KernelTable | str, call: OpCall | None) -> tuple[str, str]:
-    if isinstance(table, str):
-        return "unknown", table
+def _covered(
+    environment: Environment, place: _Place, devices: Mapping[str, _Place], call: OpCall | None
+) -> tuple[str, str]:
+    if isinstance(place.table, str):
+        return "unknown", place.table
     if call is None:
         return "unknown", "no example call of this operator is known"
     try:
-        return _found(environment, table, call)
+        return _found(environment, place, place.table, devices, call)
     except OpenInferError as error:
         return "unknown", str(error)
 
 
-def _found(environment: Environment, table: KernelTable, call: OpCall) -> tuple[str, str]:
-    missing = missing_reason(environment, table, call)
-    if missing is not None:
-        return "missing", missing
+def _found(
+    environment: Environment, place: _Place, table: KernelTable, devices: Mapping[str, _Place], call: OpCall
+) -> tuple[str, str]:
+    missing = list(lacks(environment, table, call))
+    if missing:
+        other = place.fallback and devices.get(place.fallback.device)
+        left = place.fallback is not None and all(place.fallback.takes(lack.call) for lack in missing)
+        reason = missing[0].reason
+        if left and other and isinstance(other.table, KernelTable) and not any(lacks(environment, other.table, call)):
+            return "fallback", f"{reason}: it runs on {other.name}"
+        return "missing", reason
     found = select(environment, table, call)
     kinds = {HandWritten: "kernel", DerivedExpression: "expression", DerivedFold: "fold", Decomposed: "decomposition"}
     return next(name for kind, name in kinds.items() if isinstance(found, kind)), ""
 
 
 def missing_reason(environment: Environment, table: KernelTable, call: OpCall) -> str | None:
-    """Return why a call cannot run, looking into decompositions, or None."""
-    waiting = [call]
-    while waiting:
-        found = select(environment, table, waiting.pop())
-        if isinstance(found, Decomposed):
-            waiting += [step.call for step in found.decomposition.steps]
-        elif not isinstance(found, HandWritten | DerivedExpression | DerivedFold):
-            return found.reason
-    return None
+    """Return why the target of ``table`` itself cannot carry out a call, looking into decompositions, or None."""
+    return next((lack.reason for lack in lacks(environment, table, call)), None)
 
 
 _SHAPES: tuple[tuple[int, ...], ...] = ((2, 2), (2, 2, 2, 2), (2, 2, 2), (2,), ())

@@ -134,6 +134,7 @@ _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
     "bytes": (bytes,),
     "frozenset[str]": (frozenset,),
     "frozenset[str] | None": (frozenset, type(None)),
+    "Fallback | None": (types.Fallback, type(None)),
     "Kind": (Kind,),
     "Definition": (Elementwise, Reduction, Composite, Primitive),
 }
@@ -153,6 +154,7 @@ def _is_reference(found: object) -> bool:
 
 _FORMS: dict[str, tuple[Callable[[object], bool], str]] = {
     "name": (_is_name, "an identifier"),
+    "device": (_is_name, "an identifier"),
     "aliases": (_are_names, "a tuple of identifiers"),
     "infer": (callable, "a function"),
     **dict.fromkeys(
@@ -181,5 +183,7 @@ def _field_misfit(spec: dataclasses.Field[Any], found: object) -> str | None:
     legal = (tuple,) if written.startswith("tuple[") else _PLAIN_TYPES.get(written)
     if legal is not None and not isinstance(found, legal):
         return f"{spec.name} is {found!r:.80}, expected {written}"
+    if isinstance(found, types.Fallback):
+        return misfit(types.Fallback, found)
     has_form, expected = _FORMS.get(spec.name, (None, ""))
     return f"{spec.name} is {found!r:.80}, expected {expected}" if has_form and not has_form(found) else None

@@ -13,7 +13,7 @@ from openinfer.ops.calls import Decomposition, decomposition, fold_expression, s
 from openinfer.ops.schema import Composite, Elementwise, Fold, OpSchema, Reduction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.expr.tree import Expr
     from openinfer.ops.calls import OpCall
@@ -80,6 +80,34 @@ def select(environment: Environment, table: KernelTable, call: OpCall) -> Implem
     if fitting:
         return HandWritten(environment.kernel_choice(call, fitting, table.target))
     return _derived(environment, table, call)
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """A call that nothing carries out: one that was asked for, or a part of its decomposition."""
+
+    call: OpCall
+    reason: str
+
+
+def lacks(
+    environment: Environment, table: KernelTable, call: OpCall, *, passed_over: tuple[type[Exception], ...] = ()
+) -> Iterator[Lack]:
+    """Yield what keeps a target from carrying out ``call``, looking into decompositions.
+
+    Parts for which `select` raises one of ``passed_over`` are taken to be carried out.
+    """
+    waiting = [call]
+    while waiting:
+        current = waiting.pop()
+        try:
+            chosen = select(environment, table, current)
+        except passed_over:
+            continue
+        if isinstance(chosen, Missing):
+            yield Lack(current, chosen.reason)
+        elif isinstance(chosen, Decomposed):
+            waiting += [step.call for step in chosen.decomposition.steps]
 
 
 def fits(kernel: KernelSpec, call: OpCall) -> bool:

@@ -77,6 +77,24 @@ class Availability:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fallback:
+    """Where operators run that a device lacks.
+
+    Attributes:
+        device: name of the other device.
+        dtypes: element types, by name: what the device lacks may run there if one of them is among its inputs and
+            outputs. Whatever else the device lacks is an error.
+    """
+
+    device: str
+    dtypes: frozenset[str]
+
+    def takes(self, call: OpCall) -> bool:
+        """Whether a call that the device lacks may run on the other one, as far as its types go."""
+        return any(given is not None and given.dtype.name in self.dtypes for given in (*call.inputs, *call.outputs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSpec:
     """A device that runs graphs.
 
@@ -88,6 +106,7 @@ class DeviceSpec:
             ``vulkan:1``).
         expression_dtypes: element types, by name, that kernels derived from expressions and folds may read, compute and
             write on this device.
+        fallback: where operators run that the device lacks; None where each of them is an error.
         replaces: plugin whose device of this name it takes the place of.
     """
 
@@ -96,6 +115,7 @@ class DeviceSpec:
     probe: str
     backend: str
     expression_dtypes: frozenset[str]
+    fallback: Fallback | None = None
     replaces: str | None = None
 
 

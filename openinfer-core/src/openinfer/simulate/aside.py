@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.exchange import Sharing
     from openinfer.simulate.memory import Memory
-    from openinfer.simulate.placement import PlacedDevice, Placements
+    from openinfer.simulate.placement import OtherDevices, Placements
     from openinfer.simulate.program import Code
 
 
@@ -31,14 +31,14 @@ class Aside:
         code: the consumer's block.
         parallel: whether it may run in a thread of its own: the device allows it, and what it works on changes nobody
             else's memory in passing.
-        placed: the other devices that its operators may be placed on.
+        others: the other devices that its operators run on.
     """
 
     consumer: Consumer
     memory: AsideMemory
     code: Code
     parallel: bool
-    placed: tuple[PlacedDevice, ...] = ()
+    others: OtherDevices
 
 
 def asides(
@@ -47,7 +47,7 @@ def asides(
     memory: Memory,
     backend: DeviceBackend,
     binder: Binder,
-    placements: Placements | None = None,
+    placements: Placements,
 ) -> Mapping[str, Aside]:
     """Return the consumers of a program by name, each bound to memory of its own.
 
@@ -68,18 +68,18 @@ def _aside(
     memory: Memory,
     backend: DeviceBackend,
     binder: Binder,
-    placements: Placements | None,
+    placements: Placements,
 ) -> Aside:
     beside = backend.beside()
     used, bound = (backend, binder) if beside is None else (beside, binder.on(beside))
     own = AsideMemory(memory, consumer.requirements & sharing.copied, used)
     # Devices are opened anew, since each serves one thread.
-    placed = {} if placements is None else placements.opened(own)
-    codes = compile_graph(resolved, own, used, bound, reached_blocks(resolved.graph, consumer.name), placed)
+    others = placements.opened(own)
+    codes = compile_graph(resolved, own, used, bound, others, reached_blocks(resolved.graph, consumer.name))
     used_by_both = (consumer.uses.reads | consumer.uses.writes).intersection(_used_elsewhere(consumer, sharing))
     grows = any(memory.is_cache(name) for name in used_by_both.intersection(memory.variables))
     parallel = beside is not None and not grows
-    return Aside(consumer, own, codes[consumer.name], parallel, tuple(placed.values()))
+    return Aside(consumer, own, codes[consumer.name], parallel, others)
 
 
 def _used_elsewhere(consumer: Consumer, sharing: Sharing) -> Iterator[str]:

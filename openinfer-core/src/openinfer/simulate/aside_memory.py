@@ -32,7 +32,9 @@ class AsideMemory(Memory):
         if name not in self.own:
             return self._shared.buffer(name)
         if name not in self._buffers:
-            self._buffers[name] = self._backend.allocate(self.variables[name].type)
+            variable = self.variables[name]
+            fixed = self.is_fixed(name)
+            self._buffers[name] = self._made_fixed(variable) if fixed else self._backend.allocate(variable.type)
         return self._buffers[name]
 
     def varying(self, name: str) -> Varying | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from openinfer.errors import FeatureMissingError
 from openinfer.ir.nodes import (
     Assign,
     Await,
@@ -31,7 +32,6 @@ from openinfer.simulate.failures import Place
 from openinfer.simulate.integers import LoopIndex
 from openinfer.simulate.names import Names
 from openinfer.simulate.operators import OperatorCompiler
-from openinfer.simulate.placement import placed_on
 from openinfer.simulate.program import Action, Call, Code, HandOver, Leave, Repeat
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.memory import Memory
-    from openinfer.simulate.placement import PlacedDevice
+    from openinfer.simulate.placement import OtherDevices
     from openinfer.simulate.program import Item
     from openinfer.simulate.varying import Varying
 
@@ -53,28 +53,27 @@ def compile_graph(
     memory: Memory,
     backend: DeviceBackend,
     binder: Binder,
+    others: OtherDevices,
     blocks: Iterable[str] | None = None,
-    placed: Mapping[str, PlacedDevice] | None = None,
 ) -> Mapping[str, Code]:
     """Return blocks of a graph by name: all of them, or some that branch to no others.
 
-    ``placed`` are the devices that the hint ``placement`` may name; where it names none of them, it changes nothing.
+    ``others`` are the other devices that operators of the blocks run on.
 
     Raises:
         ExecutionError: an operator cannot be bound on the device.
     """
     names = resolved.graph.blocks if blocks is None else blocks
-    return _Compiler(resolved, memory, backend, binder, names, placed or {}).run()
+    return _Compiler(resolved, memory, backend, binder, others, names).run()
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """Statements that are still to be compiled, and the device that is named for all of them."""
+    """Statements that are still to be compiled."""
 
     code: Code
     nodes: Sequence[Node]
     names: Names
-    placement: str | None
 
 
 class _Compiler:
@@ -84,24 +83,23 @@ class _Compiler:
         memory: Memory,
         backend: DeviceBackend,
         binder: Binder,
+        others: OtherDevices,
         blocks: Iterable[str],
-        placed: Mapping[str, PlacedDevice],
     ) -> None:
         self._resolved = resolved
         self._memory = memory
         self._backend = backend
         self._binder = binder
         self._operators = OperatorCompiler(memory, backend, binder)
+        self._others = others
         self._codes = {name: Code(name) for name in blocks}
-        self._placed = placed
         self._pending: list[_Pending] = []
 
     def run(self) -> Mapping[str, Code]:
         """Compile the blocks, and loop bodies as they are met, without recursion."""
         names = Names(memory=self._memory, backend=self._backend, sizes=self._resolved.sizes)
         for name, code in self._codes.items():
-            block = self._resolved.graph.blocks[name]
-            self._pending.append(_Pending(code, block.nodes, names, placed_on(block.hints)))
+            self._pending.append(_Pending(code, self._resolved.graph.blocks[name].nodes, names))
         while self._pending:
             pending = self._pending.pop()
             for node in pending.nodes:
@@ -110,23 +108,27 @@ class _Compiler:
         return self._codes
 
     def _items(self, node: Node, pending: _Pending) -> list[Item]:
-        """Return what a node comes down to: one item, or with transfers where it is placed on another device."""
-        names, where = pending.names, placed_on(node.hints, pending.placement)
-        device = self._placed.get(where or "")
-        if device is None or not isinstance(node.kind, Op):
-            return [self._item(node, pending.code.block, names, where)]
-        place = Place(node, pending.code.block)
+        """Return what a node comes down to: one item, or with transfers where it runs on another device."""
+        block, names = pending.code.block, pending.names
+        if not isinstance(node.kind, Op):
+            return [self._item(node, block, names)]
+        place = Place(node, block)
         with place:
-            op = self._resolved.ops[node.index]
-            return [*device.items(op, self._op(place, names, device.bind(op, names)))]
+            op, device = self._resolved.ops[node.index], self._others.named_for(node)
+            if device is None:
+                try:
+                    return [self._op(place, names, self._operators.compile(op, names))]
+                except FeatureMissingError as error:
+                    device = self._others.instead(place, error)
+            return [*device.items(op, self._op(place, names, device.bind(op, names)), names)]
         raise AssertionError
 
-    def _item(self, node: Node, block: str, names: Names, placement: str | None) -> Item:
+    def _item(self, node: Node, block: str, names: Names) -> Item:
         place = Place(node, block)
         with place:
             kind = node.kind
             if isinstance(kind, Loop):
-                return self._loop(kind, place, names, placement)
+                return self._loop(kind, place, names)
             if isinstance(kind, Branch):
                 return self._branch(kind, place, names)
             if isinstance(kind, Return):
@@ -135,15 +137,13 @@ class _Compiler:
                 return HandOver(place=place, names=kind.names, is_yield=isinstance(kind, Yield))
             if isinstance(kind, Yield):
                 return Leave(place=place, given=kind.names)
-            if isinstance(kind, Op):
-                return self._op(place, names, self._operators.compile(self._resolved.ops[node.index], names))
             return self._simple(place, names)
         raise AssertionError
 
-    def _loop(self, loop: Loop, place: Place, names: Names, placement: str | None) -> Repeat:
+    def _loop(self, loop: Loop, place: Place, names: Names) -> Repeat:
         index = LoopIndex(loop.index)
         body = Code(place.block)
-        self._pending.append(_Pending(body, loop.body, names.inside(index), placement))
+        self._pending.append(_Pending(body, loop.body, names.inside(index)))
         return Repeat(
             place=place,
             name=loop.name,

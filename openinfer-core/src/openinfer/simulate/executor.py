@@ -70,11 +70,11 @@ class Executor:
         model: Model,
         backend: DeviceBackend,
         binder: Binder,
+        placements: Placements,
         *,
         trace: bool = False,
         timer: bool = False,
         echo: bool = True,
-        placements: Placements | None = None,
     ) -> None:
         self._resolved = resolved
         self._graph = resolved.graph
@@ -83,11 +83,12 @@ class Executor:
         with np.errstate(all="ignore"):
             self._sharing = sharing(resolved.graph)
             blocks = None if self._sharing is None else reached_blocks(resolved.graph, "entry")
-            self._placed = {} if placements is None else placements.opened(self._memory)
-            self._codes = compile_graph(resolved, self._memory, backend, binder, blocks, self._placed)
+            others = placements.opened(self._memory)
+            self._codes = compile_graph(resolved, self._memory, backend, binder, others, blocks)
             self._asides = asides(resolved, self._sharing, self._memory, backend, binder, placements)
-        whole = None if placements is not None else whole_program(resolved, model, backend, binder, self._memory)
-        self._whole = whole
+        self._others = (others, *(aside.others for aside in self._asides.values()))
+        is_alone = not any(each.opened for each in self._others)
+        self._whole = whole_program(resolved, model, backend, binder, self._memory) if is_alone else None
         self._threads = Threads(max(len(self._asides), 1))
         self._host = Host(self._memory, backend)
         self._recorder = Recorder(backend, timer)
@@ -292,8 +293,8 @@ class Executor:
         """Release the device; the executor must not be used afterwards."""
         self._machine = None
         self._threads.close()
-        for device in (*self._placed.values(), *(d for aside in self._asides.values() for d in aside.placed)):
-            device.backend.close()
+        for others in self._others:
+            others.close()
         self._backend.close()
 
     def __enter__(self) -> Self:

@@ -212,13 +212,23 @@ class Memory:
         kind, initial = variable.type, variable.initial
         if variable.storage is Storage.TEMPORARY:
             return self._backend.allocate(kind)
-        if self.is_fixed(variable.name) and initial is not None and not isinstance(initial, Filled):
-            return self._backend.upload(kind, self._initial_array(initial, kind))
+        if self.is_fixed(variable.name):
+            return self._made_fixed(variable)
         buffer = self._backend.allocate(kind)
         if initial is not None:
             call = self._initialiser(initial, kind, buffer)
             call()
             self._restore[variable.name] = call
+        return buffer
+
+    def _made_fixed(self, variable: ResolvedVar) -> Buffer:
+        """Return a buffer with the value of a variable that never changes."""
+        kind, initial = variable.type, variable.initial
+        if initial is not None and not isinstance(initial, Filled):
+            return self._backend.upload(kind, self._initial_array(initial, kind))
+        buffer = self._backend.allocate(kind)
+        if initial is not None:
+            self._backend.bind_fill(buffer, initial.value)()
         return buffer
 
     def _initialiser(self, initial: Initial, kind: TensorType, buffer: Buffer) -> BoundCall:

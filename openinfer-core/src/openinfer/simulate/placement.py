@@ -1,78 +1,123 @@
-"""Operators that run on another device than their program, where the hint ``placement`` says so.
+"""Operators that run on another device than their program: where a hint says so, or because its device lacks them.
 
-Values stay with the program's device: what a placed operator reads is brought over before it runs and what it writes is
-brought back after, each as a transfer of its own in the trace. Model data and constants are brought over once.
+Values stay with the program's device: what such an operator reads is brought over before it runs and what it writes is
+brought back, each as a transfer of its own in the trace. Model data and constants are read from the model, once.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openinfer.errors import DeviceError
 from openinfer.ir.text import node_desc
-from openinfer.ir.values import StrValue
 from openinfer.simulate.aside_memory import AsideMemory
+from openinfer.simulate.binding import in_order
 from openinfer.simulate.describe import Description, always
 from openinfer.simulate.device import choose_device, open_device
+from openinfer.simulate.logs import LogKind, log
 from openinfer.simulate.operators import OperatorCompiler
 from openinfer.simulate.program import Action
+from openinfer.validate.placement import hinted_devices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from openinfer.ir.graph import Graph
-    from openinfer.ir.resolved import ResolvedOp
-    from openinfer.ir.values import Attrs
+    from openinfer.errors import FeatureMissingError
+    from openinfer.ir.nodes import Node
+    from openinfer.ir.resolved import ResolvedGraph, ResolvedOp
     from openinfer.plugins.environment import Environment
+    from openinfer.plugins.types import DeviceSpec
     from openinfer.simulate.backend import BoundCall, DeviceBackend
+    from openinfer.simulate.binding import Binder
     from openinfer.simulate.device import DeviceChoice
     from openinfer.simulate.failures import Place
     from openinfer.simulate.memory import Memory
     from openinfer.simulate.names import Names
 
 
-def placed_on(hints: Attrs, around: str | None = None) -> str | None:
-    """Return the device that hints name, or else that of what is around them."""
-    found = hints.get("placement")
-    return found.value if isinstance(found, StrValue) else around
-
-
 class Placements:
-    """The devices that the hints of a program name.
+    """The other devices that operators of a program run on.
 
     Raises:
-        DeviceError: one of them is unknown, or cannot be used here.
+        DeviceError: one of those that are known beforehand is unknown, or cannot be used here.
     """
 
-    def __init__(self, graph: Graph, main: str, environment: Environment) -> None:
+    def __init__(self, resolved: ResolvedGraph, spec: DeviceSpec, environment: Environment) -> None:
+        self.placed = resolved.placed
+        self.fallback = None if spec.fallback is None else spec.fallback.device
         self._environment = environment
         self._choices: dict[str, DeviceChoice] = {}
-        for name, where in _named(graph):
-            if name != main and name not in self._choices:
-                try:
-                    self._choices[name] = choose_device(name, environment)
-                except DeviceError as error:
-                    raise DeviceError(f"{where} is placed on `{name}`: {error}", code=error.code) from error
-
-    def opened(self, memory: Memory) -> dict[str, PlacedDevice]:
-        """Return every device, opened anew, with memory beside that of the program; to be closed by the caller."""
-        found: dict[str, PlacedDevice] = {}
-        for name, choice in self._choices.items():
-            backend, binder = open_device(choice, self._environment)
-            beside = AsideMemory(memory, frozenset(memory.variables), backend, frozenset(memory.tables))
-            found[name] = PlacedDevice(name, memory, beside, backend, OperatorCompiler(beside, backend, binder))
-        return found
-
-
-def _named(graph: Graph) -> Iterator[tuple[str, str]]:
-    """Yield the devices that hints name, and what names them."""
-    for block in graph.blocks.values():
-        hinted = [(block.hints, f"block `{block.name}`")]
-        hinted += [(node.hints, f"`{node_desc(node)}` in block `{block.name}`") for node in block.walk() if node.hints]
-        for hints, what in hinted:
-            name = placed_on(hints)
+        hinted = hinted_devices(resolved.graph)
+        for block, node in resolved.graph.nodes():
+            name = resolved.placed.get(node.index)
             if name is not None:
-                yield name, what
+                verb = "is placed on" if hinted.get(node.index) == name else "falls back to"
+                self._choose(name, f"`{node_desc(node)}` in block `{block.name}` {verb}")
+
+    def opened(self, memory: Memory) -> OtherDevices:
+        """Return the devices with memory beside some other; to be closed by the caller."""
+        return OtherDevices(self, memory)
+
+    def open(self, name: str) -> tuple[DeviceBackend, Binder]:
+        """Open one of the devices.
+
+        Raises:
+            DeviceError: it is the one to fall back to, and is unknown, or cannot be used here.
+        """
+        self._choose(name, "operators fall back to")
+        return open_device(self._choices[name], self._environment)
+
+    def _choose(self, name: str, why: str) -> None:
+        if name in self._choices:
+            return
+        try:
+            self._choices[name] = choose_device(name, self._environment)
+        except DeviceError as error:
+            raise DeviceError(f"{why} `{name}`: {error}", code=error.code) from error
+
+
+class OtherDevices:
+    """The other devices for the operators of some blocks, each opened when the first operator is bound on it.
+
+    Attributes:
+        opened: those in use, by name.
+    """
+
+    def __init__(self, placements: Placements, memory: Memory) -> None:
+        self.opened: dict[str, PlacedDevice] = {}
+        self._placements = placements
+        self._memory = memory
+
+    def named_for(self, node: Node) -> PlacedDevice | None:
+        """Return the device that an operator is placed on; None for that of its program."""
+        name = self._placements.placed.get(node.index)
+        return None if name is None else self._device(name)
+
+    def instead(self, place: Place, error: FeatureMissingError) -> PlacedDevice:
+        """Return the device to fall back to for an operator for which the program's lacks a feature, and log it.
+
+        Raises:
+            FeatureMissingError: ``error``, where there is no device to fall back to.
+            DeviceError: it is unknown, or cannot be used here.
+        """
+        name = self._placements.fallback
+        if name is None:
+            raise error
+        log(LogKind.WARNING, f"`{place.desc}` in block `{place.block}` runs on {name}: {error}")
+        return self._device(name)
+
+    def close(self) -> None:
+        """Release the devices."""
+        for device in self.opened.values():
+            device.backend.close()
+
+    def _device(self, name: str) -> PlacedDevice:
+        if name not in self.opened:
+            memory = self._memory
+            backend, binder = self._placements.open(name)
+            beside = AsideMemory(memory, frozenset(memory.variables), backend, frozenset(memory.tables))
+            operators = OperatorCompiler(beside, backend, binder)
+            self.opened[name] = PlacedDevice(name, memory, beside, backend, operators)
+        return self.opened[name]
 
 
 class PlacedDevice:
@@ -88,20 +133,21 @@ class PlacedDevice:
         self._operators = operators
 
     def bind(self, op: ResolvedOp, names: Names) -> BoundCall:
-        """Return the call of an operator on this device, on values that are there."""
-        return self._operators.compile(op, names)
+        """Return the call of an operator on values that are there, which brings back what it writes."""
+        return in_order([self._operators.compile(op, names), *map(self._take, op.outputs)])
 
-    def items(self, op: ResolvedOp, call: Action) -> list[Action]:
-        """Return a placed operator with the transfers before and after it."""
+    def items(self, op: ResolvedOp, work: Action, names: Names) -> list[Action]:
+        """Return a placed operator with the transfers before and after it.
+
+        Those after it tell what its call has done already: whoever stops at the operator sees its results.
+        """
         read = dict.fromkeys(ref.name for ref in op.inputs if ref is not None and not ref.indices)
-        plain = [name for name in read if name in self._memory.variables]
-        for name in filter(self._memory.is_fixed, plain):
-            self._bring(name)()
+        plain = (name for name in read if name in self._memory.variables and names.index(name) is None)
         moved = [name for name in plain if not self._memory.is_fixed(name)]
         return [
-            *(self._transfer(call.place, name, self._bring(name), name, f"{self.name}:{name}") for name in moved),
-            call,
-            *(self._transfer(call.place, name, self._take(name), f"{self.name}:{name}", name) for name in op.outputs),
+            *(self._transfer(work.place, name, self._bring(name), name, f"{self.name}:{name}") for name in moved),
+            work,
+            *(self._transfer(work.place, name, partial(int), f"{self.name}:{name}", name) for name in op.outputs),
         ]
 
     def _transfer(self, place: Place, name: str, call: BoundCall, source: str, target: str) -> Action:

@@ -98,13 +98,14 @@ class Simulator:
 
         Raises:
             ValidationError: the graph does not fit, or there is none.
-            DeviceError: a device that a hint names is unknown, or cannot be used here; with ``placement`` only.
+            DeviceError: a device that a hint names, with ``placement``, is unknown; or such a device, or one that
+                operators fall back to, cannot be used here.
         """
         resolved = self._resolved if graph is None else self._resolve(graph)
         if resolved is None:
             raise ValidationError("there is no graph to run: give one to Simulator or to make_executor")
         log(LogKind.TRACE, f"binding {len(resolved.ops)} operators of {self._model.name} to device {self.device}")
-        placements = Placements(resolved.graph, self.device, self._environment) if self._placement else None
+        placements = Placements(resolved, self._device.spec, self._environment)
         backend, binder = open_device(self._device, self._environment)
         try:
             return Executor(
@@ -112,10 +113,10 @@ class Simulator:
                 self._model,
                 backend,
                 binder,
+                placements,
                 trace=self._trace,
                 timer=self._timer,
                 echo=self._echo,
-                placements=placements,
             )
         except BaseException:
             backend.close()
@@ -127,7 +128,8 @@ class Simulator:
             self._model,
             sizes=self._sizes,
             environment=self._environment,
-            device=self._device.spec.name,
+            device=self.device,
+            placement=self._placement,
             strict=self._strict,
         )
         for warning in resolved.warnings:

@@ -1,4 +1,4 @@
-"""Whether a device can carry out every operator of a graph."""
+"""Which device carries out each operator of a graph: the program's, one that a hint names, or one to fall back to."""
 
 from __future__ import annotations
 
@@ -7,30 +7,56 @@ from typing import TYPE_CHECKING
 from openinfer.errors import PluginError
 from openinfer.ops.calls import OpCall
 from openinfer.ops.schema import OpTypeError
-from openinfer.plugins.selection import Decomposed, KernelTable, Missing, kernel_table, select
+from openinfer.plugins.selection import KernelTable, kernel_table, lacks
+from openinfer.validate.placement import hinted_devices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from openinfer.ir.graph import Graph
     from openinfer.ir.resolved import ResolvedOp
     from openinfer.plugins.environment import Environment
+    from openinfer.plugins.selection import Lack
+    from openinfer.plugins.types import DeviceSpec
     from openinfer.validate.findings import Findings
 
 
 def check_kernels(
-    graph: Graph, ops: dict[int, ResolvedOp], device: str, environment: Environment, findings: Findings
-) -> None:
-    """Record every operator for which the device has no kernel, expression or decomposition."""
-    spec = environment.device(device.partition(":")[0])
-    table = kernel_table(environment, spec.name, spec.expression_dtypes)
+    graph: Graph,
+    ops: Mapping[int, ResolvedOp],
+    device: str,
+    environment: Environment,
+    findings: Findings,
+    *,
+    placement: bool = False,
+) -> dict[int, str]:
+    """Record every operator for which its device has no kernel, expression or decomposition.
+
+    It is a warning where the device leaves such operators to another, and an error everywhere else.
+
+    Args:
+        placement: whether operators run on the devices that hints name. What runs on a device that is unknown is not
+            checked.
+
+    Returns:
+        The devices by node index of operators that do not run on ``device``.
+
+    Raises:
+        DeviceError: ``device`` is unknown.
+    """
+    environment.device(_kind(device))
+    hinted: Mapping[int, str] = hinted_devices(graph) if placement else {}
+    kernels = _Kernels(environment, findings)
+    placed: dict[int, str] = {}
     for block, node in graph.nodes():
         op = ops.get(node.index)
         if op is None:
             continue
         with findings.at(block, node):
-            for reason in _missing(call_of_node(op), table, environment, late=bool(op.runtime_settings)):
-                findings.error("kernel-missing", reason)
+            found = kernels.device_for(op, hinted.get(node.index, device))
+        if found != device:
+            placed[node.index] = found
+    return placed
 
 
 def call_of_node(op: ResolvedOp) -> OpCall:
@@ -38,21 +64,58 @@ def call_of_node(op: ResolvedOp) -> OpCall:
     return OpCall(op=op.op, inputs=op.input_types, outputs=op.output_types, settings=op.settings)
 
 
-def _missing(call: OpCall, table: KernelTable, environment: Environment, *, late: bool) -> Iterator[str]:
-    """Yield why a call cannot be carried out; ``late``: the executor selects again once it knows every setting."""
-    pending = [call]
-    while pending:
-        current = pending.pop()
-        try:
-            chosen = select(environment, table, current)
-        except OpTypeError:
-            continue
-        except (KeyError, PluginError):
-            # Kernels and definitions of plugins may need the setting that is absent as yet.
-            if not late:
-                raise
-            continue
-        if isinstance(chosen, Missing):
-            yield chosen.reason
-        elif isinstance(chosen, Decomposed):
-            pending += [step.call for step in chosen.decomposition.steps]
+def _kind(device: str) -> str:
+    """Return the name of a device without its number."""
+    return device.partition(":")[0]
+
+
+class _Kernels:
+    """The kernels of the devices of a program."""
+
+    def __init__(self, environment: Environment, findings: Findings) -> None:
+        self._environment = environment
+        self._findings = findings
+        self._tables: dict[str, KernelTable] = {}
+
+    def device_for(self, op: ResolvedOp, device: str) -> str:
+        """Return the device that carries out an operator that is meant for ``device``, and record what that lacks."""
+        spec = self._environment.devices.get(_kind(device))
+        missing = [] if spec is None else self._missing(op, spec)
+        if spec is None or not missing:
+            return device
+        if spec.fallback is None or not all(spec.fallback.takes(lack.call) for lack in missing):
+            for lack in missing:
+                self._findings.error("kernel-missing", lack.reason)
+            return device
+        return self._fallen_back(op, spec, spec.fallback.device, _reasons(missing)) or device
+
+    def _fallen_back(self, op: ResolvedOp, spec: DeviceSpec, name: str, reason: str) -> str | None:
+        """Return the name of the device to fall back to, if it carries the operator out."""
+        other = self._environment.devices.get(name)
+        if other is None:
+            hint = f"install a package that offers the device {name}; `openinfer plugins` lists what is installed"
+            message = f"{reason}, and {name}, to which {spec.name} leaves it, is not installed"
+            self._findings.error("kernel-missing", message, hint=hint)
+            return None
+        missing = self._missing(op, other)
+        if missing:
+            message = f"{reason}, and neither can {name} run it, to which {spec.name} leaves it: {_reasons(missing)}"
+            self._findings.error("kernel-missing", message)
+            return None
+        self._findings.warn(
+            "kernel-fallback", f"{reason}: it runs on {name}, and its values are brought there and back"
+        )
+        return name
+
+    def _missing(self, op: ResolvedOp, spec: DeviceSpec) -> list[Lack]:
+        table = self._tables.get(spec.name)
+        if table is None:
+            table = self._tables[spec.name] = kernel_table(self._environment, spec.name, spec.expression_dtypes)
+        # Kernels and definitions of plugins may need a setting that is known only when the program runs; the executor
+        # selects again then.
+        passed_over = (OpTypeError, KeyError, PluginError) if op.runtime_settings else (OpTypeError,)
+        return list(lacks(self._environment, table, call_of_node(op), passed_over=passed_over))
+
+
+def _reasons(missing: list[Lack]) -> str:
+    return "; ".join(dict.fromkeys(lack.reason for lack in missing))

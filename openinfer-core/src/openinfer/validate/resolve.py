@@ -37,6 +37,7 @@ def resolve(
     sizes: Mapping[str, int] | None = None,
     environment: Environment | None = None,
     device: str | None = None,
+    placement: bool = False,
     strict: bool = False,
 ) -> ResolvedGraph:
     """Check a graph against a model and return it with every size, element type and operator known.
@@ -44,7 +45,9 @@ def resolve(
     Args:
         sizes: named sizes that take the place of the model's.
         environment: operators and devices; the installed plugins by default.
-        device: name of a device that must be able to carry out every operator; None checks none.
+        device: name of a device that must be able to carry out every operator, or leave it to the device that it falls
+            back to; None checks none.
+        placement: whether operators run on the devices that hints name; looked at where a ``device`` is given.
         strict: whether warnings are errors.
 
     Raises:
@@ -54,7 +57,9 @@ def resolve(
     """
     _check_kinds(graph, model)
     findings = Findings(strict)
-    resolved = check_against_model(graph, model, findings, sizes=sizes, environment=environment, device=device)
+    resolved = check_against_model(
+        graph, model, findings, sizes=sizes, environment=environment, device=device, placement=placement
+    )
     return replace(resolved, warnings=findings.finish())
 
 
@@ -81,6 +86,7 @@ def check_against_model(
     sizes: Mapping[str, int] | None = None,
     environment: Environment | None = None,
     device: str | None = None,
+    placement: bool = False,
 ) -> ResolvedGraph:
     """Record the findings of phases S and V that are no consequences of what is in doubt, phase by phase.
 
@@ -98,10 +104,18 @@ def check_against_model(
     check_temporaries(graph, findings, doubts)
     if not doubts.lost and not findings.has_error("missing-entry", "yield-rules", "unknown-block"):
         check_concurrency(graph, findings)
+    placed: dict[int, str] = {}
     if device is not None and not findings.has_errors:
-        check_kernels(graph, walk.ops, device, offered, findings)
+        placed = check_kernels(graph, walk.ops, device, offered, findings, placement=placement)
     findings.items[begin:] = in_source_order(findings.items[begin:])
-    return ResolvedGraph(graph=graph, sizes=known_sizes, variables=scope.variables, tables=scope.tables, ops=walk.ops)
+    return ResolvedGraph(
+        graph=graph,
+        sizes=known_sizes,
+        variables=scope.variables,
+        tables=scope.tables,
+        ops=walk.ops,
+        placed=placed,
+    )
 
 
 def _structure(graph: Graph, environment: Environment, findings: Findings, doubts: Doubts) -> Doubts:
