@@ -10,7 +10,30 @@ from pathlib import Path
 
 import pytest
 
-from openinfer.dtypes import BF16, BOOL, F32, F64, I8, I16, I32, I64, SINT, U8, U32, U64, UINT, DType
+from openinfer.dtypes import (
+    BF16,
+    BITSET,
+    BOOL,
+    BY_NAME,
+    F8,
+    F16,
+    F32,
+    F64,
+    I4,
+    I8,
+    I16,
+    I32,
+    I64,
+    SINT,
+    T1,
+    U2,
+    U8,
+    U32,
+    U64,
+    UINT,
+    DType,
+    Kind,
+)
 from openinfer.expr import glsl_renderer, linearise, tree
 from openinfer.expr.linear import Program
 
@@ -41,7 +64,10 @@ def program(function: str, dtype: DType) -> Program | None:
 def programs() -> dict[str, Program]:
     found = {f"{f}-{d}": program(f, d) for f in FUNCTIONS for d in COMPUTED if d is not F64 or f not in LACKING_ON_F64}
     casts = {
-        f"cast-{s}-{t}": linearise(tree.cast(tree.Input(0, s), t)) for s in COMPUTED for t in COMPUTED if s is not t
+        f"cast-{s}-{t}": linearise(tree.cast(tree.Input(0, s), t))
+        for s in BY_NAME.values()
+        for t in BY_NAME.values()
+        if s is not t
     }
     return {name: value for name, value in found.items() if value is not None} | casts
 
@@ -105,6 +131,13 @@ def test_a_function_that_glsl_lacks_on_f64_is_refused_by_name(function: str) -> 
         (I64, -(2**63), "(-9223372036854775807L - 1L)"),
         (U64, 2**64 - 1, "18446744073709551615UL"),
         (BOOL, True, "true"),
+        (F16, -2.5, "0xc100u"),
+        (BF16, math.inf, "0x7f80u"),
+        (F8, 1.0, "0x3cu"),
+        (I4, -8, "-8"),
+        (U2, 3, "3U"),
+        (T1, -1, "-1"),
+        (BITSET, 255, "255U"),
     ],
 )
 def test_constants_are_exact(dtype: DType, value: float, text: str) -> None:
@@ -132,8 +165,31 @@ def test_64_bit_integers_name_the_extension_that_they_need() -> None:
 
 
 def test_types_that_generated_glsl_lacks_are_named() -> None:
-    with pytest.raises(tree.ExprError, match="no element type bf16"):
-        glsl_renderer.render(linearise(tree.cast(tree.Input(0, BF16), F32)), {0: "a"})
+    foreign = DType(name="f24", kind=Kind.FLOAT, bits=24, oinf_tag=0, storage="f24", compute="f32")
+
+    with pytest.raises(tree.ExprError, match="no element type f24"):
+        glsl_renderer.glsl_type(foreign)
+
+
+@pytest.mark.parametrize("dtype", [F16, I4, U2])
+def test_types_that_are_not_computed_in_are_only_cast(dtype: DType) -> None:
+    total = tree.Apply("add", (tree.Input(0, dtype), tree.Input(1, dtype)), dtype)
+
+    with pytest.raises(tree.ExprError, match=f"add cannot be computed in {dtype}: cast to a compute type first"):
+        glsl_renderer.render(linearise(total), {0: "a", 1: "b"})
+
+
+def test_low_floats_are_bits_that_are_widened_on_entry_and_rounded_at_the_end() -> None:
+    root = tree.cast(tree.sqrt(tree.cast(tree.Input(0, F16), F32)), BF16)
+
+    fragment = glsl_renderer.render(linearise(root), {0: "a"})
+
+    assert fragment.statements == (
+        "uint t0 = a;",
+        "precise float t1 = oi_f32_from_f16(t0);",
+        "precise float t2 = oi_sqrt_f32(t1);",
+        "uint t3 = oi_bf16_from_f32(t2);",
+    )
 
 
 def test_helpers_come_after_what_they_call() -> None:

@@ -7,6 +7,7 @@ Low floats are their bits. A NaN keeps its sign and becomes the quiet one that h
 from __future__ import annotations
 
 from openinfer.expr.fragment import Helper
+from openinfer.expr.low_float_formats import F8_FORMAT, F16_FORMAT, NarrowFormat
 
 _BITS = """\
 static inline uint32_t oi_bits_of_f32(float x)
@@ -73,33 +74,29 @@ def low_float_helpers() -> dict[str, Helper]:
         "oi_f32_from_f16": Helper(_F32_FROM_F16, (bits, number)),
         "oi_f32_from_f8": Helper(_F32_FROM_F8, ("oi_f32_from_f16",)),
         "oi_bf16_from_f32": Helper(_BF16_FROM_F32, (bits,)),
-        "oi_f16_from_f32": Helper(_narrowing("f16", 16, 10), (bits,)),
-        "oi_f8_from_f32": Helper(_narrowing("f8", 8, 2), (bits,)),
+        "oi_f16_from_f32": Helper(_narrowing(F16_FORMAT), (bits,)),
+        "oi_f8_from_f32": Helper(_narrowing(F8_FORMAT), (bits,)),
     }
 
 
-def _narrowing(name: str, width: int, fraction: int) -> str:
+def _narrowing(form: NarrowFormat) -> str:
     """Return the function that rounds to a float of five exponent bits.
 
     Below the smallest normal number an addition rounds: the sum has the bits of ``step``, whose last place is the
     smallest subnormal, and after them the number of steps.
     """
-    unused = 23 - fraction
-    sign, infinity, quiet = 1 << (width - 1), 31 << fraction, 63 << (fraction - 1)
-    # Half a step above the largest number; a tie goes to infinity, whose last bit is even.
-    overflow = (127 + 15 << 23) + ((1 << (fraction + 1)) - 1 << (22 - fraction))
-    half = (1 << (unused - 1)) - 1
-    step = f"0x1p{9 - fraction}f"
+    width, unused, step = form.width, form.unused, f"0x1p{form.step_exponent}f"
     return f"""\
-static inline uint{width}_t oi_{name}_from_f32(float x)
+static inline uint{width}_t oi_{form.name}_from_f32(float x)
 {{
     const uint32_t bits = oi_bits_of_f32(x);
     const uint32_t size = bits & UINT32_C(0x7fffffff);
-    const uint32_t sign = bits >> {32 - width} & {sign:#x}u;
-    const uint32_t normal = (size - UINT32_C(0x38000000) + UINT32_C({half:#x}) + (size >> {unused} & 1u)) >> {unused};
+    const uint32_t sign = bits >> {32 - width} & {form.sign:#x}u;
+    const uint32_t even = size >> {unused} & 1u;
+    const uint32_t normal = (size - UINT32_C(0x38000000) + UINT32_C({form.half:#x}) + even) >> {unused};
     const uint32_t small = oi_bits_of_f32(fabsf(x) + {step}) - oi_bits_of_f32({step});
     const uint32_t finite = size < UINT32_C(0x38800000) ? small : normal;
-    const uint32_t large = size > UINT32_C(0x7f800000) ? {quiet:#x}u : {infinity:#x}u;
-    return (uint{width}_t)(sign | (size >= UINT32_C({overflow:#x}) ? large : finite));
+    const uint32_t large = size > UINT32_C(0x7f800000) ? {form.quiet:#x}u : {form.infinity:#x}u;
+    return (uint{width}_t)(sign | (size >= UINT32_C({form.overflow:#x}) ? large : finite));
 }}
 """

@@ -10,8 +10,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind
+from openinfer.dtypes import BITSET, BOOL, F32, F64, PACKED_SINT, PACKED_UINT, SINT, UINT, DType, Kind
 from openinfer.expr.fragment import Call, Helper
+from openinfer.expr.glsl_low_floats import low_float_helpers
 from openinfer.expr.glsl_math import FUNCTIONS
 from openinfer.expr.glsl_types import glsl_type, literal_text
 from openinfer.expr.tree import ExprError
@@ -20,18 +21,23 @@ Writer: TypeAlias = Callable[[DType, Sequence[str]], Call]
 
 FLOATS = (F32, F64)
 INTEGERS = (*SINT, *UINT)
+_COMPUTED = frozenset(dtype.name for dtype in (*FLOATS, *INTEGERS, BOOL))
+_WHOLE = (*INTEGERS, *PACKED_SINT, *PACKED_UINT, BITSET)
+"""What floats are converted to by functions."""
 
 
 def call_text(function: str, operands: Sequence[DType], result: DType, texts: Sequence[str]) -> Call:
     """Return the expression of a function applied to operands, which are names or parenthesised.
 
     Raises:
-        ExprError: a type is not one that generated GLSL computes, or the function is not there on it.
+        ExprError: a type is not one that expressions compute in (only casts take low floats and packed types), or the
+            function is not there on it.
     """
-    for dtype in (*operands, result):
-        glsl_type(dtype)
     if function == "cast":
         return _cast(operands[0], result, texts[0])
+    foreign = next((dtype for dtype in (*operands, result) if dtype.name not in _COMPUTED), None)
+    if foreign is not None:
+        raise ExprError(f"{function} cannot be computed in {foreign}: cast to a compute type first")
     operand = operands[-1]
     table = _FLOAT if operand.is_float else _BOOL if operand is BOOL else _INTEGER
     writer = table.get(function)
@@ -156,14 +162,24 @@ _INTEGER: dict[str, Writer] = {
 
 
 def _cast(source: DType, target: DType, text: str) -> Call:
+    if target is BOOL and source.is_low_float:
+        # All bits but the sign: zeros are false, a NaN is true.
+        return Call(f"({text} & {hex((1 << (source.bits - 1)) - 1)}u) != 0u")
     if target is BOOL:
         return _not_equal(source, (text, _zero(source)))
+    if source.is_low_float:
+        widened = f"oi_f32_from_{source}"
+        rest = _cast(F32, target, f"{widened}({text})") if target is not F32 else Call(f"{widened}({text})")
+        return Call(rest.text, (widened, *rest.helpers))
+    if target.is_low_float:
+        function = f"oi_{target}_from_f32"
+        return Call(f"{function}({text if source is F32 else f'float({text})'})", (function,))
     if source.is_float and not target.is_float:
         function = f"oi_{target}_from_{source}"
         return Call(f"{function}({text})", (function,))
-    if target.is_float or source is BOOL:
+    if target.is_float or source is BOOL or target.kind is Kind.TERNARY:
         return Call(f"{glsl_type(target)}({text})")
-    if source.kind is Kind.SIGNED and target is UINT[-1]:
+    if source.kind in (Kind.SIGNED, Kind.TERNARY) and target is UINT[-1]:
         return Call(f"uint64_t(int64_t({text}))")
     return Call(_wrapped(target, f"{glsl_type(target)}({text})"))
 
@@ -171,10 +187,10 @@ def _cast(source: DType, target: DType, text: str) -> Call:
 @functools.cache
 def helpers() -> dict[str, Helper]:
     """Return every helper function by name."""
-    found = {**FUNCTIONS, **_bit_functions_f32(), **_functions_f64()}
+    found = {**FUNCTIONS, **low_float_helpers(), **_bit_functions_f32(), **_functions_f64()}
     for dtype in FLOATS:
         found |= {f"oi_{name}_{dtype}": _float_extremum(dtype, name, op) for name, op in _EXTREMA.items()}
-        found |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in INTEGERS}
+        found |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in _WHOLE}
     for dtype in SINT:
         found |= _signed_functions(dtype)
     for dtype in UINT:

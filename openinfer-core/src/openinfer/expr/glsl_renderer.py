@@ -22,11 +22,11 @@ def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fr
     """Return GLSL statements that compute a program.
 
     ``inputs`` has, by input number, an expression of the input's element, of its `glsl_type` (an i8 as an ``int``, a
-    bool as a ``bool``); each is written once. Temporaries are called ``prefix`` and a number. A program with f64 needs
-    the device feature ``shaderFloat64``.
+    bool as a ``bool``, a low float as its bits); each is written once. Temporaries are called ``prefix`` and a number.
+    A program with f64 needs the device feature ``shaderFloat64``.
 
     Raises:
-        ExprError: generated GLSL does not compute a type of the program, or lacks a function on it (of the functions of
+        ExprError: generated GLSL does not hold a type of the program, or lacks a function on it (of the functions of
             f64 beyond arithmetic, ``sqrt`` and rounding there are none), or an input has no expression.
     """
     texts: list[str] = []
@@ -58,7 +58,8 @@ def helper_source(names: Iterable[str]) -> str:
 
 
 def _declared(dtype: DType) -> str:
-    return f"precise {glsl_type(dtype)}" if dtype.is_float else glsl_type(dtype)
+    computed = dtype.is_float and not dtype.is_low_float
+    return f"precise {glsl_type(dtype)}" if computed else glsl_type(dtype)
 
 
 def _input_text(inputs: Mapping[int, str], index: int) -> str:

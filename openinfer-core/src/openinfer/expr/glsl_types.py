@@ -1,7 +1,7 @@
 """Element types and constants in GLSL 4.50.
 
-Integers of 8 and 16 bits are held in ``int`` and ``uint`` within their range; 64-bit integers need an extension
-(`INT64`), and ``double`` needs the device feature ``shaderFloat64``.
+Integers of less than 32 bits are held in ``int`` and ``uint`` within their range, low floats as their bits in a
+``uint``; 64-bit integers need an extension (`INT64`), and ``double`` needs the device feature ``shaderFloat64``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,23 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind
+from openinfer.dtypes import (
+    BF16,
+    BITSET,
+    BOOL,
+    F8,
+    F16,
+    F32,
+    F64,
+    PACKED_SINT,
+    PACKED_UINT,
+    SINT,
+    T1,
+    T2,
+    UINT,
+    DType,
+    Kind,
+)
 from openinfer.expr.tree import ExprError
 from openinfer.scalars import encode_bits, round_to
 
@@ -25,15 +41,17 @@ _GLSL_TYPES = {
     BOOL.name: "bool",
     **{d.name: "int64_t" if d.bits == 64 else "int" for d in SINT},
     **{d.name: "uint64_t" if d.bits == 64 else "uint" for d in UINT},
+    **{d.name: "int" for d in (*PACKED_SINT, T1, T2)},
+    **{d.name: "uint" for d in (*PACKED_UINT, BITSET, F8, BF16, F16)},
 }
 _LEAST_NORMAL = {F32.name: math.ldexp(1.0, -126), F64.name: math.ldexp(1.0, -1022)}
 
 
 def glsl_type(dtype: DType) -> str:
-    """Return the GLSL type in which an element is computed.
+    """Return the GLSL type in which an element is held.
 
     Raises:
-        ExprError: generated GLSL does not compute this element type.
+        ExprError: generated GLSL does not hold this element type.
     """
     found = _GLSL_TYPES.get(dtype.name)
     if found is None:
@@ -49,12 +67,15 @@ def required_extensions(dtype: DType) -> tuple[str, ...]:
 def literal_text(dtype: DType, value: Scalar) -> str:
     """Return a constant, exact in its type; the text may begin with a minus sign.
 
-    Infinities, NaN, subnormals and the negative zero, which compilers may mistreat, are written as their bits.
+    Infinities, NaN, subnormals and the negative zero, which compilers may mistreat, are written as their bits; a low
+    float is its bits.
 
     Raises:
-        ExprError: generated GLSL does not compute this element type.
+        ExprError: generated GLSL does not hold this element type.
     """
     glsl_type(dtype)
+    if dtype.is_low_float:
+        return f"0x{encode_bits(dtype, value):0{dtype.bits // 4}x}u"
     if dtype.is_float:
         return _float_text(dtype, round_to(dtype, float(value)))
     if dtype.kind is Kind.BOOL:
@@ -73,7 +94,7 @@ def _float_text(dtype: DType, value: float) -> str:
 
 
 def _integer_text(dtype: DType, value: int) -> str:
-    suffix = ("U" if dtype.kind is Kind.UNSIGNED else "") + ("L" if dtype.bits == 64 else "")
+    suffix = ("U" if dtype.kind in (Kind.UNSIGNED, Kind.BITSET) else "") + ("L" if dtype.bits == 64 else "")
     if value == dtype.minimum and dtype.bits >= 32 and value:
         return f"({value + 1}{suffix} - 1{suffix})"
     return f"{value}{suffix}"
