@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openinfer.array_types import storage_dtype
 from openinfer.dsl import graph
 from openinfer.dtypes import DType, dtype_named
 from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import SettingValue
 from openinfer.ir.types import TensorType
-from openinfer.model import Model, storage_dtype
+from openinfer.model import Model
 from openinfer.ops.calls import OpCall
 from openinfer.ops.examples import example_call
 from openinfer.ops.schema import OpSchema

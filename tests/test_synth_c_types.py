@@ -8,11 +8,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from openinfer.array_types import storage_dtype
 from openinfer.dsl import graph
 from openinfer.dtypes import BITSET, BUILTIN, FLOAT, PACKED_SINT, PACKED_UINT, Kind
 from openinfer.expr import linearise
 from openinfer.ir.types import TensorType
-from openinfer.model import Model, storage_dtype
+from openinfer.model import Model
 from openinfer.ops.calls import call_of, scalar_expression
 from openinfer.ops.schema import Elementwise, OpTypeError
 from openinfer.plugins.environment import Environment

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import DType, dtype_named
 from openinfer.ir.types import TensorType
-from openinfer.model import storage_dtype
 from openinfer.ops.calls import call_of, scalar_expression
 from openinfer.plugins.environment import Environment
 from openinfer_backend_cpu.backend import CpuBackend

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openinfer.array_types import dtype_of_array
 from openinfer.ir.types import TensorType
-from openinfer.model import dtype_of_array
 from openinfer.ops.calls import call_of
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import KernelTable, kernel_table

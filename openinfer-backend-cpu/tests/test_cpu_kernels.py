@@ -10,9 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from openinfer.array_types import dtype_of_array, storage_dtype
 from openinfer.dtypes import BOOL, F16, F32, F64, I4, I8, I32, I64, U8, dtype_named
 from openinfer.ir.types import TensorType
-from openinfer.model import dtype_of_array, storage_dtype
 from openinfer.ops.calls import OpCall
 from openinfer.packing import pack, unpack
 from openinfer_backend_cpu.backend import CpuBackend

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BF16, F8, F16, F32, DType
 from openinfer.expr.linear import linearise
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.expr.tree import Expr
 from openinfer.ir.types import TensorType
-from openinfer.model import storage_dtype
 from openinfer.ops.calls import call_of, scalar_expression
 from openinfer.plugins.environment import Environment
 from openinfer_backend_cpu import blocks, tables

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import openinfer as oi
+from openinfer.array_types import dtype_of_array, storage_dtype
 from openinfer.dsl import graph
 from openinfer.dtypes import BY_NAME
 from openinfer.errors import ValidationError
 from openinfer.ir.types import TensorType
-from openinfer.model import dtype_of_array, storage_dtype
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError
 from openinfer.packing import pack

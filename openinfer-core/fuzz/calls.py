@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BY_NAME, DType, Kind
-from openinfer.expr.array_types import storage_type
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall, call_of
 from openinfer.ops.schema import Operand, OpExample, OpSchema, OpTypeError, Required, SettingSpec, SettingType
@@ -139,16 +139,16 @@ def _elements(kind: TensorType, operand: Operand | None, random: Random) -> Arra
         values = (-1, 1) if dtype.bits == 1 else (-1, 0, 1)
         return generator.choice(np.array(values, np.int8), kind.shape)
     if dtype.is_float and how < 0.5:
-        return (generator.integers(-24, 25, kind.shape) / 8).astype(storage_type(dtype))
+        return (generator.integers(-24, 25, kind.shape) / 8).astype(storage_dtype(dtype))
     if dtype.is_packed:
         return _numbers(generator, kind, dtype.minimum or 0, dtype.maximum or 0)
     count = math.prod(kind.shape) * dtype.bits // 8
-    return np.frombuffer(generator.bytes(count), storage_type(dtype)).reshape(kind.shape).copy()
+    return np.frombuffer(generator.bytes(count), storage_dtype(dtype)).reshape(kind.shape).copy()
 
 
 def _numbers(generator: np.random.Generator, kind: TensorType, low: int, high: int) -> Array:
     low, high = max(low, kind.dtype.minimum or -128), min(high, kind.dtype.maximum or 127)
-    return np.asarray(generator.integers(low, high, kind.shape, endpoint=True)).astype(storage_type(kind.dtype))
+    return np.asarray(generator.integers(low, high, kind.shape, endpoint=True)).astype(storage_dtype(kind.dtype))
 
 
 def endless(schemas: Sequence[OpSchema], random: Random) -> Iterator[Drawn]:

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from calls import Drawn, endless, inputs_of
 
+from openinfer.array_types import storage_dtype
 from openinfer.errors import OpenInferError
-from openinfer.expr.array_types import storage_type
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall
 from openinfer.packing import pack
@@ -60,7 +60,7 @@ class Guarded:
         block = np.full(nbytes + 2 * GUARD, self.filler, np.uint8)
         self.blocks.append((block, nbytes))
         inside = block[GUARD : GUARD + nbytes]
-        return inside if kind.dtype.is_packed else inside.view(storage_type(kind.dtype)).reshape(kind.shape)
+        return inside if kind.dtype.is_packed else inside.view(storage_dtype(kind.dtype)).reshape(kind.shape)
 
     def check(self) -> None:
         for block, nbytes in self.blocks:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.expr import linearise
-from openinfer.expr.array_types import storage_type
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.expr.tree import Expr
 from openinfer.ir.types import TensorType
@@ -49,7 +49,7 @@ def _typed(dtype: str | None, value: Any) -> tuple[DType, Array] | None:
         return None
     name, content = value if isinstance(value, tuple) and isinstance(value[0], str) else (dtype, value)
     assert name is not None
-    return BY_NAME[name], np.asarray(content, dtype=storage_type(BY_NAME[name]))
+    return BY_NAME[name], np.asarray(content, dtype=storage_dtype(BY_NAME[name]))
 
 
 def carry_out(catalog: Mapping[str, OpSchema], call: OpCall, inputs: list[Array | None]) -> Array:
@@ -67,7 +67,7 @@ def carry_out(catalog: Mapping[str, OpSchema], call: OpCall, inputs: list[Array 
 
 
 def computed(expr: Expr, inputs: list[Array | None], type_: TensorType) -> Array:
-    out = np.empty(type_.shape, storage_type(type_.dtype))
+    out = np.empty(type_.shape, storage_dtype(type_.dtype))
     compile_program(linearise(expr))(inputs, out)
     return out
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BOOL, F32, F64, I8, I32, I64, U8, U32, DType
 from openinfer.expr import Expr, c_renderer, linearise, tree
-from openinfer.expr.array_types import storage_type
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.expr.numpy_renderer import compile_program
 
@@ -64,7 +64,7 @@ def inputs() -> dict[int, np.ndarray[Any, Any]]:
 
 
 def _random_elements(dtype: DType, generator: np.random.Generator) -> np.ndarray[Any, Any]:
-    storage = storage_type(dtype)
+    storage = storage_dtype(dtype)
     if dtype.is_float:
         return np.concatenate([SPECIAL, generator.normal(0, 100, LENGTH - len(SPECIAL))]).astype(storage)
     if dtype is BOOL:
@@ -126,7 +126,7 @@ def test_numpy_and_c_agree_bit_for_bit(c_output: bytes) -> None:
     place = 0
     values = inputs()
     for number, expr in enumerate(EXPRESSIONS):
-        out = np.empty(LENGTH, storage_type(expr.dtype))
+        out = np.empty(LENGTH, storage_dtype(expr.dtype))
         compile_program(linearise(expr))([values[index] for index in range(len(TYPES))], out)
         from_c = np.frombuffer(c_output, out.dtype, LENGTH, place)
         place += out.nbytes

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind, dtype_named
 from openinfer.expr import c_renderer, linearise, tree
-from openinfer.expr.array_types import storage_type
 from openinfer.expr.numpy_renderer import compile_program
 
 FLOATS = (F32, F64)
@@ -282,7 +282,7 @@ def equal(case: Case, got: Any, want: Any) -> bool:
         return math.copysign(1.0, got) == math.copysign(1.0, want)
     if math.isinf(want) or math.isinf(got):
         return False
-    unit = float(np.spacing(storage_type(case.result).type(abs(want))))
+    unit = float(np.spacing(storage_dtype(case.result).type(abs(want))))
     return abs(got - want) <= case.ulps * unit
 
 
@@ -296,10 +296,10 @@ def test_every_function_of_the_tree_has_a_case() -> None:
 def test_numpy_gives_the_meaning_of(case: Case) -> None:
     count = len(case.operands)
     inputs = [
-        np.array(values(dtype), dtype=storage_type(dtype)).reshape([-1 if axis == i else 1 for axis in range(count)])
+        np.array(values(dtype), dtype=storage_dtype(dtype)).reshape([-1 if axis == i else 1 for axis in range(count)])
         for i, dtype in enumerate(case.operands)
     ]
-    out = np.empty([array.size for array in inputs], dtype=storage_type(case.result))
+    out = np.empty([array.size for array in inputs], dtype=storage_dtype(case.result))
 
     compile_program(case.program)(inputs, out)
 
@@ -361,7 +361,7 @@ def split(output: bytes) -> dict[str, np.ndarray[Any, Any]]:
     results: dict[str, np.ndarray[Any, Any]] = {}
     place = 0
     for case in CASES:
-        dtype = storage_type(case.result)
+        dtype = storage_dtype(case.result)
         count = math.prod(len(values(operand)) for operand in case.operands)
         results[str(case)] = np.frombuffer(output, dtype, count, place)
         place += count * dtype.itemsize

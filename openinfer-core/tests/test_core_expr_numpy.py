@@ -10,9 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BF16, BITSET, BOOL, F8, F16, F32, F64, I4, I8, I32, I64, T1, T2, U2, U4, U8, DType
 from openinfer.expr import Expr, linearise, substitute, tree
-from openinfer.expr.array_types import storage_type
 from openinfer.expr.numpy_renderer import compile_program
 
 
@@ -20,7 +20,7 @@ def evaluated(expr: Expr, *inputs: Any, shape: tuple[int, ...] | None = None) ->
     """Return the value of an expression of inputs, in the shape that they broadcast to."""
     arrays = [np.asarray(value) for value in inputs]
     out = np.empty(
-        np.broadcast_shapes(*(a.shape for a in arrays)) if shape is None else shape, storage_type(expr.dtype)
+        np.broadcast_shapes(*(a.shape for a in arrays)) if shape is None else shape, storage_dtype(expr.dtype)
     )
     compile_program(linearise(expr))(arrays, out)
     return out
@@ -133,17 +133,17 @@ def test_fusing_by_substitution_keeps_the_meaning() -> None:
     ],
 )
 def test_casts_of_storage_types(source: DType, target: DType, values: list[Any], expected: list[Any]) -> None:
-    found = evaluated(tree.cast(tree.Input(0, source), target), np.array(values, storage_type(source)))
+    found = evaluated(tree.cast(tree.Input(0, source), target), np.array(values, storage_dtype(source)))
 
-    assert found.dtype == storage_type(target)
+    assert found.dtype == storage_dtype(target)
     np.testing.assert_array_equal(found.astype(np.float64), np.float64(expected))
 
 
 def test_storage_types() -> None:
-    assert storage_type(F8) == np.dtype(ml_dtypes.float8_e5m2)
-    assert storage_type(BF16) == np.dtype(ml_dtypes.bfloat16)
-    assert storage_type(U4) == np.uint8
-    assert storage_type(BITSET) == np.uint8
+    assert storage_dtype(F8) == np.dtype(ml_dtypes.float8_e5m2)
+    assert storage_dtype(BF16) == np.dtype(ml_dtypes.bfloat16)
+    assert storage_dtype(U4) == np.uint8
+    assert storage_dtype(BITSET) == np.uint8
 
 
 def test_only_casts_take_low_floats() -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.errors import DeviceError
 from openinfer.expr.linear import linearise
-from openinfer.model import storage_dtype
 from openinfer.packing import pack
 from openinfer.scalars import converted
 from openinfer.simulate.binding import in_order

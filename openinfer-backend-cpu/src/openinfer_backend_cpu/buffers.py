@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from openinfer.model import storage_dtype
+from openinfer.array_types import storage_dtype
 from openinfer.packing import pack, unpack
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer.expr.array_types import storage_type
+from openinfer.array_types import storage_dtype
 from openinfer.expr.numpy_functions import literal_array, routine
 from openinfer.simulate.binding import in_order
 from openinfer_backend_cpu.blocks import bind_blocks
@@ -114,7 +114,7 @@ class _Binding:
         aliased = any(array is self._out for array in self._read)
         if last and shape == self._out.shape and (atomic or not aliased):
             return self._out
-        self._temporary[number] = self._take(storage_type(step.dtype), shape)
+        self._temporary[number] = self._take(storage_dtype(step.dtype), shape)
         return self._temporary[number]
 
     def _release(self, step: Instruction, number: int) -> None:

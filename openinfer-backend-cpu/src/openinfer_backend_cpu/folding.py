@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import I64
 from openinfer.expr.linear import linearise
 from openinfer.expr.numpy_renderer import compile_program
-from openinfer.model import storage_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer.model import storage_dtype
+from openinfer.array_types import storage_dtype
 from openinfer.ops.attention import attention, folded_attention
 from openinfer_backend_cpu.staging import computed_as_stored
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
-from openinfer.model import storage_dtype
 from openinfer.ops.conversion import converted
 from openinfer.simulate.binding import in_order
 from openinfer_backend_cpu.elementwise import bind_program

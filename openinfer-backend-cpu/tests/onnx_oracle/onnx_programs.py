@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from onnx_translation import Array, Call, UntranslatableError
 
+from openinfer.array_types import storage_dtype
 from openinfer.dsl.builder import GraphBuilder
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.ir.types import TensorType
 from openinfer.ir.values import Ref
-from openinfer.model import Model, storage_dtype
+from openinfer.model import Model
 from openinfer.ops.calls import call_of
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Simulator

@@ -11,8 +11,8 @@ import pytest
 from onnx_programs import TYPES, run, written
 from onnx_translation import Call
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BY_NAME, DType
-from openinfer.expr.array_types import storage_type
 from openinfer.ops.calls import OpTypeError, call_of, filled_settings
 from openinfer.ops.examples import operand_type
 from openinfer.ops.schema import Elementwise, Operand, OpExample, OpSchema, Required, SettingType
@@ -39,7 +39,7 @@ BY_BITS = {ours: theirs for theirs, ours in TYPES.items()}
 
 def drawn(dtype: DType, operand: Operand, random: np.random.Generator) -> Array:
     """Return an array of small values, multiples of an eighth for floats."""
-    kind = np.dtype(bool) if dtype.name == "bool" else storage_type(dtype)
+    kind = np.dtype(bool) if dtype.name == "bool" else storage_dtype(dtype)
     low, high = (dtype.minimum, dtype.maximum) if dtype.minimum is not None else (-24, 24)
     low, high = max(low or 0, -24), min(high or 24, 24)
     if operand.low is not None and operand.high is not None:
@@ -115,7 +115,7 @@ def outcome(schema: OpSchema, example: OpExample, dtype: DType) -> str | None:
     ]
     asked = Asked(op=schema.name, inputs=_evenly(arrays), settings=settings, outputs=made)
     expected = COMPARISONS[schema.name](asked)
-    stand_ins = [_tagged(np.zeros(kind.shape, storage_type(kind.dtype)), kind.dtype) for kind in declared]
+    stand_ins = [_tagged(np.zeros(kind.shape, storage_dtype(kind.dtype)), kind.dtype) for kind in declared]
     writer, results = written(Call(schema.name, tagged, example.settings, stand_ins), Environment.default())
     found = run(writer, results)
     wanted = expected if isinstance(expected, list) else [expected]

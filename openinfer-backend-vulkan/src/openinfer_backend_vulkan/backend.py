@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.errors import DeviceError, ExecutionError, KernelMissingError
 from openinfer.expr.linear import linearise
 from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
-from openinfer.model import storage_dtype
 from openinfer.packing import pack
 from openinfer.scalars import converted
 from openinfer.simulate.logs import LogKind, log

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer.model import storage_dtype
+from openinfer.array_types import storage_dtype
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checka
 import numpy as np
 
 from openinfer import symbolic
+from openinfer.array_types import dtype_of_array, storage_dtype
 from openinfer.diagnostics import did_you_mean
 from openinfer.dtypes import BOOL, BY_NAME, F32, I64, DType
 from openinfer.errors import ModelError
@@ -377,22 +378,6 @@ def save_model(
         known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats) or "none installed"
         raise ModelError(f"cannot tell in which format to write {str(path)!r}; known: {known}", code="model-format")
     load_object(fitting[0].save)(Path(path), contents)
-
-
-def storage_dtype(dtype: DType) -> np.dtype[Any]:
-    """Return the NumPy type of one element in memory (packed types: of one unpacked element)."""
-    if dtype.storage in ("bfloat16", "float8_e5m2"):
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, dtype.storage))
-    return np.dtype(dtype.storage)
-
-
-def dtype_of_array(array: Array) -> DType | None:
-    """Return the element type of an array, or None when OpenInfer has none for it."""
-    name = array.dtype.name
-    named = next((d for d in BY_NAME.values() if d.storage == name and not d.is_packed), None)
-    return named if named is not None and array.dtype.kind != "O" else None
 
 
 def _format_of(file: Path, head: bytes, formats: Mapping[str, ModelFormatSpec]) -> ModelFormatSpec:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.expr.c_renderer import literal_text
-from openinfer.model import storage_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.errors import DeviceError, ShapeError
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
-from openinfer.model import storage_dtype
 from openinfer.plan.steps import ElementwiseStep, FoldStep, KernelStep, ValueRef
 from openinfer.scalars import converted, repeated_code
 from openinfer_synth_c.program_calls import bind_plan

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer.model import storage_dtype
+from openinfer.array_types import storage_dtype
 from openinfer.packing import pack, unpack
 from openinfer.synth.npy_harness import npy_descr
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.diagnostics import did_you_mean
 from openinfer.errors import SynthesisError
-from openinfer.model import storage_dtype
 from openinfer.synth.target import RunResult
 from openinfer_synth_c.npy_forms import file_form, from_file
 from openinfer_synth_c.project import FLAGS, PROGRAM, bundle_of

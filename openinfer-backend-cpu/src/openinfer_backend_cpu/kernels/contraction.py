@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer.model import storage_dtype
+from openinfer.array_types import storage_dtype
 from openinfer_backend_cpu.accumulate import accumulator_type, first_element
 from openinfer_backend_cpu.products import factor_dtype, product_target
 from openinfer_backend_cpu.registration import direct, kernel

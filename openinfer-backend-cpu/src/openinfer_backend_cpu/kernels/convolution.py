@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from openinfer.model import storage_dtype
+from openinfer.array_types import storage_dtype
 from openinfer.ops.calls import OpCall
 from openinfer.ops.lifting import lifted, lifted_settings
 from openinfer.ops.mixed_floats import widest

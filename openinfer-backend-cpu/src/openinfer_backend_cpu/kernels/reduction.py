@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import FLOAT, NUMERIC
-from openinfer.model import storage_dtype
 from openinfer.simulate.binding import in_order
 from openinfer_backend_cpu.accumulate import accumulator_type
 from openinfer_backend_cpu.axes import reduced_axes

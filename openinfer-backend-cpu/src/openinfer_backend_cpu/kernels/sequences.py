@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer.model import storage_dtype
+from openinfer.array_types import storage_dtype
 from openinfer.ops.catalog.sequences import spacing
 from openinfer.ops.shapes import axis_of, integer
 from openinfer_backend_cpu.registration import kernel

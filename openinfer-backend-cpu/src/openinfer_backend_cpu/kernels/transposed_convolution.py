@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import FLOAT
-from openinfer.model import storage_dtype
 from openinfer.ops.mixed_floats import widest
 from openinfer.ops.shapes import integer
 from openinfer.ops.transposed_windows import transposed_windows

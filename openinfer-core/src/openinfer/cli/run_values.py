@@ -41,7 +41,7 @@ class Input:
         """
         import numpy as np
 
-        from openinfer.model import storage_dtype
+        from openinfer.array_types import storage_dtype
         from openinfer.simulate.random import Random
 
         if self.source == "random":
@@ -54,7 +54,7 @@ class Input:
 
     def _fitting(self, array: Any, wanted: TensorType) -> Any:
         """Return an array that has the type and shape of the variable."""
-        from openinfer.model import storage_dtype
+        from openinfer.array_types import storage_dtype
 
         dtype = storage_dtype(wanted.dtype)
         found = f"{self.source!r} holds {array.dtype} of shape {list(array.shape)}, `{self.name}` is declared {wanted}"
@@ -135,7 +135,7 @@ def _array(file: str) -> Any:
 
 def _viewed(array: Any, wanted: TensorType) -> Any:
     """Return an array of bf16 or f8, which files hold without a type, as what it is."""
-    from openinfer.model import storage_dtype
+    from openinfer.array_types import storage_dtype
 
     dtype = storage_dtype(wanted.dtype)
     return array.view(dtype) if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize else array

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind
-from openinfer.expr.array_types import storage_type
 from openinfer.expr.numpy_erf import erf
 from openinfer.expr.tree import ExprError
 from openinfer.scalars import round_to
@@ -66,7 +66,7 @@ def routine(function: str, operands: Sequence[DType], result: DType) -> Routine:
 
 def literal_array(value: Scalar, dtype: DType) -> Array:
     """Return a constant as an array of rank 0."""
-    return np.array(value, dtype=storage_type(dtype))
+    return np.array(value, dtype=storage_dtype(dtype))
 
 
 def _single(ufunc: Callable[..., Any]) -> Routine:
@@ -146,7 +146,7 @@ def _extremum(better: Callable[..., Any]) -> Callable[[DType], Routine]:
         np.bitwise_xor(mixed, a.view(mask.dtype), out=out.view(mask.dtype))
 
     def make(operand: DType) -> Routine:
-        bits = np.dtype(f"i{storage_type(operand).itemsize}")
+        bits = np.dtype(f"i{storage_dtype(operand).itemsize}")
         return Routine(run, (_BOOL, _BOOL, bits, bits))
 
     return make
@@ -162,7 +162,7 @@ def _divide_integers(operand: DType) -> Routine:
         np.subtract(a, scratch[0], out=scratch[0])
         np.floor_divide(scratch[0], b, out=out)
 
-    return Routine(run, (storage_type(operand),))
+    return Routine(run, (storage_dtype(operand),))
 
 
 def _shift(ufunc: Callable[..., Any]) -> Callable[[DType], Routine]:
@@ -176,7 +176,7 @@ def _shift(ufunc: Callable[..., Any]) -> Callable[[DType], Routine]:
             np.maximum(count, 0, out=scratch[0])
             ufunc(x, scratch[0], out=out)
 
-        return Routine(run, (storage_type(operand),))
+        return Routine(run, (storage_dtype(operand),))
 
     return make
 
@@ -217,7 +217,7 @@ def _to_bool(source: DType) -> Routine:
             np.copyto(scratch[0], x, casting="unsafe")
             np.not_equal(scratch[0], 0, out=out)
 
-        return Routine(run, (storage_type(F32),))
+        return Routine(run, (storage_dtype(F32),))
     zero = literal_array(0, source)
 
     def compare(out: Array, _scratch: Sequence[Array], x: Array) -> None:
@@ -234,7 +234,7 @@ def _to_float(source: DType, target: DType) -> Routine:
         np.copyto(scratch[0], x, casting="unsafe")
         np.copyto(out, scratch[0], casting="unsafe")
 
-    return Routine(run, (storage_type(F32),))
+    return Routine(run, (storage_dtype(F32),))
 
 
 def _float_to_integer(source: DType, target: DType) -> Routine:
@@ -252,7 +252,7 @@ def _float_to_integer(source: DType, target: DType) -> Routine:
         np.copyto(out, value, casting="unsafe")
         np.copyto(out, high, where=chosen)
 
-    return Routine(run, (storage_type(computed), _BOOL))
+    return Routine(run, (storage_dtype(computed), _BOOL))
 
 
 def _greatest_not_above(limit: int, dtype: DType) -> float:
@@ -260,7 +260,7 @@ def _greatest_not_above(limit: int, dtype: DType) -> float:
     rounded = round_to(dtype, float(limit))
     if rounded <= limit:
         return rounded
-    return float(np.nextafter(storage_type(dtype).type(rounded), storage_type(dtype).type(-math.inf)))
+    return float(np.nextafter(storage_dtype(dtype).type(rounded), storage_dtype(dtype).type(-math.inf)))
 
 
 def _to_integer(target: DType) -> Routine:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from openinfer.expr.array_types import storage_type
+from openinfer.array_types import storage_dtype
 from openinfer.expr.numpy_functions import Routine, Run, literal_array, routine
 from openinfer.expr.tree import ExprError
 
@@ -121,7 +121,7 @@ def _bind(program: Program, routines: Sequence[Routine | None], given: dict[int,
             reads.append((number, step.index))
         else:
             if number + 1 < len(instructions) or not chosen.atomic:
-                arrays[number] = pool.take(storage_type(step.dtype), shapes[number])
+                arrays[number] = pool.take(storage_dtype(step.dtype), shapes[number])
             scratch = tuple(pool.take(dtype, shapes[number]) for dtype in chosen.scratch)
             calls.append(_Call(chosen.run, number, scratch, step.operands))
             _release(pool, scratch, (arrays[p] for p in set(step.operands) if _is_free(p, number, last_uses, routines)))
@@ -143,11 +143,11 @@ def _shapes(program: Program, given: dict[int, Array], out: Array) -> list[tuple
     shapes: list[tuple[int, ...]] = []
     for step in program.instructions:
         if step.function == "input":
-            _check_type(f"input {step.index}", given[step.index], storage_type(step.dtype))
+            _check_type(f"input {step.index}", given[step.index], storage_dtype(step.dtype))
             shapes.append(given[step.index].shape)
         else:
             shapes.append(_broadcast([shapes[place] for place in step.operands]))
-    _check_type("the output", out, storage_type(program.instructions[-1].dtype))
+    _check_type("the output", out, storage_dtype(program.instructions[-1].dtype))
     if _broadcast([shapes[-1], out.shape]) != out.shape:
         raise ExprError(f"inputs broadcast to shape {shapes[-1]}, the output has {out.shape}")
     return shapes

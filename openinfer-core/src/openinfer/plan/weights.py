@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.ir.resolved import Filled, FromMetadata, FromTensor
-from openinfer.model import storage_dtype
 from openinfer.plan.findings import about
 from openinfer.plan.values import PackedWeight
 from openinfer.scalars import repeated_code

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.errors import ShapeError
 from openinfer.ir.resolved import Filled
 from openinfer.ir.types import TensorType
-from openinfer.model import storage_dtype
 from openinfer.packing import pack, unpack
 from openinfer.scalars import converted
 from openinfer.simulate.cache import Cache, contiguous, overlaps

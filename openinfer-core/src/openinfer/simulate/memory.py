@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.errors import DTypeError, ExecutionError, ShapeError
 from openinfer.ir.nodes import CacheRead, Op, Transfer
 from openinfer.ir.resolved import Filled, FromMetadata, FromTensor, PrefixTable, ResolvedVar, Storage
 from openinfer.ir.types import TensorType
-from openinfer.model import storage_dtype
 from openinfer.packing import pack
 from openinfer.simulate.caches import SharedCache, make_cache
 from openinfer.simulate.varying import Varying

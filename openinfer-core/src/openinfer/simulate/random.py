@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BY_NAME, DType, Kind
 from openinfer.errors import DTypeError, ExecutionError, ShapeError
-from openinfer.model import storage_dtype
 from openinfer.scalars import decode_bits, encode_bits, round_to
 
 if TYPE_CHECKING:

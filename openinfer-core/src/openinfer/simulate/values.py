@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import DType, Kind
 from openinfer.errors import DTypeError, ShapeError
-from openinfer.model import storage_dtype
 from openinfer.packing import pack, unpack
 from openinfer.scalars import check_fits, converted
 

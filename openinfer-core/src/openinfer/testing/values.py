@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import DType, Kind
-from openinfer.expr.array_types import storage_type
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -95,7 +95,7 @@ def bounded(dtype: DType, shape: tuple[int, ...], low: int, high: int, random: n
     drawn: Array = random.integers(low, high, shape, dtype=wide, endpoint=True)
     if dtype.kind is Kind.TERNARY and dtype.bits == 1:
         drawn = np.where(drawn == 0, 1, drawn)
-    return np.asarray(drawn).astype(storage_type(dtype))
+    return np.asarray(drawn).astype(storage_dtype(dtype))
 
 
 def specials(dtype: DType) -> Array:
@@ -104,11 +104,11 @@ def specials(dtype: DType) -> Array:
         low, high = _range(dtype)
         near = {low, low + 1, high, high - 1, 0, 1, -1, 2, -2, 3, 7, -7, high // 2, low // 2, high // 3}
         legal = sorted(v for v in near if low <= v <= high and (dtype.name != "t1" or v))
-        return np.array(legal, dtype=storage_type(dtype))
+        return np.array(legal, dtype=storage_dtype(dtype))
     form = FORMATS[dtype.name]
     sizes = (0.0, form.greatest, form.normal, form.least, 1.0, 0.5, 1.5, 2.5, 3.0, 0.1, 7.0, 100.0, 1 + form.epsilon)
     values = [sign * size for size in sizes for sign in (1.0, -1.0)]
-    return np.array([*values, np.nan, np.inf, -np.inf], dtype=np.float64).astype(storage_type(dtype))
+    return np.array([*values, np.nan, np.inf, -np.inf], dtype=np.float64).astype(storage_dtype(dtype))
 
 
 def exact(array: Array, dtype: DType) -> Exact:
@@ -121,7 +121,7 @@ def exact(array: Array, dtype: DType) -> Exact:
 def stored(values: Exact, dtype: DType) -> Array:
     """Return exact values as the type holds them: floats rounded to nearest even (low ones by way of f32), integers
     wrapped."""
-    kind = storage_type(dtype)
+    kind = storage_dtype(dtype)
     if dtype.kind is Kind.BOOL or dtype.kind is Kind.TERNARY:
         return values.astype(kind)
     if dtype.is_float:
@@ -147,10 +147,10 @@ def _range(dtype: DType) -> tuple[int, int]:
 
 def _codes(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
     count = int(np.prod(shape)) * dtype.bits // 8
-    return np.frombuffer(random.bytes(count), dtype=storage_type(dtype)).reshape(shape).copy()
+    return np.frombuffer(random.bytes(count), dtype=storage_dtype(dtype)).reshape(shape).copy()
 
 
 def _dyadic(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
     size = random.integers(4, 8, shape) * np.exp2(random.integers(-4, 0, shape).astype(np.float64))
     signed = size * random.choice([-1.0, 1.0], shape) * (random.random(shape) > 0.1)
-    return np.asarray(signed).astype(storage_type(dtype))
+    return np.asarray(signed).astype(storage_dtype(dtype))

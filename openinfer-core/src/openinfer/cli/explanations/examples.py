@@ -118,7 +118,7 @@ def _contents(sizes: Mapping[str, int], tensors: Mapping[str, str]) -> ModelCont
 def _zeros(type_: str) -> Any:
     import numpy as np
 
-    from openinfer.model import storage_dtype
+    from openinfer.array_types import storage_dtype
 
     found = _TYPE.fullmatch(type_)
     if found is None:

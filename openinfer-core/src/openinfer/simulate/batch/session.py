@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from openinfer.array_types import storage_dtype
 from openinfer.errors import ExecutionError, StepStateError
-from openinfer.model import Model, ModelLoader, storage_dtype
+from openinfer.model import Model, ModelLoader
 from openinfer.simulate.batch.answers import encode_error, encode_outputs
 from openinfer.simulate.batch.frames import decode_values
 from openinfer.simulate.batch.job import ReceivedJob
