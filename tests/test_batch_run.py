@@ -116,7 +116,11 @@ def test_outputs_steps_and_sizes_are_those_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"workers": 0}, {"steps": 0}, {"retries": -1}, {"look_ahead": 0}, {"state": "both"}]
+    "arguments",
+    [
+        *({"workers": 0}, {"steps": 0}, {"retries": -1}, {"look_ahead": 0}, {"state": "both"}),
+        *({"timeout": 0}, {"timeout": -1.0}, {"timeout": float("nan")}, {"timeout": float("inf")}),
+    ],
 )
 def test_numbers_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="found"):
@@ -217,6 +221,50 @@ def test_a_worker_that_is_killed_each_time_fails_its_input_only() -> None:
     assert "lost 2 times" in str(failed)
     assert "SIGKILL" in str(failed)
     assert [index for index, outcome in results if outcome is not failed] == [0, 1, 3, 4, 5]
+
+
+ENDLESS = """
+dynamic { x: f64; turns: i64; }
+volatile { y: f64; }
+block entry {
+  loop long (i in 0..turns) { op add(y, x) >> y; }
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_process_that_hangs_is_ended_and_its_input_fails(stopped: bool) -> None:
+    class Stopping(Processes):
+        """Stops its first process, which then takes no signal but one."""
+
+        def start(self, job: Any) -> Any:
+            worker = super().start(job)
+            if stopped and len(self.pids) == 1:
+                os.kill(worker.pid, signal.SIGSTOP)
+            return worker
+
+    turns = [1 if stopped else 10**12, 2, 3]
+    inputs = [{"x": 1.0, "turns": each} for each in turns]
+    runner = Stopping(1)
+    begun = time.monotonic()
+    found = oi.run_batch(oi.Model.from_arrays({}), oi.graph(ENDLESS), inputs, runner=runner, timeout=0.5)
+    failed = next(found)[1]
+    assert isinstance(failed, oi.ExecutionError)
+    assert failed.code == "input-timeout"
+    if stopped:
+        assert time.monotonic() - begun < 20
+        found.close()
+    else:
+        assert [outcome["y"] for _, outcome in found] == [2.0, 3.0]
+    assert runner.pids == []
+
+
+def test_a_time_limit_takes_processes_unless_a_runner_is_named() -> None:
+    assert [outcome["n"] for _, outcome in oi.run_batch(MODEL, GRAPH, MIXED[:2], timeout=60)] == [1, 1]
+    with pytest.raises(oi.OpenInferError, match="a time limit takes processes") as caught:
+        list(oi.run_batch(MODEL, GRAPH, MIXED, timeout=60, runner="in-process"))
+    assert caught.value.code == "input-timeout"
 
 
 def test_the_memory_of_a_killed_worker_is_made_again() -> None:
@@ -337,6 +385,8 @@ def test_inputs_of_the_command_line_are_shared_and_random_ones_differ(files: Pat
         (["--batch", "x.npz", "--state", "s.oinf"], "--state does not go with --batch"),
         (["--batch", "x.npz", "--steps", "0"], "--steps 0 does not go with --batch"),
         (["--batch", "x.npz", "--workers", "0"], "Invalid value for '--workers'"),
+        (["--batch", "x.npz", "--timeout", "0"], "Invalid value for '--timeout'"),
+        (["--timeout", "1"], "--timeout is about the inputs of --batch"),
     ],
 )
 def test_options_that_do_not_go_together_are_usage_errors(files: Path, arguments: list[str], told: str) -> None:
@@ -360,6 +410,15 @@ def test_a_batch_that_cannot_begin_says_why(files: Path, arguments: list[str], c
     result = run(*arguments)
     assert result.exit_code == 1
     assert result.stderr.startswith(f"error[{code}]: ")
+
+
+def test_an_input_that_takes_too_long_is_told_and_the_others_go_on(files: Path) -> None:
+    Path("g.oi").write_text(ENDLESS)
+    np.savez("t.npz", x=np.ones(3), turns=np.array([2, 10**12, 3]))
+    result = run("--batch", "t.npz", "--timeout", "0.5")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1] == "3 inputs: 2 done, 1 failed"
+    assert result.stderr.startswith("row 1 (input 1): error[input-timeout]: this input took longer than 0.5 s: its")
 
 
 def test_an_error_in_a_statement_shows_its_line(files: Path) -> None:

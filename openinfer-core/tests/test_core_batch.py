@@ -290,6 +290,92 @@ def test_the_memory_of_a_lost_worker_is_made_again_from_the_inputs_before() -> N
     assert len(runner.started) == 3
 
 
+class Hanging(Runner):
+    """Workers that hang with some inputs until they are closed."""
+
+    def __init__(self, workers: int, hang: Callable[[int, int], bool], *, sums: bool = False) -> None:
+        super().__init__(workers, sums=sums)
+        self.hang = hang
+        self.tried: list[int] = []
+
+    def start(self, job: Job) -> Worker:
+        worker, ended = super().start(job), threading.Event()
+        run, close = worker.run, worker.close
+
+        def waits(request: bytes) -> bytes:
+            self.tried.append(number(request))
+            if self.hang(number(request), len(self.started)):
+                assert ended.wait(20), "the worker was not closed"
+                raise WorkerLostError("closed")
+            return run(request)
+
+        def closes() -> None:
+            close()
+            ended.set()
+
+        worker.run, worker.close = waits, closes
+        return worker
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_input_that_takes_too_long_fails_once_and_the_rest_go_on(workers: int) -> None:
+    runner = Hanging(workers, lambda x, _: x in (1, 2))
+    found = list(outcomes(runner, job_of(), tasks(6), look_ahead=6, retries=2, timeout=0.05))
+    assert results(found) == [0, "input-timeout", "input-timeout", 3, 4, 5]
+    assert str(found[1].error) == "this input took longer than 0.05 s: its worker was ended"
+    assert sorted(runner.tried) == list(range(6))
+    assert all(worker.closed for worker in runner.started)
+
+
+def test_the_memory_of_a_worker_that_hung_is_made_again_without_its_input() -> None:
+    runner = Hanging(1, lambda x, _: x == 2, sums=True)
+    job = job_of(STATEFUL, keep_state=True)
+    found = list(outcomes(runner, job, tasks(5), look_ahead=5, retries=0, timeout=0.05))
+    assert results(found) == [0, 1, "input-timeout", 4, 8]
+
+
+def test_a_worker_that_hangs_while_memory_is_made_again_is_lost() -> None:
+    losses = {2}
+
+    def hang(x: int, started: int) -> bool:
+        return x == 1 and started == 2
+
+    runner = Hanging(1, hang, sums=True)
+
+    def before(x: int) -> None:
+        if x in losses:
+            losses.remove(x)
+            raise WorkerLostError("gone")
+
+    runner.before = before
+    job = job_of(STATEFUL, keep_state=True)
+    assert results(list(outcomes(runner, job, tasks(4), look_ahead=4, retries=2, timeout=0.05))) == [0, 1, 3, 6]
+    assert len(runner.started) == 3
+
+
+def test_an_answer_that_comes_while_its_worker_is_ended_is_none() -> None:
+    class Late(Runner):
+        def start(self, job: Job) -> Worker:
+            worker, ended = super().start(job), threading.Event()
+            close = worker.close
+            worker.run = lambda request: answer(number(request)) if ended.wait(20) else b""
+            worker.close = lambda: (close(), ended.set())
+            return worker
+
+    runner = Late(1)
+    found = list(outcomes(runner, job_of(), tasks(2), look_ahead=2, retries=0, timeout=0.02))
+    assert results(found) == ["input-timeout"] * 2
+    assert len(runner.started) == 2
+
+
+def test_a_limit_takes_workers_that_can_be_ended() -> None:
+    runner = Runner(1)
+    runner.inline = True
+    with pytest.raises(oi.OpenInferError, match="Runner runs inputs in this process") as caught:
+        list(outcomes(runner, job_of(), tasks(1), look_ahead=1, retries=0, timeout=1.0))
+    assert (caught.value.code, runner.closed) == ("input-timeout", 1)
+
+
 def test_a_worker_that_cannot_be_started_ends_the_batch() -> None:
     class Refusing(Runner):
         def start(self, _: Job) -> Worker:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from openinfer.cli.options import SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -23,6 +25,7 @@ class BatchOptions:
     output_dir: str | None
     look_ahead: int | None
     retries: int | None
+    timeout: float | None
     send_model: bool
 
 
@@ -42,6 +45,12 @@ _OPTIONS = (
     click.option("--output-dir", metavar="DIR", help="Save the outputs of each input of a batch as .npz files there."),
     click.option("--look-ahead", type=click.IntRange(min=1), metavar="N", help="Most inputs of a batch read ahead."),
     click.option("--retries", type=click.IntRange(min=0), metavar="N", help="Run an input again after a lost worker."),
+    click.option(
+        "--timeout",
+        type=SECONDS,
+        metavar="SECONDS",
+        help="Give up an input of a batch that runs longer.",
+    ),
     click.option("--send-model", is_flag=True, help="Send workers of a batch the model's bytes instead of its path."),
 )
 

@@ -58,9 +58,9 @@ def run_batch_command(
     inputs = open_inputs(options.source, lambda: only_input(job.graph, [each.name for each in shared]))
     tasks = _tasks(inputs, _shared_values(shared, program, seed))
     retries = RETRIES if options.retries is None else options.retries
-    make_runner = runner_of(options.runner, options.workers, job)
+    make_runner = runner_of(options.runner, options.workers, job, options.timeout)
     keepers = _keepers(inputs, options, outputs)
-    found = run_tasks(job, tasks, make_runner, look_ahead=options.look_ahead, retries=retries)
+    found = run_tasks(job, tasks, make_runner, look_ahead=options.look_ahead, retries=retries, timeout=options.timeout)
     report = _Report(len(inputs.stems), saved=bool(keepers), as_json=as_json)
     with ExitStack() as stack:
         for keeper in keepers:

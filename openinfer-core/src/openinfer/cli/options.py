@@ -25,6 +25,10 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+SECONDS = FiniteRange(min=0, min_open=True, max=24 * 60 * 60)
+"""A time of at most a day."""
+
+
 def size_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--size NAME=N``, which may be given several times; the parameter ``sizes`` is a mapping."""
     return click.option(

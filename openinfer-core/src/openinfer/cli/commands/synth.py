@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from openinfer.cli.options import FiniteRange, seed_option, size_option
+from openinfer.cli.options import SECONDS, FiniteRange, seed_option, size_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from openinfer.model import Model
     from openinfer.synth import RunResult, Synthesis
     from openinfer.synth.comparison import Difference
-
-
-SECONDS = FiniteRange(min=0, min_open=True, max=24 * 60 * 60)
 
 
 @click.command(name="synth", short_help="Write a program out as source code.")

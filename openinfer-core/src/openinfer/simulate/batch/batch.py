@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -54,6 +55,7 @@ def run_batch(
     placement: bool = False,
     look_ahead: int | None = None,
     retries: int = RETRIES,
+    timeout: float | None = None,
     send_model: bool = False,
     environment: Environment | None = None,
 ) -> Iterator[BatchResult]:
@@ -67,7 +69,8 @@ def run_batch(
             ``.npz`` or ``.npy`` whose arrays have the inputs along their first axis, of a folder of such files each of
             which is an input, or a pattern for them.
         runner: ``"in-process"``, ``"processes"``, ``"ray"``, a plugin's, or an object with the methods of
-            `openinfer.simulate.batch.Runner`. By default ``"in-process"``, with more workers ``"processes"``.
+            `openinfer.simulate.batch.Runner`. By default ``"in-process"``, with more workers or a time limit
+            ``"processes"``.
         workers: how many; by default what the runner chooses.
         state: ``"input"``: every input finds persistent memory as it is before the first step. ``"worker"``: it finds
             what the one before it left, which takes one worker if the program has persistent memory.
@@ -75,11 +78,13 @@ def run_batch(
         steps: steps for every input, with the same values.
         look_ahead: most inputs that are taken and not yielded yet; by default four for each worker.
         retries: how often an input is run again after its worker was lost.
+        timeout: seconds that an input may run; its worker is ended then, and it fails (``input-timeout``).
         send_model: send the bytes of the model's file, for workers that do not find it under its path.
 
     Raises:
         ValidationError: the graph does not fit, with every finding.
-        OpenInferError: ``unknown-runner``; ``batch-state``, the state of several workers was asked for.
+        OpenInferError: ``unknown-runner``; ``batch-state``, the state of several workers was asked for; while
+            iterating, ``input-timeout``, the runner cannot end an input.
         ExecutionError: ``unknown-variable``, the program has no such output; ``input-file``.
         DeviceError, EnvironmentLacksError: device or runner cannot be used; while iterating.
         ValueError: a number is out of its range, or ``state`` is none of the two.
@@ -99,9 +104,10 @@ def run_batch(
         environment=environment,
     )
     check_job(job)
-    make = runner_of(runner, workers, job)
+    make = runner_of(runner, workers, job, timeout)
     tasks = _tasks(inputs, job)
-    found = run_tasks(job, tasks, make, look_ahead=look_ahead, retries=_at_least(0, retries, "retries"))
+    _at_least(0, retries, "retries")
+    found = run_tasks(job, tasks, make, look_ahead=look_ahead, retries=retries, timeout=timeout)
     return _results(found, opened if opened is not model else None)
 
 
@@ -123,27 +129,37 @@ def check_job(job: Job) -> ResolvedGraph:
     return resolved
 
 
-def runner_of(runner: str | Runner | None, workers: int | None, job: Job) -> Callable[[], Runner]:
+def runner_of(
+    runner: str | Runner | None, workers: int | None, job: Job, timeout: float | None = None
+) -> Callable[[], Runner]:
     """Return what makes the runner when the batch begins.
 
     Raises:
         OpenInferError: ``unknown-runner``, or ``batch-state``.
-        ValueError: ``workers`` is less than 1.
+        ValueError: ``workers`` is less than 1, or ``timeout`` no number of seconds above 0.
     """
+    if timeout is not None and not 0 < timeout <= threading.TIMEOUT_MAX:
+        raise ValueError(f"timeout is a number of seconds above 0, found {timeout}")
     if workers is not None:
         _at_least(1, workers, "workers")
     elif job.carries_state:
         workers = 1
     if runner is not None and not isinstance(runner, str):
         return lambda: _suited(runner, job)
-    spec = (job.environment or Environment.default()).runner(runner or _by_default(workers))
+    spec = (job.environment or Environment.default()).runner(runner or _by_default(workers, timeout))
     if workers is not None and workers > 1:
         _check_state(workers, job)
     return lambda: _suited(_made(spec, workers), job)
 
 
 def run_tasks(
-    job: Job, tasks: Iterable[Task], make_runner: Callable[[], Runner], *, look_ahead: int | None, retries: int
+    job: Job,
+    tasks: Iterable[Task],
+    make_runner: Callable[[], Runner],
+    *,
+    look_ahead: int | None,
+    retries: int,
+    timeout: float | None = None,
 ) -> Generator[Outcome]:
     """Yield the outcome of every task in order; errors of statements show where they stand in the program."""
     if look_ahead is not None:
@@ -152,7 +168,7 @@ def run_tasks(
     def run() -> Generator[Outcome]:
         runner = make_runner()
         ahead = look_ahead or 4 * runner.workers
-        with closing(outcomes(runner, job, tasks, look_ahead=ahead, retries=retries)) as found:
+        with closing(outcomes(runner, job, tasks, look_ahead=ahead, retries=retries, timeout=timeout)) as found:
             for outcome in found:
                 _place(outcome.error, job.graph)
                 yield outcome
@@ -189,8 +205,9 @@ def _at_least(least: int, value: int, name: str) -> int:
     return value
 
 
-def _by_default(workers: int | None) -> str:
-    return "processes" if workers is not None and workers > 1 else "in-process"
+def _by_default(workers: int | None, timeout: float | None) -> str:
+    several = workers is not None and workers > 1
+    return "processes" if several or timeout is not None else "in-process"
 
 
 def _made(spec: RunnerSpec, workers: int | None) -> Runner:

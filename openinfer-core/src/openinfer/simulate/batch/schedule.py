@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from openinfer.errors import OpenInferError, PluginError, SerializationError
+from openinfer.errors import ExecutionError, OpenInferError, PluginError, SerializationError
 from openinfer.simulate.batch.answers import Outcome, decode_answer
 from openinfer.simulate.batch.frames import encode_values
 from openinfer.simulate.batch.runner import WorkerLostError
@@ -48,17 +48,34 @@ class Task:
         return Task(index, name, lambda: request)
 
 
-def outcomes(runner: Runner, job: Job, tasks: Iterable[Task], *, look_ahead: int, retries: int) -> Generator[Outcome]:
+TIMEOUT = "input-timeout"
+
+
+def outcomes(
+    runner: Runner,
+    job: Job,
+    tasks: Iterable[Task],
+    *,
+    look_ahead: int,
+    retries: int,
+    timeout: float | None = None,
+) -> Generator[Outcome]:
     """Yield what became of every task, in order. Workers and runner are closed at the end, also at an early one.
 
     Args:
         look_ahead: most tasks that are taken and not yielded yet.
         retries: how often a task is run again after its worker was lost.
+        timeout: seconds that a task may run; one that does not end by then fails, and its worker is closed.
 
     Raises:
-        OpenInferError: no worker can be started.
+        OpenInferError: no worker can be started; ``input-timeout``, the runner has no worker that can be ended.
     """
-    with closing(_Workers(runner, job, retries)) as workers:
+    if timeout is not None and runner.inline:
+        runner.close()
+        name = type(runner).__name__
+        message = f"the runner {name} runs inputs in this process and cannot end one: a time limit takes processes"
+        raise OpenInferError(message, code=TIMEOUT)
+    with closing(_Workers(runner, job, retries, timeout)) as workers:
         if runner.inline:
             yield from map(workers.outcome, tasks)
             return
@@ -78,13 +95,18 @@ def outcomes(runner: Runner, job: Job, tasks: Iterable[Task], *, look_ahead: int
                 workers.close()
 
 
+class _OverdueError(Exception):
+    """A worker was ended since it took longer than it may."""
+
+
 class _Workers:
     """The workers of a batch: started when a task finds none idle, replaced when they are lost."""
 
-    def __init__(self, runner: Runner, job: Job, retries: int) -> None:
+    def __init__(self, runner: Runner, job: Job, retries: int, timeout: float | None) -> None:
         self._runner = runner
         self._job = job
         self._retries = retries
+        self._timeout = timeout
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
         self._all: list[Worker] = []
@@ -109,6 +131,9 @@ class _Workers:
                 lost = error
                 if self._closed:
                     raise
+            except _OverdueError:
+                message = f"this input took longer than {self._timeout:g} s: its worker was ended"
+                return Outcome(task.index, task.name, {}, ExecutionError(message, code=TIMEOUT))
         tried = "" if not self._retries else f" {self._retries + 1} times"
         return Outcome(task.index, task.name, {}, WorkerLostError(f"the worker of this input was lost{tried}: {lost}"))
 
@@ -126,7 +151,7 @@ class _Workers:
     def _answered(self, task: Task, request: bytes) -> Outcome:
         worker = self._take()
         try:
-            answer = worker.run(request)
+            answer = self._run(worker, request)
         except BaseException:
             self._drop(worker)
             raise
@@ -137,6 +162,37 @@ class _Workers:
             raise PluginError(
                 f"runner {type(self._runner).__name__} returned no answer of a session: {error}"
             ) from error
+
+    def _run(self, worker: Worker, request: bytes) -> bytes:
+        """Let a worker run a request, within the time that one may take.
+
+        Raises:
+            _OverdueError: it took longer; the worker is closed.
+        """
+        if self._timeout is None:
+            return worker.run(request)
+        overdue = threading.Event()
+
+        def end() -> None:
+            overdue.set()
+            self._drop(worker)
+
+        timer = threading.Timer(self._timeout, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            answer = worker.run(request)
+        except WorkerLostError:
+            if overdue.is_set():
+                raise _OverdueError from None
+            raise
+        finally:
+            timer.cancel()
+            timer.join()
+        # The answer came while the worker was being ended.
+        if overdue.is_set():
+            raise _OverdueError
+        return answer
 
     def _take(self) -> Worker:
         with self._lock:
@@ -158,7 +214,9 @@ class _Workers:
         """Bring the memory of a worker that takes the place of a lost one to where that one was."""
         try:
             for task in self._history:
-                worker.run(task.request())
+                self._run(worker, task.request())
+        except _OverdueError:
+            raise WorkerLostError("an input that is run again to bring memory back takes too long") from None
         except BaseException:
             self._drop(worker)
             raise
