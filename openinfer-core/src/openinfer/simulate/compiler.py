@@ -120,7 +120,7 @@ class _Compiler:
                     return [self._op(place, names, self._operators.compile(op, names))]
                 except FeatureMissingError as error:
                     device = self._others.instead(place, error)
-            return [*device.items(op, self._op(place, names, device.bind(op, names)), names)]
+            return [*device.items(op, self._op(place, names, device.bind(op, names)))]
         raise AssertionError
 
     def _item(self, node: Node, block: str, names: Names) -> Item:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.diagnostics import Diagnostic, summary
 from openinfer.errors import ExecutionError
-from openinfer.ir.nodes import Await
+from openinfer.ir.nodes import Await, Op
 from openinfer.simulate.device import Device
 from openinfer.simulate.differences import EXACT, TOLERANCES, Difference, Tolerance, difference
 from openinfer.simulate.touched import fetched, outputs_of
@@ -165,7 +165,7 @@ def _step(pair: tuple[Executor, Executor], found: Comparison, tolerances: Tolera
     nodes = {node.index: node for _, node in pair[0].program.graph.nodes()}
     with ExitStack() as stack:
         both: list[Iterator[NodeRun]] = [stack.enter_context(closing(each.iterate())) for each in pair]  # type: ignore[type-var]
-        for left, right in zip_longest(*both):
+        for left, right in zip_longest(*(_statements(runs, nodes) for runs in both)):
             one = None if left is None else left.event
             other = None if right is None else right.event
             if one is None or other is None or (one.block_name, one.node_index) != (other.block_name, other.node_index):
@@ -178,6 +178,13 @@ def _step(pair: tuple[Executor, Executor], found: Comparison, tolerances: Tolera
             if apart is not None:
                 return apart
     return _compared(pair, (*pair[0].written(), *pair[0].outputs()), found, tolerances, None, None)
+
+
+def _statements(runs: Iterator[NodeRun], nodes: Mapping[int, Node]) -> Iterator[NodeRun]:
+    """Yield what statements do, without the transfers of operators that run on another device than their program."""
+    for run in runs:
+        if run.event.kind != "Transfer" or not isinstance(nodes[run.event.node_index].kind, Op):
+            yield run
 
 
 def _compared(

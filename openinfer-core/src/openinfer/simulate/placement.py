@@ -136,14 +136,13 @@ class PlacedDevice:
         """Return the call of an operator on values that are there, which brings back what it writes."""
         return in_order([self._operators.compile(op, names), *map(self._take, op.outputs)])
 
-    def items(self, op: ResolvedOp, work: Action, names: Names) -> list[Action]:
+    def items(self, op: ResolvedOp, work: Action) -> list[Action]:
         """Return a placed operator with the transfers before and after it.
 
         Those after it tell what its call has done already: whoever stops at the operator sees its results.
         """
         read = dict.fromkeys(ref.name for ref in op.inputs if ref is not None and not ref.indices)
-        plain = (name for name in read if name in self._memory.variables and names.index(name) is None)
-        moved = [name for name in plain if not self._memory.is_fixed(name)]
+        moved = [name for name in read if name in self._memory.variables and not self._memory.is_fixed(name)]
         return [
             *(self._transfer(work.place, name, self._bring(name), name, f"{self.name}:{name}") for name in moved),
             work,
