@@ -1,0 +1,199 @@
+"""Which device carries out an operator that the program's device lacks, and what is said about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from openinfer.diagnostics import Severity
+from openinfer.dsl import graph
+from openinfer.errors import DeviceError, ValidationError
+from openinfer.model import Model
+from openinfer.plugins.coverage import coverage
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.offers import misfit
+from openinfer.plugins.types import DeviceSpec, Fallback, KernelSpec
+from openinfer.validate import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.diagnostics import Diagnostic
+    from openinfer.ir.resolved import ResolvedGraph
+
+NARROW = frozenset({"f32", "i32", "bool"})
+WIDE = NARROW | {"f64", "i64"}
+
+
+def device(name: str, dtypes: frozenset[str], fallback: Fallback | None = None) -> DeviceSpec:
+    return DeviceSpec(name=name, summary="", probe="x:y", backend="x:y", expression_dtypes=dtypes, fallback=fallback)
+
+
+def kernels(target: str) -> Sequence[KernelSpec]:
+    """Both devices multiply matrices of f32, the wide one of f64 too."""
+    types = {"box": {"f32"}, "host": {"f32", "f64"}}
+    return [KernelSpec(op="matmul", kernel="x:y", dtypes=frozenset(types[target]))] if target in types else []
+
+
+def environment(*devices: DeviceSpec) -> Environment:
+    left = Fallback(device="host", dtypes=frozenset({"f64", "i64"}))
+    given = devices or (device("box", NARROW, left), device("host", WIDE))
+    return replace(Environment.default(), devices={each.name: each for each in given}, kernel_source=kernels)
+
+
+def resolved(
+    statements: str, declared: str, *, on: Environment | None = None, main: str = "box", **options: bool
+) -> ResolvedGraph:
+    text = f"volatile {{ {declared} }}\nblock entry {{ {statements} return; }}"
+    return resolve(graph(text), Model.from_arrays({}), device=main, environment=on or environment(), **options)
+
+
+def findings(statements: str, declared: str, on: Environment | None = None, **options: bool) -> Sequence[Diagnostic]:
+    with pytest.raises(ValidationError) as caught:
+        resolved(statements, declared, on=on, **options)
+    return [each for each in caught.value.diagnostics if each.severity is Severity.ERROR]
+
+
+def test_what_a_device_lacks_for_such_a_type_runs_on_the_other_with_one_warning_for_each_statement() -> None:
+    found = resolved(
+        "op neg(x) >> x; op add(a, a) >> a; loop l (i in 0..2) { op softmax(x, axis=0) >> x; }",
+        "x: f64[2]; a: f32[2];",
+    )
+
+    assert found.placed == {0: "host", 2: "host"}
+    assert [(each.code, each.severity, each.node_index) for each in found.warnings] == [
+        ("kernel-fallback", Severity.WARNING, 0),
+        ("kernel-fallback", Severity.WARNING, 2),
+    ]
+    assert found.warnings[0].message == (
+        "box has no neg for f64: it runs on host, and its values are brought there and back"
+    )
+
+
+@pytest.mark.parametrize(
+    ("statement", "declared"),
+    [
+        ("op cast(x, to=f32) >> y;", "x: f64[2]; y: f32[2];"),
+        ("op cast(x, to=i64) >> y;", "x: i32[2]; y: i64[2];"),
+        ("op matmul(x, x) >> y;", "x: f64[2, 2]; y: f64[2, 2];"),
+    ],
+)
+def test_one_such_type_among_inputs_and_outputs_is_enough(statement: str, declared: str) -> None:
+    assert resolved(statement, declared).placed == {0: "host"}
+
+
+def test_a_part_of_a_decomposition_takes_the_whole_operator_along() -> None:
+    found = resolved("op dequantize_linear(x, s) >> y;", "x: i32[2]; s: f32; y: f32[2];")
+
+    assert found.placed == {0: "host"}
+    assert "box has no" in found.warnings[0].message
+    assert "f64" in found.warnings[0].message
+
+
+@pytest.mark.parametrize(
+    ("statement", "declared", "message"),
+    [
+        ("op neg(x) >> x;", "x: i8[2];", "box has no neg for i8"),
+        ("op matmul(x, x) >> x;", "x: i32[2, 2];", "box has no matmul for i32[2,2]"),
+        (
+            "op avg_pool2d(x, kernel=1) >> x;",
+            "x: f64[1, 1, 2, 2];",
+            "and neither can host run it, to which box leaves it: host has no kernel for avg_pool2d",
+        ),
+    ],
+)
+def test_whatever_else_is_lacking_is_an_error(statement: str, declared: str, message: str) -> None:
+    (finding,) = findings(statement, declared)
+
+    assert finding.code == "kernel-missing"
+    assert message in finding.message
+
+
+def test_a_device_that_is_not_installed_cannot_be_fallen_back_to() -> None:
+    alone = environment(device("box", NARROW, Fallback(device="host", dtypes=frozenset({"f64"}))))
+
+    (finding,) = findings("op neg(x) >> x;", "x: f64[2];", on=alone)
+
+    assert finding.code == "kernel-missing"
+    assert finding.message == "box has no neg for f64, and host, to which box leaves it, is not installed"
+    assert finding.hint is not None
+    assert "install" in finding.hint
+
+
+def test_falling_back_is_an_error_when_strict() -> None:
+    (finding,) = findings("op neg(x) >> x;", "x: f64[2];", strict=True)
+
+    assert finding.code == "kernel-fallback"
+
+
+HINTED = 'op neg(x) >> x with { placement = "box" }; op neg(x) >> x; op neg(n) >> n with { placement = "none" };'
+
+
+def test_hints_count_where_that_is_asked_for() -> None:
+    found = resolved(HINTED, "x: f32[2]; n: f32[2];", main="host", placement=True)
+    plain = resolved(HINTED, "x: f32[2]; n: f32[2];", main="host")
+
+    assert found.placed == {0: "box", 2: "none"}
+    assert plain.placed == {}
+
+
+def test_the_innermost_hint_around_an_operator_counts() -> None:
+    text = """volatile { x: f32[2]; }
+    block entry with { placement = "box" } {
+      op neg(x) >> x;
+      loop a (i in 0..2) with { placement = "host" } {
+        op neg(x) >> x;
+        loop b (j in 0..2) { op neg(x) >> x; op abs(x) >> x with { placement = "box" }; }
+      }
+    }
+    block other { op neg(x) >> x; }"""
+    program = graph(text)
+    found = resolve(program, Model.from_arrays({}), device="host", placement=True, environment=environment())
+
+    ops = [node.index for _, node in program.nodes() if node.index in found.ops]
+    assert [found.placed.get(index, "host") for index in sorted(ops)] == ["box", "host", "host", "box", "host"]
+
+
+def test_an_operator_that_is_placed_on_a_device_that_lacks_it_falls_back_to_the_program_s_own() -> None:
+    found = resolved('op neg(x) >> x with { placement = "box" };', "x: f64[2];", main="host", placement=True)
+
+    assert found.placed == {}
+    assert [each.code for each in found.warnings] == ["kernel-fallback"]
+
+
+def test_a_number_behind_the_name_of_a_device_changes_nothing() -> None:
+    assert resolved("op neg(x) >> x;", "x: f64[2];", main="box:1").placed == {0: "host"}
+    with pytest.raises(DeviceError, match="unknown device 'bix'"):
+        resolved("op neg(x) >> x;", "x: f64[2];", main="bix:1")
+
+
+def test_coverage_tells_cells_that_a_device_leaves_to_another() -> None:
+    rows = {(row.target, row.dtype): row for row in coverage(environment(), ["neg"])}
+
+    assert rows["box", "f32"].by == "expression"
+    assert (rows["box", "f64"].by, rows["box", "f64"].reason) == ("fallback", "box has no neg for f64: it runs on host")
+    assert rows["box", "i8"].by == "missing"
+    assert rows["host", "f64"].by == "expression"
+
+
+def test_coverage_counts_a_cell_as_missing_that_the_other_device_lacks_too() -> None:
+    alone = environment(device("box", NARROW, Fallback(device="host", dtypes=frozenset({"f64"}))))
+
+    assert {row.by for row in coverage(alone, ["neg"]) if row.dtype == "f64" and row.target == "box"} == {"missing"}
+
+
+@pytest.mark.parametrize(
+    ("fallback", "wrong"),
+    [
+        ("cpu", "fallback is 'cpu', expected Fallback | None"),
+        (Fallback(device="", dtypes=frozenset()), "device is '', expected an identifier"),
+        (Fallback(device="cpu", dtypes={"f64"}), "dtypes is {'f64'}, expected frozenset[str]"),
+    ],
+)
+def test_a_description_with_a_wrong_fallback_is_told(fallback: Fallback, wrong: str) -> None:
+    told = misfit(DeviceSpec, device("box", NARROW, fallback))
+
+    assert told is not None
+    assert wrong in told
