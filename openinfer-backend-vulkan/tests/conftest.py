@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import pytest
 
-from openinfer.dtypes import BY_NAME
+from openinfer.dtypes import BITSET, BUILTIN
 from openinfer.ir.types import TensorType
+from openinfer.model import storage_dtype
 from openinfer.ops.calls import OpCall, call_of
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import DerivedExpression, DerivedFold, HandWritten, kernel_table, select
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-_DTYPES = {np.dtype(d.storage).name: d for d in BY_NAME.values() if not d.is_packed and hasattr(np, d.storage)}
-_DTYPES["bool"] = BY_NAME["bool"]
+_DTYPES = {storage_dtype(dtype).name: dtype for dtype in BUILTIN if not dtype.is_packed and dtype is not BITSET}
 
 
 class CarryOut(Protocol):

@@ -11,9 +11,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from openinfer.dtypes import BUILTIN, F32, I32, DType
+from openinfer.dtypes import BUILTIN, F32, I8, I32, T1, DType
 from openinfer.errors import DeviceError
+from openinfer.expr import tree
 from openinfer.ir.types import TensorType
+from openinfer.packing import pack
 from openinfer_backend_vulkan import commands
 from openinfer_backend_vulkan.native import VulkanCallError
 
@@ -28,7 +30,7 @@ def stored(dtype: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     kind = TensorType(dtype, shape)
     generator = np.random.default_rng(7)
     if dtype.is_packed:
-        return generator.integers(0, 256, kind.nbytes, dtype=np.uint8)
+        return pack(generator.integers(0, 1 << dtype.bits, kind.count, dtype=np.uint8), dtype)
     if dtype.name == "bool":
         return generator.integers(0, 2, shape).astype(np.bool_)
     storage = np.dtype(getattr(ml_dtypes, dtype.storage, None) or dtype.storage)
@@ -60,7 +62,7 @@ def test_what_is_written_is_read(device: VulkanBackend, dtype: DType, shape: tup
 
 @by_dtype
 def test_a_scalar_is_uploaded(device: VulkanBackend, dtype: DType) -> None:
-    content = stored(dtype, (8,))[:1] if dtype.is_packed else stored(dtype, (2,))[0].reshape(())
+    content = stored(dtype, (1,)) if dtype.is_packed else stored(dtype, (2,))[0].reshape(())
 
     assert same(device.read(device.upload(TensorType(dtype), content)), content)
 
@@ -83,6 +85,15 @@ def test_a_copy_is_equal_and_apart(device: VulkanBackend, dtype: DType) -> None:
     device.write(source, np.zeros_like(content))
 
     assert same(device.read(target), content)
+
+
+def test_a_new_buffer_of_t1_holds_minus_one_in_shaders_too(device: VulkanBackend) -> None:
+    zeros = device.allocate(TensorType(T1, (5,)))
+    numbers = device.allocate(TensorType(I8, (5,)))
+
+    device.bind_expression(tree.cast(tree.Input(0, T1), I8), [zeros], numbers)()
+
+    assert device.read(numbers).tolist() == [-1] * 5
 
 
 @by_dtype

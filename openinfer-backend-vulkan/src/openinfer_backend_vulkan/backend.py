@@ -13,17 +13,18 @@ from openinfer.errors import DeviceError, ExecutionError, KernelMissingError
 from openinfer.expr.linear import linearise
 from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
-from openinfer.packing import pack
 from openinfer.scalars import converted
 from openinfer.simulate.logs import LogKind, log
 from openinfer_backend_vulkan import buffers, derived
 from openinfer_backend_vulkan.buffers import VulkanBuffer, own
 from openinfer_backend_vulkan.commands import Command, CommandQueue, Dispatch, Fill
 from openinfer_backend_vulkan.device import Device
-from openinfer_backend_vulkan.kernels.movement import copy_shader
+from openinfer_backend_vulkan.faults import Faults, FaultWord
+from openinfer_backend_vulkan.kernels.fill import fill_shader
 from openinfer_backend_vulkan.memory import Memory, StorageBuffer
 from openinfer_backend_vulkan.pipelines import Pipelines
-from openinfer_backend_vulkan.shaders import Shader, workgroups
+from openinfer_backend_vulkan.shaders import Pass, Shader, workgroups
+from openinfer_backend_vulkan.strided import copy_shader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,6 +57,7 @@ class VulkanBackend:
         self._memory = Memory(self._device)
         self._pipelines = Pipelines(self._device)
         self._queue = CommandQueue(self._device)
+        self._faults = Faults()
 
     @property
     def name(self) -> str:
@@ -104,22 +106,29 @@ class VulkanBackend:
         buffer = own(target)
         dtype = buffer.type.dtype
         element = np.array(converted(dtype, value)).astype(storage_dtype(dtype))
-        word = buffers.WORDS.get(dtype.name)
-        if word is not None:
-            pattern = int(element.astype(word).view(np.uint32))
-            return self._enqueuing(Fill(target=buffer.storage, word=pattern))
-        filled = np.full(buffer.type.shape, element)
-        return self.bind_copy(self.upload(buffer.type, pack(filled, dtype) if dtype.is_packed else filled), buffer)
+        if buffers.words(dtype) == 2:
+            return self._bound(fill_shader(int(element.view(np.uint64)), buffer.type.count), [], [buffer])
+        pattern = int(buffers.stored_words(dtype, element).view(np.uint32)[0])
+        return self._enqueuing(Fill(target=buffer.storage, word=pattern))
 
     def bind_kernel(
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
     ) -> BoundCall:
         """Return a call of a kernel that was registered with `openinfer_backend_vulkan.registration.kernel`."""
-        given = [own(b) for b in inputs if b is not None]
+        written, into = kernel.load()(call), [own(b) for b in outputs]
+        given = [None if b is None else own(b) for b in inputs]
         try:
-            return self._bound(kernel.load()(call), given, [own(b) for b in outputs])
+            if isinstance(written, Shader):
+                return self._bound(written, [b for b in given if b is not None], into)
+            return _in_turn([self._bound_pass(each, given, into) for each in written])
         except KernelMissingError as error:
             raise KernelMissingError(f"{self._device.physical.name} cannot compute this {call.op}: {error}") from error
+
+    def _bound_pass(
+        self, part: Pass, inputs: Sequence[VulkanBuffer | None], outputs: Sequence[VulkanBuffer]
+    ) -> BoundCall:
+        read = [_given(inputs, number) for number in part.inputs]
+        return self._bound(part.shader, read, [outputs[number] for number in part.outputs])
 
     def bind_expression(self, expr: Expr, inputs: Sequence[Buffer | None], output: Buffer) -> BoundCall:
         """Return a call that evaluates an elementwise expression.
@@ -155,9 +164,11 @@ class VulkanBackend:
 
         Raises:
             DeviceError: the device is lost, or closed.
+            ExecutionError: ``out-of-range``, an index that a kernel used since the last time.
         """
         self._need_open()
         self._queue.synchronize()
+        self._faults.check()
 
     def beside(self) -> None:
         """Return None: the queue of the device serves one thread."""
@@ -190,7 +201,18 @@ class VulkanBackend:
         writes = [b.storage for b in outputs]
         if shader.scratch_nbytes:
             writes.append(self._memory.buffer(shader.scratch_nbytes))
-        return self._enqueuing(*(self._dispatch(shader, run, [b.storage for b in inputs], writes) for run in runs))
+        word = None if shader.fault is None else FaultWord(self._memory.buffer(4), shader.fault)
+        if word is not None:
+            writes.append(word.storage)
+        commands = [self._dispatch(shader, run, [b.storage for b in inputs], writes) for run in runs]
+        return self._enqueuing(*commands) if word is None else self._watching(word, self._enqueuing(*commands))
+
+    def _watching(self, word: FaultWord, enqueue: BoundCall) -> BoundCall:
+        def run() -> None:
+            enqueue()
+            self._faults.watch(word)
+
+        return run
 
     def _dispatch(
         self, shader: Shader, run: tuple[int, ...], reads: Sequence[StorageBuffer], writes: Sequence[StorageBuffer]
@@ -206,7 +228,7 @@ class VulkanBackend:
         )
 
     def _parameters(self, run: tuple[int, ...]) -> StorageBuffer:
-        words = np.array(run, np.uint32)
+        words = (np.array(run, np.int64) & 0xFFFFFFFF).astype(np.uint32)
         buffer = self._memory.buffer(words.nbytes)
         np.copyto(np.frombuffer(buffer.bytes, np.uint32), words)
         return buffer
@@ -225,8 +247,16 @@ class VulkanBackend:
 def _given(inputs: Sequence[Buffer | None], number: int) -> VulkanBuffer:
     found = inputs[number] if number < len(inputs) else None
     if found is None:
-        raise ExecutionError(f"an expression reads input {number}, which was left out")
+        raise ExecutionError(f"a kernel reads input {number}, which was left out")
     return own(found)
+
+
+def _in_turn(calls: Sequence[BoundCall]) -> BoundCall:
+    def run() -> None:
+        for call in calls:
+            call()
+
+    return run
 
 
 def _missing(what: str, error: ExprError) -> KernelMissingError:

@@ -1,8 +1,8 @@
 """Tensors in device memory, and what their elements look like to a shader.
 
-Every element type that shaders compute in takes one word of 32 bits an element, bool and the narrow integers too: no
-optional feature for narrow storage is needed, and memory is what it costs. Other types (64-bit, low floats, packed) are
-held as the host holds them; they can be stored, copied, filled and read.
+Every element takes one word of 32 bits, of which narrow types use the lower ones: no optional feature for narrow
+storage is needed, threads never share a word, and memory is what it costs. Integers are numbers, low floats their bits.
+Elements of 64 bits take two words, the lower one first, as the host holds them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.array_types import storage_dtype
+from openinfer.dtypes import T1, Kind
+from openinfer.packing import pack, unpack
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,21 +25,6 @@ if TYPE_CHECKING:
     from openinfer_backend_vulkan.memory import StorageBuffer
 
     Array: TypeAlias = npt.NDArray[Any]
-
-WORDS = {
-    "f32": np.dtype(np.float32),
-    "i32": np.dtype(np.int32),
-    "i16": np.dtype(np.int32),
-    "i8": np.dtype(np.int32),
-    "u32": np.dtype(np.uint32),
-    "u16": np.dtype(np.uint32),
-    "u8": np.dtype(np.uint32),
-    "bool": np.dtype(np.uint32),
-}
-"""NumPy type of the word that holds an element, for the types that shaders compute in."""
-
-GLSL_WORDS = {"float32": "float", "int32": "int", "uint32": "uint"}
-"""GLSL type of a word by its NumPy name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,40 +46,70 @@ def own(buffer: Buffer) -> VulkanBuffer:
     return buffer
 
 
+def words(dtype: DType) -> int:
+    """Return how many words of 32 bits an element takes."""
+    return 2 if dtype.bits == 64 else 1
+
+
 def device_nbytes(kind: TensorType) -> int:
     """Return the bytes that a tensor takes on the device."""
-    return kind.count * 4 if kind.dtype.name in WORDS else kind.nbytes
+    return kind.count * words(kind.dtype) * 4
 
 
 def glsl_word(dtype: DType) -> str:
-    """Return the GLSL type of the word that holds an element of a type that shaders compute in."""
-    return GLSL_WORDS[WORDS[dtype.name].name]
+    """Return the GLSL type of the word in which shaders that compute find an element of at most 32 bits."""
+    return {"float32": "float", "int32": "int", "uint32": "uint"}[_word(dtype).name]
+
+
+def glsl_bits(dtype: DType) -> str:
+    """Return the GLSL type as which shaders that only move elements find one."""
+    return "uvec2" if words(dtype) == 2 else "uint"
+
+
+def stored_words(dtype: DType, array: Array) -> Array:
+    """Return what memory holds for a host array in storage form: one item an element, 64-bit ones as they are."""
+    content = np.ascontiguousarray(array).reshape(-1)
+    if words(dtype) == 2:
+        return content
+    if dtype.is_low_float:
+        content = content.view(np.dtype(f"u{dtype.bits // 8}"))
+    if dtype is T1:
+        content = np.where(content == 1, np.int8(1), np.int8(-1))
+    return content.astype(_word(dtype))
 
 
 def store(buffer: VulkanBuffer, array: Array) -> None:
     """Write a host array in storage form to a buffer."""
-    content = np.ascontiguousarray(array).reshape(-1)
-    word = WORDS.get(buffer.type.dtype.name)
-    if word is not None:
-        np.copyto(_view(buffer, word, content.size), content, casting="same_kind")
-    else:
-        raw = content.view(np.uint8)
-        np.copyto(_view(buffer, np.dtype(np.uint8), raw.size), raw)
+    kind = buffer.type
+    elements = unpack(array, kind.dtype, kind.shape) if kind.dtype.is_packed else array
+    found = stored_words(kind.dtype, elements)
+    np.copyto(_view(buffer, found.dtype, found.size), found)
 
 
 def load(buffer: VulkanBuffer) -> Array:
     """Return the content of a buffer in storage form, as a private array."""
     kind = buffer.type
-    word = WORDS.get(kind.dtype.name)
-    if word is not None:
-        return _view(buffer, word, kind.count).astype(storage_dtype(kind.dtype)).reshape(kind.shape)
-    raw = _view(buffer, np.dtype(np.uint8), kind.nbytes).copy()
-    return raw if kind.dtype.is_packed else raw.view(storage_dtype(kind.dtype)).reshape(kind.shape)
+    dtype, element = kind.dtype, storage_dtype(kind.dtype)
+    if words(dtype) == 2:
+        return _view(buffer, element, kind.count).copy().reshape(kind.shape)
+    found = _view(buffer, _word(dtype), kind.count)
+    if dtype.is_low_float:
+        return found.astype(np.dtype(f"u{dtype.bits // 8}")).view(element).reshape(kind.shape)
+    elements = found.astype(element)
+    return pack(elements, dtype) if dtype.is_packed else elements.reshape(kind.shape)
+
+
+def _word(dtype: DType) -> np.dtype[Any]:
+    """Return the NumPy type of the word that holds an element of at most 32 bits."""
+    if dtype.is_float and not dtype.is_low_float:
+        return np.dtype(np.float32)
+    return np.dtype(np.int32 if dtype.kind in (Kind.SIGNED, Kind.TERNARY) else np.uint32)
 
 
 def clear(buffer: VulkanBuffer) -> None:
-    """Set every byte of a buffer to zero."""
-    _view(buffer, np.dtype(np.uint8), buffer.storage.nbytes).fill(0)
+    """Set every element of a buffer to zero; one of t1, whose code 0 is the number -1, to that."""
+    content = _view(buffer, np.dtype(np.uint8), buffer.storage.nbytes)
+    content.fill(0xFF if buffer.type.dtype is T1 else 0)
 
 
 def _view(buffer: VulkanBuffer, dtype: np.dtype[Any], count: int) -> Array:

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Protocol
 from openinfer.plugins.kernel_modules import kernel, kernels_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from openinfer.ops.calls import OpCall
     from openinfer.plugins.types import KernelSpec
-    from openinfer_backend_vulkan.shaders import Shader
+    from openinfer_backend_vulkan.shaders import Pass, Shader
 
 
 __all__ = ["Write", "kernel", "kernel_specs"]
 
 
 class Write(Protocol):
-    """A kernel: writes the shader of a call, whose inputs left out have no binding."""
+    """A kernel: writes the shader of a call, whose inputs left out have no binding, or the passes in their order."""
 
-    def __call__(self, call: OpCall) -> Shader: ...
+    def __call__(self, call: OpCall) -> Shader | Sequence[Pass]: ...
 
 
 def kernel_specs() -> Iterator[KernelSpec]:

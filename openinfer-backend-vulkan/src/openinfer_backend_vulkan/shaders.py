@@ -35,12 +35,37 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """What a kernel may find wrong with the elements of an index input.
+
+    Attributes:
+        what: the operator and what is indexed.
+        shape: shape of the index input.
+        legal: which indices are legal.
+    """
+
+    what: str
+    shape: tuple[int, ...]
+    legal: str
+
+    def message(self, element: int) -> str:
+        """Return what to say of the index at a place in row-major order."""
+        places: list[int] = []
+        for extent in reversed(self.shape):
+            element, place = divmod(element, extent)
+            places.insert(0, place)
+        where = f" at {places}" if places else ""
+        return f"{self.what}: the index{where} is out of range (legal: {self.legal})"
+
+
+@dataclass(frozen=True, slots=True)
 class Shader:
     """A kernel with the numbers that it is run with.
 
     Bindings are the inputs in order, then the outputs, then a buffer of ``scratch_nbytes`` (if not 0) which keeps its
-    content from run to run, then ``parameters`` as a buffer of unsigned words. ``features`` are the optional device
-    features that it needs.
+    content from run to run, then a word for the ``fault`` (if there is one), then ``parameters`` as a buffer of
+    unsigned words, negative ones modulo 2^32. Into the word the kernel writes the least number of an element of an
+    index input that is out of range. ``features`` are the optional device features that it needs.
     """
 
     source: str
@@ -49,6 +74,7 @@ class Shader:
     features: frozenset[str] = frozenset()
     turns: Turns = Turns(0)
     scratch_nbytes: int = 0
+    fault: Fault | None = None
 
     def runs(self, most_turns: int | None) -> tuple[tuple[int, ...], ...]:
         """Return the parameters of each run, for a device that ends loops after so many turns of a thread.
@@ -68,6 +94,15 @@ class Shader:
             (*self.parameters[: turns.at], first, min(first + size, turns.steps), *self.parameters[turns.at + 2 :])
             for first in range(0, turns.steps, size)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A shader of a kernel that takes several, with the numbers of the inputs and outputs that it is bound to."""
+
+    shader: Shader
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
 
 
 @cache

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.ops.catalog.movement import permutation
-from openinfer.ops.shapes import needed
-from openinfer.ops.strides import Walk, contiguous, merged
-from openinfer_backend_vulkan.buffers import WORDS, device_nbytes
+from openinfer.ops.catalog.rearrangement import RULES, moved_by
+from openinfer.ops.shapes import axis_of, integer, needed
+from openinfer.ops.strides import contiguous
+from openinfer_backend_vulkan.buffers import device_nbytes
 from openinfer_backend_vulkan.registration import kernel
-from openinfer_backend_vulkan.shaders import Shader, rendered
+from openinfer_backend_vulkan.shaders import Pass, Shader
+from openinfer_backend_vulkan.strided import copy_shader, strided_copy
 
 if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
@@ -23,20 +25,62 @@ def reshape(call: OpCall) -> Shader:
     return copy_shader(device_nbytes(call.outputs[0]))
 
 
-@kernel("transpose", dtypes=frozenset(WORDS))
+@kernel("transpose")
 def transpose(call: OpCall) -> Shader:
     """Output dimension d is input dimension ``perm[d]``."""
+    x, out = needed(call.inputs), call.outputs[0].shape
+    steps = contiguous(x.shape)
+    order = permutation(call.settings, len(x.shape))
+    return strided_copy(x.dtype, out, (0, [steps[axis] for axis in order]), (0, contiguous(out)))
+
+
+def rearrange(call: OpCall) -> tuple[Pass, ...]:
+    """The view of x that belongs to each output."""
+    x = needed(call.inputs)
+    own = contiguous(x.shape)
+    views = [moved.view for moved, _ in zip(moved_by(call), call.outputs, strict=False)]
+    return tuple(
+        Pass(
+            strided_copy(x.dtype, view.extents, (view.offset(own), view.strides(own)), (0, contiguous(view.extents))),
+            (0,),
+            (number,),
+        )
+        for number, view in enumerate(views)
+    )
+
+
+for _name in RULES:
+    kernel(_name)(rearrange)
+
+
+@kernel("concat")
+def concat(call: OpCall) -> tuple[Pass, ...]:
+    """Each input at its part of the result."""
+    out = call.outputs[0]
+    axis, steps = _joined_axis(call), contiguous(out.shape)
+    passes: list[Pass] = []
+    start = 0
+    for number in range(len(call.inputs)):
+        x = needed(call.inputs, number)
+        shader = strided_copy(out.dtype, x.shape, (0, contiguous(x.shape)), (start * steps[axis], steps))
+        passes.append(Pass(shader, (number,), (0,)))
+        start += x.shape[axis]
+    return tuple(passes)
+
+
+@kernel("stack")
+def stack(call: OpCall) -> tuple[Pass, ...]:
+    """Each input at its place along an axis of the result."""
+    out = call.outputs[0]
+    axis, steps = _joined_axis(call), contiguous(out.shape)
+    kept = (*steps[:axis], *steps[axis + 1 :])
     shape = needed(call.inputs).shape
-    order, steps = permutation(call.settings, len(shape)), contiguous(shape)
-    return _gather(merged([shape[axis] for axis in order], [[steps[axis] for axis in order]]), call.outputs[0].count)
+    shaders = (
+        strided_copy(out.dtype, shape, (0, contiguous(shape)), (number * steps[axis], kept))
+        for number in range(len(call.inputs))
+    )
+    return tuple(Pass(shader, (number,), (0,)) for number, shader in enumerate(shaders))
 
 
-def copy_shader(nbytes: int) -> Shader:
-    """Return the kernel that copies whole words from one buffer to another."""
-    words = -(-nbytes // 4)
-    return _gather(merged((words,), [(1,)]), words)
-
-
-def _gather(walk: Walk, count: int) -> Shader:
-    """Return the kernel that writes a walk's words one after the other."""
-    return Shader(rendered("gather.comp.j2", rank=walk.rank), (count, *walk.extents, *walk.strides[0]), count)
+def _joined_axis(call: OpCall) -> int:
+    return axis_of(integer(call.settings.get("axis"), "axis"), len(call.outputs[0].shape))
