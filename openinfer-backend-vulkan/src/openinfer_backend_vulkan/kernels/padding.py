@@ -1,0 +1,59 @@
+"""Margins, triangles and images of other sizes whose elements are some of the input's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.ops.catalog.padding import pad_value
+from openinfer.ops.catalog.resizing import nearest
+from openinfer.ops.margins import margins
+from openinfer.ops.shapes import needed
+from openinfer_backend_vulkan.buffers import glsl_bits
+from openinfer_backend_vulkan.registration import kernel
+from openinfer_backend_vulkan.shaders import Shader, rendered
+from openinfer_backend_vulkan.tables import table_copy
+from openinfer_backend_vulkan.words import element_bits
+
+if TYPE_CHECKING:
+    from openinfer.ops.calls import OpCall
+
+
+@kernel("pad")
+def pad(call: OpCall) -> Shader:
+    """Each element from its place in x, or the value where it has none."""
+    x, mode = needed(call.inputs), str(call.settings.get("mode"))
+    places = [[m.source(place, mode) for place in range(m.extent)] for m in margins(x.shape, call.settings)]
+    bits = element_bits(x.dtype, pad_value(call.settings, x.dtype)) if mode == "constant" else 0
+    return table_copy(x, call.outputs[0], places, bits)
+
+
+def _takes_nearest(call: OpCall) -> bool:
+    return call.settings.get("mode") == "nearest"
+
+
+@kernel("resize2d", supports=_takes_nearest)
+def resized(call: OpCall) -> Shader:
+    """The element at floor(place * in / out) of each dim."""
+    x, output = needed(call.inputs), call.outputs[0]
+    places = [nearest(size, result) for size, result in zip(x.shape, output.shape, strict=True)]
+    return table_copy(x, output, places)
+
+
+@kernel("triu")
+def triu(call: OpCall) -> Shader:
+    """Elements on and above a diagonal, 0 elsewhere."""
+    return _triangle(call, ">=")
+
+
+@kernel("tril")
+def tril(call: OpCall) -> Shader:
+    """Elements on and below a diagonal, 0 elsewhere."""
+    return _triangle(call, "<=")
+
+
+def _triangle(call: OpCall, keeps: str) -> Shader:
+    output, given = call.outputs[0], call.settings.get("k")
+    rows, columns = output.shape[-2:]
+    diagonal = min(max(given if isinstance(given, int) else 0, -rows - columns), rows + columns)
+    source = rendered("triangle.comp.j2", word=glsl_bits(output.dtype), keeps=keeps)
+    return Shader(source, (output.count, rows, columns, diagonal), output.count)
