@@ -15,7 +15,8 @@ from openinfer.scalars import repeated_code
 if TYPE_CHECKING:
     from openinfer.ir.resolved import Initial
     from openinfer.ir.types import TensorType
-    from openinfer.model import Array, Model
+    from openinfer.model import Model
+    from openinfer.model.store import Array
     from openinfer.scalars import Scalar
 
 

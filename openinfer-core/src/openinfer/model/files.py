@@ -1,0 +1,68 @@
+"""Model files: opened and written by the formats that are installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openinfer.errors import ModelError
+from openinfer.model.model import Model
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.types import load_object
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from openinfer.model.store import ModelContents, ModelStore
+    from openinfer.plugins.types import ModelFormatSpec
+
+
+class ModelLoader:
+    """Opens model files of any registered format."""
+
+    @staticmethod
+    def open(path: str | os.PathLike[str], *, environment: Environment | None = None) -> Model:
+        """Open a model file without reading payloads.
+
+        Raises:
+            ModelError: the file is missing, of no known format, or invalid.
+        """
+        file = Path(path)
+        try:
+            with file.open("rb") as stream:
+                head = stream.read(64)
+        except OSError as error:
+            message = f"cannot read model {str(file)!r}: {error.strerror or error}"
+            raise ModelError(message, code="model-file", file=str(file)) from error
+        formats = (environment or Environment.default()).model_formats
+        chosen = _format_of(file, head, formats)
+        store: ModelStore = load_object(chosen.open)(file)
+        return Model(store, str(file), path=file)
+
+
+def save_model(
+    contents: ModelContents, path: str | os.PathLike[str], *, environment: Environment | None = None
+) -> None:
+    """Write a model file, in the format of the file name's ending, or in the only one there is.
+
+    Raises:
+        ModelError: no installed format can be written, or the file cannot be.
+    """
+    formats = [f for f in (environment or Environment.default()).model_formats.values() if f.save is not None]
+    fitting = [f for f in formats if Path(path).suffix in f.suffixes] or formats[: len(formats) == 1]
+    if not fitting or fitting[0].save is None:
+        known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats) or "none installed"
+        raise ModelError(f"cannot tell in which format to write {str(path)!r}; known: {known}", code="model-format")
+    load_object(fitting[0].save)(Path(path), contents)
+
+
+def _format_of(file: Path, head: bytes, formats: Mapping[str, ModelFormatSpec]) -> ModelFormatSpec:
+    by_magic = [f for f in formats.values() if f.magic and head.startswith(f.magic)]
+    by_suffix = [f for f in formats.values() if file.suffix in f.suffixes]
+    for candidates in (by_magic, by_suffix):
+        if candidates:
+            return candidates[0]
+    known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats.values()) or "none installed"
+    message = f"{str(file)!r} is no model file of a known format; known: {known}"
+    raise ModelError(message, code="model-format", file=str(file))
