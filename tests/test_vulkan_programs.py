@@ -147,8 +147,8 @@ def test_values_can_be_fetched_between_nodes() -> None:
 @pytest.mark.parametrize(
     ("statement", "dtype", "op"),
     [
-        ("op add(x, x) >> y;", "f64", "add"),
         ("op matmul(x, x) >> y;", "i8", "matmul"),
+        ("op exp(x) >> y;", "f16", "exp"),
     ],
 )
 def test_what_the_device_lacks_is_named_before_anything_runs(statement: str, dtype: str, op: str) -> None:

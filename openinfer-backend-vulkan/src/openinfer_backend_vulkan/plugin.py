@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BY_NAME
 from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import DeviceSpec
+from openinfer.plugins.types import DeviceSpec, Fallback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,13 +17,14 @@ OPENINFER_API = 1
 
 @hookimpl
 def openinfer_devices() -> Iterable[DeviceSpec]:
-    """The device vulkan: every Vulkan device can compute in the element types of at most 32 bits."""
+    """The device vulkan: element types that every Vulkan device can compute in."""
     yield DeviceSpec(
         name="vulkan",
         summary="compute shaders through the Vulkan API",
         probe="openinfer_backend_vulkan.probe:probe",
         backend="openinfer_backend_vulkan.backend:VulkanBackend",
-        expression_dtypes=frozenset(dtype.name for dtype in BY_NAME.values() if dtype.bits <= 32),
+        expression_dtypes=frozenset({"f32", "i8", "i16", "i32", "u8", "u16", "u32", "bool"}),
+        fallback=Fallback(device="cpu", dtypes=frozenset({"f64", "i64", "u64"})),
     )
 
 
