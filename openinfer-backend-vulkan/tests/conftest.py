@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BITSET, BUILTIN
 from openinfer.ir.types import TensorType
-from openinfer.model import storage_dtype
 from openinfer.ops.calls import OpCall, call_of
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import DerivedExpression, DerivedFold, HandWritten, kernel_table, select
