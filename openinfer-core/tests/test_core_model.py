@@ -44,6 +44,13 @@ def test_tensors_cannot_be_written_and_do_not_follow_the_callers_array() -> None
         loaded[0] = 2
 
 
+@pytest.mark.parametrize("order", "<>")
+def test_tensors_are_in_the_byte_order_of_the_machine(order: str) -> None:
+    model = Model.from_arrays({"w": np.array([1, 2.5], f"{order}f4")})
+    assert model.load_raw("w").dtype == np.dtype(np.float32)
+    assert model.tensor_store().stored("w").tobytes() == np.array([1, 2.5], np.float32).tobytes()
+
+
 def test_dimensions_are_exact_integers() -> None:
     model = Model.from_arrays(sizevars={"D": 2**40})
     assert model.resolve_shape(["3*D", "D*D-1", "(D+1)*2"]) == (3 * 2**40, 2**80 - 1, 2 * (2**40 + 1))

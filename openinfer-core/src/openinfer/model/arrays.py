@@ -38,8 +38,8 @@ class ArrayStore:
 
 
 def read_only(array: Array) -> Array:
-    """Return a copy that nobody can write to."""
-    copy = np.array(array, order="C", copy=True)
+    """Return a copy in the machine's byte order that nobody can write to."""
+    copy = array.astype(array.dtype.newbyteorder("="), order="C", subok=False, copy=True)
     copy.flags.writeable = False
     return copy
 
