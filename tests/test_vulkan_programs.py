@@ -148,7 +148,6 @@ def test_values_can_be_fetched_between_nodes() -> None:
     ("statement", "dtype", "op"),
     [
         ("op matmul(x, x) >> y;", "i8", "matmul"),
-        ("op exp(x) >> y;", "f16", "exp"),
     ],
 )
 def test_what_the_device_lacks_is_named_before_anything_runs(statement: str, dtype: str, op: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import BY_NAME
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.types import DeviceSpec, Fallback
 
@@ -17,13 +18,13 @@ OPENINFER_API = 1
 
 @hookimpl
 def openinfer_devices() -> Iterable[DeviceSpec]:
-    """The device vulkan: element types that every Vulkan device can compute in."""
+    """The device vulkan: every Vulkan device can compute in the element types of at most 32 bits."""
     yield DeviceSpec(
         name="vulkan",
         summary="compute shaders through the Vulkan API",
         probe="openinfer_backend_vulkan.probe:probe",
         backend="openinfer_backend_vulkan.backend:VulkanBackend",
-        expression_dtypes=frozenset({"f32", "i8", "i16", "i32", "u8", "u16", "u32", "bool"}),
+        expression_dtypes=frozenset(dtype.name for dtype in BY_NAME.values() if dtype.bits <= 32),
         fallback=Fallback(device="cpu", dtypes=frozenset({"f64", "i64", "u64"})),
     )
 
