@@ -74,6 +74,15 @@ def test_every_command_that_takes_a_model_takes_the_short_option_too() -> None:
     assert all("-m" in found for found in options if "--model" in found)
 
 
+def test_every_option_says_what_it_does() -> None:
+    context = click.Context(main)
+    commands = [main.get_command(context, module.stem) for module in COMMANDS.glob("[a-z]*.py")]
+    options = [o for c in (main, *commands) if c is not None for o in c.params if isinstance(o, click.Option)]
+
+    assert len(options) > 80
+    assert [option.opts for option in options if not option.help] == []
+
+
 def test_a_plugin_cannot_take_the_name_of_a_built_in_command(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, commands={"plugins": CommandSpec(name="plugins", summary="theirs", command="no_module:x")})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from openinfer_oinf import TensorSpec, UninitializedTensor, write_oinf
-from openinfer_oinf.cli import main
+from openinfer_oinf.cli import build_parser, main
 
 
 @pytest.fixture
@@ -172,6 +173,13 @@ def test_usage_errors(arguments, capsys):
         main(arguments)
     assert caught.value.code == 2
     assert "usage: oinf" in capsys.readouterr().err
+
+
+def test_every_option_says_what_it_does():
+    (commands,) = [each for each in build_parser()._actions if isinstance(each, argparse._SubParsersAction)]
+    options = [o for parser in commands.choices.values() for o in parser._actions if o.option_strings]
+    assert len(options) > 30
+    assert [option.option_strings for option in options if not option.help] == []
 
 
 def test_python_minus_m(path):

@@ -29,10 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="dataclass_to_oinf", description="Write a dataclass as an .oinf file.")
     parser.add_argument("--input", required=True, metavar="MODULE:NAME", help="an instance, a class, or a function")
-    parser.add_argument("--output", required=True, metavar="FILE")
+    parser.add_argument("--output", required=True, metavar="FILE", help="the .oinf file")
     parser.add_argument("--json", metavar="FILE", help="a JSON object with the fields of the class")
-    parser.add_argument("--format-version", type=int, choices=(1, 2), default=2)
-    parser.add_argument("--int-fields", choices=("metadata", "sizevar"), default="metadata")
+    parser.add_argument("--format-version", type=int, choices=(1, 2), default=2, help="of the .oinf file")
+    parser.add_argument(
+        "--int-fields", choices=("metadata", "sizevar"), default="metadata", help="what fields of type int become"
+    )
     parsed = parser.parse_args(arguments)
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     try:

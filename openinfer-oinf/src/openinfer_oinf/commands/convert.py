@@ -32,9 +32,9 @@ def add_to(subparsers: Subparsers) -> None:
 def _add_import_options(add: Callable[..., argparse.Action]) -> list[argparse.Action]:
     return [
         add("--from", dest="source_format", metavar="FORMAT", help="format of SRC, if its name misleads"),
-        add("--rename", type=_pair(str), action="append", default=[], metavar="A=B"),
-        add("--dtype", type=_pair(str), action="append", default=[], metavar="PATTERN=TYPE"),
-        add("--sizevar", type=_pair(int), action="append", default=[], metavar="N=V"),
+        add("--rename", type=_pair(str), action="append", default=[], metavar="A=B", help="call tensor A B"),
+        add("--dtype", type=_pair(str), action="append", default=[], metavar="PATTERN=TYPE", help="cast tensors"),
+        add("--sizevar", type=_pair(int), action="append", default=[], metavar="N=V", help="add the size N"),
         add("--meta", type=_pair(_json_or_text), action="append", default=[], metavar="K=V", help="V is JSON or text"),
         add("--raw", action="store_true", help="keep types without counterpart as bytes"),
         add("--exact-blocks", action="store_true", help="GGUF Q8_0, Q4_0: integers, a scale for each block"),

@@ -14,7 +14,7 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument("file", metavar="FILE")
     parser.add_argument("name", metavar="NAME")
     # The name of the output is the user's: names in a file may be "..".
-    parser.add_argument("-o", "--output", required=True, metavar="X.npy")
+    parser.add_argument("-o", "--output", required=True, metavar="X.npy", help="file to write")
     parser.add_argument("--dequantize", action="store_true", help="write real values as float32")
     parser.set_defaults(run=run)
 

@@ -15,7 +15,9 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument("source", metavar="SRC")
     parser.add_argument("target", metavar="DST", help="replaced in one step when complete; may be SRC")
     parser.add_argument("--dtype", default="i8", metavar="TYPE", help="i2 to i32, u1 to u32 (default: i8)")
-    parser.add_argument("--scheme", choices=("symmetric", "asymmetric"), default="symmetric")
+    parser.add_argument(
+        "--scheme", choices=("symmetric", "asymmetric"), default="symmetric", help="asymmetric: with a zero point"
+    )
     parser.add_argument("--axis", type=int, metavar="N", help="one scale per index of this axis, not per tensor")
     parser.add_argument("--clip", type=float, metavar="X", help="bound magnitudes first")
     parser.add_argument("--include", action="append", metavar="PATTERN", help="only tensors of matching names")

@@ -22,7 +22,12 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument("--deep", action="store_true", help="compare tensors with the file's checksums")
     parser.add_argument("--exact", action="store_true", help="compute the median of tensors of any size")
     parser.add_argument("--compat", action="store_true", help="accept what does not endanger memory safety")
-    parser.add_argument("--style", choices=("current", "reference"), default="current")
+    parser.add_argument(
+        "--style",
+        choices=("current", "reference"),
+        default="current",
+        help="reference: lines as the reference has them",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON value per file")
     parser.set_defaults(run=run)
 
