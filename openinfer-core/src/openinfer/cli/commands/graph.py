@@ -10,26 +10,43 @@ import click
 from openinfer.cli.graph_argument import read_graph
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from openinfer.ir.graph import Graph
     from openinfer.ir.resolved import ResolvedGraph
 
 _PICTURES = ("mermaid", "dot", "html")
 
+_FORMS = {
+    "dsl": "Print canonical program text (the default).",
+    "json": "Print graph JSON.",
+    "mermaid": "Print a Mermaid flowchart.",
+    "dot": "Print a picture in Graphviz's language.",
+    "html": "Print a page for a browser: one file that loads nothing.",
+}
+
+
+def _form_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for name, told in reversed(_FORMS.items()):
+        function = click.option(f"--{name}", is_flag=True, help=told)(function)
+    return function
+
 
 @click.command(name="graph", short_help="Print a program as text, as JSON, or as a picture.")
 @click.argument("graph")
-@click.option("--dsl", "form", flag_value="dsl", default=True, help="Print canonical program text (the default).")
-@click.option("--json", "form", flag_value="json", help="Print graph JSON.")
-@click.option("--mermaid", "form", flag_value="mermaid", help="Print a Mermaid flowchart.")
-@click.option("--dot", "form", flag_value="dot", help="Print a picture in Graphviz's language.")
-@click.option("--html", "form", flag_value="html", help="Print a page for a browser: one file that loads nothing.")
+@_form_options
 @click.option("--model", "-m", metavar="FILE", help="Show the shapes that the program has with this model (pictures).")
 @click.option("--output", "-o", metavar="FILE", help="Write to FILE instead.")
-def command(*, graph: str, form: str, model: str | None, output: str | None) -> None:
+def command(*, graph: str, model: str | None, output: str | None, **forms: bool) -> None:
     """Print GRAPH (a .oi text, a .json graph, or -) as canonical text, as JSON, or as a picture.
 
     The structure is not checked without a model: `openinfer check` does that.
     """
+    wanted = [name for name in _FORMS if forms[name]]
+    if len(wanted) > 1:
+        raise click.UsageError(f"expected one form, found {' and '.join(f'--{name}' for name in wanted)}")
+    form = wanted[0] if wanted else "dsl"
     if model is not None and form not in _PICTURES:
         raise click.UsageError(f"--model goes with --mermaid, --dot or --html, not with --{form}")
     text = _text(read_graph(graph), form, model, title=graph)
