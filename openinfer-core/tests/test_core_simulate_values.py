@@ -17,7 +17,7 @@ from openinfer.events import TraceEvent, split_duration
 from openinfer.ir.types import TensorType
 from openinfer.packing import pack, unpack
 from openinfer.scalars import decode_bits, encode_bits
-from openinfer.simulate.formatting import format_truncated
+from openinfer.simulate.formatting import format_significant, format_truncated
 from openinfer.simulate.random import Random
 from openinfer.simulate.statistics import operator_times, summarise
 from openinfer.simulate.values import Tensor, host_value, scalar_value, storage_of
@@ -121,6 +121,21 @@ def test_values_of_rank_zero_are_python_numbers() -> None:
 )
 def test_values_are_shown_shortened(values: Any, text: str) -> None:
     assert format_truncated(values) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([0.0, -0.0, 0.1, -0.25], "{0.00, -0.00, 0.10, -0.25}"),
+        ([0.0999, -0.0042, 7.25e-11, 999999.0], "{0.0999, -0.0042, 7.25e-11, 999999.00}"),
+        ([1e6, -2.5e30, float("inf"), float("nan")], "{1e+06, -2.5e+30, inf, nan}"),
+        ([1, 10**7, 3], "{1, 10000000, 3}"),
+        ([False, True], "{false, true}"),
+        (np.array([1e-9, 1, 2, 3, 1e-9], np.float32), "{1e-09, 1.00 ... 3.00, 1e-09}"),
+    ],
+)
+def test_small_and_large_floats_keep_three_digits_where_it_is_asked_for(values: Any, text: str) -> None:
+    assert format_significant(values) == text
 
 
 def test_packed_elements_are_shown_as_hexadecimal() -> None:

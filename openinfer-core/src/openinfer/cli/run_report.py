@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 def output_lines(name: str, tensor: Tensor) -> list[str]:
     """Return a value in one line: type, first and last elements, statistics."""
     from openinfer.ir.types import TensorType
-    from openinfer.simulate.formatting import format_truncated
+    from openinfer.simulate.formatting import format_significant
     from openinfer.simulate.statistics import summarise
 
     kind = TensorType(tensor.dtype, tensor.shape) if tensor.shape else tensor.dtype
-    head = f"{name}: {kind} = {format_truncated(tensor.array)}"
+    head = f"{name}: {kind} = {format_significant(tensor.array)}"
     return [head] if math.prod(tensor.shape) <= 1 else [f"{head}  {_statistics(summarise(tensor))}"]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from openinfer.errors import ExecutionError
 from openinfer.simulate import conditions
 from openinfer.simulate.conditions import Access
-from openinfer.simulate.formatting import format_truncated
+from openinfer.simulate.formatting import format_significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,9 +99,9 @@ def _is_same(before: Array | None, after: Array | None) -> bool:
 
 
 def shown(value: object) -> str:
-    """Return what an expression is worth as text: a plain number, or as `format_truncated` has it."""
+    """Return what an expression is worth as text: a plain number, or as `format_significant` has it."""
     array = np.asarray(value)
     if array.shape:
-        return format_truncated(array)
+        return format_significant(array)
     plain = array.item()
     return str(plain).lower() if isinstance(plain, bool) else f"{plain:.9g}" if isinstance(plain, float) else str(plain)
