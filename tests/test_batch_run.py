@@ -349,6 +349,20 @@ def test_a_failing_input_is_told_and_the_others_are_saved(files: Path, source: s
     assert sorted(p.name for p in Path().iterdir()) == ["all.npz", "g.oi", "in", "m.oinf", "out", "x.npz"]
 
 
+def test_failures_that_are_the_same_are_told_once(files: Path) -> None:
+    for index in (3, 4):
+        np.savez(f"in/i{index}.npz", x=np.zeros(2))
+    np.savez("in/i5.npz", x=np.zeros(3, np.float32))
+    first, other, again = run("--batch", "in", "--output", "n").stderr.splitlines()
+    assert first.startswith("i1.npz (input 1): error[insert-mismatch]: `x` is declared f32, found an array of float64")
+    assert other.startswith("i5.npz (input 5): error[insert-mismatch]: `x` is declared f32[2]")
+    assert again == "2 more inputs failed as i1.npz did: i3.npz, i4.npz"
+    np.save("in/many.npy", np.zeros((12, 2)))
+    assert run("--batch", "in/many.npy", "--output", "n").stderr.splitlines()[1:] == [
+        "11 more inputs failed as row 0 did: row 1, row 2 ... row 11"
+    ]
+
+
 def test_the_command_tells_results_and_failures_as_json(files: Path) -> None:
     result = run("--batch", "in", "--json", "--output", "y")
     document = json.loads(result.stdout)

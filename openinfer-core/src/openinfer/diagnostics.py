@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+MOST_LISTED = 12
+"""Names that a message lists at most."""
+
+
 class Severity(Enum):
     """How grave a finding is. Strict mode turns warnings into errors."""
 
@@ -103,6 +107,14 @@ def did_you_mean(name: str, names: Iterable[str]) -> str | None:
     """Return the hint "did you mean …?" for a misspelt name, or None when nothing is near."""
     near = near_names(name, names)
     return f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None
+
+
+def near_or_known(name: str, names: Iterable[str], what: str = "there") -> str:
+    """Return the hint "did you mean …?" for a misspelt name, or the first names that ``what`` are."""
+    known = list(dict.fromkeys(names))
+    more = len(known) - MOST_LISTED
+    listed = ", ".join(known[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+    return did_you_mean(name, known) or f"{what} are {listed or 'none'}"
 
 
 def summary(diagnostics: Sequence[Diagnostic]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,7 @@ from openinfer.cli.batch_results import FolderResults, StackedResults
 from openinfer.cli.failures import told
 from openinfer.cli.run_report import output_lines, output_object
 from openinfer.cli.terminal import wants_colour
-from openinfer.diagnostics import printable
+from openinfer.diagnostics import near_or_known, printable
 from openinfer.errors import ExecutionError
 from openinfer.ir.resolved import Storage
 
@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     from openinfer.simulate.batch.schedule import Task
 
 
-class Results(Protocol):
-    """Something that keeps results."""
-
-    def add(self, outcome: Outcome) -> None: ...
-    def finish(self) -> None: ...
+MOST_NAMES = 8
+"""Inputs that failed in the same way and are all named."""
 
 
 def run_batch_command(
@@ -66,7 +63,8 @@ def run_batch_command(
         for keeper in keepers:
             stack.enter_context(closing(keeper))
         stack.enter_context(closing(found))
-        for outcome in report.counted(found):
+        stack.callback(report.tell_failures)
+        for outcome in stack.enter_context(closing(report.counted(found))):
             for keeper in keepers:
                 keeper.add(outcome)
         for keeper in keepers:
@@ -92,8 +90,8 @@ def _shared_values(shared: Sequence[Input], program: ResolvedGraph, seed: int) -
     types = {each.name: each.type for each in dynamic}
     for each in shared:
         if each.name not in types:
-            known = ", ".join(types) or "none"
-            message = f"--input {each.name}=...: the program has no such dynamic variable; it has {known}"
+            hint = near_or_known(each.name, types, "dynamic variables")
+            message = f"--input {each.name}=...: the program has no such dynamic variable: {hint}"
             raise ExecutionError(message, code="unknown-variable")
     fixed = {each.name: each.value(types[each.name], (seed,)) for each in shared if each.source != "random"}
 
@@ -134,8 +132,9 @@ class _Report:
         # A bar in the middle of printed results would tear them.
         self._bar = sys.stderr.isatty() and (saved or as_json or not sys.stdout.isatty())
         self._held: list[str] = []
+        self._failures: dict[str, list[str]] = {}
 
-    def counted(self, found: Generator[Outcome]) -> Iterator[Outcome]:
+    def counted(self, found: Generator[Outcome]) -> Generator[Outcome]:
         """Yield outcomes, telling of each, behind a progress bar where one is to be shown."""
         if not self._bar:
             for outcome in found:
@@ -148,10 +147,20 @@ class _Report:
                 yield outcome
                 bar.update(1)
 
-    def end(self, job: Job) -> None:
-        """Print what is left to be said; exit with 1 when an input failed."""
+    def tell_failures(self) -> None:
+        """Print failures that waited for the bar to end, and how often those that were told came again."""
         for line in self._held:
             click.echo(line, err=True)
+        for first, *others in self._failures.values():
+            if others:
+                listed = (
+                    ", ".join(others) if len(others) <= MOST_NAMES else f"{others[0]}, {others[1]} ... {others[-1]}"
+                )
+                count = f"{len(others)} more input{'' if len(others) == 1 else 's'}"
+                click.echo(f"{count} failed as {first} did: {listed}", err=True)
+
+    def end(self, job: Job) -> None:
+        """Print the counts; exit with 1 when an input failed."""
         if self._as_json:
             document = {"device": job.device, "steps": job.steps, "inputs": self._total, "failed": self._failed}
             click.echo(json.dumps({**document, "results": self._results}, indent=2, allow_nan=False))
@@ -165,16 +174,24 @@ class _Report:
         head = printable(outcome.name)
         if outcome.error is not None:
             self._failed += 1
-            text = f"{head} (input {outcome.index}): {told(outcome.error, colour=wants_colour(sys.stderr))}"
-            if self._bar:
-                self._held.append(text)
-            else:
-                click.echo(text, err=True)
+            self._tell_failure(head, outcome.index, told(outcome.error, colour=wants_colour(sys.stderr)))
         if self._as_json:
             self._results.append(self._object(outcome))
         elif not self._saved:
             for name, tensor in outcome.outputs.items():
                 click.echo("\n".join(f"{head}: {line}" for line in output_lines(name, tensor)))
+
+    def _tell_failure(self, head: str, index: int, text: str) -> None:
+        """Print a failure, unless another input failed in the same way."""
+        names = self._failures.setdefault(text, [])
+        names.append(head)
+        if len(names) > 1:
+            return
+        line = f"{head} (input {index}): {text}"
+        if self._bar:
+            self._held.append(line)
+        else:
+            click.echo(line, err=True)
 
     def _object(self, outcome: Outcome) -> dict[str, Any]:
         head = {"index": outcome.index, "name": outcome.name}

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from openinfer.diagnostics import did_you_mean
+from openinfer.diagnostics import near_or_known
 from openinfer.errors import ExecutionError
 from openinfer.ir.concurrency import consumers, reached_blocks
 from openinfer.ir.nodes import Loop, Op
@@ -179,7 +179,7 @@ def _check_operator(op: str, program: ResolvedGraph) -> None:
         return isinstance(node.kind, Op) and op in (node.kind.op, program.ops[node.index].op)
 
     names = {each.op for each in program.ops.values()}
-    _check_statements(program, fits, f"operator `{op}`", did_you_mean(op, names) or _listed(names))
+    _check_statements(program, fits, f"operator `{op}`", near_or_known(op, sorted(names)))
 
 
 def _check_line(line: int, program: ResolvedGraph) -> None:
@@ -193,8 +193,7 @@ def _check_line(line: int, program: ResolvedGraph) -> None:
 
 def _check_block(block: str, graph: Graph) -> None:
     if block not in graph.blocks:
-        hint = did_you_mean(block, graph.blocks) or _listed(graph.blocks)
-        raise ExecutionError(f"there is no block `{block}`: {hint}", code=CODE)
+        raise ExecutionError(f"there is no block `{block}`: {near_or_known(block, graph.blocks)}", code=CODE)
     if block not in blocks_that_run(graph):
         raise _never_run(f"block `{block}`", [block])
 
@@ -210,14 +209,10 @@ def _check_statements(program: ResolvedGraph, fits: Callable[[Node], bool], what
 def _check_name(name: str, program: ResolvedGraph) -> None:
     known = [*program.variables, *program.tables]
     if name not in known:
-        hint = did_you_mean(name, known) or _listed(known)
+        hint = near_or_known(name, known, "variables")
         raise ExecutionError(f"unknown variable `{name}`: {hint}", code="unknown-variable")
 
 
 def _never_run(what: str, blocks: Iterable[str]) -> ExecutionError:
     listed = ", ".join(f"`{name}`" for name in sorted(blocks))
     return ExecutionError(f"{what} is in {listed} only, which nothing calls: a step does not come there", code=CODE)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return f"there are {', '.join(sorted(names)) or 'none'}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from openinfer.diagnostics import did_you_mean
+from openinfer.diagnostics import near_or_known
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.errors import DTypeError, ExecutionError
 from openinfer.ir.resolved import Storage
@@ -179,9 +179,7 @@ class _Held:
 
 
 def _unknown(name: str, known: Iterable[str], what: str) -> str:
-    names = list(known)
-    hint = did_you_mean(name, names)
-    return f"unknown variable `{name}`" + (f": {hint}" if hint else f"; {what}: {', '.join(names) or 'none'}")
+    return f"unknown variable `{name}`: {near_or_known(name, known, what)}"
 
 
 def _dtype(dtype: DType | str) -> DType:

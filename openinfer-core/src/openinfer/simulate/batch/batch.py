@@ -7,7 +7,7 @@ import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from openinfer.diagnostics import Diagnostic
+from openinfer.diagnostics import Diagnostic, near_or_known
 from openinfer.errors import ExecutionError, OpenInferError, PluginError
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.nodes import Return
@@ -123,9 +123,10 @@ def check_job(job: Job) -> ResolvedGraph:
     )
     returned = {name for _, node in job.graph.nodes() if isinstance(node.kind, Return) for name in node.kind.names}
     for output in job.outputs:
-        if output.partition("[")[0].strip() not in {*job.graph.vars, *returned}:
-            known = ", ".join(sorted({*job.graph.vars, *returned}))
-            raise ExecutionError(f"unknown variable `{output}`; variables: {known}", code="unknown-variable")
+        name, known = output.partition("[")[0].strip(), [*job.graph.vars, *sorted(returned)]
+        if name not in known:
+            hint = near_or_known(name, known, "variables")
+            raise ExecutionError(f"unknown variable `{output}`: {hint}", code="unknown-variable")
     return resolved
 
 
