@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TYPES = ("f64", "i64", "u64")
+FEATURES = ("shaderInt64", "shaderFloat64")
 MODEL = oi.Model.from_arrays(
     {"w": np.linspace(-1, 1, 6).reshape(2, 3), "k": np.array([2**62, -(2**40), 3]), "f": np.ones(3, np.float32)}
 )
@@ -132,6 +133,20 @@ def test_the_devices_agree_statement_by_statement() -> None:
         found = compare_executors((cpu, vulkan), ("cpu", "vulkan"), [inputs(step) for step in range(2)])
     check_comparisons([found])
     assert (found.largest["floor_div"].nodes, found.largest["exp"].absolute) == (2, 0.0)
+
+
+def test_hardware_without_wide_integers_leaves_operators_to_cpu_that_need_them_inside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "dynamic { x: i32[2, 2]; } volatile { y: i32[2]; } block entry { op mean_axis(x, axes=[1]) >> y; return; }"
+    moved: list[list[str]] = []
+    for features in ((), FEATURES):
+        monkeypatch.setattr("openinfer_backend_vulkan.physical.FEATURES", features)
+        with executor(text, trace=True) as vulkan:
+            vulkan.step(x=np.full((2, 2), 2**31 - 1, np.int32))
+            assert vulkan.fetch("y").tolist() == [2**31 - 1] * 2
+            moved.append([event.node_desc for event in vulkan.trace() if event.kind == "Transfer"])
+    assert moved == [["transfer x >> cpu:x", "transfer cpu:y >> y"], []]
 
 
 def test_no_cell_of_cpu_counts_as_the_device_s_own() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from openinfer.dtypes import F32
-from openinfer.errors import KernelMissingError, ShapeError
+from openinfer.errors import FeatureMissingError, ShapeError
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.schema import Fold
@@ -64,7 +64,7 @@ def test_a_feature_that_the_device_lacks_is_named(
     plain = dataclasses.replace(device._device.physical, features=frozenset())
     monkeypatch.setattr(device._device, "physical", plain)
 
-    with pytest.raises(KernelMissingError, match="lacks what a kernel needs: shaderInt64"):
+    with pytest.raises(FeatureMissingError, match="lacks what a kernel needs: shaderInt64"):
         carry_out("mean_axis", np.ones((2, 2), np.int32), axes=1)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.array_types import storage_dtype
-from openinfer.errors import DeviceError, ExecutionError, KernelMissingError
+from openinfer.errors import DeviceError, ExecutionError, FeatureMissingError, KernelMissingError
 from openinfer.expr.linear import linearise
 from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
@@ -122,7 +122,7 @@ class VulkanBackend:
                 return self._bound(written, [b for b in given if b is not None], into)
             return _in_turn([self._bound_pass(each, given, into) for each in written])
         except KernelMissingError as error:
-            raise KernelMissingError(f"{self._device.physical.name} cannot compute this {call.op}: {error}") from error
+            raise type(error)(f"{self._device.physical.name} cannot compute this {call.op}: {error}") from error
 
     def _bound_pass(
         self, part: Pass, inputs: Sequence[VulkanBuffer | None], outputs: Sequence[VulkanBuffer]
@@ -135,6 +135,7 @@ class VulkanBackend:
 
         Raises:
             KernelMissingError: shaders cannot compute in a type of the expression.
+            FeatureMissingError: it needs an optional feature that the device lacks, such as 64-bit integers inside.
         """
         read = {number: _given(inputs, number) for number in linearise(expr).inputs}
         types = {number: buffer.type for number, buffer in read.items()}
@@ -150,6 +151,7 @@ class VulkanBackend:
 
         Raises:
             KernelMissingError: shaders cannot compute in a type of the fold.
+            FeatureMissingError: as for `bind_expression`.
             ShapeError: there is nothing to fold and the fold has no start.
         """
         try:
@@ -194,7 +196,7 @@ class VulkanBackend:
         lacking = shader.features - self._device.physical.features
         if lacking:
             needed = ", ".join(sorted(lacking))
-            raise KernelMissingError(f"{self._device.physical.name} lacks what a kernel needs: {needed}")
+            raise FeatureMissingError(f"{self._device.physical.name} lacks what a kernel needs: {needed}")
         if shader.threads == 0:
             return _do_nothing
         runs = shader.runs(self._device.physical.most_turns)
