@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +14,7 @@ import pytest
 import openinfer as oi
 from openinfer.dsl import graph
 from openinfer.simulate import Device, Executor, Simulator
+from openinfer_oinf import SizeVar, write_oinf
 
 PROGRAM = graph("""
 dynamic { x: f32[2]; k: u8; b: bool; w: bf16[1]; q: i4[2]; }
@@ -219,6 +222,22 @@ def test_fetch_checks_the_type_that_is_asked_for(ex: Executor) -> None:
         ex.fetch("y", dtype="f64")
     with pytest.raises(oi.DTypeError, match="unknown dtype"):
         ex.fetch("y", dtype="float")
+
+
+def test_a_model_may_be_given_as_the_path_of_its_file(tmp_path: Path) -> None:
+    program = oi.graph("volatile { w: f32[B]; } block entry { return w; }")
+    write_oinf({"B": SizeVar(2), "w": np.array([1, 2], np.float32)}, tmp_path / "m.oinf")
+    opened = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").exists() else 0
+    for path in (tmp_path / "m.oinf", str(tmp_path / "m.oinf")):
+        executor = oi.Simulator(path, program).make_executor()
+        executor.step()
+        assert executor.fetch("w").tolist() == [1.0, 2.0]
+        del executor
+    gc.collect()
+    if opened:
+        assert len(list(Path("/proc/self/fd").iterdir())) == opened
+    with pytest.raises(oi.ModelError, match=r"no\.oinf"):
+        oi.Simulator(tmp_path / "no.oinf", program)
 
 
 def test_graph_and_device_are_told_apart_by_type() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from openinfer.errors import ValidationError
 from openinfer.ir.graph import Graph
+from openinfer.model import Model, ModelLoader
 from openinfer.plugins.environment import Environment
 from openinfer.simulate.device import Device, choose_device, open_device
 from openinfer.simulate.executor import Executor
@@ -14,18 +15,18 @@ from openinfer.simulate.placement import Placements
 from openinfer.validate import resolve
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
     from openinfer.diagnostics import Diagnostic
     from openinfer.ir.resolved import ResolvedGraph
-    from openinfer.model import Model
 
 
 class Simulator:
     """Runs graphs on a device, exactly as they are written.
 
     Args:
-        model: sizes, metadata and tensors.
+        model: sizes, metadata and tensors; or the path of a file with them, which is released with its last user.
         graph_or_device: a graph, validated at once, or the name of a device, in either order; both may be left out.
         device: name of the device (``"cpu"``, ``"vulkan:1"``, ...) or a `Device`; cpu by default.
         strict: whether warnings are errors.
@@ -38,12 +39,13 @@ class Simulator:
 
     Raises:
         DeviceError: the device is unknown, or cannot be used here.
+        ModelError: the file cannot be read.
         ValidationError: the graph does not fit, with every finding.
     """
 
     def __init__(
         self,
-        model: Model,
+        model: Model | str | os.PathLike[str],
         *graph_or_device: Graph | str,
         device: Device | str | None = None,
         strict: bool = False,
@@ -55,7 +57,7 @@ class Simulator:
         placement: bool = False,
     ) -> None:
         graph, name = _told_apart(graph_or_device, device)
-        self._model = model
+        self._model = model if isinstance(model, Model) else ModelLoader.open(model, environment=environment)
         self._strict = strict
         self._trace, self._timer = trace_by_default(trace, timer)
         self._echo = echo
