@@ -20,6 +20,9 @@ from openinfer.plugins.types import Availability, DeviceSpec, Fallback
 from openinfer.simulate import Executor, Inspector, Simulator, logs
 from openinfer.simulate.breakpoints import NonFiniteBreakpoint
 from openinfer.simulate.divergence import check_comparisons, compare_executors
+from openinfer.testing.checks import check_operator
+from openinfer.testing.oracle import known_oracles
+from openinfer.testing.places import device_place
 from openinfer_backend_cpu.backend import CpuBackend
 
 NARROW = frozenset({"f32", "i32", "u8", "bool"})
@@ -313,3 +316,12 @@ def test_the_other_device_is_closed_with_the_executor(
     monkeypatch.setattr(CpuBackend, "close", lambda self: closed.append(self.name))
     executor(SMALL, "box", environment).close()
     assert sorted(closed) == ["box", "cpu"]
+
+
+def test_the_conformance_kit_does_not_count_what_another_device_computes(environment: Environment) -> None:
+    place = device_place("box", environment)
+    plain = check_operator(environment.op("neg"), known_oracles()["neg"], place, environment, every=8)
+    assert (plain["f32"].missing, plain["f32"].failures) == ("", ())
+    assert (plain["f64"].ran, plain["f64"].missing) == (0, "box has no neg for f64")
+    bent = check_operator(environment.op("relu"), known_oracles()["relu"], place, environment)
+    assert any("this box lacks what an expression needs" in line for line in bent["i32"].failures)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -34,13 +34,15 @@ class Place:
 
 
 def device_place(name: str, environment: Environment) -> Place:
-    """Return a device as a place.
+    """Return a device as a place; it has to run everything itself, also where it could leave it to another device.
 
     Raises:
         DeviceError: the device is unknown.
     """
-    table = kernel_table(environment, name, environment.device(name).expression_dtypes)
-    return Place(table, partial(run_on_device, device=name, environment=environment))
+    spec = environment.device(name)
+    alone = replace(environment, devices={**environment.devices, name: replace(spec, fallback=None)})
+    table = kernel_table(environment, name, spec.expression_dtypes)
+    return Place(table, partial(run_on_device, device=name, environment=alone))
 
 
 def target_place(name: str, environment: Environment) -> Place:
