@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,10 @@ from click.testing import CliRunner, Result
 
 from openinfer.cli import main
 from openinfer.dsl import graph
+from openinfer.model import ModelContents, save_model
+from openinfer.plugins import loader
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.types import DeviceSpec, Fallback
 from openinfer.serialize import GraphDeserialize
 
 GOOD = "dynamic { x: f32[B]; }\nvolatile { y: f32[B]; }\nblock entry { op relu(x) >> y; return; }\n"
@@ -38,6 +43,47 @@ def test_a_right_program_passes(write) -> None:
     path = write(GOOD)
     result = run("check", path)
     assert (result.exit_code, result.output) == (0, f"{path}: no errors, no warnings\n{UNCHECKED}")
+
+
+@pytest.fixture
+def box(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A device that cannot be used here, computes in f32, and leaves f64 to another one."""
+    left, narrow = Fallback(device="host", dtypes=frozenset({"f64"})), frozenset({"f32"})
+    parts = {"summary": "", "probe": "x:y", "backend": "x:y"}
+    host = DeviceSpec(name="host", expression_dtypes=narrow | {"f64"}, **parts)
+    spec = DeviceSpec(name="box", expression_dtypes=narrow, fallback=left, **parts)
+    devices = {"box": spec, "host": host}
+    offered = replace(Environment.default(), devices=devices, kernel_source=lambda _: ())
+    monkeypatch.setattr(loader, "default_environment", lambda: offered)
+    return "box"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "code", "told"),
+    [
+        ("f32", 0, "no errors, no warnings"),
+        ("f64", 0, "warning[kernel-fallback]: box has no relu for f64: it runs on host"),
+        ("i8", 1, "error[kernel-missing]: box has no relu for i8"),
+    ],
+)
+def test_a_program_is_checked_for_a_device(write, tmp_path, box: str, dtype: str, code: int, told: str) -> None:
+    model = str(tmp_path / "m.oinf")
+    save_model(ModelContents(sizevars={"B": 2}, metadata={}, tensors={}), model)
+    path = write(GOOD.replace("f32", dtype))
+    result = run("check", path, "--model", model, "--device", box)
+    assert (result.exit_code, told in result.output) == (code, True), result.output
+    assert run("check", path, "--model", model).output == f"{path}: no errors, no warnings\n"
+
+
+def test_a_device_cannot_be_checked_without_a_model_or_a_right_name(write, tmp_path, box: str) -> None:
+    model = str(tmp_path / "m.oinf")
+    save_model(ModelContents(sizevars={"B": 2}, metadata={}, tensors={}), model)
+    without, unknown = (
+        run("check", write(GOOD), "--device", box),
+        run("check", write(GOOD), "-m", model, "--device", "a"),
+    )
+    assert (without.exit_code, "--device needs --model" in without.stderr) == (2, True)
+    assert (unknown.exit_code, "unknown device 'bix'; known: box, host" in unknown.stderr) == (1, True)
 
 
 def test_findings_are_shown_with_carets(write) -> None:

@@ -30,16 +30,30 @@ class Checked:
 
 
 def program_findings(
-    reading: Reading, *, model: Model | None = None, environment: Environment | None = None
+    reading: Reading,
+    *,
+    model: Model | None = None,
+    environment: Environment | None = None,
+    device: str | None = None,
 ) -> tuple[Diagnostic, ...]:
     """Return the independent findings of a program: errors by phase (P, B, S, V), then warnings by phase.
 
-    Inside a phase they are in source order. Without a model, only the signatures of operators are checked of phase V.
+    Inside a phase they are in source order. Without a model, only the signatures of operators are checked of phase V;
+    with one and a ``device``, that the device carries out every operator too.
+
+    Raises:
+        DeviceError: ``device`` is unknown.
     """
-    return checked_program(reading, model=model, environment=environment).findings
+    return checked_program(reading, model=model, environment=environment, device=device).findings
 
 
-def checked_program(reading: Reading, *, model: Model | None = None, environment: Environment | None = None) -> Checked:
+def checked_program(
+    reading: Reading,
+    *,
+    model: Model | None = None,
+    environment: Environment | None = None,
+    device: str | None = None,
+) -> Checked:
     """Return the findings of a program, and what it is with every size and type known where that can be told."""
     offered = environment or Environment.default()
     if model is None:
@@ -47,7 +61,9 @@ def checked_program(reading: Reading, *, model: Model | None = None, environment
         later = (*reading.graph.warnings, *structure, *signature_findings(reading.graph, offered, doubts))
         return Checked(_errors_first((*reading.errors, *later)))
     findings = Findings(strict=False)
-    resolved = check_against_model(reading.graph, model, findings, doubts=reading.doubts, environment=offered)
+    resolved = check_against_model(
+        reading.graph, model, findings, doubts=reading.doubts, environment=offered, device=device
+    )
     found = _errors_first((*reading.errors, *findings.items))
     if found and found[0].severity is Severity.ERROR:
         return Checked(found)

@@ -21,12 +21,20 @@ if TYPE_CHECKING:
 @click.command(name="check", short_help="Report everything that is wrong with a program.")
 @click.argument("graph")
 @click.option("--model", "-m", metavar="FILE", help="Check against this model too: sizes, types, operators.")
+@click.option("--device", metavar="NAME", help="With a model: check that this device carries out every operator too.")
 @click.option("--strict", is_flag=True, help="Turn warnings into errors.")
 @click.option("--json", "json_wanted", is_flag=True, help="Print a list of objects.")
 @click.pass_context
-def command(ctx: click.Context, *, graph: str, model: str | None, strict: bool, json_wanted: bool) -> None:
-    """Report everything that is wrong with GRAPH (a .oi text, a .json graph, or -); exit 1 on errors."""
-    found = _findings(graph, model)
+def command(
+    ctx: click.Context, *, graph: str, model: str | None, device: str | None, strict: bool, json_wanted: bool
+) -> None:
+    """Report everything that is wrong with GRAPH (a .oi text, a .json graph, or -); exit 1 on errors.
+
+    The device of --device needs not be usable here. What it leaves to another one is a warning.
+    """
+    if device is not None and model is None:
+        raise click.UsageError("--device needs --model: without sizes and types it cannot be told what a device runs")
+    found = _findings(graph, model, device)
     findings = as_errors(found) if strict else found
     if json_wanted:
         click.echo(json.dumps([as_json(finding) for finding in findings], indent=2))
@@ -38,7 +46,7 @@ def command(ctx: click.Context, *, graph: str, model: str | None, strict: bool, 
         ctx.exit(1)
 
 
-def _findings(argument: str, model: str | None) -> Sequence[Diagnostic]:
+def _findings(argument: str, model: str | None, device: str | None) -> Sequence[Diagnostic]:
     """Return the independent findings of every phase."""
     from openinfer.model import ModelLoader
     from openinfer.validate import program_findings
@@ -48,7 +56,7 @@ def _findings(argument: str, model: str | None) -> Sequence[Diagnostic]:
         if model is None:
             return program_findings(reading)
         with ModelLoader.open(model) as opened:
-            return program_findings(reading, model=opened)
+            return program_findings(reading, model=opened, device=device)
     except (DslSyntaxError, SerializationError) as error:
         found = [finding for finding in error.diagnostics if isinstance(finding, Diagnostic)]
         if not found:
