@@ -471,12 +471,13 @@ def children(pid: int) -> list[int]:
     return [int(c) for t in Path(f"/proc/{pid}/task").iterdir() for c in (t / "children").read_text().split()]
 
 
+@pytest.mark.parametrize("turns", [100_000, 10**12])
 @pytest.mark.parametrize("signal_sent", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found through /proc")
-def test_workers_end_with_the_command(files: Path, signal_sent: signal.Signals) -> None:
-    Path("g.oi").write_text(SLOW.replace("0..N", "0..100000"))
-    np.save("many.npy", np.zeros(500))
-    arguments = [*COMMAND, "--batch", "many.npy", "--runner", "processes", "--workers", "1"]
+def test_workers_end_with_the_command(files: Path, signal_sent: signal.Signals, turns: int) -> None:
+    Path("g.oi").write_text(ENDLESS.replace("turns: i64;", "turns: i64 @init(1);"))
+    np.savez("many.npz", x=np.zeros(500), turns=[1, *[turns] * 499])
+    arguments = [*COMMAND, "--batch", "many.npz", "--runner", "processes", "--workers", "1"]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline().startswith("row 0: ")

@@ -1,6 +1,7 @@
 """A worker process: the job on standard input, then requests; answers on standard output.
 
-Each message has its length in front: 8 bytes, little-endian. The end of the input ends the process.
+Each message has its length in front: 8 bytes, little-endian. The end of the input ends the process, also one that is
+busy: its parent is gone then.
 """
 
 from __future__ import annotations
@@ -9,12 +10,18 @@ import os
 import signal
 import struct
 import sys
+import threading
+import time
+from queue import SimpleQueue
 from typing import IO, Any, NoReturn
 
 _LENGTH = struct.Struct("<Q")
 
 LOST_PARENT = 1
 """Exit code of a worker whose answer nobody reads."""
+
+GRACE_SECONDS = 1.0
+"""How long a worker whose parent is gone may take to end, and again to end when it was told to."""
 
 
 def write_message(stream: IO[bytes], message: bytes) -> None:
@@ -45,7 +52,9 @@ def main() -> int:
     from openinfer.simulate.batch.answers import encode_error, encode_outputs
     from openinfer.simulate.batch.session import Session
 
-    job = read_message(requests)
+    messages = SimpleQueue[bytes | None]()
+    threading.Thread(target=_receive, args=(requests, messages), daemon=True).start()
+    job = messages.get()
     if job is None:
         return 0
     try:
@@ -55,13 +64,24 @@ def main() -> int:
         return 0
     try:
         write_message(answers, encode_outputs({}))
-        while (request := read_message(requests)) is not None:
+        while (request := messages.get()) is not None:
             write_message(answers, session.run(request))
     except BrokenPipeError:
         return LOST_PARENT
     finally:
         session.close()
     return 0
+
+
+def _receive(requests: IO[bytes], messages: SimpleQueue[bytes | None]) -> None:
+    """Hand on messages and, as None, their end; an input that is running at the end goes no further."""
+    while (message := read_message(requests)) is not None:
+        messages.put(message)
+    messages.put(None)
+    time.sleep(GRACE_SECONDS)
+    signal.raise_signal(signal.SIGTERM)
+    time.sleep(GRACE_SECONDS)
+    os._exit(LOST_PARENT)
 
 
 def _channels() -> tuple[IO[bytes], IO[bytes]]:
