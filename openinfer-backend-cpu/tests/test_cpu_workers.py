@@ -1,0 +1,84 @@
+"""Calls are shared among threads, and end before their owner goes on."""
+
+from __future__ import annotations
+
+import os
+from threading import Barrier, get_ident
+
+import numpy as np
+import pytest
+
+from openinfer_backend_cpu.workers import Workers
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_every_call_is_made_once(count: int) -> None:
+    made: list[int] = []
+    Workers().share([lambda n=n: made.append(n) for n in range(20)], count)
+    assert sorted(made) == list(range(20))
+
+
+def test_calls_run_at_the_same_time() -> None:
+    """None of them ends before all have begun."""
+    met = Barrier(3)
+    Workers().share([lambda: met.wait(20)] * 3, 3)
+
+
+def test_one_worker_is_the_thread_that_asks() -> None:
+    seen: set[int] = set()
+    Workers().share([lambda: seen.add(get_ident())] * 4, 1)
+    assert seen == {get_ident()}
+
+
+def test_no_more_threads_work_than_were_asked_for() -> None:
+    workers, seen = Workers(), set[int]()
+    for count in (4, 2):
+        met = Barrier(count)
+        workers.share([lambda met=met: met.wait(20)] * count, count)
+    seen.clear()
+    workers.share([lambda: seen.add(get_ident())] * 50, 2)
+    assert len(seen) <= 2
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_a_call_raises_is_raised_when_all_have_ended(count: int) -> None:
+    made: list[int] = []
+    calls = [lambda: 1 // 0, *(lambda n=n: made.append(n) for n in range(1000))]
+    with pytest.raises(ZeroDivisionError):
+        Workers().share(calls, count)
+    ended = len(made)
+    assert ended < 1000
+    assert len(made) == ended
+
+
+def test_calls_see_the_error_state_of_numpy() -> None:
+    met = Barrier(2)
+
+    def overflow() -> None:
+        met.wait(20)
+        np.multiply(np.float32(3e38), np.float32(3e38))
+
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        Workers().share([overflow, overflow], 2)
+    with np.errstate(over="ignore"):
+        Workers().share([overflow, overflow], 2)
+
+
+def test_calls_may_share_their_own() -> None:
+    workers, made = Workers(), list[int]()
+    inner = [lambda: made.append(0)] * 5
+    workers.share([lambda: workers.share(inner, 3)] * 5, 3)
+    assert len(made) == 25
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+def test_a_child_has_workers_of_its_own() -> None:
+    workers = Workers()
+    met = Barrier(2)
+    workers.share([lambda: met.wait(20)] * 2, 2)
+    child = os.fork()
+    if not child:
+        again = Barrier(2)
+        workers.share([lambda: again.wait(20)] * 2, 2)
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
