@@ -57,23 +57,29 @@ def test_verbose_shows_shapes_types_and_settings_of_every_node(files: Path) -> N
     ]
 
 
-CONSUMER = """dynamic { x: f32[B, 2]; } volatile { y: f32[B, 2]; }
-block entry { transfer x >> y; yield y; await y; op neg(y) >> y; return; }
-block other { await y; op exp(y) >> y; yield y; }
+CONSUMER = """dynamic { x: f32[B, 2]; } volatile { y: f32[B, 2]; part: f32[2, 2]; } persistent { K(t): f32[2] @table; }
+block entry { transfer x >> y; yield y; op neg(x) >> x; await y; return; }
+block other { await y; loop turn (k in 0..2) { cache.read K[0..k] >> part; op exp(part) >> part; } yield y; }
 """
 
 
-def test_nodes_of_consumers_are_told_where_they_are_awaited(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_of_consumers_are_told_as_they_run_with_the_shapes_of_that_moment(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("g.oi").write_text(CONSUMER)
     lines = run("--verbose", "--steps", "2").stderr.splitlines()
     expected = [
         "[entry] g.oi:2 -- transfer x >> y -- x: f32[3,2] -> y: f32[3,2]",
         "[entry] g.oi:2 -- yield y",
         "[other] g.oi:3 -- await y",
-        "[other] g.oi:3 -- op exp(y) >> y -- y: f32[3,2] -> y: f32[3,2]",
+        "[other] g.oi:3 -- loop turn (k in 0..2)",
+        "[other] g.oi:3 -- cache.read K[0..k] >> part -- part: f32[0,2]",
+        "[other] g.oi:3 -- op exp(part) >> part -- part: f32[0,2] -> part: f32[0,2]",
+        "[other] g.oi:3 -- cache.read K[0..k] >> part -- part: f32[1,2]",
+        "[other] g.oi:3 -- op exp(part) >> part -- part: f32[1,2] -> part: f32[1,2]",
         "[other] g.oi:3 -- yield y",
+        "[entry] g.oi:2 -- op neg(x) >> x -- x: f32[3,2] -> x: f32[3,2]",
         "[entry] g.oi:2 -- await y",
-        "[entry] g.oi:2 -- op neg(y) >> y -- y: f32[3,2] -> y: f32[3,2]",
         "[entry] g.oi:2 -- return",
     ]
     assert lines == expected * 2

@@ -414,10 +414,16 @@ class Executor:
     def _runs(self, *, by_block: bool, consumers: bool) -> Iterator[NodeRun]:
         record = self._recorder.record(None if self._tracing else [])
         details = Details(self) if self._tracing and is_wanted(LogKind.TRACE) else None
-        machine = self._begin(merged=False, record=record, consumers=consumers)
+        # A line of the log is made right after its node has run, also for those of consumers.
+        machine = self._begin(merged=False, record=record, consumers=consumers or details is not None)
         try:
             while self.is_running:
-                run, ended = self._run_beside() if self._beside else self._run_node(machine, record, details)
+                is_beside = bool(self._beside)
+                run, ended = self._run_beside() if is_beside else self._run_node(machine, record)
+                if details is not None:
+                    log(LogKind.TRACE, details.line(run.event))
+                if is_beside and not consumers:
+                    continue
                 if not by_block:
                     yield run
                     continue
@@ -434,14 +440,9 @@ class Executor:
         finally:
             self._end(machine)
 
-    def _run_node(self, machine: Machine, record: Record, details: Details | None) -> tuple[NodeRun, list[Frame]]:
+    def _run_node(self, machine: Machine, record: Record) -> tuple[NodeRun, list[Frame]]:
         """Run a node of ``entry``; return it, and the blocks that ended with it."""
-        told = len(record.events)
         event = self._recorder.advance(machine, record)
-        if details is not None:
-            # Where entry awaits a consumer, the events of the consumer come before that of the await.
-            for ran in self._recorder.events()[told:]:
-                log(LogKind.TRACE, details.line(ran))
         if not self._tracing:
             record.events.clear()
         return NodeRun(event, self), list(machine.ended)

@@ -133,7 +133,7 @@ def command(
             run_batch_command(job, batch, given, wanted, seed=seed, as_json=as_json)
             return
         timer = timing or (trace_path is not None and format_of(trace_path, trace_format) == PERFETTO)
-        recording = True if trace_path is not None or timing or verbose else None
+        recording = True if trace_path is not None or timing else None
         simulator = Simulator(
             model, program, device=device, sizes=sizes, trace=recording, timer=timer or None, echo=False
         )
@@ -198,28 +198,17 @@ def _step(executor: Executor, watchers: Sequence[Watcher]) -> None:
     if not watchers:
         executor.step()
         return
-    for run in executor.iterate():
+    for run in executor.iterate(consumers=True):
         for watcher in watchers:
             watcher(run.event)
 
 
 def _teller(executor: Executor) -> Watcher:
-    """Return what prints a node that has run, with types and settings; nodes of consumers where they are awaited."""
+    """Return what prints a node that has run, with types and settings."""
     from openinfer.simulate.details import Details
 
-    details, seen = Details(executor), 0
-
-    def tell(event: TraceEvent) -> None:
-        nonlocal seen
-        told = [event]
-        if event.kind == "Await":
-            events = executor.trace()
-            told = [*(each for each in events[seen:] if each.track != "entry"), event]
-            seen = len(events)
-        for each in told:
-            click.echo(printable(details.line(each)), err=True)
-
-    return tell
+    details = Details(executor)
+    return lambda event: click.echo(printable(details.line(event)), err=True)
 
 
 def _noter(executor: Executor, memory: list[MemoryUse]) -> Watcher:
