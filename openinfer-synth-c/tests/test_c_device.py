@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
 import numpy as np
@@ -236,6 +237,30 @@ def test_executors_that_share_a_library_have_weights_of_their_own():
     for executor, factor in [*zip(executors, (3, 5), strict=True)] * 2:
         executor.step(x=x)
         assert executor.outputs()["y"].tolist() == [factor, 2 * factor]
+
+
+@needs_compiler
+@pytest.mark.parametrize("by_node", [True, False], ids=["node by node", "whole"])
+def test_executors_in_threads_do_not_meet_in_the_memory_of_a_library(by_node):
+    program = graph("""
+    dynamic { x: f32[32, 500]; } volatile { y: f32[32, 500]; places: i64[32, 500]; }
+    block entry { op topk(x, k=500) >> y, places; return y; }
+    """)
+    simulator = Simulator(Model.from_arrays({}), program, device="c")
+
+    def wrong_steps(seed):
+        x = np.random.default_rng(seed).random((32, 500), np.float32)
+        expected = -np.sort(-x, axis=1)
+        with simulator.make_executor() as executor:
+            found = 0
+            for _ in range(20):
+                executor.insert(x=x)
+                list(executor.iterate()) if by_node else executor.step()
+                found += not np.array_equal(executor.fetch("y"), expected)
+            return found
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(wrong_steps, range(4))) == [0] * 4
 
 
 @needs_compiler

@@ -21,18 +21,25 @@ _INDENT = "    "
 class Code:
     """Collects lines.
 
-    ``helpers`` are names of the renderer's functions that the lines call, ``index_functions`` those of `integers`.
+    ``helpers`` are names of the renderer's functions that the lines call, ``index_functions`` those of `integers`;
+    ``keeps_memory`` tells whether the lines have static memory, which is there for one thread at a time.
     """
 
     def __init__(self, depth: int = 0) -> None:
         self.lines: list[str] = []
         self.helpers: dict[str, None] = {}
         self.index_functions: set[str] = set()
+        self.keeps_memory = False
         self._depth = depth
 
     def line(self, *texts: str) -> None:
         """Append lines at the present depth."""
         self.lines += [f"{_INDENT * self._depth}{text}" for text in texts]
+
+    def scratch(self, kind: str, name: str, count: int) -> None:
+        """Append an array to work in, of ``count`` items and at least one; it is static, since stacks may be small."""
+        self.keeps_memory = True
+        self.line(f"static {kind} {name}[{max(count, 1)}];")
 
     @contextmanager
     def braces(self, head: str = "") -> Generator[None]:

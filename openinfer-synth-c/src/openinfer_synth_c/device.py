@@ -152,7 +152,7 @@ class CDevice:
         """Return at once: nothing is queued."""
 
     def beside(self) -> DeviceBackend | None:
-        """Return another opened device: its functions hold no memory of their own."""
+        """Return another opened device: functions that hold memory of their own wait for one another."""
         return CDevice()
 
     def close(self) -> None:

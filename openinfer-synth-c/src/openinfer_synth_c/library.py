@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import tempfile
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from openinfer.errors import DeviceError, OpenInferError
@@ -26,6 +27,8 @@ and nobody looks at errno or exception flags."""
 
 LONGEST_BUILD = 300.0
 """Seconds that compiling may take."""
+
+_LOCKS: dict[int, Lock] = {}
 
 _CACHE = ObjectCache(name="openinfer-c", suffix=".so", holds="compiled programs")
 
@@ -54,6 +57,11 @@ def load_library(files: Mapping[str, str]) -> ctypes.CDLL:
         raise DeviceError(f"device c: {error}", code=error.code) from error
     except OSError as error:
         raise DeviceError(f"device c cannot load what it compiled: {error}", code="tool-failed") from error
+
+
+def lock_of(library: ctypes.CDLL) -> Lock:
+    """Return the lock for the static memory of a library: one that is loaded twice is the same."""
+    return _LOCKS.setdefault(library._handle, Lock())  # noqa: SLF001 - ctypes names it so
 
 
 def _key(sources: Sequence[str], command: Sequence[str]) -> str:

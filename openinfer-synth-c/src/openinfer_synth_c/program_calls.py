@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from openinfer.plan.arena import ALIGNMENT
 from openinfer_synth_c.blob import blob_of
-from openinfer_synth_c.library import load_library
+from openinfer_synth_c.library import load_library, lock_of
 from openinfer_synth_c.project import model_files
 
 if TYPE_CHECKING:
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = npt.NDArray[Any]
 
-_LOCKS: dict[int, Lock] = {}
-"""By library: programs have static memory, and a library that is loaded twice is one."""
-
 
 def bind_plan(plan: ExecutionPlan, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], bool]:
     """Return a call that runs a step of a plan on arrays in the order of its ports; whether it was done is returned.
@@ -35,7 +31,7 @@ def bind_plan(plan: ExecutionPlan, inputs: Sequence[Array], outputs: Sequence[Ar
     """
     blob = blob_of(plan, largest_embedded=0)
     library = load_library(model_files(plan, blob))
-    lock = _LOCKS.setdefault(library._handle, Lock())  # noqa: SLF001
+    lock = lock_of(library)
     weights = None if blob is None else _aligned(blob.data)
     given, results = _pointers(inputs), _pointers(outputs)
 

@@ -6,11 +6,12 @@ import ctypes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from openinfer.errors import ExecutionError
-from openinfer_synth_c.library import load_library
+from openinfer_synth_c.library import load_library, lock_of
 from openinfer_synth_c.step_functions import library_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from threading import Lock
 
     import numpy.typing as npt
 
@@ -49,9 +50,21 @@ class StepCalls:
         if function not in self._compiled:
             waiting = tuple(self._waiting)
             library = load_library({"steps.c": library_source(waiting)})
-            self._compiled |= {each: library[f"step_{number}"] for number, each in enumerate(waiting)}
+            for number, each in enumerate(waiting):
+                call: Compiled = library[f"step_{number}"]
+                self._compiled[each] = _alone(call, lock_of(library)) if each.keeps_memory else call
             self._waiting.clear()
         return self._compiled[function]
+
+
+def _alone(call: Compiled, lock: Lock) -> Compiled:
+    """Return a call that waits until no other thread is in the functions of its library."""
+
+    def run(given: object, results: object) -> int:
+        with lock:
+            return call(given, results)
+
+    return run
 
 
 def _pointers(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_void_p]:

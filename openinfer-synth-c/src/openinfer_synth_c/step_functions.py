@@ -30,11 +30,15 @@ _STATUS = "enum model_status { MODEL_OK = 0, MODEL_INPUT = 1, MODEL_INDEX = 2, M
 
 @dataclass(frozen=True, slots=True)
 class StepFunction:
-    """The body of a function and what it calls; equal steps on equal types compare equal."""
+    """The body of a function and what it calls; equal steps on equal types compare equal.
+
+    ``keeps_memory``: it has static memory, so that one thread at a time may be in it.
+    """
 
     lines: tuple[str, ...]
     helpers: tuple[str, ...]
     index_functions: frozenset[str]
+    keeps_memory: bool
 
 
 def step_function(step: Step, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> StepFunction:
@@ -49,7 +53,7 @@ def step_function(step: Step, inputs: Sequence[TensorType], outputs: Sequence[Te
     _structure(code, "outputs", [f"{item_type(t.dtype)} *{n};" for t, n in zip(outputs, names.outputs, strict=True)])
     StatementWriter(code, names, plan).steps((step,))
     code.line("return MODEL_OK;")
-    return StepFunction(tuple(code.lines), tuple(code.helpers), frozenset(code.index_functions))
+    return StepFunction(tuple(code.lines), tuple(code.helpers), frozenset(code.index_functions), code.keeps_memory)
 
 
 def _structure(code: Code, name: str, fields: Sequence[str]) -> None:

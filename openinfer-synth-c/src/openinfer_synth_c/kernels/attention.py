@@ -134,7 +134,8 @@ def _write(loop: _Loop) -> None:
     how, code = loop.how, loop.site.code
     kind = c_type(loop.dtype)
     with code.loops((for_head("b", how.batch), for_head("h", how.heads), for_head("i", how.queries))):
-        code.line(f"static {kind} weights[{max(how.valid, 1)}];", f"{kind} top = {loop.literal(-math.inf)};")
+        code.scratch(kind, "weights", how.valid)
+        code.line(f"{kind} top = {loop.literal(-math.inf)};")
         _range(loop)
         code.line(f"const size_t query = {loop.queries.start('h', 'i')};")
         with code.loops((for_head("j", "last", "first"),)):

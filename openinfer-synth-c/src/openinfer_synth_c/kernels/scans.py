@@ -87,7 +87,7 @@ def argsort(site: KernelSite) -> None:
 def _sort(site: KernelSite, slices: _Slices, *, descending: bool) -> None:
     """Append a heap sort of the places of a slice, ``order``: no recursion, and no memory but that of the places."""
     code = site.code
-    code.line(f"static size_t order[{max(slices.extent, 1)}];")
+    code.scratch("size_t", "order", slices.extent)
     with code.loops((for_head("j", slices.extent),)):
         code.line("order[j] = j;")
     code.line(f"size_t start = {slices.extent // 2}, end = {slices.extent};")
