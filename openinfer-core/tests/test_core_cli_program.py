@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from openinfer.cli.terminal import table
 from openinfer.diagnostics import Diagnostic, Source
 from openinfer.errors import DeviceError, EnvironmentLacksError, OpenInferError, PluginError, ValidationError
 from openinfer.plugins.environment import Environment, PluginInfo, Status
-from openinfer.plugins.types import Availability, CommandSpec, DeviceSpec
+from openinfer.plugins.types import Availability, CommandSpec, DeviceSpec, Fallback
 
 COMMANDS = Path(openinfer.__file__).parent / "cli" / "commands"
 
@@ -301,6 +302,9 @@ def device(name: str, probe: str) -> DeviceSpec:
     return DeviceSpec(name=name, summary=name, probe=probe, backend="x:y", expression_dtypes=frozenset())
 
 
+OTHERS = {"a": "present", "b": "broken", "c": "nobody"}
+
+
 def offer_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     probes = {"present": "probe_present", "raising": "probe_raising", "confused": "probe_confused", "gone": "absent"}
     specs = {name: device(name, f"{__name__}:{probe}") for name, probe in probes.items()}
@@ -330,6 +334,24 @@ def test_devices_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[0] == ["name", "available", "plugin", "detail"]
     assert ["present", "yes", "test", "a fine device"] in lines
     assert [line[1] for line in lines[1:]].count("no") == 3
+
+
+def test_devices_tell_what_they_leave_to_another_and_whether_that_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = {name: Fallback(device=other, dtypes=frozenset({"i64", "f64"})) for name, other in OTHERS.items()}
+    there, gone = f"{__name__}:probe_present", f"{__name__}:absent"
+    specs = {name: replace(device(name, there), fallback=fallback) for name, fallback in left.items()}
+    specs |= {"present": device("present", there), "broken": device("broken", gone)}
+    offer(monkeypatch, devices=specs, providers={("device", name): "test" for name in specs})
+
+    details = {line.split()[0]: line.split(maxsplit=3)[3] for line in run("devices").output.splitlines()}
+    rows = {row["name"]: row for row in json.loads(run("devices", "--json").output)}
+
+    assert details["a"] == "a fine device; leaves what it lacks for f64, i64 to present"
+    assert details["b"] == "a fine device; leaves what it lacks for f64, i64 to broken, which cannot be used here"
+    assert details["c"] == "a fine device; leaves what it lacks for f64, i64 to nobody, which is not installed"
+    assert details["present"] == rows["a"]["detail"] == "a fine device"
+    assert rows["a"]["fallback"] == {"device": "present", "dtypes": ["f64", "i64"]}
+    assert rows["present"]["fallback"] is None
 
 
 def test_without_devices_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

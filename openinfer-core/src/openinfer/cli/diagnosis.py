@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from openinfer.plugins.environment import Environment
+    from openinfer.plugins.types import DeviceSpec
 
 LIBRARIES = ("numpy", "ml_dtypes", "click", "pluggy", "marshmallow", "parsimonious")
 
@@ -88,10 +89,21 @@ def devices(environment: Environment) -> Iterator[Fact]:
     """Yield the devices, with what is missing for those that cannot be used here."""
     for name, spec in sorted(environment.devices.items()):
         found = probe(spec)
-        yield Fact(name, "ok" if found.available else "missing", found.detail)
+        yield Fact(name, "ok" if found.available else "missing", found.detail + left_to_another(spec, environment))
     if not environment.devices:
         problem = "no plugin offers a device: install openinfer-backend-cpu"
         yield Fact("none", "missing", "", problem)
+
+
+def left_to_another(spec: DeviceSpec, environment: Environment) -> str:
+    """Return what is to be said behind a device of the element types that it leaves to another."""
+    if spec.fallback is None:
+        return ""
+    told = f"; leaves what it lacks for {', '.join(sorted(spec.fallback.dtypes))} to {spec.fallback.device}"
+    other = environment.devices.get(spec.fallback.device)
+    if other is None:
+        return f"{told}, which is not installed"
+    return told if probe(other).available else f"{told}, which cannot be used here"
 
 
 def targets(environment: Environment) -> Iterator[Fact]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
+from openinfer.cli.diagnosis import left_to_another
 from openinfer.cli.terminal import table
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.probing import probe
@@ -17,23 +19,30 @@ from openinfer.plugins.types import DeviceSpec
 def command(*, as_json: bool) -> None:
     """List the devices, and what is missing for one that is unavailable."""
     environment = Environment.default()
-    rows = [_row(environment, spec) for _, spec in sorted(environment.devices.items())]
+    specs = [spec for _, spec in sorted(environment.devices.items())]
+    rows = [_row(environment, spec) for spec in specs]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
     if not rows:
         click.echo("no device: install a backend such as openinfer-backend-cpu, or see `openinfer plugins`")
         return
-    cells = [(row["name"], "yes" if row["available"] else "no", row["plugin"], row["detail"]) for row in rows]
-    click.echo(table(("name", "available", "plugin", "detail"), [tuple(map(str, row)) for row in cells]))
+    left = [left_to_another(spec, environment) for spec in specs]
+    cells = [
+        (row["name"], "yes" if row["available"] else "no", row["plugin"], row["detail"] + told)
+        for row, told in zip(rows, left, strict=True)
+    ]
+    click.echo(table(("name", "available", "plugin", "detail"), cells))
 
 
-def _row(environment: Environment, spec: DeviceSpec) -> dict[str, str | bool]:
+def _row(environment: Environment, spec: DeviceSpec) -> dict[str, Any]:
+    left = spec.fallback
     availability = probe(spec)
     return {
         "name": spec.name,
         "summary": spec.summary,
         "available": availability.available,
         "detail": availability.detail,
+        "fallback": None if left is None else {"device": left.device, "dtypes": sorted(left.dtypes)},
         "plugin": environment.providers[("device", spec.name)],
     }
