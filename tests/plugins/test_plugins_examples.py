@@ -216,6 +216,19 @@ def test_a_device_that_cannot_run_an_operator_says_so_before_the_first_step() ->
         simulator.make_executor(oi.graph(CONVOLUTION))
 
 
+def test_the_device_leaves_half_floats_to_cpu() -> None:
+    program = oi.graph(PROGRAM.replace("f32", "f16"))
+    half = X.astype(np.float16)
+    found = {}
+    for device in ("cpu", "abacus"):
+        executor = oi.Simulator(MODEL, device=device, trace=True, echo=False).make_executor(program)
+        executor.step(x=half)
+        found[device] = executor.fetch("y").tobytes(), [event.node_desc for event in executor.trace()][:3]
+
+    assert found["abacus"][0] == found["cpu"][0]
+    assert found["abacus"][1] == ["transfer x >> cpu:x", "op leaky_square(x) >> y", "transfer cpu:y >> y"]
+
+
 def test_the_target_lists_the_plan(tmp_path: Path) -> None:
     (tmp_path / "p.oi").write_text(PROGRAM, encoding="utf-8")
     synthesis = Synthesizer("listing").synthesize(MODEL, tmp_path / "p.oi")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import DeviceSpec, KernelSpec
+from openinfer.plugins.types import DeviceSpec, Fallback, KernelSpec
 
 OPENINFER_API = 1
 
@@ -19,6 +19,7 @@ def openinfer_devices() -> Iterator[DeviceSpec]:
         probe="openinfer_example_device.probe:probe",
         backend="openinfer_example_device.backend:AbacusBackend",
         expression_dtypes=DTYPES,
+        fallback=Fallback(device="cpu", dtypes=frozenset({"f16"})),
     )
 
 
