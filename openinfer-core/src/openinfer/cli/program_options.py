@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from openinfer.simulate import Executor
 
 
-def program_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add GRAPH, ``--model``, ``--input``, ``--steps``, ``--size`` and ``--seed``.
+def program_options(*, least_steps: int = 1) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add GRAPH, ``--model``, ``--input``, ``--steps``, ``--size``, ``--seed`` and ``--placement``.
 
-    The parameters are ``graph``, ``model_path``, ``inputs`` (of `Input`), ``steps``, ``sizes`` and ``seed``.
+    The parameters are ``graph``, ``model_path``, ``inputs`` (of `Input`), ``steps``, ``sizes``, ``seed`` and
+    ``placement``.
     """
     options = (
         click.argument("graph", metavar="GRAPH"),
@@ -35,13 +36,20 @@ def program_options(function: Callable[..., Any]) -> Callable[..., Any]:
             callback=_inputs,
             help="SOURCE: a .npy file, random, zeros, a value; one for each input.",
         ),
-        click.option("--steps", default=1, show_default=True, type=click.IntRange(min=1), help="Steps to run."),
+        click.option(
+            "--steps", default=1, show_default=True, type=click.IntRange(min=least_steps), help="Steps to run."
+        ),
         size_option,
         seed_option,
+        click.option("--placement", is_flag=True, help="Run operators on the devices that the program's hints name."),
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
 def _inputs(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> list[Input]:

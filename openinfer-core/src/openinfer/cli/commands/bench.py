@@ -41,7 +41,7 @@ class Measured:
 
 
 @click.command(name="bench", short_help="Measure how long a program and its nodes take on a device.")
-@program_options
+@program_options()
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
 @click.option(
     "--repeat", "repetitions", default=30, show_default=True, type=click.IntRange(1, 1_000_000), help="Repetitions."
@@ -58,6 +58,7 @@ def command(
     steps: int,
     sizes: dict[str, int],
     seed: int,
+    placement: bool,
     device: str,
     repetitions: int,
     warm_up: int,
@@ -81,8 +82,9 @@ def command(
     program = read_graph(graph)
     counts = {"warm_up": warm_up, "repetitions": repetitions}
     with ModelLoader.open(model_path) as model:
-        plain = Simulator(model, program, device=device, sizes=sizes, trace=False)
-        timed = Simulator(model, program, device=device, sizes=sizes, trace=True, timer=True, echo=False)
+        given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement}
+        plain = Simulator(model, program, trace=False, **given)
+        timed = Simulator(model, program, trace=True, timer=True, echo=False, **given)
         with plain.make_executor() as executor, timed.make_executor() as traced:
             values: list[Mapping[str, Any]] = [values_of(inputs, executor, seed, step) for step in range(steps)]
             try:

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from openinfer.cli.run_values import Input
-    from openinfer.ir.graph import Graph
-    from openinfer.model import Model
-    from openinfer.simulate import Executor
+    from openinfer.simulate import Executor, Simulator
     from openinfer.simulate.differences import Tolerance
     from openinfer.simulate.divergence import Comparison
 
@@ -45,7 +43,7 @@ def _tolerance(text: str, context: click.Context, parameter: click.Parameter) ->
 
 
 @click.command(name="compare", short_help="Find the first node after which devices differ.")
-@program_options
+@program_options()
 @click.option("--device", "devices", multiple=True, required=True, metavar="NAME", help="The first is the reference.")
 @click.option(
     "--tolerance",
@@ -64,6 +62,7 @@ def command(
     steps: int,
     sizes: dict[str, int],
     seed: int,
+    placement: bool,
     devices: tuple[str, ...],
     tolerances: Mapping[str, tuple[float, float]],
     as_json: bool,
@@ -81,12 +80,13 @@ def command(
     """
     from openinfer.cli.graph_argument import read_graph
     from openinfer.model import ModelLoader
-    from openinfer.simulate import check_comparisons
+    from openinfer.simulate import Simulator, check_comparisons
     from openinfer.simulate.differences import Tolerance
 
     if len(devices) < 2:
         raise click.UsageError("give at least two devices: --device cpu --device vulkan")
     program = read_graph(graph)
+    given: dict[str, Any] = {"sizes": sizes, "placement": placement, "trace": False}
     wider = {name: Tolerance(*bounds) for name, bounds in tolerances.items()}
     found: list[Comparison] = []
     with ModelLoader.open(model_path) as model:
@@ -96,7 +96,8 @@ def command(
 
         for device in devices[1:]:
             try:
-                found.append(_compared(program, model, (devices[0], device), sizes, wider, values))
+                pair = [Simulator(model, program, device=name, **given) for name in (devices[0], device)]
+                found.append(_compared((pair[0], pair[1]), wider, values))
             except DynamicUnsetError as error:
                 hint_at_inputs(error)
                 raise
@@ -108,17 +109,12 @@ def command(
 
 
 def _compared(
-    program: Graph,
-    model: Model,
-    devices: tuple[str, str],
-    sizes: dict[str, int],
+    pair: tuple[Simulator, Simulator],
     wider: Mapping[str, Tolerance],
     values: Callable[[Executor], Iterator[Mapping[str, Any]]],
 ) -> Comparison:
-    from openinfer.simulate import Simulator
     from openinfer.simulate.divergence import Tolerances, compare_executors
 
-    one, other = (Simulator(model, program, device=device, sizes=sizes, trace=False) for device in devices)
-    with one.make_executor() as reference, other.make_executor() as held:
-        names = (one.device, other.device)
+    names = (pair[0].device, pair[1].device)
+    with pair[0].make_executor() as reference, pair[1].make_executor() as held:
         return compare_executors((reference, held), names, values(reference), Tolerances(names, wider))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from openinfer.cli.batch_options import batch_options
-from openinfer.cli.options import seed_option, size_option
+from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
 from openinfer.cli.run_report import (
     memory_lines,
     memory_object,
@@ -21,9 +21,9 @@ from openinfer.cli.run_report import (
     save_array,
     time_lines,
 )
-from openinfer.cli.run_values import parse_inputs, parse_output
+from openinfer.cli.run_values import parse_output
 from openinfer.cli.trace_files import PERFETTO, format_of, trace_options, write_trace
-from openinfer.diagnostics import Diagnostic, printable
+from openinfer.diagnostics import printable
 from openinfer.errors import DynamicUnsetError
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from openinfer.cli.batch_options import BatchOptions
     from openinfer.cli.run_values import Input
-    from openinfer.errors import Finding
     from openinfer.events import MemoryUse, TraceEvent
     from openinfer.simulate import Executor
 
@@ -49,26 +48,9 @@ class Extras:
 
 
 @click.command(name="run", short_help="Simulate a program and print its results.")
-@click.argument("graph", metavar="GRAPH")
-@click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
+@program_options(least_steps=0)
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=SOURCE",
-    help="SOURCE: a .npy file, random, zeros, a value; one for each input.",
-)
 @click.option("--output", "outputs", multiple=True, metavar="NAME[=FILE]", help="Print a variable; save it as .npy.")
-@click.option(
-    "--steps",
-    default=1,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Steps to run; values are printed as they are after the last.",
-)
-@size_option
-@seed_option
 @click.option("--state", "state_path", metavar="FILE", help="Persistent memory: load it if there, save it at the end.")
 @trace_options
 @click.option("--timing", is_flag=True, help="Time operators and print which take how long.")
@@ -80,12 +62,13 @@ def command(
     *,
     graph: str,
     model_path: str,
-    device: str,
-    inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
+    inputs: list[Input],
     steps: int,
     sizes: dict[str, int],
     seed: int,
+    placement: bool,
+    device: str,
+    outputs: tuple[str, ...],
     state_path: str | None,
     trace_path: str | None,
     trace_format: str | None,
@@ -95,7 +78,7 @@ def command(
     as_json: bool,
     batch: BatchOptions | None,
 ) -> None:
-    """Simulate GRAPH (a .oi program, a .json graph, or - for standard input) and print its results.
+    """Simulate GRAPH (a .oi program, a .json graph, or - for standard input) and print its results after the last step.
 
     \b
     openinfer run digits.oi --model digits.oinf --input image=random --seed 1
@@ -110,7 +93,6 @@ def command(
     from openinfer.model import ModelLoader
     from openinfer.simulate import Simulator
 
-    given = parse_inputs(inputs)
     wanted = [parse_output(text) for text in outputs]
     program = read_graph(graph)
     with ModelLoader.open(model_path) as model:
@@ -128,15 +110,15 @@ def command(
                 outputs=tuple(name for name, _ in wanted),
                 steps=steps,
                 keep_state=batch.state_per == "worker",
+                placement=placement,
                 send_model=batch.send_model,
             )
-            run_batch_command(job, batch, given, wanted, seed=seed, as_json=as_json)
+            run_batch_command(job, batch, inputs, wanted, seed=seed, as_json=as_json)
             return
         timer = timing or (trace_path is not None and format_of(trace_path, trace_format) == PERFETTO)
         recording = True if trace_path is not None or timing else None
-        simulator = Simulator(
-            model, program, device=device, sizes=sizes, trace=recording, timer=timer or None, echo=False
-        )
+        given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement}
+        simulator = Simulator(model, program, trace=recording, timer=timer or None, echo=False, **given)
         with simulator.make_executor() as executor:
             memory: list[MemoryUse] = []
             watchers = [_teller(executor)] if verbose else []
@@ -144,7 +126,7 @@ def command(
             if state_path is not None and Path(state_path).exists():
                 executor.restore(state_path)
             try:
-                _run(executor, given, steps, seed, quiet=verbose, watchers=watchers)
+                _run(executor, inputs, steps, seed, quiet=verbose, watchers=watchers)
             finally:
                 if trace_path is not None:
                     write_trace(trace_path, trace_format, executor.trace(), memory)
@@ -173,12 +155,11 @@ def _run(
 ) -> None:
     with _counted(steps, shown=steps > 1 and sys.stderr.isatty() and not quiet) as numbers:
         for step in numbers:
-            values = {i.name: i.value(executor.input_type(i.name), (seed, p, step)) for p, i in enumerate(inputs)}
-            executor.insert(values)
+            executor.insert(values_of(inputs, executor, seed, step))
             try:
                 _step(executor, watchers)
             except DynamicUnsetError as error:
-                error.diagnostics = tuple(_hinted(finding) for finding in error.diagnostics)
+                hint_at_inputs(error)
                 raise
 
 
@@ -187,11 +168,6 @@ def _counted(steps: int, *, shown: bool) -> AbstractContextManager[Iterable[int]
     if not shown:
         return nullcontext(range(steps))
     return click.progressbar(range(steps), label="steps", file=sys.stderr)
-
-
-def _hinted(finding: Finding) -> Finding:
-    hint = "give it one with --input NAME=FILE.npy, NAME=random, NAME=zeros or NAME=VALUE"
-    return replace(finding, hint=hint) if isinstance(finding, Diagnostic) else finding
 
 
 def _step(executor: Executor, watchers: Sequence[Watcher]) -> None:

@@ -23,7 +23,7 @@ PROMPT = "(trace) "
 
 
 @click.command(name="trace", short_help="Run a program statement by statement.")
-@program_options
+@program_options()
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
 @click.option("--break", "breaks", multiple=True, metavar="WHERE", help="Breakpoint, as the command `break` takes it.")
 @click.option("--watch", "watches", multiple=True, metavar="EXPRESSION", help="Tell when this changes.")
@@ -37,6 +37,7 @@ def command(
     steps: int,
     sizes: dict[str, int],
     seed: int,
+    placement: bool,
     device: str,
     breaks: tuple[str, ...],
     watches: tuple[str, ...],
@@ -65,7 +66,8 @@ def command(
     lines = _script(script)
     program = read_graph(graph)
     with ModelLoader.open(model_path) as model:
-        simulator = Simulator(model, program, device=device, sizes=sizes, trace=True, timer=True, echo=False)
+        given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement}
+        simulator = Simulator(model, program, trace=True, timer=True, echo=False, **given)
         with simulator.make_executor() as executor:
             if state_path is not None:
                 executor.restore(state_path)
