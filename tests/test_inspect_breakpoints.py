@@ -352,3 +352,6 @@ def test_an_operator_on_another_device_is_one_place_with_its_transfers() -> None
     inspector.begin(x=np.ones(2, np.float32))
     assert [upcoming for _, upcoming in stops(inspector)] == ["op add(y,x) >> y"] * 2
     assert executor.fetch("y").tolist() == [2.0, 2.0]
+    inspector.begin(x=np.ones(2, np.float32))
+    inspector.step()
+    assert [upcoming(inspector.next()) for _ in range(2)] == ["op add(y,x) >> y", "return y"]

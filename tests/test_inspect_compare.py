@@ -17,6 +17,7 @@ from openinfer.ir.uses import writes
 from openinfer.simulate import Executor
 from openinfer.simulate.differences import Tolerance
 from openinfer.simulate.divergence import Comparison, Tolerances, compare_executors
+from openinfer.simulate.memory import Memory
 from openinfer_backend_cpu.backend import CpuBackend
 from openinfer_oinf import SizeVar, write_oinf
 
@@ -113,7 +114,7 @@ def test_another_way_through_the_program_is_a_divergence() -> None:
     )
 
 
-def test_values_of_consumers_are_compared_where_they_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_consumers_are_compared_where_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     text = """dynamic { x: f32[B]; } volatile { y: f32[B]; }
     block entry { transfer x >> y; yield y; await y; return y; }
     block other { await y; op exp(y) >> y; yield y; }"""
@@ -125,6 +126,23 @@ def test_values_of_consumers_are_compared_where_they_come_back(monkeypatch: pyte
 
     monkeypatch.setattr(CpuBackend, "bind_expression", bind_spoilt)
     found = compared(sound, executor_of(text), x=X)
+    assert found.divergence is not None
+    assert found.divergence.event is not None
+    assert (found.divergence.event.track, found.divergence.event.node_desc) == ("other", "op exp(y) >> y")
+
+
+def test_what_a_consumer_gives_back_is_compared_where_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """dynamic { x: f32[B]; } volatile { y: f32[B]; z: f32[B]; }
+    block entry { transfer x >> y; yield y; op neg(x) >> z; await y; return y; }
+    block reader { await y; yield y; }
+    block writer { await y; op exp(y) >> y; yield y; }"""
+    other, load = executor_of(text), Memory.load
+
+    def lost(self: Memory, name: str, saved: Any) -> None:
+        load(self, name, (saved[0], saved[1] * 2, saved[2]) if self is other._memory else saved)
+
+    monkeypatch.setattr(Memory, "load", lost)
+    found = compared(executor_of(text), other, x=X)
     assert found.divergence is not None
     assert found.divergence.event is not None
     assert found.divergence.event.node_desc == "await y"

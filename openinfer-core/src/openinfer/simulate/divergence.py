@@ -138,8 +138,8 @@ def compare_executors(
 ) -> Comparison:
     """Run two executors of one program in step with each other, and compare every value that a node writes.
 
-    It stops where they first differ beyond the tolerance. What consumer blocks write is compared where ``entry`` takes
-    it back; all that the program writes, at the end of every step.
+    It stops where they first differ beyond the tolerance. Nodes of consumer blocks are compared as they run, and again
+    what ``entry`` takes back; all that the program writes, at the end of every step.
 
     Args:
         pair: the reference, and what is held against it.
@@ -164,7 +164,7 @@ def compare_executors(
 def _step(pair: tuple[Executor, Executor], found: Comparison, tolerances: Tolerances) -> Divergence | None:
     nodes = {node.index: node for _, node in pair[0].program.graph.nodes()}
     with ExitStack() as stack:
-        both: list[Iterator[NodeRun]] = [stack.enter_context(closing(each.iterate())) for each in pair]  # type: ignore[type-var]
+        both: list[Iterator[NodeRun]] = [stack.enter_context(closing(each.iterate(consumers=True))) for each in pair]  # type: ignore[type-var]
         for left, right in zip_longest(*(_statements(runs, nodes) for runs in both)):
             one = None if left is None else left.event
             other = None if right is None else right.event

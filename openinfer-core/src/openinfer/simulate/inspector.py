@@ -212,7 +212,12 @@ class Inspector:
         """Run a statement: a branch or yield with the blocks that it calls or starts, a loop with all its turns."""
         # Before the first statement of a step there are no frames, not even that of entry.
         depth = max(len(self._frames()), 1)
-        return self._run(lambda: len(self.executor.frames) <= depth)
+
+        def enough() -> bool:
+            frames = self.executor.frames
+            return len(frames) <= depth and not (frames and self._is_within(upcoming(frames)))
+
+        return self._run(enough)
 
     def turn(self) -> Stop:
         """Run to the next turn of the innermost loop, or past its end.
@@ -347,11 +352,16 @@ class Inspector:
             return []
         return [Hit(each) for each in self._breakpoints.values() if self._is_at(each, place)]
 
-    def _is_within(self, place: Place) -> bool:
+    def _is_within(self, place: Place | None) -> bool:
         """Whether what runs next belongs to the statement that has just run: an operator placed on another device has
         transfers around it, which name that device (``vulkan:y``)."""
         event = self._event
-        if event is None or event.node_index != place.node.index or not isinstance(place.node.kind, Op):
+        if (
+            event is None
+            or place is None
+            or event.node_index != place.node.index
+            or not isinstance(place.node.kind, Op)
+        ):
             return False
         if event.kind == "OpExecute":
             return is_transfer(self.executor.frames)
