@@ -280,12 +280,17 @@ def test_where_nothing_can_be_fallen_back_to_a_feature_that_lacks_is_an_error(en
     assert (caught.value.code, caught.value.block, caught.value.node_index) == ("kernel-missing", "entry", 0)
 
 
+def test_a_feature_that_lacks_is_an_error_when_strict(environment: Environment) -> None:
+    with pytest.raises(FeatureMissingError, match="64-bit integers"):
+        executor(WIDENED, "box", environment, strict=True)
+
+
 def test_devices_are_compared_statement_by_statement(environment: Environment) -> None:
     with executor(WHOLE, "cpu", environment) as cpu, executor(WHOLE, "box", environment) as box:
         found = compare_executors((cpu, box), ("cpu", "box"), [inputs(step) for step in range(3)])
     check_comparisons([found])
     assert (found.divergence, found.steps) == (None, 3)
-    assert found.largest["tanh"].nodes == 3 * 2
+    assert found.largest["matmul"].nodes == 3 * 2
 
 
 def test_a_difference_is_found_at_the_operator_that_fell_back(
@@ -316,6 +321,29 @@ def test_the_other_device_is_closed_with_the_executor(
     monkeypatch.setattr(CpuBackend, "close", lambda self: closed.append(self.name))
     executor(SMALL, "box", environment).close()
     assert sorted(closed) == ["box", "cpu"]
+
+
+def test_other_devices_are_closed_where_no_executor_comes_about(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr(CpuBackend, "close", lambda self: closed.append(self.name))
+    text = """volatile { y: f64[2]; n: i32[2]; }
+    block entry { op neg(y) >> y; op relu(n, negative_slope=2) >> n with { placement = "chest" }; return y; }"""
+    with pytest.raises(ExecutionError, match="this box lacks"):
+        executor(text, "box", environment, placement=True)
+    assert sorted(closed) == ["box", "box", "cpu"]
+
+
+def test_the_log_tells_types_of_transfers_and_settings_of_operators(
+    environment: Environment, told: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """dynamic { x: f64[2]; } volatile { y: f64[1]; }
+    block entry { op sum_axis(x, axes=[0], keepdims=true) >> y; return y; }"""
+    with executor(text, "box", environment, trace=True) as box:
+        box.step(x=[1.0, 2.0])
+    lines = [line.partition("<text>:2 -- ")[2] for line in capsys.readouterr().err.splitlines() if "cpu:" in line]
+    assert lines == ["transfer x >> cpu:x -- x: f64[2] -> cpu:x", "transfer cpu:y >> y -- cpu:y -> y: f64[1]"]
 
 
 def test_the_conformance_kit_does_not_count_what_another_device_computes(environment: Environment) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.ir.concurrency import reached_blocks, uses
 from openinfer.simulate.aside_memory import AsideMemory
 from openinfer.simulate.compiler import compile_graph
+from openinfer.simulate.placement import OtherDevices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.exchange import Sharing
     from openinfer.simulate.memory import Memory
-    from openinfer.simulate.placement import OtherDevices, Placements
+    from openinfer.simulate.placement import Placements
     from openinfer.simulate.program import Code
 
 
@@ -31,14 +32,12 @@ class Aside:
         code: the consumer's block.
         parallel: whether it may run in a thread of its own: the device allows it, and what it works on changes nobody
             else's memory in passing.
-        others: the other devices that its operators run on.
     """
 
     consumer: Consumer
     memory: AsideMemory
     code: Code
     parallel: bool
-    others: OtherDevices
 
 
 def asides(
@@ -73,13 +72,12 @@ def _aside(
     beside = backend.beside()
     used, bound = (backend, binder) if beside is None else (beside, binder.on(beside))
     own = AsideMemory(memory, consumer.requirements & sharing.copied, used)
-    # Devices are opened anew, since each serves one thread.
-    others = placements.opened(own)
-    codes = compile_graph(resolved, own, used, bound, others, reached_blocks(resolved.graph, consumer.name))
+    others, blocks = OtherDevices(placements, own), reached_blocks(resolved.graph, consumer.name)
+    codes = compile_graph(resolved, own, used, bound, others, blocks)
     used_by_both = (consumer.uses.reads | consumer.uses.writes).intersection(_used_elsewhere(consumer, sharing))
     grows = any(memory.is_cache(name) for name in used_by_both.intersection(memory.variables))
     parallel = beside is not None and not grows
-    return Aside(consumer, own, codes[consumer.name], parallel, others)
+    return Aside(consumer, own, codes[consumer.name], parallel)
 
 
 def _used_elsewhere(consumer: Consumer, sharing: Sharing) -> Iterator[str]:

@@ -32,7 +32,7 @@ class Details:
         node = self._nodes[event.node_index]
         place = "" if node.span is None else f" {node.span.source.name}:{node.span.line}"
         parts = [f"[{event.block_name}]{place}", event.node_desc, self._types(event, node)]
-        op = self._executor.program.ops.get(node.index)
+        op = self._executor.program.ops.get(node.index) if event.op_name else None
         if op is not None:
             parts += [", ".join(self._settings(op)), f"({event.micros})" if event.duration_ns else ""]
         return " -- ".join(part for part in parts if part)

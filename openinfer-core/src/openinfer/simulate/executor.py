@@ -21,6 +21,7 @@ from openinfer.simulate.host import Host, by_name, need_name
 from openinfer.simulate.logs import LogKind, is_wanted, log
 from openinfer.simulate.machine import Machine
 from openinfer.simulate.memory import Memory
+from openinfer.simulate.placement import OtherDevices
 from openinfer.simulate.recording import Recorder
 from openinfer.simulate.state import Snapshot, restore_snapshot, take_snapshot
 from openinfer.simulate.threads import Threads, at_once
@@ -83,12 +84,12 @@ class Executor:
         with np.errstate(all="ignore"):
             self._sharing = sharing(resolved.graph)
             blocks = None if self._sharing is None else reached_blocks(resolved.graph, "entry")
-            others = placements.opened(self._memory)
+            others = OtherDevices(placements, self._memory)
             self._codes = compile_graph(resolved, self._memory, backend, binder, others, blocks)
             self._asides = asides(resolved, self._sharing, self._memory, backend, binder, placements)
-        self._others = (others, *(aside.others for aside in self._asides.values()))
-        is_alone = not any(each.opened for each in self._others)
-        self._whole = whole_program(resolved, model, backend, binder, self._memory) if is_alone else None
+        self._placements = placements
+        whole = None if placements.in_use else whole_program(resolved, model, backend, binder, self._memory)
+        self._whole = whole
         self._threads = Threads(max(len(self._asides), 1))
         self._host = Host(self._memory, backend)
         self._recorder = Recorder(backend, timer)
@@ -293,8 +294,7 @@ class Executor:
         """Release the device; the executor must not be used afterwards."""
         self._machine = None
         self._threads.close()
-        for others in self._others:
-            others.close()
+        self._placements.close()
         self._backend.close()
 
     def __enter__(self) -> Self:

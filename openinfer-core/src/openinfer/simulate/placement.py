@@ -21,11 +21,12 @@ from openinfer.simulate.program import Action
 from openinfer.validate.placement import hinted_devices
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openinfer.errors import FeatureMissingError
     from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedOp
     from openinfer.plugins.environment import Environment
-    from openinfer.plugins.types import DeviceSpec
     from openinfer.simulate.backend import BoundCall, DeviceBackend
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.device import DeviceChoice
@@ -35,36 +36,49 @@ if TYPE_CHECKING:
 
 
 class Placements:
-    """The other devices that operators of a program run on.
+    """The other devices that operators of an executor run on.
+
+    Args:
+        fallback: name of the device to fall back to where the program's lacks an optional feature; None where that is
+            an error.
 
     Raises:
         DeviceError: one of those that are known beforehand is unknown, or cannot be used here.
     """
 
-    def __init__(self, resolved: ResolvedGraph, spec: DeviceSpec, environment: Environment) -> None:
+    def __init__(self, resolved: ResolvedGraph, fallback: str | None, environment: Environment) -> None:
         self.placed = resolved.placed
-        self.fallback = None if spec.fallback is None else spec.fallback.device
+        self.fallback = fallback
         self._environment = environment
         self._choices: dict[str, DeviceChoice] = {}
-        hinted = hinted_devices(resolved.graph)
+        self._backends: list[DeviceBackend] = []
+        hinted: Mapping[int, str] = hinted_devices(resolved.graph) if resolved.placed else {}
         for block, node in resolved.graph.nodes():
             name = resolved.placed.get(node.index)
             if name is not None:
                 verb = "is placed on" if hinted.get(node.index) == name else "falls back to"
                 self._choose(name, f"`{node_desc(node)}` in block `{block.name}` {verb}")
 
-    def opened(self, memory: Memory) -> OtherDevices:
-        """Return the devices with memory beside some other; to be closed by the caller."""
-        return OtherDevices(self, memory)
+    @property
+    def in_use(self) -> bool:
+        """Whether a device has been opened."""
+        return bool(self._backends)
 
     def open(self, name: str) -> tuple[DeviceBackend, Binder]:
-        """Open one of the devices.
+        """Open one of the devices anew, since each serves one thread.
 
         Raises:
             DeviceError: it is the one to fall back to, and is unknown, or cannot be used here.
         """
         self._choose(name, "operators fall back to")
-        return open_device(self._choices[name], self._environment)
+        backend, binder = open_device(self._choices[name], self._environment)
+        self._backends.append(backend)
+        return backend, binder
+
+    def close(self) -> None:
+        """Release every device that was opened."""
+        while self._backends:
+            self._backends.pop().close()
 
     def _choose(self, name: str, why: str) -> None:
         if name in self._choices:
@@ -76,16 +90,12 @@ class Placements:
 
 
 class OtherDevices:
-    """The other devices for the operators of some blocks, each opened when the first operator is bound on it.
-
-    Attributes:
-        opened: those in use, by name.
-    """
+    """The other devices for operators on some memory, each opened when the first operator is bound on it."""
 
     def __init__(self, placements: Placements, memory: Memory) -> None:
-        self.opened: dict[str, PlacedDevice] = {}
         self._placements = placements
         self._memory = memory
+        self._opened: dict[str, PlacedDevice] = {}
 
     def named_for(self, node: Node) -> PlacedDevice | None:
         """Return the device that an operator is placed on; None for that of its program."""
@@ -105,29 +115,21 @@ class OtherDevices:
         log(LogKind.WARNING, f"`{place.desc}` in block `{place.block}` runs on {name}: {error}")
         return self._device(name)
 
-    def close(self) -> None:
-        """Release the devices."""
-        for device in self.opened.values():
-            device.backend.close()
-
     def _device(self, name: str) -> PlacedDevice:
-        if name not in self.opened:
+        if name not in self._opened:
             memory = self._memory
             backend, binder = self._placements.open(name)
             beside = AsideMemory(memory, frozenset(memory.variables), backend, frozenset(memory.tables))
             operators = OperatorCompiler(beside, backend, binder)
-            self.opened[name] = PlacedDevice(name, memory, beside, backend, operators)
-        return self.opened[name]
+            self._opened[name] = PlacedDevice(name, memory, beside, operators)
+        return self._opened[name]
 
 
 class PlacedDevice:
     """One device that operators are placed on."""
 
-    def __init__(
-        self, name: str, memory: Memory, beside: AsideMemory, backend: DeviceBackend, operators: OperatorCompiler
-    ) -> None:
+    def __init__(self, name: str, memory: Memory, beside: AsideMemory, operators: OperatorCompiler) -> None:
         self.name = name
-        self.backend = backend
         self._memory = memory
         self._beside = beside
         self._operators = operators

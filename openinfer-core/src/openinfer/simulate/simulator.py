@@ -107,7 +107,7 @@ class Simulator:
         if resolved is None:
             raise ValidationError("there is no graph to run: give one to Simulator or to make_executor")
         log(LogKind.TRACE, f"binding {len(resolved.ops)} operators of {self._model.name} to device {self.device}")
-        placements = Placements(resolved, self._device.spec, self._environment)
+        placements = Placements(resolved, self._fallback, self._environment)
         backend, binder = open_device(self._device, self._environment)
         try:
             return Executor(
@@ -121,8 +121,15 @@ class Simulator:
                 echo=self._echo,
             )
         except BaseException:
+            placements.close()
             backend.close()
             raise
+
+    @property
+    def _fallback(self) -> str | None:
+        """The device for operators for which the hardware lacks a feature: falling back is an error when strict."""
+        fallback = self._device.spec.fallback
+        return None if fallback is None or self._strict else fallback.device
 
     def _resolve(self, graph: Graph) -> ResolvedGraph:
         resolved = resolve(
