@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from openinfer.errors import ExecutionError, StepStateError
 from openinfer.ir.nodes import Op
-from openinfer.ir.uses import reads, writes
+from openinfer.ir.uses import writes
 from openinfer.simulate.breakpoints import (
     BlockBreakpoint,
-    ConditionBreakpoint,
     LineBreakpoint,
-    NonFiniteBreakpoint,
     OperatorBreakpoint,
-    RangeBreakpoint,
-    WriteBreakpoint,
     check_breakpoint,
     check_names,
 )
-from openinfer.simulate.conditions import accesses
 from openinfer.simulate.evaluation import Values
 from openinfer.simulate.failures import Place
+from openinfer.simulate.hits import Hit, ValueBreakpoints
 from openinfer.simulate.position import Level, indices_around, is_transfer, levels, loop_indices, upcoming
-from openinfer.simulate.touched import fetched, inputs_of, may_change_anything, non_finite, outputs_of
+from openinfer.simulate.touched import may_change_anything
 from openinfer.simulate.watches import Change, Watch, Watched
 
 if TYPE_CHECKING:
@@ -37,23 +33,8 @@ if TYPE_CHECKING:
     from openinfer.simulate.executor import Executor, NodeRun
     from openinfer.simulate.machine import Frame
 
-    NonFinite: TypeAlias = dict[str, tuple[bool, bool]]
-    """By name: whether a value has NaN, and whether it has infinities."""
-
-
 MOST_CHANGES = 1000
 """Changes of watch expressions that are kept from one stop to the next."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A breakpoint that was reached, and what was found there."""
-
-    breakpoint: Breakpoint
-    found: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.breakpoint}" + (f": {self.found}" if self.found else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +82,9 @@ class Inspector:
         self._indices: Callable[[], Mapping[str, int]] = self._indices_here
         self.values = Values(executor, lambda: self._indices())
         self._nodes = {node.index: node for _, node in executor.program.graph.nodes()}
-        self._breakpoints: dict[int, Breakpoint] = {}
+        self._breakpoints = ValueBreakpoints(executor, self.values, lambda: self._indices())
         self._watches: dict[int, Watched] = {}
         self._numbered = 0
-        self._true: set[int] = set()
         self._runs: Generator[NodeRun] | None = None
         self._event: TraceEvent | None = None
         self._failure: Exception | None = None
@@ -120,7 +100,7 @@ class Inspector:
     @property
     def breakpoints(self) -> dict[int, Breakpoint]:
         """The breakpoints by number."""
-        return dict(self._breakpoints)
+        return dict(self._breakpoints.known)
 
     @property
     def watches(self) -> dict[int, tuple[Watch, str]]:
@@ -135,7 +115,7 @@ class Inspector:
         """
         check_breakpoint(breakpoint_, self.executor.program)
         self._numbered += 1
-        self._breakpoints[self._numbered] = breakpoint_
+        self._breakpoints.known[self._numbered] = breakpoint_
         return self._numbered
 
     def watch(self, watch: Watch | str) -> int:
@@ -156,11 +136,10 @@ class Inspector:
         Raises:
             ExecutionError: ``bad-breakpoint``, there is none of that number.
         """
-        if self._breakpoints.pop(number, None) is None and self._watches.pop(number, None) is None:
-            known = ", ".join(map(str, sorted([*self._breakpoints, *self._watches]))) or "none"
+        if self._breakpoints.forget(number) is None and self._watches.pop(number, None) is None:
+            known = ", ".join(map(str, sorted([*self._breakpoints.known, *self._watches]))) or "none"
             message = f"no breakpoint or watch has number {number}: there are {known}"
             raise ExecutionError(message, code="bad-breakpoint")
-        self._true.discard(number)
 
     # Running
 
@@ -181,11 +160,8 @@ class Inspector:
         self.executor.insert(inputs)
         self._runs = self._begun()
         self._event = self._failure = None
-        self._true.clear()
         self._look(lambda _: True)
-        for number, each in self._breakpoints.items():
-            if isinstance(each, ConditionBreakpoint) and self.values.holds(each.expression):
-                self._true.add(number)
+        self._breakpoints.begin()
         first = self._first()
         if first is None:
             list(self._runs)
@@ -302,7 +278,8 @@ class Inspector:
         runs = self._runs
         if runs is None:
             raise StepStateError("no step is running: begin one")
-        before = self._overwritten() if self._breakpoints else {}
+        place = upcoming(self.executor.frames) if self.executor.frames else self._first()
+        before = self._breakpoints.overwritten(None if place is None else place.node)
         try:
             run = next(runs)
         except BaseException:
@@ -316,8 +293,7 @@ class Inspector:
         self._indices = partial(indices_around, run.event)
         try:
             self._look(lambda watched: begins or self._concerned(watched, node))
-            numbered = self._breakpoints.items()
-            return [hit for number, each in numbered for hit in self._reached(number, each, node, before)]
+            return self._breakpoints.reached(run.event, node, before)
         finally:
             self._indices = self._indices_here
 
@@ -350,7 +326,7 @@ class Inspector:
         """Return the breakpoints at the statement that runs next."""
         if place is None or self._is_within(place):
             return []
-        return [Hit(each) for each in self._breakpoints.values() if self._is_at(each, place)]
+        return [Hit(each) for each in self._breakpoints.known.values() if self._is_at(each, place)]
 
     def _is_within(self, place: Place | None) -> bool:
         """Whether what runs next belongs to the statement that has just run: an operator placed on another device has
@@ -382,71 +358,6 @@ class Inspector:
             case _:
                 return False
 
-    def _reached(self, number: int, each: Breakpoint, node: Node, before: NonFinite) -> list[Hit]:
-        match each:
-            case WriteBreakpoint(variable) if variable in writes(node):
-                return [Hit(each)]
-            case NonFiniteBreakpoint():
-                return self._non_finite(each, node, before)
-            case RangeBreakpoint():
-                return self._out_of_range(each, node)
-            case ConditionBreakpoint():
-                return self._condition(number, each, node)
-            case _:
-                return []
-
-    def _condition(self, number: int, each: ConditionBreakpoint, node: Node) -> list[Hit]:
-        """Return a hit when a condition becomes true."""
-        names = {access.name for access in accesses(each.expression)}
-        if names.isdisjoint(writes(node)) and names.isdisjoint(self._indices()) and not may_change_anything(node):
-            return []
-        if not self.values.holds(each.expression):
-            self._true.discard(number)
-            return []
-        if number in self._true:
-            return []
-        self._true.add(number)
-        return [Hit(each)]
-
-    def _out_of_range(self, each: RangeBreakpoint, node: Node) -> list[Hit]:
-        if self._event is None:
-            return []
-        for name, tensor in fetched(self.executor, outputs_of(self._event, node)):
-            if each.variable not in (None, name) and each.variable not in writes(node):
-                continue
-            array = tensor.array.reshape(-1)
-            outside = (array < each.low) | (array > each.high)
-            if outside.any():
-                first = array[int(outside.argmax())]
-                return [Hit(each, f"`{name}` has {first} ({int(outside.sum())} of {array.size} are outside)")]
-        return []
-
-    def _overwritten(self) -> NonFinite:
-        """Return what the next statement's inputs hold that it may overwrite, where a breakpoint asks for it."""
-        place = upcoming(self.executor.frames) if self.executor.frames else self._first()
-        if place is None or not any(isinstance(each, NonFiniteBreakpoint) for each in self._breakpoints.values()):
-            return {}
-        in_place = tuple(reads(place.node) & writes(place.node))
-        return {name: non_finite(tensor) for name, tensor in fetched(self.executor, in_place)}
-
-    def _non_finite(self, each: NonFiniteBreakpoint, node: Node, before: NonFinite) -> list[Hit]:
-        """Return a hit where an output has NaN or infinities and no input had."""
-        event = self._event
-        if event is None or each.nan is each.infinity is False:
-            return []
-        for name, tensor in fetched(self.executor, outputs_of(event, node)):
-            nan, infinity = non_finite(tensor)
-            if not (nan and each.nan) and not (infinity and each.infinity):
-                continue
-            inputs = inputs_of(event, node)
-            kept = {name: non_finite(t) for name, t in fetched(self.executor, inputs) if name not in writes(node)}
-            held = [{**before, **kept}.get(name, (False, False)) for name in inputs]
-            had_nan, had_infinity = any(n for n, _ in held), any(i for _, i in held)
-            found = [text for text, here in _kinds(each, nan and not had_nan, infinity and not had_infinity) if here]
-            if found:
-                return [Hit(each, f"{' and '.join(found)} in `{name}`")]
-        return []
-
     def _concerned(self, watched: Watched, node: Node) -> bool:
         return may_change_anything(node) or watched.concerns(writes(node), self._indices())
 
@@ -457,7 +368,3 @@ class Inspector:
             change = watched.change(where) if concerned(watched) else None
             if change is not None:
                 self._changes.append(change)
-
-
-def _kinds(each: NonFiniteBreakpoint, nan: bool, infinity: bool) -> tuple[tuple[str, bool], ...]:
-    return ("NaN", each.nan and nan), ("infinity", each.infinity and infinity)
