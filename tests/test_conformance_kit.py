@@ -16,7 +16,7 @@ from openinfer.ops.calls import OpCall
 from openinfer.plugin import openinfer_ops
 from openinfer.plugins.environment import Environment
 from openinfer.testing.cases import Case, cases, sampled
-from openinfer.testing.checks import check_operator
+from openinfer.testing.checks import check_operator, wrong
 from openinfer.testing.oracle import Exact, known_oracles
 from openinfer.testing.places import Place, device_place
 
@@ -74,6 +74,93 @@ def test_one_wrong_bit_in_one_element_fails(op: str) -> None:
     found = failures(op, changing(flip))
 
     assert all(found.values()), [name for name, lines in found.items() if not lines]
+
+
+def negative_zero(array: Array) -> Array:
+    return np.where(array == 0, -np.zeros_like(array), array)
+
+
+def canonical_nan(array: Array) -> Array:
+    return np.where(np.isnan(array), np.full_like(array, np.nan), array)
+
+
+def without_nan(array: Array) -> Array:
+    return np.where(np.isnan(array), np.zeros_like(array), array)
+
+
+def finite(array: Array) -> Array:
+    return np.where(np.isinf(array), np.copysign(np.full_like(array, 2.0), array), array)
+
+
+def a_little_more(array: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return np.asarray(array * 1.001, array.dtype)
+
+
+@pytest.mark.parametrize(
+    ("op", "change"),
+    [
+        ("mul", negative_zero),
+        ("trunc", negative_zero),
+        ("identity", negative_zero),
+        ("identity", canonical_nan),
+        ("max_axis", without_nan),
+        ("sum_axis", without_nan),
+        ("softmax", without_nan),
+        ("max_pool2d", finite),
+        ("matmul", finite),
+        ("clamp", finite),
+        ("sigmoid", a_little_more),
+        ("relu", a_little_more),
+        ("gelu", a_little_more),
+    ],
+)
+def test_a_special_value_or_size_that_is_off_fails(op: str, change: Callable[[Array], Array]) -> None:
+    def changed(case: Case, array: Array) -> Array:
+        return change(array) if case.call.outputs[0].dtype.is_float else array
+
+    schema, f32 = ENVIRONMENT.op(op), ENVIRONMENT.dtypes["f32"]
+    every = [case for case in cases(schema, f32, ENVIRONMENT.dtypes) if case.shapes != "large" and case.target is None]
+
+    found = changing(changed).run(every)
+
+    lines = [wrong(schema, known_oracles()[op], case, each) for case, each in zip(every, found, strict=True)]
+    assert any(lines)
+
+
+def test_where_the_specification_leaves_a_zero_open_either_passes() -> None:
+    def changed(case: Case, array: Array) -> Array:
+        return negative_zero(array) if case.call.outputs[0].dtype.is_float else array
+
+    assert not any(failures("max", changing(changed)).values())
+
+
+@pytest.mark.parametrize("op", ["max_axis", "argmin_axis", "cumsum", "softmax", "topk", "sdpa", "linear", "rope"])
+def test_values_that_are_not_finite_reach_what_folds_and_mixes(op: str) -> None:
+    found = cases(ENVIRONMENT.op(op), ENVIRONMENT.dtypes["f32"], ENVIRONMENT.dtypes)
+    given = [array for case in found for array in case.inputs() if array is not None and array.dtype.kind == "f"]
+
+    assert any(np.isnan(array).any() for array in given)
+    assert any(np.isposinf(array).any() for array in given)
+    assert any(np.isneginf(array).any() for array in given)
+
+
+def test_a_reduction_is_tried_on_shapes_of_every_kind() -> None:
+    found = cases(ENVIRONMENT.op("sum_axis"), ENVIRONMENT.dtypes["f32"], ENVIRONMENT.dtypes)
+
+    assert {"example", "scalar", "empty", "odd", "one", "large"} <= {case.shapes for case in found}
+
+
+def test_every_pair_of_type_and_accumulator_is_tried() -> None:
+    tried = {
+        (name, str(case.settings["acc"]))
+        for name, dtype in ENVIRONMENT.dtypes.items()
+        for case in cases(ENVIRONMENT.op("sum_axis"), dtype, ENVIRONMENT.dtypes)
+        if dtype.is_integer and not isinstance(case.settings.get("acc", ()), tuple)
+    }
+
+    # Six packed types, and those of 8, 16 and 32 bits, with every wider type of their sign.
+    assert len(tried) == 6 * 4 + 2 * (3 + 2 + 1)
 
 
 def test_a_wrong_shape_fails() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.dtypes import DType
+from openinfer.ops.calls import compute_type
 from openinfer.testing.values import exact, stored
 
 if TYPE_CHECKING:
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
 
 def accumulated(values: Exact, settings: Mapping[str, SettingValue], out: DType) -> Exact:
     """Return a result after it was held in the accumulator: with ``acc=[A, O]`` it is converted from A to O as by
-    ``cast``; otherwise it goes to the output's type directly."""
+    ``cast``; otherwise it goes to the output's type directly. What accumulates in a low float does so in f32, and is
+    rounded once."""
     listed = settings.get("acc")
     if not isinstance(listed, tuple) or len(listed) < 2 or not isinstance(listed[0], DType):
         return values
-    return converted(exact(stored(values, listed[0]), listed[0]), out)
+    held = compute_type(listed[0])
+    return converted(exact(stored(values, held), held), out)
 
 
 def converted(values: Exact, out: DType) -> Exact:

@@ -11,7 +11,7 @@ from openinfer.dtypes import DType
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.ops.examples import operand_type
-from openinfer.ops.schema import Elementwise, OpTypeError, Required, SettingType
+from openinfer.ops.schema import Elementwise, OpTypeError, Reduction, Required, SettingType
 from openinfer.testing.values import Draw, bounded, draw, generator, specials
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 LARGE = 70_001
 """Elements of the large shape: odd, and more than the blocks that kernels work in."""
+
+LONG = 10_007
+"""Elements of the large shape of reductions: odd, and few enough that sums of squares are exact in f32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,8 @@ def cases(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> list[C
     drafts = [*_from_examples(schema, dtype, dtypes)]
     if isinstance(schema.definition, Elementwise):
         drafts += _elementwise(schema, dtype, dtypes)
+    if isinstance(schema.definition, Reduction):
+        drafts += _reductions(schema, dtype)
     normal = [case for draft in drafts if (case := _case(schema, draft)) is not None]
     return [*normal, *(replace(case, target=n) for case in normal for n in _targets(schema, case))]
 
@@ -90,7 +95,7 @@ class _Draft:
     inputs: tuple[TensorType | None, ...]
     settings: Settings
     shapes: str
-    how: Draw
+    draws: tuple[Draw, ...]
     bounds: tuple[tuple[int, int] | None, ...]
     declared: tuple[TensorType, ...] = ()
 
@@ -101,7 +106,7 @@ def _case(schema: OpSchema, draft: _Draft) -> Case | None:
         call = call_of(schema, draft.inputs, draft.settings, draft.declared)
     except OpTypeError:
         return None
-    draws = tuple(None if t is None else draft.how for t in draft.inputs)
+    draws = tuple(None if t is None else how for t, how in zip(draft.inputs, draft.draws, strict=True))
     return Case(call=call, settings=draft.settings, shapes=draft.shapes, draws=draws, bounds=draft.bounds)
 
 
@@ -118,7 +123,9 @@ def _from_examples(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) 
         if example.dtypes is not None and dtype.name not in example.dtypes:
             continue
         for settings in _variants(schema, example.settings, dtypes):
-            yield _example_draft(schema, example, settings, dtype, dtypes)
+            draft = _example_draft(schema, example, settings, dtype, dtypes)
+            yield draft
+            yield from _strewn(schema, draft)
 
 
 def _example_draft(
@@ -130,10 +137,32 @@ def _example_draft(
         inputs=inputs,
         settings=settings,
         shapes="example",
-        how=Draw.CODES if schema.category == "movement" else how,
+        draws=(Draw.CODES if schema.category == "movement" else how,) * len(inputs),
         bounds=tuple(_bounds(o) for o in example.inputs),
         declared=tuple(operand_type(o, dtype, dtypes) for o in example.outputs),
     )
+
+
+def _strewn(schema: OpSchema, draft: _Draft) -> Iterator[_Draft]:
+    """Yield the draft with NaN, infinities and zeros in one of its inputs that are free to have them, each in turn.
+
+    Of a convolution it is the image alone: the specification leaves open what an infinite weight makes of padding.
+    """
+    first_only = schema.category == "convolution"
+    for place, given in enumerate(draft.inputs[:1] if first_only else draft.inputs):
+        bounded_here = draft.bounds[place] is not None
+        if given is not None and given.count and not bounded_here and draft.draws[place] is Draw.DYADIC:
+            draws = (*draft.draws[:place], Draw.STREWN, *draft.draws[place + 1 :])
+            if given.dtype.is_float:
+                yield replace(draft, shapes="strewn", draws=draws)
+
+
+def _reductions(schema: OpSchema, dtype: DType) -> Iterator[_Draft]:
+    """Yield inputs of any shape, reduced to one element."""
+    for name, (shape,) in (*_shapes(1, broadcast=False, large=False), ("large", [(LONG,)])):
+        draft = _shaped([dtype], [shape], _required(schema, dtype), name, Draw.DYADIC, ())
+        yield draft
+        yield from _strewn(schema, draft)
 
 
 def _bounds(operand: Operand | None) -> tuple[int, int] | None:
@@ -181,7 +210,7 @@ def _shaped(
 ) -> _Draft:
     inputs = tuple(TensorType(dtype, shape) for dtype, shape in zip(types, shapes, strict=True))
     limits = bounds if len(bounds) == len(inputs) else (None,) * len(inputs)
-    return _Draft(inputs=inputs, settings=settings, shapes=name, how=how, bounds=limits)
+    return _Draft(inputs=inputs, settings=settings, shapes=name, draws=(how,) * len(inputs), bounds=limits)
 
 
 def _special_count(dtype: DType, inputs: int) -> int:
@@ -234,7 +263,7 @@ def _other_values(spec: SettingSpec, dtypes: Mapping[str, DType]) -> Iterator[Se
     if spec.type is SettingType.BOOL:
         yield not spec.default
     elif spec.type is SettingType.ACC:
-        wide = [d for d in dtypes.values() if d.name in ("i8", "i32", "i64", "u16", "u64", "f32", "f64")]
+        wide = [d for d in dtypes.values() if d.bits >= 8 and (d.is_integer or d.is_float)]
         yield from wide
         yield from ((d, dtypes[last]) for d in wide for last in ("i8", "f16"))
     else:

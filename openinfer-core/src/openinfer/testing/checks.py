@@ -12,6 +12,8 @@ from openinfer.ops.calls import compute_type
 from openinfer.plugins.coverage import missing_reason
 from openinfer.testing.cases import cases, sampled
 from openinfer.testing.comparing import mismatch
+from openinfer.testing.moving import differing_codes, moved_codes
+from openinfer.testing.precision import tolerance_of
 from openinfer.testing.values import exact
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
     from openinfer.testing.cases import Case
-    from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.oracle import Oracle
     from openinfer.testing.places import Place
     from openinfer.testing.values import Array
 
@@ -111,17 +113,22 @@ def _judged(schema: OpSchema, oracle: Oracle, draft: _Draft, found: Sequence[Out
 
 def wrong(schema: OpSchema, oracle: Oracle, case: Case, found: Sequence[Array]) -> list[str]:
     """Return what is wrong with the outputs of a case, a line for each output that is not what its oracle says."""
+    codes = moved_codes(schema, oracle, case)
+    if codes is not None:
+        lines = [differing_codes(want, got) for want, got in zip(codes, found, strict=True)]
+        return [f"{case}: {line}" for line in lines if line is not None]
     with np.errstate(all="ignore"):
         inputs = [
             None if array is None or given is None else exact(array, given.dtype)
             for array, given in zip(case.inputs(), case.call.inputs, strict=True)
         ]
         expected = oracle(inputs, _rounded(case.call))
+        tolerance = tolerance_of(schema, case.call, inputs, expected)
     lines = [
-        mismatch(case, schema.category, want, got, out.dtype, _reach(inputs))
+        mismatch(want, got, out.dtype, tolerance)
         for want, got, out in zip(expected, found, case.call.outputs, strict=True)
     ]
-    return [line for line in lines if line is not None]
+    return [f"{case}: {line}" for line in lines if line is not None]
 
 
 def _rounded(call: OpCall) -> OpCall:
@@ -131,8 +138,3 @@ def _rounded(call: OpCall) -> OpCall:
         return call
     settings = {n: float(np.float32(v)) if isinstance(v, float) else v for n, v in call.settings.items()}
     return replace(call, settings=settings)
-
-
-def _reach(inputs: Sequence[Exact | None]) -> float:
-    sizes = [np.abs(values[np.isfinite(values)]) for values in inputs if values is not None and values.dtype == float]
-    return max((float(size.max()) for size in sizes if size.size), default=0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,53 +12,62 @@ from openinfer.testing.values import FORMATS, exact, stored
 
 if TYPE_CHECKING:
     from openinfer.dtypes import DType
-    from openinfer.testing.cases import Case
     from openinfer.testing.oracle import Exact
     from openinfer.testing.values import Array
 
-EXACT = frozenset({"arithmetic", "bitwise", "comparison", "mutation", "movement"})
-"""Categories of operators that leave no choice: every bit of the result is defined."""
 
-ELEMENTWISE_ULPS, OTHER_ULPS = 4.0, 64.0
-"""Units in the last place of the compute type that other floating results may be off: of the element itself, and, for
-activations and for what sums, of the greatest magnitude that goes into it."""
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far floats may be off: so many units in the last place, of the type that they are computed in.
 
-
-def mismatch(case: Case, category: str, expected: Exact, found: Array, dtype: DType, reach: float) -> str | None:
-    """Return what is wrong with an output, or None.
-
-    ``reach`` is the greatest finite magnitude among the inputs of the case, in whose units cancellation is judged.
+    Attributes:
+        ulps: the number; 0: every bit is defined, a NaN counts as any other.
+        reach: magnitude in whose units cancellation is judged, where it is greater than that of a result: one for
+            all, or for each one its own.
+        zero_signs: whether zeros of other sign are wrong.
     """
+
+    ulps: float = 0.0
+    reach: Exact | float = 0.0
+    zero_signs: bool = False
+
+
+def mismatch(expected: Exact, found: Array, dtype: DType, tolerance: Tolerance) -> str | None:
+    """Return what is wrong with an output, or None."""
     if tuple(found.shape) != tuple(expected.shape):
-        return f"{case}: shape {list(found.shape)}, expected {list(expected.shape)}"
+        return f"shape {list(found.shape)}, expected {list(expected.shape)}"
     with np.errstate(all="ignore"):
         wanted = stored(expected, dtype)
-        wrong = ~_same(found, wanted)
-        if dtype.is_float and category not in EXACT and wrong.any():
-            wrong &= ~_near(expected, exact(found, dtype), dtype, category, reach)
+        wrong = ~_same(found, wanted, zero_signs=tolerance.zero_signs)
+        if dtype.is_float and tolerance.ulps and wrong.any():
+            wrong &= ~_near(expected, exact(found, dtype), dtype, tolerance)
+    return differences(wrong, found, wanted)
+
+
+def differences(wrong: Array, found: Array, wanted: Array) -> str | None:
+    """Return the first of the elements that are wrong, and how many there are; None for none."""
     if not wrong.any():
         return None
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
     total = int(wrong.sum())
-    return (
-        f"{case}: element {list(where)} is {found[where]!r}, expected {wanted[where]!r} ({total} of {wrong.size} wrong)"
-    )
+    return f"element {list(where)} is {found[where]!r}, expected {wanted[where]!r} ({total} of {wrong.size} wrong)"
 
 
-def _same(found: Array, wanted: Array) -> Array:
+def _same(found: Array, wanted: Array, *, zero_signs: bool) -> Array:
+    """Return where elements are equal, or both NaN."""
     equal = np.asarray(found == wanted)
     if wanted.dtype.kind in "biu":
         return equal
-    return equal | (np.isnan(found.astype(np.float64)) & np.isnan(wanted.astype(np.float64)))
+    here, there = found.astype(np.float64), wanted.astype(np.float64)
+    if zero_signs:
+        equal &= np.signbit(here) == np.signbit(there)
+    return equal | (np.isnan(here) & np.isnan(there))
 
 
-def _near(expected: Exact, found: Exact, dtype: DType, category: str, reach: float) -> Array:
+def _near(expected: Exact, found: Exact, dtype: DType, tolerance: Tolerance) -> Array:
     """Return where a float is as near to the exact value as the rounding of its computation and of its type allows."""
-    computed, ulps = compute_type(dtype), ELEMENTWISE_ULPS if category == "function" else OTHER_ULPS
-    scale = np.abs(expected)
-    if category != "function":
-        scale = np.maximum(scale, min(max(reach, _magnitude(expected)), 1e30))
-    allowed = ulps * _spacing(scale, computed)
+    computed = compute_type(dtype)
+    allowed = tolerance.ulps * _spacing(np.maximum(np.abs(expected), tolerance.reach), computed)
     if computed is not dtype:
         allowed = allowed + 0.5 * _spacing(np.abs(expected), dtype)
     close = np.abs(found - expected) <= allowed
@@ -65,11 +75,6 @@ def _near(expected: Exact, found: Exact, dtype: DType, category: str, reach: flo
     edge = np.isinf(found) & (np.sign(found) == np.sign(expected))
     beyond = np.isinf(exact(stored(expected + np.sign(expected) * allowed, dtype), dtype))
     return np.asarray(close | (edge & beyond))
-
-
-def _magnitude(values: Exact) -> float:
-    finite = np.abs(values[np.isfinite(values)])
-    return float(finite.max()) if finite.size else 0.0
 
 
 def _spacing(magnitude: Exact, dtype: DType) -> Exact:

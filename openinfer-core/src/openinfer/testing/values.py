@@ -58,18 +58,24 @@ FORMATS = {
 """The floating types by name (element types specification, section 1)."""
 
 
+_WIDTHS = (3, 4, 7, 8, 15, 16, 31, 32, 63, 64)
+"""Powers of two at which the ranges of integer types end."""
+
+
 class Draw(Enum):
     """How the values of an operand are drawn.
 
     ``SPECIAL``: limits, zeros, NaN, infinities, subnormals and ties, shuffled, then repeated.
-    ``CODES``: any bit pattern of the type.
+    ``CODES``: any bit pattern of the type; about one float in eight is NaN, an infinity or a zero of either sign.
     ``DYADIC``: zero and floats of three significant bits up to 3.5, whose products and sums of a few hundred terms are
     exact in f32, so that no order of summation shows; integers of any size.
+    ``STREWN``: as ``DYADIC``, with the same for one float in four; such sums show no order either.
     """
 
     SPECIAL = "special"
     CODES = "codes"
     DYADIC = "dyadic"
+    STREWN = "strewn"
 
 
 def generator(*labels: object) -> np.random.Generator:
@@ -85,7 +91,7 @@ def draw(dtype: DType, shape: tuple[int, ...], how: Draw, random: np.random.Gene
         known = specials(dtype)
         return random.permutation(np.resize(known, int(np.prod(shape)))).reshape(shape)
     if dtype.is_float:
-        return _dyadic(dtype, shape, random) if how is Draw.DYADIC else _codes(dtype, shape, random)
+        return _FLOATS[how](dtype, shape, random)
     return bounded(dtype, shape, *_range(dtype), random)
 
 
@@ -103,10 +109,13 @@ def specials(dtype: DType) -> Array:
     if not dtype.is_float:
         low, high = _range(dtype)
         near = {low, low + 1, high, high - 1, 0, 1, -1, 2, -2, 3, 7, -7, high // 2, low // 2, high // 3}
+        near |= {(1 << 24) + 1, (1 << 54) + (1 << 30) + 1}  # a tie in f32, and what rounds to one by way of f64
         legal = sorted(v for v in near if low <= v <= high and (dtype.name != "t1" or v))
         return np.array(legal, dtype=storage_dtype(dtype))
     form = FORMATS[dtype.name]
-    sizes = (0.0, form.greatest, form.normal, form.least, 1.0, 0.5, 1.5, 2.5, 3.0, 0.1, 7.0, 100.0, 1 + form.epsilon)
+    sizes = [0.0, form.greatest, form.normal, form.least, 1.0, 0.5, 1.5, 2.5, 3.0, 0.1, 7.0, 100.0, 1 + form.epsilon]
+    sizes += [2.0**bits for bits in _WIDTHS if 2.0**bits <= form.greatest]
+    sizes += [1 + low.epsilon / 2 + form.epsilon for low in FORMATS.values() if low.epsilon > 2 * form.epsilon]
     values = [sign * size for size in sizes for sign in (1.0, -1.0)]
     return np.array([*values, np.nan, np.inf, -np.inf], dtype=np.float64).astype(storage_dtype(dtype))
 
@@ -147,10 +156,24 @@ def _range(dtype: DType) -> tuple[int, int]:
 
 def _codes(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
     count = int(np.prod(shape)) * dtype.bits // 8
-    return np.frombuffer(random.bytes(count), dtype=storage_dtype(dtype)).reshape(shape).copy()
+    codes = np.frombuffer(random.bytes(count), dtype=storage_dtype(dtype)).reshape(shape)
+    return _mixed(codes, 1 / 8, random)
 
 
 def _dyadic(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
     size = random.integers(4, 8, shape) * np.exp2(random.integers(-4, 0, shape).astype(np.float64))
     signed = size * random.choice([-1.0, 1.0], shape) * (random.random(shape) > 0.1)
     return np.asarray(signed).astype(storage_dtype(dtype))
+
+
+def _strewn(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    return _mixed(_dyadic(dtype, shape, random), 1 / 4, random)
+
+
+def _mixed(values: Array, share: float, random: np.random.Generator) -> Array:
+    """Return floats with a share of them replaced."""
+    others = random.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], values.shape).astype(values.dtype)
+    return np.where(random.random(values.shape) < share, others, values)
+
+
+_FLOATS = {Draw.CODES: _codes, Draw.DYADIC: _dyadic, Draw.STREWN: _strewn}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from openinfer.testing.summing import total
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -57,23 +59,23 @@ def _query(q: Any, k: Any, v: Any, mask: Any, place: tuple[int, int], settings: 
         hidden = (settings["causal"] and j > position) or (window >= 0 and j < position - window)
         if hidden or (mask is not None and mask.dtype == np.bool_ and not mask[j]):
             continue
-        logit = scale * math.fsum((q * k[j]).tolist())
+        logit = scale * total((q * k[j]).tolist())
         logit = cap * math.tanh(logit / cap) if cap > 0 else logit
         logits[j] = logit if mask is None or mask.dtype == np.bool_ else logit + float(mask[j])
+    if any(map(math.isnan, logits.values())):
+        return np.full(v.shape[1], math.nan)
     top = max(logits.values(), default=-math.inf)
     if top == -math.inf:
         return np.zeros(v.shape[1])
     weights = {j: math.exp(logit - top) for j, logit in logits.items()}
-    total = math.fsum(weights.values())
-    return np.array([math.fsum(w * v[j, d] for j, w in weights.items()) / total for d in range(v.shape[1])])
+    whole = total(weights.values())
+    return np.array([total(w * v[j, d] for j, w in weights.items()) / whole for d in range(v.shape[1])])
 
 
 def attn(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     x, k, v, w = (_at(inputs, number) for number in range(4))
     keys, values = (array if array.ndim == 3 else array[None] for array in (k, v))
-    queries = (
-        x if w is None else np.array([[math.fsum((row * w[:, c]).tolist()) for c in range(w.shape[1])] for row in x])
-    )
+    queries = x if w is None else np.array([[total((row * w[:, c]).tolist()) for c in range(w.shape[1])] for row in x])
     rows, depth = x.shape[0], keys.shape[2]
     heads = call.outputs[0].shape[1] // max(values.shape[2], 1)
     y = np.zeros(call.outputs[0].shape)

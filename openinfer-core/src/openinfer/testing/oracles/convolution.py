@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.testing.accumulating import accumulated
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -55,7 +57,7 @@ def _convolved(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
             if all(0 <= p < size for p, size in zip(place, x.shape[2:], strict=True)):
                 total += w[(o, c, *tap)] * x[(n, o // per_group * w.shape[1] + c, *place)]
         found[(n, o, *at)] = total + (0 if bias is None else bias[o])
-    return (found,)
+    return (accumulated(found, settings, call.outputs[0].dtype),)
 
 
 def _spread(inputs: Given, call: OpCall) -> tuple[Exact, ...]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from openinfer.testing.summing import total
+
 if TYPE_CHECKING:
     from openinfer.ir.resolved import SettingValue
     from openinfer.ops.calls import OpCall
@@ -16,13 +18,6 @@ if TYPE_CHECKING:
 
     Settings = Mapping[str, SettingValue]
     Inputs = Sequence[Exact | None]
-
-
-def _total(values: Sequence[float]) -> float:
-    """Return the exactly rounded sum; what is not finite follows IEEE 754."""
-    if all(map(math.isfinite, values)):
-        return math.fsum(values)
-    return float(np.sum(np.array(values)))
 
 
 def _by_row(function: Callable[[list[float]], list[float]]) -> Oracle:
@@ -50,8 +45,8 @@ def _given(inputs: Inputs, number: int = 0) -> Any:
 
 def _softmax(row: list[float]) -> list[float]:
     powers = _powers(row)
-    total = _total(powers)
-    return [_over(power, total) for power in powers]
+    whole = total(powers)
+    return [_over(power, whole) for power in powers]
 
 
 def _powers(row: list[float]) -> list[float]:
@@ -65,18 +60,18 @@ def _over(a: float, b: float) -> float:
 
 def _log_softmax(row: list[float]) -> list[float]:
     top = float(np.max(np.array(row))) if row else 0.0
-    total = _total(_powers(row))
-    return [value - top - (math.nan if math.isnan(total) else math.log(total)) for value in row]
+    whole = total(_powers(row))
+    return [value - top - (math.nan if math.isnan(whole) else math.log(whole)) for value in row]
 
 
 def _l2_norm(row: list[float]) -> list[float]:
-    length = math.sqrt(_total([value * value for value in row]))
+    length = math.sqrt(total([value * value for value in row]))
     return [_over(value, length) if length != 0 else 0.0 for value in row]
 
 
 def _standardised(row: list[float], eps: float, *, centre: bool) -> list[float]:
-    mean = _total(row) / len(row) if centre and row else 0.0
-    variance = _total([(value - mean) ** 2 for value in row]) / max(len(row), 1)
+    mean = total(row) / len(row) if centre and row else 0.0
+    variance = total([(value - mean) ** 2 for value in row]) / max(len(row), 1)
     return [_over(value - mean, math.sqrt(variance + eps)) for value in row]
 
 

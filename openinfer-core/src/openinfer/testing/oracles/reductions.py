@@ -13,6 +13,7 @@ import numpy as np
 
 from openinfer.dtypes import DType, Kind
 from openinfer.testing.accumulating import accumulated
+from openinfer.testing.summing import total
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,21 +62,16 @@ def _reduced(rule: Callable[[list[Any], Settings, TensorType], Any]) -> Oracle:
 
 def _sum(items: list[Any], settings: Settings, out: TensorType) -> Any:
     del settings, out
-    return _total(items) if isinstance(next(iter(items), 0.0), float) else sum(items)
-
-
-def _total(items: list[float]) -> float:
-    # fsum rounds once, whatever the order, but knows no opposite infinities.
-    return math.fsum(items) if all(map(math.isfinite, items)) else sum(items)
+    return total(items) if isinstance(next(iter(items), 0.0), float) else sum(items)
 
 
 def _mean(items: list[Any], settings: Settings, out: TensorType) -> Any:
     if isinstance(next(iter(items), 0.0), float):
-        return _total(items) / len(items) if items else math.nan
+        return total(items) / len(items) if items else math.nan
     dtype = _first(settings) or out.dtype
     low = 0 if dtype.kind is Kind.UNSIGNED else -(1 << 63)
-    total = (sum(items) - low) % (1 << 64) + low
-    return abs(total) // len(items) * (1 if total >= 0 else -1)
+    wrapped = (sum(items) - low) % (1 << 64) + low
+    return abs(wrapped) // len(items) * (1 if wrapped >= 0 else -1)
 
 
 def _first(settings: Settings) -> DType | None:
@@ -101,7 +97,7 @@ def _all(items: list[Any], settings: Settings, out: TensorType) -> Any:
 
 def _norm(items: list[Any], settings: Settings, out: TensorType) -> Any:
     del settings, out
-    return math.sqrt(_total([item * item for item in items]))
+    return math.sqrt(total([item * item for item in items]))
 
 
 def _best(items: list[Any], *, greatest: bool, loud: bool, first: bool = True) -> int:

@@ -35,7 +35,8 @@ def cumsum(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     for where in _slices(x.shape, cast("int", call.settings["axis"]) % x.ndim):
         row = x[where].tolist()
         row = row[::-1] if call.settings["reverse"] else row
-        sums = [sum(row[: place + (not call.settings["exclusive"])], start=row[0] * 0) for place in range(len(row))]
+        zero = 0 if x.dtype == object else 0.0
+        sums = [sum(row[: place + (not call.settings["exclusive"])], start=zero) for place in range(len(row))]
         y[where] = sums[::-1] if call.settings["reverse"] else sums
     return (y,)
 

@@ -1,0 +1,71 @@
+"""How precise a device has to be, as it follows from what is computed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.expr.linear import linearise
+from openinfer.ops.calls import scalar_expression
+from openinfer.ops.schema import Elementwise
+from openinfer.testing.comparing import Tolerance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import OpSchema
+    from openinfer.testing.oracle import Exact
+
+EXACT = frozenset({"arithmetic", "bitwise", "comparison", "mutation", "movement", "indexing", "sequences"})
+"""Categories of operators that leave no choice: every bit of the result is defined."""
+
+ELEMENTWISE_ULPS, OTHER_ULPS = 4.0, 64.0
+"""Units in the last place that other floats may be off: of functions of single elements, and of what sums."""
+
+FLAT = 16.0
+"""Argument beyond which functions of single elements cancel nothing any more: activations are flat or straight."""
+
+_EXTREMA = frozenset({"max", "min", "maximum", "minimum"})
+_ROUNDED = frozenset({"add", "sub", "mul", "div"})
+_LIBRARY = frozenset({"exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "erf", "power"})
+
+
+def tolerance_of(
+    schema: OpSchema, call: OpCall, inputs: Sequence[Exact | None], expected: Sequence[Exact]
+) -> Tolerance:
+    """Return how far the results of a call may be off."""
+    floats = [values for values in inputs if values is not None and values.dtype == float]
+    if schema.category in EXACT or _rounds_once(schema, call):
+        return Tolerance(zero_signs=not _picks_zeros(schema, call))
+    if isinstance(schema.definition, Elementwise):
+        sizes = [np.minimum(np.abs(values), FLAT) for values in floats]
+        reach = np.nan_to_num(np.max(np.broadcast_arrays(*sizes), axis=0)) if sizes else 0.0
+        return Tolerance(ELEMENTWISE_ULPS, reach)
+    results = [values for values in expected if values.dtype == float]
+    return Tolerance(OTHER_ULPS, max(map(_magnitude, (*floats, *results)), default=0.0))
+
+
+def _rounds_once(schema: OpSchema, call: OpCall) -> bool:
+    """Whether an operator on elements calls no function of a library and rounds at most once."""
+    functions = _functions(schema, call)
+    return bool(functions) and not _LIBRARY & set(functions) and sum(name in _ROUNDED for name in functions) < 2
+
+
+def _picks_zeros(schema: OpSchema, call: OpCall) -> bool:
+    """Whether the greater or lesser of zeros of both signs is asked for, which may be either."""
+    return call.settings.get("reduction") in _EXTREMA or bool(_EXTREMA & set(_functions(schema, call)))
+
+
+def _functions(schema: OpSchema, call: OpCall) -> list[str]:
+    """Return the functions of floats in the expression of an operator on elements; none for others."""
+    if not isinstance(schema.definition, Elementwise):
+        return []
+    steps = linearise(scalar_expression(schema, call)).instructions
+    return [step.function for step in steps if step.dtype.is_float]
+
+
+def _magnitude(values: Exact) -> float:
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max()) if finite.size else 0.0
