@@ -153,6 +153,8 @@ SDPA = OpSchema(
             inputs=_operands((1, 6, 1, 16), (1, 2, 9, 16), (1, 2, 9, 16)),
             settings={"kv_len": 6, "scale": 0.5, "softcap": 2.0},
         ),
+        OpExample(inputs=_operands((2, 6, 1, 8), (2, 3, 5, 8), (2, 3, 5, 4)), settings={"scale": 0.25}),
+        OpExample(inputs=_operands((1, 4), (7, 4), (7, 2)), settings={"causal": True, "window": 2}),
         OpExample(inputs=_operands((3, 4), (5, 4), (5, 2)), settings={"causal": True, "q_offset": 0}),
         OpExample(
             inputs=_operands((2, 3, 4), (2, 5, 4), (2, 5, 4), mask=Operand(shape=(3, 5), dtype="bool")),
@@ -188,6 +190,7 @@ ATTN = OpSchema(
         OpExample(inputs=_operands((3, 6), (5, 2, 4), (5, 2, 3), (6, 8))),
         OpExample(inputs=_operands((2, 12), (7, 1, 4), (7, 1, 4)), settings={"causal": True, "heads": 3}),
         OpExample(inputs=_operands((4, 8), (2, 4), (2, 4)), settings={"scale": 0.25, "softcap": 1.5}),
+        OpExample(inputs=_operands((1, 12), (5, 3, 4), (5, 3, 2))),
         OpExample(
             inputs=(
                 Operand(shape=(1, 6)),

@@ -229,7 +229,7 @@ ONE_HOT = OpSchema(
     examples=(
         OpExample(
             inputs=(_index((2, 3), -7, 7),),
-            settings={"depth": 5, "off": 1},
+            settings={"depth": 5},
             outputs=(Operand(shape=(2, 3, 5)),),
             dtypes=EVERY - {"t1", "i1"},
         ),

@@ -337,6 +337,8 @@ QMATMUL = OpSchema(
     stored_scales=StoredScales(of="w", axis=_axis),
     examples=(
         *_weights((2, 6), (6, 5), (2, 5), group_size=3),
+        *_weights((2, 32), (32, 8), (2, 8), group_size=16),
+        *_weights((9, 4), (4, 8), (2, 8), group_size=2),
         *_weights((3, 6), (5, 6), (5, 3), group_size=2, trans_w=True),
         OpExample(inputs=(Operand(shape=(2, 3, 5)), Operand(shape=(5, 7), dtype="i4"), Operand(shape=(7,)))),
         OpExample(inputs=(Operand(shape=(5,)), Operand(shape=(5, 3), dtype="i8"), _scalar("f32"), _scalar("i8"))),
