@@ -79,6 +79,11 @@ def test_sdpa_with_every_way_to_hide_keys():
     assert_agree(statements, dict.fromkeys(calls, "f32[2, 4, 5, 3]"), inputs)
 
 
+def test_sdpa_of_vectors_without_elements():
+    inputs = {"q": noise(2, 3, 0), "k": noise(2, 4, 0), "v": noise(2, 4, 5)}
+    assert_agree("op sdpa(q, k, v, scale=1.0) >> y;", {"y": "f32[2, 3, 5]"}, inputs)
+
+
 def test_attn_reads_half_precision_keys_where_they_lie():
     inputs = {
         "x": noise(3, 6),

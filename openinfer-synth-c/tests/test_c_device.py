@@ -243,13 +243,13 @@ def test_executors_that_share_a_library_have_weights_of_their_own():
 @pytest.mark.parametrize("by_node", [True, False], ids=["node by node", "whole"])
 def test_executors_in_threads_do_not_meet_in_the_memory_of_a_library(by_node):
     program = graph("""
-    dynamic { x: f32[32, 500]; } volatile { y: f32[32, 500]; places: i64[32, 500]; }
-    block entry { op topk(x, k=500) >> y, places; return y; }
+    dynamic { x: f32[9, 1500]; } volatile { y: f32[9, 1500]; places: i64[9, 1500]; }
+    block entry { op topk(x, k=1500) >> y, places; return y; }
     """)
     simulator = Simulator(Model.from_arrays({}), program, device="c")
 
     def wrong_steps(seed):
-        x = np.random.default_rng(seed).random((32, 500), np.float32)
+        x = np.random.default_rng(seed).random((9, 1500), np.float32)
         expected = -np.sort(-x, axis=1)
         with simulator.make_executor() as executor:
             found = 0

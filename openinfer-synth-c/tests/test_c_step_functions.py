@@ -98,16 +98,19 @@ def test_bits_behind_the_last_packed_element_are_cleared():
     assert lines.index("oi_store_i4(y, 0, 1);") < lines.index("y[2] = (uint8_t)(y[2] & 15);")
 
 
-def test_memory_to_work_in_is_noted():
+@pytest.mark.parametrize(
+    ("count", "declared", "kept"),
+    [(0, "size_t order[1];", False), (1024, "size_t order[1024];", False), (1025, "static size_t order[1025];", True)],
+)
+def test_long_arrays_to_work_in_are_static_and_noted(count, declared, kept):
     def emit(site):
-        site.code.scratch("size_t", "order", 0)
+        site.code.scratch("size_t", "order", count)
         site.store.write(site.code, ("3",), "1.0f")
 
     function = function_of(emit, [F32], F32)
 
-    assert "static size_t order[1];" in [line.strip() for line in function.lines]
-    assert function.keeps_memory
-    assert not function_of(lambda site: site.store.write(site.code, ("3",), "1.0f"), [F32], F32).keeps_memory
+    assert declared in [line.strip() for line in function.lines]
+    assert function.keeps_memory == kept
 
 
 def test_functions_share_what_they_call():

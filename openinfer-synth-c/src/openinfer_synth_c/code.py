@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _INDENT = "    "
 
+LONGEST_LOCAL = 1024
+"""Most items of an array on the stack, which may be small."""
+
 
 class Code:
     """Collects lines.
@@ -37,9 +40,10 @@ class Code:
         self.lines += [f"{_INDENT * self._depth}{text}" for text in texts]
 
     def scratch(self, kind: str, name: str, count: int) -> None:
-        """Append an array to work in, of ``count`` items and at least one; it is static, since stacks may be small."""
-        self.keeps_memory = True
-        self.line(f"static {kind} {name}[{max(count, 1)}];")
+        """Append an array to work in, of ``count`` items and at least one; a long one is static, not on the stack."""
+        kept = "static " if count > LONGEST_LOCAL else ""
+        self.keeps_memory = self.keeps_memory or bool(kept)
+        self.line(f"{kept}{kind} {name}[{max(count, 1)}];")
 
     @contextmanager
     def braces(self, head: str = "") -> Generator[None]:

@@ -137,7 +137,8 @@ def _write(loop: _Loop) -> None:
         code.scratch(kind, "weights", how.valid)
         code.line(f"{kind} top = {loop.literal(-math.inf)};")
         _range(loop)
-        code.line(f"const size_t query = {loop.queries.start('h', 'i')};")
+        if how.depth:
+            code.line(f"const size_t query = {loop.queries.start('h', 'i')};")
         with code.loops((for_head("j", "last", "first"),)):
             _weight(loop)
         _result(loop)
@@ -169,8 +170,8 @@ def _weight(loop: _Loop) -> None:
     if loop.mask is not None and hides:
         with code.braces(f"if (!{_mask_at(loop, loop.mask)})"):
             code.line(f"weights[j] = {loop.literal(-math.inf)};", "continue;")
-    head = "h" if how.group == 1 else f"(h / {how.group})"
-    code.line(f"const size_t key = {loop.keys.start(head, 'j')};")
+    if how.depth:
+        code.line(f"const size_t key = {loop.keys.start(_shared_head(loop), 'j')};")
     _product(loop)
     code.line(f"{kind} weight = {loop.literal(how.scale)} * product;")
     if how.softcap > 0:
@@ -180,6 +181,11 @@ def _weight(loop: _Loop) -> None:
         code.line(f"weight += {code.cast(_mask_at(loop, loop.mask), loop.mask.type.dtype, loop.dtype)};")
     # A NaN stays the greatest once it is.
     code.line("weights[j] = weight;", "if (weight > top || weight != weight) { top = weight; }")
+
+
+def _shared_head(loop: _Loop) -> str:
+    """Return the head of keys and values, which some heads of queries share."""
+    return "h" if loop.how.group == 1 else f"(h / {loop.how.group})"
 
 
 def _mask_at(loop: _Loop, mask: Bound) -> str:
@@ -213,13 +219,15 @@ def _result(loop: _Loop) -> None:
     """Append the sum of the values by weight; zeros for a query that sees no key."""
     how, code = loop.how, loop.site.code
     kind, zero = c_type(loop.dtype), loop.literal(0)
-    code.line(f"{kind} total = {zero};", f"{kind} result[{how.value_depth}] = {{{zero}}};")
+    code.scratch(kind, "result", how.value_depth)
+    code.line(f"{kind} total = {zero};")
+    with code.loops((for_head("d", how.value_depth),)):
+        code.line(f"result[d] = {zero};")
     hidden = f"weights[j] == {loop.literal(-math.inf)}"
     with code.loops((for_head("j", "last", "first"),)):
         code.line(f"if ({hidden}) {{ continue; }}")
         code.line(f"const {kind} weight = {loop.function('exp', '(weights[j] - top)')};", "total += weight;")
-        head = "h" if how.group == 1 else f"(h / {how.group})"
-        code.line(f"const size_t value = {loop.values.start(head, 'j')};")
+        code.line(f"const size_t value = {loop.values.start(_shared_head(loop), 'j')};")
         with code.loops((for_head("d", how.value_depth),)):
             code.line(f"result[d] += weight * {loop.read(loop.values.bound, 'value + d')};")
     with code.loops((for_head("d", how.value_depth),)):

@@ -81,9 +81,10 @@ def _turn(site: KernelSite, how: Rotary, dtype: DType, prepare: Callable[[str], 
     counters = [f"i{axis}" for axis in range(len(shape) - 1)]
     outer = [0, how.axis] if how.batched else [how.axis]
     inner = [axis for axis in range(len(shape) - 1) if axis not in outer]
-    kind, room = c_type(dtype), max(how.pairs, 1)
+    kind = c_type(dtype)
     with code.loops(for_head(counters[axis], shape[axis]) for axis in outer):
-        code.line(f"{kind} cosines[{room}];", f"{kind} sines[{room}];")
+        code.scratch(kind, "cosines", how.pairs)
+        code.scratch(kind, "sines", how.pairs)
         prepare(flat([counters[axis] for axis in outer], contiguous([shape[axis] for axis in outer])))
         with code.loops(for_head(counters[axis], shape[axis]) for axis in inner):
             _pairs(site, how, dtype, counters)
