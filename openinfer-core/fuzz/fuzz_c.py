@@ -33,8 +33,7 @@ from openinfer.synth import Synthesizer
 Array = np.ndarray[Any, Any]
 
 FLAGS = (
-    # That an index from 0 is not below a padding of 0, as over an empty image, is no mistake.
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-type-limits", "-O0", "-ffp-contract=off"),
+    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-O0", "-ffp-contract=off"),
     *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
 )
 NEAR = {"f8": 0.5, "bf16": 0.05, "f16": 0.01, "f32": 1e-3, "f64": 1e-3}

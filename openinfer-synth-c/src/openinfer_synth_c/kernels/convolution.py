@@ -54,7 +54,7 @@ def conv2d(site: KernelSite) -> None:
     """``y[n, o, p, q]`` is ``bias[o]`` plus the sum over c, i, j of ``w[o, c, i, j] * x[n, c, row, column]``, where the
     row is ``p * stride + i * dilation - before``, the column alike, and x is zero in the padding."""
     shape = _shape_of(site)
-    total = _accumulator(site)
+    total = sum_type(site)
     code = site.code
     outer = (
         for_head("n", shape.images),
@@ -94,7 +94,8 @@ def _even_piece(extent: int, largest: int) -> int:
     return -(-extent // -(-extent // largest)) if extent else 1
 
 
-def _accumulator(site: KernelSite) -> DType:
+def sum_type(site: KernelSite) -> DType:
+    """Return the type that a convolution is summed in: the widest of floats, or the accumulator."""
     given = [bound.type.dtype for bound in site.inputs if bound is not None]
     if not given[0].is_float or site.call.settings.get("acc") is not None:
         return work_type(accumulator(given[0], site.call.settings))
@@ -111,54 +112,70 @@ def _count(*, code_limit: int, start: str, step: int) -> str:
 def _row(site: KernelSite, shape: _Shape, total: DType) -> None:
     """Append the sums from one row of one channel: buffer it, then multiply it with the taps of each kernel."""
     code, x, w = site.code, site.input(0), site.input(1)
-    code.line(f"const size_t row = {_place('p', 'i', shape.rows)};")
-    outside = _outside("row", shape.rows, shape.rows.positions)
-    if outside:
-        code.line(f"if ({outside}) {{ continue; }}")
-    code.line(
-        f"const size_t line = ((n * {shape.groups * shape.channels} + g * {shape.channels} + c)"
-        f" * {shape.rows.size} + row{_minus(shape.rows.before)}) * {shape.columns.size};",
-        f"{x.c_type} buffer[{shape.buffered}];",
-    )
-    with code.loops((for_head("j", shape.buffered),)):
-        _buffer(site, shape)
+    code.scratch(x.c_type, "buffer", shape.buffered)
+    _buffer(site, shape)
     with code.loops((for_head("o", "kernels"),)):
         taps = f"(((g * {shape.kernels} + o0 + o) * {shape.channels} + c) * {shape.rows.kernel} + i)"
         code.line(f"const size_t taps = {taps} * {shape.columns.kernel};")
         with code.loops((for_head("j", shape.columns.kernel),)):
             code.line(f"const {w.c_type} tap = {w.at('taps + j')};")
             with code.loops((for_head("q", shape.width),)):
-                read = f"buffer[{_times('q', shape.columns.stride)} + {_times('j', shape.columns.dilation)}]"
+                read = f"buffer[{times('q', shape.columns.stride)} + {times('j', shape.columns.dilation)}]"
                 multiply_add(code, "total[o][q]", total, ("tap", w.type.dtype), (read, x.type.dtype))
 
 
 def _buffer(site: KernelSite, shape: _Shape) -> None:
-    """Append the copy of one element of a row, zero where it lies in the padding."""
+    """Append the copy of a row, which is all zeros where it lies in the padding."""
+    code, zero = site.code, literal_text(site.input(0).type.dtype, 0)
+    if not shape.rows.size or not shape.columns.size:
+        with code.loops((for_head("j", shape.buffered),)):
+            code.line(f"buffer[j] = {zero};")
+        return
+    code.line(f"const size_t row = {_place('p', 'i', shape.rows)};")
+    outside = _outside("row", shape.rows, shape.rows.positions)
+    if not outside:
+        _copied(site, shape, zero)
+        return
+    with code.loops((f"if ({outside})", for_head("j", shape.buffered))):
+        code.line(f"buffer[j] = {zero};")
+    with code.braces("else"):
+        _copied(site, shape, zero)
+
+
+def _copied(site: KernelSite, shape: _Shape, zero: str) -> None:
+    """Append the copy of a row of the image, with zeros where its ends lie in the padding."""
     code, x = site.code, site.input(0)
-    code.line(f"const size_t column = {_times('q0', shape.columns.stride)} + j;")
+    channel = f"n * {shape.groups * shape.channels} + g * {shape.channels} + c"
+    row = f"({channel}) * {shape.rows.size} + row{_minus(shape.rows.before)}"
+    code.line(f"const size_t line = ({row}) * {shape.columns.size};")
     reach = -(-shape.columns.positions // shape.width) * shape.width
     outside = _outside("column", shape.columns, reach)
     read = x.at(f"line + column{_minus(shape.columns.before)}")
-    code.line(f"buffer[j] = {f'({outside}) ? {literal_text(x.type.dtype, 0)} : {read}' if outside else read};")
+    with code.loops((for_head("j", shape.buffered),)):
+        code.line(f"const size_t column = {times('q0', shape.columns.stride)} + j;")
+        code.line(f"buffer[j] = {f'({outside}) ? {zero} : {read}' if outside else read};")
 
 
 def _store(site: KernelSite, shape: _Shape, total: DType) -> None:
-    code, bias = site.code, site.optional(2)
-    out = site.call.outputs[0].dtype
+    code = site.code
     positions = _count(code_limit=shape.columns.positions, start="q0", step=shape.width)
     code.line(f"const size_t positions = {positions};")
     with code.loops((for_head("o", "kernels"), for_head("q", "positions"))):
         channel = f"(g * {shape.kernels} + o0 + o)"
-        value = "total[o][q]"
-        if bias is not None:
-            value = added(code, value, total, (bias.at(channel), bias.type.dtype))
-        value = converted(code, value, total, out)
-        site.store.write(code, ("n", channel, "p", "(q0 + q)"), value)
+        store_sum(site, ("n", channel, "p", "(q0 + q)"), "total[o][q]", total)
+
+
+def store_sum(site: KernelSite, position: tuple[str, str, str, str], value: str, total: DType) -> None:
+    """Append the store of a sum: with the bias of its channel, as the type of the result."""
+    code, bias = site.code, site.optional(2)
+    if bias is not None:
+        value = added(code, value, total, (bias.at(position[1]), bias.type.dtype))
+    site.store.write(code, position, converted(code, value, total, site.call.outputs[0].dtype))
 
 
 def _place(position: str, tap: str, window: Window) -> str:
     """Return the place that a tap reads, counted from the start of the padding."""
-    return f"{_times(position, window.stride)} + {_times(tap, window.dilation)}"
+    return f"{times(position, window.stride)} + {times(tap, window.dilation)}"
 
 
 def _outside(place: str, window: Window, positions: int) -> str:
@@ -172,7 +189,8 @@ def _outside(place: str, window: Window, positions: int) -> str:
     return " || ".join(tests)
 
 
-def _times(text: str, factor: int) -> str:
+def times(text: str, factor: int) -> str:
+    """Return a product with a known factor."""
     return text if factor == 1 else f"{text} * {factor}"
 
 

@@ -1,0 +1,75 @@
+"""Convolutions written out as C: what the device cpu gives, also at borders and without an image."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.model import Model
+from openinfer.simulate import Simulator
+from openinfer.synth import Synthesizer
+from openinfer.synth.comparison import compare
+
+FLAGS = (
+    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-O1", "-ffp-contract=off"),
+    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
+)
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+def assert_agree(op, *calls, weights=lambda w: w):
+    """Run calls (shapes of x and w, settings, shape of the result) in one program, on cpu and in C."""
+    random = np.random.default_rng(0)
+    dynamic, volatile, statements, inputs = "", "", "", {}
+    for n, (x, w, settings, y) in enumerate(calls):
+        dynamic += f"x{n}: f32{list(x)}; w{n}: f32{list(w)}; "
+        volatile += f"y{n}: f32{list(y)}; "
+        statements += f"op {op}(x{n}, w{n}, {settings}) >> y{n}; "
+        inputs[f"x{n}"] = random.standard_normal(x).astype(np.float32)
+        inputs[f"w{n}"] = weights(random.standard_normal(w).astype(np.float32))
+    results = ", ".join(f"y{n}" for n in range(len(calls)))
+    program = graph(
+        f"dynamic {{ {dynamic} }} volatile {{ {volatile} }} block entry {{ {statements} return {results}; }}"
+    )
+
+    synthesis = Synthesizer("c").synthesize(Model.from_arrays({}), program)
+    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs
+
+    with Simulator(Model.from_arrays({}), program, device="cpu").make_executor() as executor:
+        executor.step(**inputs)
+        for name, array in found.items():
+            difference = compare(name, executor.fetch(name), array)
+            assert difference.within, difference
+
+
+def test_an_image_of_padding_only():
+    assert_agree(
+        "conv2d",
+        ((1, 2, 0, 3), (4, 2, 2, 2), "padding=[0, 0, 3, 1]", (1, 4, 2, 3)),
+        ((1, 2, 3, 0), (4, 2, 2, 2), "padding=[0, 0, 0, 2]", (1, 4, 2, 1)),
+        ((1, 2, 0, 0), (4, 2, 2, 2), "padding=1", (1, 4, 1, 1)),
+        ((1, 0, 3, 3), (4, 0, 2, 2), "padding=1", (1, 4, 4, 4)),
+    )
+
+
+def with_an_infinity(w):
+    w[..., 0, 0] = np.inf
+    return w
+
+
+def test_padding_is_zeros_that_are_multiplied_on_every_side():
+    assert_agree(
+        "conv2d",
+        ((1, 1, 3, 4), (2, 1, 3, 3), "padding=[2, 0, 0, 0]", (1, 2, 3, 2)),
+        ((1, 1, 3, 4), (2, 1, 3, 3), "padding=[0, 2, 0, 0]", (1, 2, 1, 4)),
+        ((1, 1, 3, 4), (2, 1, 3, 3), "padding=[0, 0, 2, 2]", (1, 2, 3, 4)),
+        weights=with_an_infinity,
+    )
+
+
+def test_windows_that_span_long_rows():
+    assert_agree("conv2d", ((1, 1, 2, 4000), (1, 1, 1, 3), "dilation=[1, 1800], stride=[1, 50]", (1, 1, 2, 8)))
