@@ -73,3 +73,21 @@ def test_padding_is_zeros_that_are_multiplied_on_every_side():
 
 def test_windows_that_span_long_rows():
     assert_agree("conv2d", ((1, 1, 2, 4000), (1, 1, 1, 3), "dilation=[1, 1800], stride=[1, 50]", (1, 1, 2, 8)))
+
+
+TRANSPOSED = (
+    ((2, 3, 4, 5), (3, 2, 3, 3), "stride=1", (2, 2, 6, 7)),
+    ((1, 4, 3, 3), (4, 3, 2, 3), "stride=[2, 3], padding=[0, 1, 1, 0], output_padding=[1, 0], groups=2", (1, 6, 6, 8)),
+    ((1, 2, 5, 4), (2, 1, 3, 2), "stride=[3, 2], dilation=[2, 3], padding=[4, 1]", (1, 1, 9, 8)),
+    ((1, 2, 2, 2), (2, 1, 1, 1), "stride=4, output_padding=3", (1, 1, 8, 8)),
+    ((1, 1, 3, 3), (1, 1, 4, 3), 'stride=2, padding="same_upper"', (1, 1, 6, 6)),
+    ((1, 0, 2, 2), (0, 2, 2, 2), "stride=2", (1, 2, 4, 4)),
+)
+
+
+def test_transposed_windows():
+    assert_agree("conv_transpose2d", *TRANSPOSED)
+
+
+def test_nothing_is_multiplied_between_the_elements_of_a_transposed_convolution():
+    assert_agree("conv_transpose2d", *TRANSPOSED, weights=with_an_infinity)
