@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from hypothesis import given, settings
@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 import openinfer as oi
 from openinfer.dsl import graph
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.types import Fallback
 from openinfer.simulate import Simulator
 
 HEADER = """
@@ -408,6 +410,14 @@ programs = st.fixed_dictionaries(
 inputs_of_a_step = st.tuples(st.lists(st.integers(-9, 9), min_size=2, max_size=2), st.sampled_from([1, 2, 0, 3, -1]))
 
 
+def leaving() -> Environment:
+    """Return the installed devices, and a `box` that leaves every operator to cpu."""
+    known = Environment.default()
+    left = Fallback(device="cpu", dtypes=frozenset({"i32"}))
+    box = replace(known.devices["cpu"], name="box", expression_dtypes=frozenset[str](), fallback=left)
+    return replace(known, devices={**known.devices, "box": box})
+
+
 @settings(max_examples=120, deadline=None)
 @given(blocks=programs, inputs=st.lists(inputs_of_a_step, min_size=2, max_size=4))
 def test_random_accesses_agree_with_a_naive_interpreter(
@@ -415,8 +425,10 @@ def test_random_accesses_agree_with_a_naive_interpreter(
 ) -> None:
     texts = [f"block {name} {{ {body.text} return; }}" for name, body in blocks.items()]
     program = graph("\n".join([HEADER, *texts, WORKER]))
-    simulator = Simulator(oi.Model.from_arrays(WEIGHTS, sizevars={"N": 2}), program)
+    model = oi.Model.from_arrays(WEIGHTS, sizevars={"N": 2})
+    simulator = Simulator(model, program)
     stepped, iterated, naive = simulator.make_executor(), simulator.make_executor(), Naive(blocks)
+    elsewhere = Simulator(model, program, device="box", environment=leaving()).make_executor()
     for x, t in inputs:
         codes: set[str] = set()
         try:
@@ -425,9 +437,9 @@ def test_random_accesses_agree_with_a_naive_interpreter(
             codes = refused.codes
         iterated.insert(x=x, t=t)
         found = [code_of(lambda x=x, t=t: stepped.step(x=x, t=t)), code_of(lambda: list(iterated.iterate()))]
-        assert found[0] == found[1]
+        assert code_of(lambda x=x, t=t: elsewhere.step(x=x, t=t)) == found[0] == found[1]
         assert found[0] in (codes or {""})
-        for ex in (stepped, iterated):
+        for ex in (stepped, iterated, elsewhere):
             agree(ex, naive)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from openinfer.ir.nodes import (
     Single,
     Transfer,
 )
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.types import Fallback
 from openinfer.simulate import Simulator
 
 VARIABLES = ("a", "b", "c")
@@ -173,21 +175,32 @@ class Naive:
                 raise AssertionError(kind)
 
 
+def leaving() -> Environment:
+    """Return the installed devices, and a `box` that leaves every operator to cpu."""
+    known = Environment.default()
+    left = Fallback(device="cpu", dtypes=frozenset({"i32"}))
+    box = replace(known.devices["cpu"], name="box", expression_dtypes=frozenset[str](), fallback=left)
+    return replace(known, devices={**known.devices, "box": box})
+
+
 @settings(max_examples=60, deadline=None)
 @given(text=programs, inputs=st.lists(st.lists(st.integers(-9, 9), min_size=2, max_size=2), min_size=1, max_size=3))
 def test_random_programs_agree_with_a_naive_interpreter(text: str, inputs: list[list[int]]) -> None:
     program = graph(text)
     simulator = Simulator(oi.Model.from_arrays(WEIGHTS), program)
     stepped, iterated, naive = simulator.make_executor(), simulator.make_executor(), Naive(program)
+    elsewhere = Simulator(oi.Model.from_arrays(WEIGHTS), program, device="box", environment=leaving()).make_executor()
     for a in inputs:
         naive.seen.clear()
         naive.step(a)
         stepped.step(a=a, flag=a[0] > 0)
+        elsewhere.step(a=a, flag=a[0] > 0)
         iterated.insert(a=a, flag=a[0] > 0)
         assert [run.event.node_index for run in iterated.iterate()] == naive.seen
         for name in (*VARIABLES, *PERSISTENT):
             expected = naive.memory[name]
             assert stepped.fetch(name).tolist() == iterated.fetch(name).tolist() == expected
+            assert elsewhere.fetch(name).tolist() == expected
         rows = [naive.memory["K"].get(i, [9, 9]) for i in range(1 + max(naive.memory["K"], default=-1))]
-        assert stepped.fetch("K").tolist() == iterated.fetch("K").tolist() == rows
+        assert stepped.fetch("K").tolist() == iterated.fetch("K").tolist() == elsewhere.fetch("K").tolist() == rows
         assert stepped.fetch("n") == iterated.fetch("n") == naive.memory["n"]
