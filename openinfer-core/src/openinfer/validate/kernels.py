@@ -99,7 +99,7 @@ class _Kernels:
             return None
         missing = self._missing(op, other)
         if missing:
-            message = f"{reason}, and neither can {name} run it, to which {spec.name} leaves it: {_reasons(missing)}"
+            message = f"{reason}, and {name}, to which {spec.name} leaves it, cannot run it either: {_reasons(missing)}"
             self._findings.error("kernel-missing", message)
             return None
         self._findings.warn(
