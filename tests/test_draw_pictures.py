@@ -108,13 +108,6 @@ def test_a_model_that_does_not_fit_is_refused_with_its_findings(tmp_path: Path) 
     assert finished.stdout == ""
 
 
-def test_two_forms_are_a_mistake_of_usage() -> None:
-    finished = openinfer("graph", str(DIGITS / "digits.oi"), "--html", "--json")
-
-    assert finished.returncode == 2
-    assert "expected one form, found --json and --html" in finished.stderr
-
-
 def test_a_model_without_a_picture_is_a_mistake_of_usage() -> None:
     finished = openinfer("graph", str(DIGITS / "digits.oi"), "--json", "--model", "x.oinf")
 

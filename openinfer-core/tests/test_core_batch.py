@@ -501,6 +501,12 @@ def test_an_archive_that_holds_no_inputs_says_why(tmp_path: Path, save: Callable
     assert caught.value.code == "input-file"
 
 
+def test_results_are_saved_in_a_folder_that_is_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no such folder") as caught:
+        StackedResults(tmp_path / "none" / "y.npz", ["y"], [])
+    assert caught.value.filename == str(tmp_path / "none")
+
+
 def test_an_array_that_claims_more_than_its_file_holds_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.zeros(2, np.float32))
     data = (tmp_path / "a.npy").read_bytes().replace(b"(2,), }", b"(10**9,), }".replace(b"10**9", b"9999"))

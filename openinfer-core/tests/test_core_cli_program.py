@@ -75,6 +75,25 @@ def test_every_command_that_takes_a_model_takes_the_short_option_too() -> None:
     assert all("-m" in found for found in options if "--model" in found)
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("run g.oi -m m.oinf --trace-format json", "--trace-format is about the file of --trace"),
+        ("synth g.oi -m m.oinf --target c -o out --tolerance 1e-3", "--tolerance goes with --verify"),
+        ("synth g.oi -m m.oinf --target c -o out --plan --json", "leave --json out"),
+        ("ops --markdown pages --json", "leave --coverage and --json out"),
+        ("ops --markdown pages --coverage", "leave --coverage and --json out"),
+        ("explain --markdown --json", "not with --markdown"),
+        ("graph g.oi --html --json", "expected one form, found --json and --html"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_a_mistake_of_usage(line: str, told: str) -> None:
+    result = run(*line.split())
+
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.split())
+
+
 def test_every_option_says_what_it_does() -> None:
     context = click.Context(main)
     commands = [main.get_command(context, module.stem) for module in COMMANDS.glob("[a-z]*.py")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 import shutil
 import tempfile
@@ -76,6 +77,8 @@ class StackedResults:
             message = f"{str(file)!r} is no archive: --output NAME=FILE.npz takes the results of all inputs of a batch"
             raise ExecutionError(message, code=WRONG)
         _keep_apart([file], read)
+        if not file.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "There is no such folder to save results in", str(file.parent))
         self._file = file
         self._rows = {name: _Rows(tempfile.TemporaryFile(dir=file.parent)) for name in names}  # noqa: SIM115 - `close`
         self._indices: list[int] = []

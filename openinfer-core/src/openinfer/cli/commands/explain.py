@@ -21,6 +21,8 @@ def command(*, code: str | None, list_wanted: bool, markdown: bool, json_wanted:
     """Say what CODE means, such as unknown-variable: the word in brackets behind `error` or `warning`."""
     if sum((code is not None, list_wanted, markdown)) != 1:
         raise click.UsageError("expected one of CODE, --list and --markdown")
+    if markdown and json_wanted:
+        raise click.UsageError("--json goes with CODE or --list, not with --markdown")
     if markdown:
         from openinfer.cli.explanations.pages import error_index
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 )
 def command(*, name: str | None, coverage: bool, as_json: bool, markdown: Path | None) -> None:
     """List the operators; with NAME show one: signature, settings, formula, examples."""
+    if markdown is not None and (coverage or as_json):
+        raise click.UsageError("--markdown writes pages alone: leave --coverage and --json out")
     environment = Environment.default()
     schemas = [environment.op(name)] if name else [schema for _, schema in sorted(environment.ops.items())]
     if markdown is not None:

@@ -93,6 +93,8 @@ def command(
     from openinfer.model import ModelLoader
     from openinfer.simulate import Simulator
 
+    if trace_format is not None and trace_path is None:
+        raise click.UsageError("--trace-format is about the file of --trace, which is not given")
     wanted = [parse_output(text) for text in outputs]
     program = read_graph(graph)
     with ModelLoader.open(model_path) as model:

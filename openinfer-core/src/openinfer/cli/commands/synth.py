@@ -60,6 +60,10 @@ def command(
 
     if directory is None and not verify:
         raise click.UsageError("give a directory with -o, or --verify")
+    if tolerance is not None and not verify:
+        raise click.UsageError("--tolerance goes with --verify, which is not given")
+    if show_plan and as_json:
+        raise click.UsageError("--plan prints tables: leave --json out")
     synthesizer = Synthesizer(target)
     program = read_graph(graph, strict=strict)
     with ModelLoader.open(model_path) as model:
