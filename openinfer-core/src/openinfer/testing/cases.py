@@ -144,17 +144,22 @@ def _example_draft(
 
 
 def _strewn(schema: OpSchema, draft: _Draft) -> Iterator[_Draft]:
-    """Yield the draft with NaN, infinities and zeros in one of its inputs that are free to have them, each in turn.
-
-    Of a convolution it is the image alone: the specification leaves open what an infinite weight makes of padding.
-    """
-    first_only = schema.category == "convolution"
-    for place, given in enumerate(draft.inputs[:1] if first_only else draft.inputs):
-        bounded_here = draft.bounds[place] is not None
-        if given is not None and given.count and not bounded_here and draft.draws[place] is Draw.DYADIC:
+    """Yield the draft with NaN, infinities and zeros in one of its inputs that are free to have them, each in turn."""
+    for place, given in enumerate(draft.inputs):
+        is_free = draft.bounds[place] is None and not _is_parameter(schema, place)
+        if given is None or not given.dtype.is_float or not given.count or not is_free:
+            continue
+        if draft.draws[place] is Draw.DYADIC:
             draws = (*draft.draws[:place], Draw.STREWN, *draft.draws[place + 1 :])
-            if given.dtype.is_float:
-                yield replace(draft, shapes="strewn", draws=draws)
+            yield replace(draft, shapes="strewn", draws=draws)
+
+
+def _is_parameter(schema: OpSchema, place: int) -> bool:
+    """Whether an input is a number of the model, of which the specification leaves open what infinite ones make of
+    zeros: of those in the margins of a convolution, and of stored weights that are scaled after they are summed."""
+    scales = schema.stored_scales
+    is_scale = scales is not None and place < len(schema.inputs) and schema.inputs[place].name == scales.scale
+    return is_scale or (schema.category == "convolution" and place > 0)
 
 
 def _reductions(schema: OpSchema, dtype: DType) -> Iterator[_Draft]:
