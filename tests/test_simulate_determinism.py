@@ -77,7 +77,7 @@ def told(seed: str, threads: str) -> str:
 
 
 def test_values_events_and_errors_depend_on_no_seed_and_no_number_of_threads() -> None:
-    """Float products of matrices alone are left to the linear algebra library, whose rounding follows its threads."""
+    """Products of floats, by a library that cannot always be held, have a test of their own."""
     alone = told("0", "1")
     assert alone.count("OpExecute") == 14
     assert alone.count("unknown-op") == 2

@@ -11,6 +11,7 @@ import numpy as np
 
 from openinfer.array_types import storage_dtype
 from openinfer.ops.attention import attention, folded_attention
+from openinfer_backend_cpu.matrix_products import product_of
 from openinfer_backend_cpu.staging import computed_as_stored
 
 if TYPE_CHECKING:
@@ -83,17 +84,19 @@ def _attend(how: Attention, call: OpCall, workspace: Workspace) -> Attend | None
     weights = workspace.take((heads, how.group, how.keys), dtype)
     scaled = workspace.take((heads, how.group, how.depth), dtype)
     part = workspace.take((heads, how.group, 1), dtype)
+    score = product_of(scaled.shape, (heads, how.depth, how.keys), dtype)
+    mix = product_of(weights.shape, (heads, how.keys, how.value_depth), dtype)
     scale, lowest, one = dtype.type(how.scale), np.finfo(dtype).min, dtype.type(1)
 
     def attend(q: Array, k: Array, v: Array, y: Array) -> None:
         np.multiply(q, scale, out=scaled)
-        np.matmul(scaled, k, out=weights)
+        score(scaled, k, weights)
         np.maximum.reduce(weights, axis=-1, keepdims=True, out=part, initial=lowest)
         np.subtract(weights, part, out=weights)
         np.exp(weights, out=weights)
         np.add.reduce(weights, axis=-1, keepdims=True, out=part)
         np.maximum(part, one, out=part)
-        np.matmul(weights, v, out=y)
+        mix(weights, v, y)
         np.divide(y, part, out=y)
 
     return attend

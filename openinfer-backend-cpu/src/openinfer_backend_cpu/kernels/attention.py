@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from openinfer.dtypes import FLOAT
 from openinfer.ops.attention import Attention, attention, folded_attention
 from openinfer.simulate.binding import in_order
+from openinfer_backend_cpu.matrix_products import bind_product
 from openinfer_backend_cpu.registration import direct, kernel
 from openinfer_backend_cpu.single_query import direct_attn, direct_sdpa
 from openinfer_backend_cpu.staging import Staging, widest_float
@@ -72,7 +73,7 @@ def attn(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], worksp
     project: list[BoundCall] = []
     if w is not None:
         rows = workspace.take((how.queries, how.heads * how.depth), dtype)
-        project.append(partial(np.matmul, x, staging.load(w, dtype), out=rows))
+        project.append(bind_product(x, staging.load(w, dtype), rows))
     y = staging.store(outputs[0], dtype)
     parts = _Parts(
         queries=_unfolded(rows, how, how.depth),
@@ -203,8 +204,8 @@ def _attend(piece: _Piece, parts: _Parts, how: Attention, scratch: _Scratch) -> 
 def _product(rows: Array, columns: Array, target: Array) -> BoundCall:
     """Return the product of rows [H, G, R, K] with columns [H, K, N] of their head; a single R needs no loop over G."""
     if rows.shape[2] == 1:
-        return partial(np.matmul, rows[:, :, 0], columns, out=target[:, :, 0])
-    return partial(np.matmul, rows, columns[:, None], out=target)
+        return bind_product(rows[:, :, 0], columns, target[:, :, 0])
+    return bind_product(rows, columns[:, None], target)
 
 
 def _keep_hidden_out(weights: Array, values: Array, target: Array) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 
 from openinfer.array_types import storage_dtype
 from openinfer_backend_cpu.accumulate import accumulator_type, first_element
-from openinfer_backend_cpu.products import factor_dtype, product_target
+from openinfer_backend_cpu.integer_products import factor_dtype, product_target
+from openinfer_backend_cpu.matrix_products import bind_product, product_of
 from openinfer_backend_cpu.registration import direct, kernel
 from openinfer_backend_cpu.staging import Staging, computed_as_stored, widest_float
 
@@ -31,12 +32,12 @@ def _direct_matmul(call: OpCall, workspace: Workspace) -> DirectWork | None:
     del workspace
     if not computed_as_stored(call):
         return None
+    a, b = (kind.shape for kind in call.inputs[:2] if kind is not None)
     first, second = bool(call.settings.get("trans_a")), bool(call.settings.get("trans_b"))
+    product = product_of(_turned(a, first), _turned(b, second), storage_dtype(call.outputs[0].dtype))
     if first or second:
-        return lambda inputs, outputs: np.matmul(
-            _swapped(inputs[0], first), _swapped(inputs[1], second), out=outputs[0]
-        )
-    return lambda inputs, outputs: np.matmul(inputs[0], inputs[1], out=outputs[0])
+        return lambda inputs, outputs: product(_swapped(inputs[0], first), _swapped(inputs[1], second), outputs[0])
+    return lambda inputs, outputs: product(inputs[0], inputs[1], outputs[0])
 
 
 @direct(_direct_matmul)
@@ -53,11 +54,15 @@ def matmul(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], work
     right = _swapped(staging.load(inputs[1], factors), call.settings.get("trans_b"))
     result = staging.deliver(outputs[0], accumulator, call.outputs[0].dtype)
     target, wrap = product_target(result, factors, workspace)
-    return staging.around(partial(np.matmul, left, right, out=target), *wrap)
+    return staging.around(bind_product(left, right, target), *wrap)
 
 
 def _swapped(array: Array, transposed: object) -> Array:
     return array.swapaxes(-1, -2) if transposed and array.ndim > 1 else array
+
+
+def _turned(shape: tuple[int, ...], transposed: bool) -> tuple[int, ...]:
+    return (*shape[:-2], shape[-1], shape[-2]) if transposed and len(shape) > 1 else shape
 
 
 @kernel("linear")
@@ -71,7 +76,7 @@ def linear(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], work
     target = staging.store(outputs[0], dtype)
     count = math.prod(rows.shape[:-1])
     flat_rows, flat_target = rows.reshape(count, rows.shape[-1]), target.reshape(count, target.shape[-1])
-    product = partial(np.matmul, flat_rows, weights, out=flat_target)
+    product = bind_product(flat_rows, weights, flat_target)
     if bias is None:
         return staging.around(product)
     offset = staging.load(bias, dtype)

@@ -17,7 +17,9 @@ from openinfer.ops.mixed_floats import widest
 from openinfer.ops.windows import windows
 from openinfer.simulate.binding import in_order
 from openinfer_backend_cpu.accumulate import accumulator_type, first_element
-from openinfer_backend_cpu.products import factor_dtype, product_target
+from openinfer_backend_cpu.integer_products import factor_dtype, product_target
+from openinfer_backend_cpu.lanes import in_lanes
+from openinfer_backend_cpu.matrix_products import bind_part, bind_product
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging
 from openinfer_backend_cpu.windows import Windows, padded_input
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 WORKSPACE = 1 << 20
 """Bytes that the taps gathered for one matrix product take at most, unless one row of the output needs more: what stays
 in the cache until it is multiplied."""
-
 
 FEW_PRODUCTS = 64
 """Below so many products for each position of a group, memory decides and not arithmetic."""
@@ -111,19 +112,26 @@ def _products(taps: Array, weights: Array, target: Array, workspace: Workspace) 
     if not taps.size:
         return [partial(target.fill, 0)]
     if taps.flags.c_contiguous:
-        return [partial(np.matmul, weights, taps.reshape(images, groups, depth * kh * kw, rows * columns), out=result)]
+        flat = taps.reshape(images, groups, depth * kh * kw, rows * columns)
+        return [bind_product(weights, flat, result)]
     size = _piece_size(taps.shape, taps.itemsize)
-    scratch = workspace.take((math.prod(size) * depth * kh * kw * columns,), taps.dtype)
-    calls: list[BoundCall] = []
     steps = (range(0, extent, step) for extent, step in zip((images, groups, rows), size, strict=True))
-    for image, group, row in product(*steps):
-        some, mixed, tall = (slice(at, at + step) for at, step in zip((image, group, row), size, strict=True))
-        piece = taps[some, mixed, ..., tall, :]
-        place = result[some, mixed, :, row * columns : (row + size[2]) * columns]
-        gathered = scratch[: piece.size].reshape(piece.shape)
-        flat = gathered.reshape(*piece.shape[:2], weights.shape[2], piece.shape[5] * columns)
-        calls += [partial(np.copyto, gathered, piece), partial(np.matmul, weights[mixed], flat, out=place)]
-    return calls
+    places = list(product(*steps))
+
+    def pieces() -> list[BoundCall]:
+        scratch = workspace.take((math.prod(size) * depth * kh * kw * columns,), taps.dtype)
+        calls: list[BoundCall] = []
+        for image, group, row in places:
+            some, mixed, tall = (slice(at, at + step) for at, step in zip((image, group, row), size, strict=True))
+            piece = taps[some, mixed, ..., tall, :]
+            place = result[some, mixed, :, row * columns : (row + size[2]) * columns]
+            gathered = scratch[: piece.size].reshape(piece.shape)
+            flat = gathered.reshape(*piece.shape[:2], weights.shape[2], piece.shape[5] * columns)
+            gather = partial(np.copyto, gathered, piece)
+            calls.append(in_order([gather, bind_part(weights[mixed], flat, place)]))
+        return calls
+
+    return [in_lanes(pieces)]
 
 
 def _piece_size(taps: tuple[int, ...], itemsize: int) -> tuple[int, int, int]:
@@ -162,18 +170,23 @@ def _long_rows(source: Array, weights: Array, target: Array, where: Windows, wor
     depth = channels // groups
     shape = (images, groups, depth, *where.kernel, length)
     taps = as_strided(source, shape, (n, c * depth, c, down, across, steps[1]), writeable=False)
-    gathered = workspace.take((some, *shape[2:]), source.dtype)
-    sums = workspace.take((some, kernels, rows * wide), source.dtype)
     result = target.reshape(images, groups, kernels, rows, columns)
-    calls: list[BoundCall] = []
-    for image, first in product(range(images), range(0, groups, some)):
-        piece, place = taps[image, first : first + some], result[image, first : first + some]
-        own, totals = gathered[: len(piece)], sums[: len(piece)]
-        factors = own.reshape(len(piece), size, length)
-        found = totals.reshape(len(piece), kernels, rows, wide)[..., :columns]
-        calls += [
-            partial(np.copyto, own, piece),
-            partial(np.matmul, weights[first : first + some], factors, out=totals[..., :length]),
-            partial(np.copyto, place, found),
-        ]
-    return calls
+
+    def pieces() -> list[BoundCall]:
+        gathered = workspace.take((some, *shape[2:]), source.dtype)
+        sums = workspace.take((some, kernels, rows * wide), source.dtype)
+        calls: list[BoundCall] = []
+        for image, first in product(range(images), range(0, groups, some)):
+            piece, place = taps[image, first : first + some], result[image, first : first + some]
+            own, totals = gathered[: len(piece)], sums[: len(piece)]
+            factors = own.reshape(len(piece), size, length)
+            found = totals.reshape(len(piece), kernels, rows, wide)[..., :columns]
+            steps = [
+                partial(np.copyto, own, piece),
+                bind_part(weights[first : first + some], factors, totals[..., :length]),
+                partial(np.copyto, place, found),
+            ]
+            calls.append(in_order(steps))
+        return calls
+
+    return [in_lanes(pieces)]

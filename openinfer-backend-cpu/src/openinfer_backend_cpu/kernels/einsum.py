@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.ops.catalog.einsum import equation_for
+from openinfer_backend_cpu.matrix_products import alone
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging, compute_dtype
 
@@ -43,7 +44,7 @@ def einsum(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], work
     def run() -> None:
         np.einsum(*operands, output, out=target, optimize=path)
 
-    return staging.around(run)
+    return staging.around(alone(run))
 
 
 def _varying(x: Array, labels: tuple[int, ...], equation: Equation) -> tuple[Array, list[int]]:

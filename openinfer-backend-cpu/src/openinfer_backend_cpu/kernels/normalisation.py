@@ -11,6 +11,7 @@ import numpy as np
 from openinfer.dtypes import FLOAT
 from openinfer.ops.catalog.normalisation import row_axes
 from openinfer_backend_cpu.axes import single_axis
+from openinfer_backend_cpu.matrix_products import bind_product
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging, compute_dtype, widest_float
 
@@ -29,10 +30,6 @@ _FLOAT = frozenset(dtype.name for dtype in FLOAT)
 
 BLOCK = 1 << 22
 """Bytes of rows that are normalised together, so that they stay in the cache between passes."""
-
-LONGEST_DOT = 8192
-"""Elements of the longest rows whose squares the linear algebra library sums: it is quicker, but may split longer ones
-among threads, and results must not depend on how many there are."""
 
 
 @kernel("softmax", dtypes=_FLOAT)
@@ -117,9 +114,7 @@ def rms_norm(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], wo
 
 def _squares(x: Array, part: Array) -> BoundCall:
     """Return the call that sums the squares of each row."""
-    if x.shape[1] <= LONGEST_DOT:
-        return partial(np.matmul, x[:, None, :], x[:, :, None], out=part[:, :, None])
-    return partial(np.einsum, "ij,ij->i", x, x, out=part[:, 0])
+    return bind_product(x[:, None, :], x[:, :, None], part[:, :, None])
 
 
 class _Rows:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer_backend_cpu.matrix_products import multiply
 from openinfer_backend_cpu.packed_matrix import PackedMatrix
 from openinfer_backend_cpu.registration import kernel, stored
 from openinfer_backend_cpu.staging import Staging, widest_float
@@ -141,7 +142,7 @@ class _Product:
                     w.lane(first, last, lane, small[:count], block[:count])
                     if zero_point is not None:
                         np.subtract(block[:count], zero_point[number, columns] * w.unit, out=block[:count])
-                    np.matmul(scaled[:, first:last], block[:count], out=part)
+                    multiply(scaled[:, first:last], block[:count], part)
                     np.multiply(part, scale[number, columns], out=part)
                     np.add(total[lane], part, out=total[lane])
             for lane in range(lanes):
@@ -163,7 +164,7 @@ class _Product:
                 w.elements(first, last, real)
                 groups = slice(number, number + max(1, (last - first) // group))
                 self._scaled(real.reshape(groups.stop - number, -1, w.columns), (groups, None))
-                np.matmul(x[:, first:last], real, out=part)
+                multiply(x[:, first:last], real, part)
                 np.add(target, part, out=target)
 
         return run
@@ -182,7 +183,7 @@ class _Product:
                 w.elements(first, last, real)
                 own = slice(first, last) if len(self._scale) > 1 else slice(None)
                 self._scaled(real.reshape(last - first, groups, -1), (own, slice(None), None))
-                np.matmul(x, real.T, out=target[:, first:last])
+                multiply(x, real.T, target[:, first:last])
 
         return run
 

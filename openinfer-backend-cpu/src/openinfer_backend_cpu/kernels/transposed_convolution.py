@@ -14,6 +14,7 @@ from openinfer.ops.mixed_floats import widest
 from openinfer.ops.shapes import integer
 from openinfer.ops.transposed_windows import transposed_windows
 from openinfer.simulate.binding import in_order
+from openinfer_backend_cpu.matrix_products import bind_product
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging
 
@@ -86,7 +87,7 @@ def _taps(
         for i, j in product(range(over[0].kernel), range(over[1].kernel)):
             down, across = _reached(over[0], i, row, high), _reached(over[1], j, 0, columns)
             place = sums[image : image + many, :, :, down, across]
-            calls += [partial(np.matmul, turned[i, j], piece, out=flat), partial(np.add, place, shaped, out=place)]
+            calls += [bind_product(turned[i, j], piece, flat), partial(np.add, place, shaped, out=place)]
     return calls
 
 
