@@ -367,7 +367,7 @@ def test_devices_tell_what_they_leave_to_another_and_whether_that_can_be_used(mo
 
     assert details["a"] == "a fine device; leaves what it lacks for f64, i64 to present"
     assert details["b"] == "a fine device; leaves what it lacks for f64, i64 to broken, which cannot be used here"
-    assert details["c"] == "a fine device; leaves what it lacks for f64, i64 to nobody, which is not installed"
+    assert details["c"] == "a fine device; leaves what it lacks for f64, i64 to nobody, which no loaded plugin offers"
     assert details["present"] == rows["a"]["detail"] == "a fine device"
     assert rows["a"]["fallback"] == {"device": "present", "dtypes": ["f64", "i64"]}
     assert rows["present"]["fallback"] is None

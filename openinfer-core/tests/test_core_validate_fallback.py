@@ -124,7 +124,7 @@ def test_a_device_that_is_not_installed_cannot_be_fallen_back_to() -> None:
     (finding,) = findings("op neg(x) >> x;", "x: f64[2];", on=alone)
 
     assert finding.code == "kernel-missing"
-    assert finding.message == "box has no neg for f64, and host, to which box leaves it, is not installed"
+    assert finding.message == "box has no neg for f64, and no loaded plugin offers host, to which box leaves it"
     assert finding.hint is not None
     assert "install" in finding.hint
 

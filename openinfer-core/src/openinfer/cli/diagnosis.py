@@ -102,7 +102,7 @@ def left_to_another(spec: DeviceSpec, environment: Environment) -> str:
     told = f"; leaves what it lacks for {', '.join(sorted(spec.fallback.dtypes))} to {spec.fallback.device}"
     other = environment.devices.get(spec.fallback.device)
     if other is None:
-        return f"{told}, which is not installed"
+        return f"{told}, which no loaded plugin offers"
     return told if probe(other).available else f"{told}, which cannot be used here"
 
 

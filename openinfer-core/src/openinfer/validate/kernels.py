@@ -93,8 +93,8 @@ class _Kernels:
         """Return the name of the device to fall back to, if it carries the operator out."""
         other = self._environment.devices.get(name)
         if other is None:
-            hint = f"install a package that offers the device {name}; `openinfer plugins` lists what is installed"
-            message = f"{reason}, and {name}, to which {spec.name} leaves it, is not installed"
+            hint = f"install a package that offers the device {name}, or unblock it: see `openinfer plugins`"
+            message = f"{reason}, and no loaded plugin offers {name}, to which {spec.name} leaves it"
             self._findings.error("kernel-missing", message, hint=hint)
             return None
         missing = self._missing(op, other)
