@@ -108,6 +108,19 @@ def test_the_state_of_another_program_is_refused_unless_forced() -> None:
     assert ex.fetch("n", "other") == (8, 0.0)
 
 
+@pytest.mark.parametrize(("lost", "said"), [("n", "`n`"), ("K", "`K`"), ("S.", "`S`"), ("C.", "`C`")])
+def test_a_state_that_lacks_a_variable_is_refused_unless_forced(lost: str, said: str) -> None:
+    ex, whole = executor(), stepped().snapshot()
+    tensors = {name: tensor for name, tensor in whole.tensors.items() if not name.startswith(lost)}
+    partial, before = Snapshot(whole.graph, whole.sizes, tensors), values(ex)
+    with pytest.raises(oi.ExecutionError, match=f"lacks {said}") as caught:
+        ex.restore(partial)
+    assert caught.value.code == "state-mismatch"
+    assert values(ex) == before
+    ex.restore(partial, force=True)
+    assert values(ex) != before
+
+
 @pytest.mark.parametrize(
     ("persistent", "error", "said"),
     [

@@ -129,15 +129,19 @@ def restore_snapshot(snapshot: Snapshot, graph: Graph, memory: Memory, backend: 
     """Give persistent variables the values of a snapshot: all of them, or none when one does not fit.
 
     Raises:
-        ExecutionError: ``state-mismatch``, it is of another program, unless ``force`` is set: then variables that only
-            one of both has are passed over.
+        ExecutionError: ``state-mismatch``, it is of another program or lacks a variable, unless ``force`` is set: then
+            variables that only one of both has are passed over.
         DTypeError, ShapeError, CacheLimitError: a value does not fit its declaration.
     """
     if not force and snapshot.graph != graph_hash(graph):
         message = "the state was saved by another program: restore it with force=True if that is meant"
         raise ExecutionError(message, code=MISMATCH)
-    changes = [_change(memory, name, snapshot, backend) for name in memory.persistent()]
-    for change in changes:
+    changes = {name: _change(memory, name, snapshot, backend) for name in memory.persistent()}
+    lacking = [f"`{name}`" for name, change in changes.items() if change is None]
+    if lacking and not force:
+        message = f"the state is not whole, it lacks {', '.join(lacking)}: restore it with force=True to keep those"
+        raise ExecutionError(message, code=MISMATCH)
+    for change in changes.values():
         if change is not None:
             change()
 
@@ -164,7 +168,7 @@ def _restored_cache(memory: Memory, name: str, snapshot: Snapshot) -> Callable[[
     counts = [snapshot.sizes.get(f"{name}.{formal}.count", 0) for formal in cache.autos]
     whole = snapshot.tensors.get(name)
     entries = {} if whole is not None else _entries(cache, snapshot)
-    if whole is None and not entries and not any(key.startswith(f"{name}.") for key in snapshot.sizes):
+    if whole is None and not entries:
         return None
     axes = len(cache.indices)
     sizes = [tuple(place + 1 for place in index) for index in entries] if whole is None else [whole.shape[:axes]]
