@@ -37,6 +37,26 @@ def test_every_kind_of_memory_has_the_type_of_the_models_tensor(declaration: str
     executor(declaration.replace("KIND", "f32[2]") + EMPTY, arrays)
 
 
+@pytest.mark.parametrize("section", ["dynamic", "volatile", "constant", "persistent"])
+def test_bytes_of_the_model_are_bitsets_where_these_are_declared(section: str) -> None:
+    arrays = {"w": np.array([0, 129, 255], np.uint8)}
+    executor(f"{section} {{ w: bitset[3]; }} {EMPTY}", arrays)
+    assert refused(f"{section} {{ w: bitset[2]; }}", arrays) == "model-mismatch"
+    assert refused(f"{section} {{ w: bitset[3]; }}", {"w": np.zeros(3, np.int8)}) == "model-mismatch"
+
+
+def test_operators_see_bytes_of_the_model_as_bitsets() -> None:
+    text = """
+      constant { w: bitset[2]; }
+      volatile { T(i): bitset[2] @pattern("t{i}"); y: bitset[2]; n: u8[2]; }
+      block entry { op xor(w, T[1]) >> y; op popcount(y) >> n; return; }
+    """
+    run = executor(text, {"w": np.array([1, 255], np.uint8), "t1": np.array([128, 15], np.uint8)})
+    run.step()
+    assert run.fetch("y").tolist() == [129, 240]
+    assert run.fetch("n").tolist() == [2, 4]
+
+
 @pytest.mark.parametrize(
     "declaration",
     ["dynamic { x: f32; }", "volatile { x: f32; }", "constant { x: f32 @init(1.0); }", "persistent { x: f32; }"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,7 +13,7 @@ import numpy as np
 from openinfer import symbolic
 from openinfer.array_types import storage_dtype
 from openinfer.diagnostics import did_you_mean
-from openinfer.dtypes import BY_NAME
+from openinfer.dtypes import BITSET, BY_NAME, U8
 from openinfer.errors import ModelError
 from openinfer.model.arrays import ArrayStore
 from openinfer.model.quantised import part_info, part_values
@@ -114,9 +115,16 @@ class Model:
         return None if found is None else part_info(self.tensors[whole], found, part)
 
     def linked(self, name: str, dtype: DType) -> VarInfo | None:
-        """Return the tensor that a variable of some type is linked to: of a quantised one its reals for a float."""
+        """Return the tensor that a variable of some type is linked to: of a quantised one its reals for a float.
+
+        Bytes stand for bitsets, of which files have no tensors.
+        """
         info = self.var_info(name)
-        reals = info is not None and info.quantised and dtype.is_float and not info.dtype.is_float
+        if info is None:
+            return None
+        if dtype is BITSET and info.dtype is U8:
+            return replace(info, dtype=BITSET)
+        reals = info.quantised and dtype.is_float and not info.dtype.is_float
         return self.var_info(f"{name}@{dtype.name}") if reals else info
 
     def quantisation(self, name: str) -> Quantisation | None:

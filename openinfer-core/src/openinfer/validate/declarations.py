@@ -159,8 +159,10 @@ def _check_link(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Fi
 
 
 def _linked(decl: VarDecl, name: str, model: Model) -> VarInfo | None:
-    """Return the tensor that a declaration is linked to; a quantised one stands for its reals where it is a float's."""
-    return model.var_info(name) if decl.kind is MemoryKind.DYNAMIC else model.linked(name, decl.dtype)
+    """Return the tensor that a declaration is linked to; what the host gives is never a quantised tensor's reals."""
+    info = model.linked(name, decl.dtype)
+    made = info is not None and info.name != name
+    return model.var_info(name) if made and decl.kind is MemoryKind.DYNAMIC else info
 
 
 _QUANTISED = "it is quantised: declare its own type for the stored integers, or a float for its reals"
