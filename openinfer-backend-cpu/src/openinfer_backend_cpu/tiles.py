@@ -75,9 +75,11 @@ class Tiles:
 @lru_cache(maxsize=1 << 12)
 def tiles(left: Shape, right: Shape) -> Tiles:
     """Return how the product of arrays of these shapes, of rank 2 or more, is cut."""
-    stack = np.broadcast_shapes(left[:-2], right[:-2])
     (m, k), n = left[-2:], right[-1]
-    whole = (slice(0, m),), (slice(0, n),)
+    whole = Tiles(None, (slice(0, m),), (slice(0, n),))
+    if math.prod(left) * math.prod(right[:-2]) * n < 2 * LEAST_READ:
+        return whole
+    stack = np.broadcast_shapes(left[:-2], right[:-2])
     if math.prod(stack) == 1:
         rows, columns = _counts(m, k, n)
         return Tiles(None, _spans(m, rows), _spans(n, columns))
@@ -85,8 +87,8 @@ def tiles(left: Shape, right: Shape) -> Tiles:
     extent = max(stack)
     count = min(extent, MOST, math.prod(stack) * m * k * n // least)
     if count < 2:
-        return Tiles(None, *whole)
-    return Tiles((stack.index(extent) - len(stack), _spans(extent, count, 1)), *whole)
+        return whole
+    return Tiles((stack.index(extent) - len(stack), _spans(extent, count, 1)), whole.rows, whole.columns)
 
 
 def _counts(m: int, k: int, n: int) -> tuple[int, int]:
