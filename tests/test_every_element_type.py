@@ -237,12 +237,13 @@ def converted(given: Array, source: str, target: str, mode: str, *, saturate: bo
 def integer(value: float, target: str, mode: str, *, saturate: bool) -> int:
     low, high = LIMITS[target]
     if isinstance(value, float) and not math.isfinite(value):
-        number = 0 if math.isnan(value) or not saturate else high if value > 0 else low
+        clips = saturate or target == "t2"
+        number = 0 if math.isnan(value) or not clips else high if value > 0 else low
     else:
         number = whole(value, mode) if isinstance(value, float) else value
     if target == "t1":
         return 1 if number >= 0 else -1
-    if saturate:
+    if saturate or target == "t2":
         return min(max(number, low), high)
     return (number - low) % (1 << WIDTHS[target]) + low
 
@@ -251,7 +252,7 @@ def conversions(source: str) -> list[tuple[str, str, bool]]:
     found: list[tuple[str, str, bool]] = []
     for target, mode, saturate in itertools.product(NAMES, MODES, (True, False)):
         matters = source in FLOATS and target in LIMITS and target != "bool"
-        if (matters or mode == "trunc") and (saturate or target not in ("t1", "t2")):
+        if (matters or mode == "trunc") and (saturate or target != "t1"):
             found.append((target, mode, saturate))
     return found
 

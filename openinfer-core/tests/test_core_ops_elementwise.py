@@ -172,6 +172,10 @@ CASTS: list[tuple[str, str, list[Any], dict[str, Any], list[Any]]] = [
     ("bitset", "u8", [255], {}, [255]),
     ("t1", "f32", [-1, 1], {}, [-1.0, 1.0]),
     ("t2", "i8", [-1, 0, 1], {}, [-1, 0, 1]),
+    ("f32", "t2", [-7.0, -0.9, 0.0, 1.0, NAN, INF], {}, [-1, 0, 0, 1, 0, 1]),
+    ("f32", "t2", [-7.0, 2.5, NAN, -INF], {"saturate": False}, [-1, 1, 0, -1]),
+    ("i64", "t2", [-(2**63), 0, 2**32], {"saturate": False}, [-1, 0, 1]),
+    ("u8", "t1", [0, 200], {}, [1, 1]),
 ]
 
 
@@ -250,7 +254,14 @@ REFUSED: list[tuple[str, str, list[Any], dict[str, Any], str, str]] = [
     ("floor_div", "i32", [[1], [1]], {"mode": "flor"}, "setting-type", "did you mean `floor`"),
     ("shl", "i32", [[1]], {"bits": True}, "setting-type", "takes int"),
     ("exp", "i32", [[1]], {}, "dtype-unsupported", r"exp takes no i32\[1\]"),
-    ("cast", "i32", [[1]], {"to": BY_NAME["t1"], "saturate": False}, "setting-type", "saturate=false has no meaning"),
+    (
+        "cast",
+        "i32",
+        [[1]],
+        {"to": BY_NAME["t1"], "saturate": False},
+        "setting-type",
+        "saturate=false has nothing for 0",
+    ),
     ("fill", "t1", [[1]], {"value": 0}, "setting-type", "for t1 it takes -1 or 1"),
     ("cast", "f32", [[1.0]], {"to": BY_NAME["i8"], "rounding_mode": "banker"}, "setting-type", "banker"),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, U8, U64, DType, Kind
+from openinfer.dtypes import BOOL, T1, T2, U8, U64, DType
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.conversion import converted
@@ -40,8 +40,9 @@ def _target(settings: Settings) -> DType:
     target = settings.get("to")
     if not isinstance(target, DType):
         raise OpTypeError(f"setting 'to' takes a dtype, found {target!r}", code="setting-type")
-    if target.kind is Kind.TERNARY and settings.get("saturate") is False:
-        raise OpTypeError(f"cast to {target} takes what is nearest: saturate=false has no meaning", code="setting-type")
+    if target is T1 and settings.get("saturate") is False:
+        message = "cast to t1 with saturate=false has nothing for 0: leave it out, and 0 becomes 1"
+        raise OpTypeError(message, code="setting-type")
     return target
 
 
@@ -62,7 +63,7 @@ def _cast(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
     to_integer = target is not BOOL and not target.is_float
     if to_integer and x.dtype.is_float:
         x = rounded(x, str(settings.get("rounding_mode")))
-    if to_integer and not settings.get("saturate"):
+    if to_integer and target is not T2 and not settings.get("saturate"):
         return tree.cast(_modulo(x, out.bits) if x.dtype.is_float else x, out)
     return converted(x, out)
 
@@ -112,7 +113,7 @@ CAST = OpSchema(
             name="saturate",
             type=SettingType.BOOL,
             default=True,
-            doc="whether integers that do not fit become the nearest limit, or wrap",
+            doc="whether integers that do not fit become the nearest limit, or wrap; those for t2 never wrap",
         ),
     ),
     infer=_cast_types,
