@@ -19,6 +19,7 @@ from openinfer.dsl import graph
 from openinfer.errors import ExecutionError, OpenInferError
 from openinfer.simulate import Executor, Simulator
 from openinfer.simulate.exchange import Exchange
+from openinfer_backend_cpu.backend import CpuBackend
 
 ENTRY = "entry"
 MOST_RUNS = 4_000
@@ -233,6 +234,39 @@ def test_every_order_reports_the_same_failure(monkeypatch: pytest.MonkeyPatch) -
 
     assert len(found) == 1
     assert "bad" in found.pop()
+
+
+@pytest.mark.parametrize("looking", [False, True])
+def test_a_consumer_waits_for_its_own_backend_and_closes_it(looking: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Backends serve one thread each; what one has queued, only waiting for that one brings to an end."""
+    waited: list[tuple[CpuBackend, str]] = []
+    closed: list[CpuBackend] = []
+
+    def synchronize(self: CpuBackend) -> None:
+        waited.append((self, threading.current_thread().name))
+
+    monkeypatch.setattr(CpuBackend, "synchronize", synchronize)
+    monkeypatch.setattr(CpuBackend, "close", lambda self: closed.append(self))
+    text = (
+        VARIABLES
+        + """
+        block entry { transfer x >> h; yield h; op add(x, one) >> out; await h; return; }
+        block only { await h; op add(h, one) >> h; op add(h, one) >> h; yield h; }
+    """
+    )
+    simulator = Simulator(oi.Model.from_arrays({}), graph(text), trace=True, timer=True, echo=False)
+    with simulator.make_executor() as executor:
+        executor.insert(x=[1, 2])
+        list(executor.iterate(consumers=True)) if looking else executor.step()
+        own, entry = executor._asides["only"].backend, executor._backend
+
+    assert own is not entry
+    assert [backend for backend, _ in waited].count(own) == 3
+    threads = {backend: {name for each, name in waited if each is backend} for backend in (own, entry)}
+    assert threads[entry] == {"MainThread"}
+    assert len(threads[own]) == 1
+    assert (threads[own] == {"MainThread"}) is looking
+    assert set(closed) == {own, entry}
 
 
 def test_consumers_of_one_growing_table_do_not_run_at_the_same_time() -> None:

@@ -30,6 +30,7 @@ class Aside:
     Attributes:
         memory: where it works; ``memory.own`` are the variables that it has copies of.
         code: the consumer's block.
+        backend: what it works with: its own, or that of ``entry`` where the device has no other.
         parallel: whether it may run in a thread of its own: the device allows it, and what it works on changes nobody
             else's memory in passing.
     """
@@ -37,6 +38,7 @@ class Aside:
     consumer: Consumer
     memory: AsideMemory
     code: Code
+    backend: DeviceBackend
     parallel: bool
 
 
@@ -77,7 +79,7 @@ def _aside(
     used_by_both = (consumer.uses.reads | consumer.uses.writes).intersection(_used_elsewhere(consumer, sharing))
     grows = any(memory.is_cache(name) for name in used_by_both.intersection(memory.variables))
     parallel = beside is not None and not grows
-    return Aside(consumer, own, codes[consumer.name], parallel)
+    return Aside(consumer, own, codes[consumer.name], used, parallel)
 
 
 def _used_elsewhere(consumer: Consumer, sharing: Sharing) -> Iterator[str]:

@@ -11,7 +11,6 @@ from openinfer.simulate.machine import Machine
 if TYPE_CHECKING:
     from openinfer.events import TraceEvent
     from openinfer.simulate.aside import Aside
-    from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.machine import Happened
     from openinfer.simulate.recording import Recorder
 
@@ -28,20 +27,21 @@ class ConsumerSteps:
         failure: the error that it ended with; it is raised where the consumer is joined.
     """
 
-    def __init__(
-        self, aside: Aside, backend: DeviceBackend, recorder: Recorder, notes: list[Happened] | None = None
-    ) -> None:
+    def __init__(self, aside: Aside, recorder: Recorder, notes: list[Happened] | None = None) -> None:
         self._recorder = recorder
         self._recorded = notes is not None
-        self._record = recorder.record([] if notes is None else notes, aside.consumer.name)
+        self._synchronize = aside.backend.synchronize
+        self._record = recorder.record([] if notes is None else notes, aside.consumer.name, aside.backend)
         self.machine = Machine(aside.memory, aside.code, merged=False, record=self._record)
-        self.host = Host(aside.memory, backend)
+        self.host = Host(aside.memory, aside.backend)
         self.failure: Exception | None = None
 
     def advance(self) -> TraceEvent:
         """Run one statement and return its event; one that fails ends the consumer."""
         try:
-            return self._recorder.advance(self.machine, self._record)
+            event = self._recorder.advance(self.machine, self._record)
+            if not self.machine.frames:
+                self._synchronize()
         except Exception as error:
             self.failure = error
             self.machine.frames.clear()
@@ -49,6 +49,8 @@ class ConsumerSteps:
             if event is None:
                 raise
             return replace(event, track=self._record.track)
+        else:
+            return event
         finally:
             if not self._recorded:
                 self._record.events.clear()

@@ -295,6 +295,9 @@ class Executor:
         self._machine = None
         self._threads.close()
         self._placements.close()
+        for aside in self._asides.values():
+            if aside.backend is not self._backend:
+                aside.backend.close()
         self._backend.close()
 
     def __enter__(self) -> Self:
@@ -338,7 +341,7 @@ class Executor:
 
         def start(aside: Aside, notes: list[Happened]) -> Join:
             if consumers:
-                steps = ConsumerSteps(aside, self._backend, self._recorder, notes if self._tracing else None)
+                steps = ConsumerSteps(aside, self._recorder, notes if self._tracing else None)
                 self._beside.append(steps)
                 return steps.join
             begin = self._threads.start if merged and aside.parallel else at_once
@@ -348,9 +351,10 @@ class Executor:
 
     def _run_consumer(self, aside: Aside, notes: list[Happened]) -> None:
         """Run a consumer block to its end; with tracing on, note what ran."""
-        record = self._recorder.record(notes, aside.consumer.name) if self._tracing else None
+        record = self._recorder.record(notes, aside.consumer.name, aside.backend) if self._tracing else None
         with np.errstate(all="ignore"):
             Machine(aside.memory, aside.code, merged=True, record=record).run()
+            aside.backend.synchronize()
 
     def _end(self, machine: Machine) -> None:
         if self._machine is not machine:

@@ -29,7 +29,7 @@ class Recorder:
     """Keeps what machines note, and makes events of it when they are asked for.
 
     Attributes:
-        backend: waited for around operators when they are timed.
+        backend: that of ``entry``, which is waited for when operators are timed.
         timer: whether operators are timed.
         notes: what ran.
     """
@@ -40,10 +40,17 @@ class Recorder:
     notes: list[Happened] = field(default_factory=list["Happened"])
     _events: list[TraceEvent] = field(default_factory=list[TraceEvent])
 
-    def record(self, notes: list[Happened] | None = None, track: str = "entry") -> Record:
-        """Return where a machine notes what it runs: in ``notes``, or what is kept."""
+    def record(
+        self, notes: list[Happened] | None = None, track: str = "entry", backend: DeviceBackend | None = None
+    ) -> Record:
+        """Return where a machine notes what it runs: in ``notes``, or what is kept.
+
+        Args:
+            backend: what a consumer works with; by default that of ``entry``.
+        """
         kept = self.notes if notes is None else notes
-        return Record(events=kept, timer=self.timer, synchronize=self.backend.synchronize, track=track)
+        synchronize = (backend or self.backend).synchronize
+        return Record(events=kept, timer=self.timer, synchronize=synchronize, track=track)
 
     def events(self) -> list[TraceEvent]:
         """Return the events of all that is kept."""
