@@ -12,6 +12,7 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall, call_of
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import DerivedExpression, DerivedFold, HandWritten, kernel_table, select
+from openinfer_backend_vulkan.physical import PhysicalDevice
 from openinfer_backend_vulkan.probe import probe
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _DTYPES = {storage_dtype(dtype).name: dtype for dtype in BUILTIN if not dtype.is
 
 
 class CarryOut(Protocol):
-    """Runs one operator on the device, on new buffers, and returns its output."""
+    """Runs one operator on the device, on new buffers, and returns its first output."""
 
     def __call__(self, op: str, *inputs: Array | None, **settings: Any) -> Array: ...
 
@@ -57,6 +58,12 @@ def device(shader_cache: Path) -> Iterator[VulkanBackend]:
 
 
 @pytest.fixture
+def few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device ends loops after 7 turns, or so kernels are told: they divide longer ones among dispatches."""
+    monkeypatch.setattr(PhysicalDevice, "most_turns", 7)
+
+
+@pytest.fixture
 def carry_out(device: VulkanBackend) -> CarryOut:
     """Runs an operator as the simulator would, with what the environment selects for it."""
     environment = Environment.default()
@@ -67,20 +74,24 @@ def carry_out(device: VulkanBackend) -> CarryOut:
         types = [None if a is None else TensorType(_DTYPES[a.dtype.name], a.shape) for a in inputs]
         call = call_of(environment.op(op), types, settings)
         buffers = [None if a is None or t is None else device.upload(t, a) for a, t in zip(inputs, types, strict=True)]
-        output = device.allocate(call.outputs[0])
-        _bound(device, call, select(environment, table, call), buffers, output)()
-        return device.read(output)
+        outputs = [device.allocate(kind) for kind in call.outputs]
+        _bound(device, call, select(environment, table, call), buffers, outputs)()
+        return device.read(outputs[0])
 
     return run
 
 
 def _bound(
-    device: VulkanBackend, call: OpCall, chosen: object, inputs: Sequence[Buffer | None], output: Buffer
+    device: VulkanBackend,
+    call: OpCall,
+    chosen: object,
+    inputs: Sequence[Buffer | None],
+    outputs: Sequence[Buffer],
 ) -> Callable[[], None]:
     if isinstance(chosen, HandWritten):
-        return device.bind_kernel(chosen.kernel, call, inputs, [output])
+        return device.bind_kernel(chosen.kernel, call, inputs, outputs)
     if isinstance(chosen, DerivedExpression):
-        return device.bind_expression(chosen.expr, inputs, output)
+        return device.bind_expression(chosen.expr, inputs, outputs[0])
     assert isinstance(chosen, DerivedFold), chosen
     assert inputs[0] is not None
-    return device.bind_fold(chosen.axes, chosen.fold, inputs[0], output)
+    return device.bind_fold(chosen.axes, chosen.fold, inputs[0], outputs[0])
