@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from openinfer.dtypes import F32, F64, I32, DType
+from openinfer.dtypes import F32, F64, I8, I16, I32, I64, DType
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import OpCall
+from openinfer.ops.calls import call_of
+from openinfer.plugins.environment import Environment
 from openinfer_backend_vulkan.registration import kernel_specs
 
 if TYPE_CHECKING:
@@ -87,18 +88,40 @@ def test_infinity_and_nan_reach_their_row_only(carry_out: CarryOut) -> None:
     assert np.isfinite(found[2]).all()
 
 
-@pytest.mark.parametrize(("inputs", "output"), [((F32, I32), F32), ((I32, I32), F32)])
-def test_operands_of_several_types_are_left_to_others(inputs: tuple[DType, DType], output: DType) -> None:
-    call = OpCall(
-        op="matmul",
-        inputs=tuple(TensorType(dtype, (2, 2)) for dtype in inputs),
-        outputs=(TensorType(output, (2, 2)),),
-        settings={},
-    )
+@pytest.mark.parametrize(("dtype", "settings"), [(I32, {"acc": I64}), (I8, {"acc": (I64, F32)}), (F32, {"acc": F64})])
+def test_sums_of_64_bits_are_left_to_others(dtype: DType, settings: dict[str, Any]) -> None:
+    kind = TensorType(dtype, (2, 2))
+    call = call_of(Environment.default().op("matmul"), [kind, kind], settings)
     (spec,) = (spec for spec in kernel_specs() if spec.op == "matmul")
 
     assert spec.supports is not None
     assert not spec.supports(call)
+
+
+def test_integers_are_summed_in_the_accumulator_and_wrap_at_its_width(carry_out: CarryOut) -> None:
+    a, b = np.full((1, 5), 100, np.int8), np.full((5, 1), 100, np.int8)
+
+    assert carry_out("matmul", a, b).tolist() == [[50_000 % 256 - 256 * (50_000 % 256 > 127)]]
+    assert carry_out("matmul", a, b, acc=I16).tolist() == [[50_000 - 65_536]]
+    assert carry_out("matmul", a, b, acc=(I16, F32)).tolist() == [[50_000.0 - 65_536]]
+
+
+@pytest.mark.usefixtures("few_turns")
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.bool_])
+def test_a_sum_is_kept_unrounded_between_dispatches(carry_out: CarryOut, dtype: type[np.generic]) -> None:
+    a, b = np.ones((2, 2500), dtype), np.ones((2500, 3), dtype)
+
+    found = carry_out("matmul", a, b)
+
+    assert found.dtype == dtype
+    assert found.tolist() == np.full((2, 3), 2500).astype(dtype).tolist()
+
+
+def test_a_label_of_an_equation_may_stand_for_several_dims(carry_out: CarryOut) -> None:
+    x = normal(4, 4)
+
+    np.testing.assert_allclose(carry_out("einsum", x, equation="ii->i"), np.diagonal(x))
+    np.testing.assert_allclose(carry_out("einsum", x, x, equation="ij,kj->ik"), x @ x.T, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("trans_a", [False, True])
@@ -111,11 +134,3 @@ def test_operands_may_be_stored_transposed(carry_out: CarryOut, trans_a: bool, t
     found = carry_out("matmul", stored_a, stored_b, trans_a=trans_a, trans_b=trans_b)
 
     np.testing.assert_allclose(found, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-5, atol=1e-5)
-
-
-def test_sums_in_a_wider_type_are_left_to_others() -> None:
-    types = (TensorType(F32, (2, 2)),) * 2
-    (spec,) = (spec for spec in kernel_specs() if spec.op == "matmul")
-
-    assert spec.supports is not None
-    assert not spec.supports(OpCall(op="matmul", inputs=types, outputs=types[:1], settings={"acc": (F64, F32)}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from openinfer.dtypes import BUILTIN
 from openinfer.plugins.kernel_modules import kernel, kernels_in
 
 if TYPE_CHECKING:
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from openinfer_backend_vulkan.shaders import Pass, Shader
 
 
-__all__ = ["Write", "kernel", "kernel_specs"]
+__all__ = ["COMPUTED", "Write", "kernel", "kernel_specs"]
+
+COMPUTED = frozenset(dtype.name for dtype in BUILTIN if dtype.bits <= 32)
+"""Element types that shaders compute in, by name; every device can."""
 
 
 class Write(Protocol):

@@ -1,69 +1,86 @@
-"""Matrix products: one thread for each output element, which walks the inner dimension."""
+"""Products of matrices, and of anything that an equation of sums names."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from openinfer.ops.accumulate import accumulator
+from openinfer.ops.catalog.einsum import equation_for
 from openinfer.ops.shapes import needed
-from openinfer.ops.strides import broadcast_strides, merged
-from openinfer_backend_vulkan.buffers import glsl_word
-from openinfer_backend_vulkan.registration import kernel
-from openinfer_backend_vulkan.shaders import Shader, Turns, rendered
+from openinfer.ops.strides import broadcast_strides, contiguous
+from openinfer_backend_vulkan.contraction import Factor, contraction
+from openinfer_backend_vulkan.registration import COMPUTED, kernel
+from openinfer_backend_vulkan.sums import sums_in_32_bits
 
 if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
+    from openinfer_backend_vulkan.shaders import Shader
 
-    Matrix = tuple[tuple[int, ...], bool]
-    """Shape of an operand of rank 2 or more, and whether its last two dimensions are swapped."""
-
-_DTYPES = frozenset({"f32", "i32", "u32"})
+    Shape = tuple[int, ...]
 
 
-def _one_type(call: OpCall) -> bool:
-    """Return whether operands, sums and result have one element type."""
-    types = {given.dtype.name for given in (*call.inputs, *call.outputs) if given is not None}
-    types.add(accumulator(call.outputs[0].dtype, call.settings).name)
-    return len(types) == 1
-
-
-@kernel("matmul", dtypes=_DTYPES, supports=_one_type)
+@kernel("matmul", dtypes=COMPUTED, supports=sums_in_32_bits)
 def matmul(call: OpCall) -> Shader:
     """a [..., M, K] and b [..., K, N], batch dimensions broadcast; operands of rank 1 are a row and a column."""
     a, b = needed(call.inputs).shape, needed(call.inputs, 1).shape
-    left = (a, bool(call.settings.get("trans_a"))) if len(a) > 1 else ((1, *a), False)
-    right = (b, bool(call.settings.get("trans_b"))) if len(b) > 1 else ((*b, 1), False)
-    return _product(call, left, right, call.outputs[0].shape[: max(len(left[0]), len(right[0])) - 2])
+    left = _matrix(a, swapped=bool(call.settings.get("trans_a")), row=True)
+    right = _matrix(b, swapped=bool(call.settings.get("trans_b")), row=False)
+    return _product(call, left, right, call.outputs[0].shape[: max(len(a), len(b), 2) - 2])
 
 
-@kernel("linear", dtypes=_DTYPES, supports=_one_type)
+@kernel("linear", dtypes=COMPUTED, supports=sums_in_32_bits)
 def linear(call: OpCall) -> Shader:
     """x [..., K] times w [K, N], or [N, K] with ``trans_w``, plus bias [N] where it is given."""
     x, w = needed(call.inputs).shape, needed(call.inputs, 1).shape
-    return _product(call, ((math.prod(x[:-1]), x[-1]), False), (w, bool(call.settings.get("trans_w"))), ())
+    right = _matrix(w, swapped=bool(call.settings.get("trans_w")), row=False)
+    left = _matrix((1, *x) if len(x) == 1 else x, swapped=False, row=True)
+    return _product(call, left, right, x[:-2])
 
 
-def _product(call: OpCall, left: Matrix, right: Matrix, batch: tuple[int, ...]) -> Shader:
-    output = call.outputs[0]
-    rows, depth, left_steps = _matrix(left)
-    _, columns, right_steps = _matrix(right)
-    walk = merged(batch, [_batch_strides(left[0], batch), _batch_strides(right[0], batch)])
-    bias = len(call.inputs) > 2 and call.inputs[2] is not None
-    source = rendered("matmul.comp.j2", word=glsl_word(output.dtype), bias=bias, rank=walk.rank)
-    fixed = (output.count, rows, columns, depth, *left_steps, *reversed(right_steps), 0, depth)
-    strides = (step for operand in walk.strides for step in operand)
-    return Shader(source, (*fixed, *walk.extents, *strides), output.count, turns=Turns(depth, at=8))
+class _Matrix:
+    """An operand as a stack of matrices: the shape of the stack with its strides, and sizes and steps of a matrix."""
+
+    def __init__(self, shape: Shape, steps: Shape) -> None:
+        self.stack, (self.rows, self.columns) = shape[:-2], shape[-2:]
+        self.down, self.across = steps
+
+    def factor(self, batch: Shape, *, row: bool) -> Factor:
+        """Return the factor of a product over the columns of a ``row`` operand or the rows of the other."""
+        size = self.rows * self.columns
+        stack = tuple(step * size for step in broadcast_strides(self.stack, batch))
+        return Factor((*stack, self.down, 0), (self.across,)) if row else Factor((*stack, 0, self.across), (self.down,))
 
 
-def _matrix(operand: Matrix) -> tuple[int, int, tuple[int, int]]:
-    """Return rows and columns of an operand as it is multiplied, and the steps between them."""
-    shape, swapped = operand
+def _matrix(shape: Shape, *, swapped: bool, row: bool) -> _Matrix:
+    """Return an operand as it is multiplied; one of rank 1 is a row or a column."""
+    if len(shape) == 1:
+        return _Matrix((1, *shape) if row else (*shape, 1), (0, 1) if row else (1, 0))
     rows, columns = shape[-2:]
-    return (columns, rows, (1, columns)) if swapped else (rows, columns, (columns, 1))
+    if swapped:
+        return _Matrix((*shape[:-2], columns, rows), (1, columns))
+    return _Matrix(shape, (columns, 1))
 
 
-def _batch_strides(shape: tuple[int, ...], batch: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how far the batch dimensions of a matrix operand lead, in elements."""
-    matrix = shape[-2] * shape[-1]
-    return tuple(step * matrix for step in broadcast_strides(shape[:-2], batch))
+def _product(call: OpCall, left: _Matrix, right: _Matrix, batch: Shape) -> Shader:
+    bias = len(call.inputs) > 2 and call.inputs[2] is not None
+    return contraction(
+        call,
+        (*batch, left.rows, right.columns),
+        (left.columns,),
+        (left.factor(batch, row=True), right.factor(batch, row=False)),
+        (*(0 for _ in batch), 0, 1) if bias else None,
+    )
+
+
+@kernel("einsum", dtypes=COMPUTED, supports=sums_in_32_bits)
+def einsum(call: OpCall) -> Shader:
+    """The sum of the equation; a dim of 1 that is broadcast is read at its one place, a label may stand for several."""
+    equation = equation_for(call.inputs, call.settings)
+    factors: list[Factor] = []
+    for number, labels in enumerate(equation.inputs):
+        shape = needed(call.inputs, number).shape
+        steps = dict.fromkeys(range(len(equation.extents)), 0)
+        for label, extent, step in zip(labels, shape, contiguous(shape), strict=True):
+            steps[label] += step if extent == equation.extents[label] else 0
+        outer, inner = (tuple(steps[label] for label in side) for side in (equation.output, equation.summed))
+        factors.append(Factor(outer, inner))
+    return contraction(call, equation.shape, [equation.extents[label] for label in equation.summed], factors)

@@ -2,51 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from openinfer.ops.accumulate import accumulator
+from openinfer.dtypes import F32
+from openinfer.expr import tree
+from openinfer.ops.elementwise import work_type
 from openinfer.ops.shapes import needed
 from openinfer.ops.windows import Window, per_dim, windows
 from openinfer_backend_vulkan.buffers import glsl_word
-from openinfer_backend_vulkan.registration import kernel
+from openinfer_backend_vulkan.functions import Functions
+from openinfer_backend_vulkan.registration import COMPUTED, kernel
 from openinfer_backend_vulkan.shaders import Shader, Turns, rendered
+from openinfer_backend_vulkan.sums import sum_functions, sums_in_32_bits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.ops.calls import OpCall
 
-_F32 = frozenset({"f32"})
 
-
-def _sums_in_f32(call: OpCall) -> bool:
-    output = call.outputs[0].dtype
-    return output.name == "f32" and accumulator(output, call.settings) is output
-
-
-@kernel("conv2d", dtypes=_F32, supports=_sums_in_f32)
+@kernel("conv2d", dtypes=COMPUTED, supports=sums_in_32_bits)
 def conv2d(call: OpCall) -> Shader:
     """Cross-correlation of x [N, C, H, W] with w [O, C/groups, h, w] plus bias [O] where it is given."""
     x, w = needed(call.inputs).shape, needed(call.inputs, 1).shape
     over = windows(x[2:], w[2:], call.settings)
     kernels_in_group = w[0] // cast("int", call.settings.get("groups", 1))
-    bias = len(call.inputs) > 2 and call.inputs[2] is not None
-    return _shader(call, rendered("conv2d.comp.j2", bias=bias), over, (w[1], max(1, kernels_in_group), 0, w[1]), w[1])
+    source = rendered(
+        "conv2d.comp.j2",
+        words=[glsl_word(given.dtype) for given in call.inputs if given is not None],
+        target_word=glsl_word(call.outputs[0].dtype),
+        functions=sum_functions(call, 2),
+        bias=len(call.inputs) > 2 and call.inputs[2] is not None,
+    )
+    shader = _shader(call, source, over, (w[1], max(1, kernels_in_group), 0, w[1]), w[1])
+    return replace(shader, scratch_nbytes=4 * max(call.outputs[0].count, 1))
 
 
-@kernel("max_pool2d", dtypes=frozenset({"f32", "i32", "u32"}))
+@kernel("max_pool2d", dtypes=COMPUTED)
 def max_pool2d(call: OpCall) -> Shader:
     """Greatest element of each window; a NaN is passed over unless a window holds nothing else."""
-    source = rendered("max_pool2d.comp.j2", word=glsl_word(call.outputs[0].dtype))
+    dtype = call.outputs[0].dtype
+    functions = Functions(work_type(dtype))
+    functions.load(0, dtype)
+    functions.better()
+    source = rendered("max_pool2d.comp.j2", word=glsl_word(dtype), functions=functions)
     return _shader(call, source, _pooled(call), ())
 
 
-@kernel("avg_pool2d", dtypes=_F32)
+@kernel("avg_pool2d", dtypes=COMPUTED)
 def avg_pool2d(call: OpCall) -> Shader:
     """Mean over the image's elements in each window, or over padding too with ``count_include_pad``."""
     over, counted = _pooled(call), bool(call.settings.get("count_include_pad"))
     sides = (*(w.before for w in over), *(w.after for w in over)) if counted else (0, 0, 0, 0)
-    return _shader(call, rendered("avg_pool2d.comp.j2"), over, sides)
+    dtype = call.outputs[0].dtype
+    functions = Functions(F32)
+    functions.load(0, dtype)
+    functions.store(tree.cast(tree.Input(0, F32), dtype))
+    source = rendered("avg_pool2d.comp.j2", word=glsl_word(dtype), functions=functions)
+    return _shader(call, source, over, sides)
 
 
 def _pooled(call: OpCall) -> tuple[Window, ...]:
