@@ -1,0 +1,70 @@
+"""Index inputs: what is out of range is an error after the work, and nothing is read there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from openinfer.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Array = np.ndarray[Any, Any]
+    CarryOut = Callable[..., Array]
+
+X = np.arange(15, dtype=np.float32).reshape(5, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+def test_negative_indices_count_from_the_end(carry_out: CarryOut, dtype: type[np.generic]) -> None:
+    assert carry_out("gather", X, np.array([-5, 4, -1], dtype)).tolist() == X[[0, 4, 4]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "index", "legal"),
+    [
+        (np.int32, 5, "-5..4"),
+        (np.int32, -6, "-5..4"),
+        (np.int64, -(1 << 32), "-5..4"),
+        (np.int64, 1 << 32, "-5..4"),
+        (np.uint32, (1 << 32) - 1, "0..4"),
+        (np.uint64, (1 << 64) - 1, "0..4"),
+    ],
+)
+def test_an_index_out_of_range_is_named_by_its_place(
+    carry_out: CarryOut, dtype: type[np.generic], index: int, legal: str
+) -> None:
+    indices = np.array([[0, 1], [2, index]], dtype)
+
+    with pytest.raises(
+        ExecutionError, match=rf"gather: .*\[2,2\]: the index at \[1, 1\] is out of .*{legal}"
+    ) as caught:
+        carry_out("gather", X, indices)
+
+    assert caught.value.code == "out-of-range"
+    assert carry_out("gather", X, np.array([1], dtype)).tolist() == X[[1]].tolist()
+
+
+def test_ids_of_an_embedding_are_not_negative(carry_out: CarryOut) -> None:
+    with pytest.raises(ExecutionError, match=r"embedding: .*legal: 0\.\.4"):
+        carry_out("embedding", np.array([0, -1]), X)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "settings"),
+    [
+        ("gather_elements", [np.array([[0, 1, 7]])], {}),
+        ("gather_nd", [np.array([[0, 3]])], {}),
+        ("scatter", [np.array([[0, 1, 7]]), X[:1]], {}),
+        ("scatter", [np.array([[0, 1, 7]]), X[:1]], {"reduction": "add"}),
+        ("scatter_nd", [np.array([[5]]), X[:1]], {}),
+    ],
+)
+def test_every_operator_with_indices_tests_them(
+    carry_out: CarryOut, op: str, inputs: list[Array], settings: dict[str, Any]
+) -> None:
+    with pytest.raises(ExecutionError, match=f"{op}: .* is out of range"):
+        carry_out(op, X, *inputs, **settings)
