@@ -113,6 +113,15 @@ def test_infinity_is_caught_where_it_appears_and_not_where_it_goes_on() -> None:
     assert found.resume().ended
 
 
+def test_infinity_does_not_appear_again_where_a_cache_is_read() -> None:
+    text = """volatile { y: f32; z: f32; } persistent { K(t): f32 @table; n: f32 @init(3e38); }
+    block entry { op log(y) >> y; cache.write y >> K[0]; cache.read K[0] >> z; op neg(z) >> z;
+      cache.read n >> y; op add(y, y) >> z; return z; }"""
+    found = Inspector(executor_of(text), [NonFiniteBreakpoint()])
+    found.begin()
+    assert [place[0] for place in stops(found)] == ["op log(y) >> y", "op add(y,y) >> z"]
+
+
 @pytest.mark.parametrize(
     ("breakpoint_", "expected"),
     [

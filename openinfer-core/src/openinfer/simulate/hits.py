@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer.ir.nodes import CacheRead
 from openinfer.ir.uses import reads, writes
 from openinfer.simulate.breakpoints import (
     ConditionBreakpoint,
@@ -123,7 +124,8 @@ class ValueBreakpoints:
 
     def _non_finite(self, each: NonFiniteBreakpoint, event: TraceEvent, node: Node, before: NonFinite) -> list[Hit]:
         """Return a hit where an output has NaN or infinities and no input had."""
-        if each.nan is each.infinity is False:
+        # What is read from a cache was there before, as an input is.
+        if each.nan is each.infinity is False or isinstance(node.kind, CacheRead):
             return []
         for name, tensor in fetched(self._executor, outputs_of(event, node)):
             nan, infinity = non_finite(tensor)
