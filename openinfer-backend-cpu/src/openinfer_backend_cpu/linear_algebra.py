@@ -21,7 +21,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    BoundCall: TypeAlias = Callable[[], object]
     Count: TypeAlias = Callable[[], int]
     SetCount: TypeAlias = Callable[[int], object]
 
@@ -45,8 +44,8 @@ class Threads(Protocol):
         """Return how many threads the library may use, as its user set it; 1 where it cannot be asked."""
         ...
 
-    def alone(self, call: BoundCall) -> None:
-        """Make a call in which the library uses one thread; afterwards it may use as many as before."""
+    def alone(self, call: Callable[..., object], *operands: object) -> None:
+        """Make a call, of operands, in which the library uses one thread; afterwards it may use as many as before."""
         ...
 
 
@@ -83,15 +82,15 @@ class ProcessThreads:
         with self._lock:
             return self._before if self._users else self.get()
 
-    def alone(self, call: BoundCall) -> None:
+    def alone(self, call: Callable[..., object], *operands: object) -> None:
         # One thread that nobody holds it at is the user's own choice: there is nothing to do, and nothing to give back.
         turn = self._turn
         if not turn % 2 and self.get() == 1 and self._turn == turn:
-            call()
+            call(*operands)
             return
         self._enter()
         try:
-            call()
+            call(*operands)
         finally:
             self._leave()
 
@@ -124,14 +123,14 @@ class OwnThreads:
     def count(self) -> int:
         return self.get()
 
-    def alone(self, call: BoundCall) -> None:
+    def alone(self, call: Callable[..., object], *operands: object) -> None:
         before = self.get()
         if before == 1:
-            call()
+            call(*operands)
             return
         self.set_count(1)
         try:
-            call()
+            call(*operands)
         finally:
             self.set_count(before)
 
@@ -144,8 +143,8 @@ class UnknownThreads:
     def count(self) -> int:
         return 1
 
-    def alone(self, call: BoundCall) -> None:
-        call()
+    def alone(self, call: Callable[..., object], *operands: object) -> None:
+        call(*operands)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ own go as the library may use: what limits its threads (such as the variable ``O
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -36,18 +36,19 @@ SMALL_VECTOR = 2304
 def bind_product(left: Array, right: Array, out: Array) -> BoundCall:
     """Return a call that writes the product of ``left`` and ``right``, with NumPy's rules for ranks, to ``out``."""
     if not _threaded(left.shape, right.shape, out.dtype):
-        return partial(np.matmul, left, right, out=out)
+        return partial(np.matmul, left, right, out)
     operands = _matrices(left, right, out)
     pieces = tiles(operands[0].shape, operands[1].shape)
-    return in_any_order([partial(np.matmul, a, b, out=c) for a, b, c in pieces.of(*operands)])
+    if len(pieces) == 1:
+        return alone(np.matmul, left, right, out)
+    return in_any_order([partial(np.matmul, *each) for each in pieces.of(*operands)])
 
 
 def bind_part(left: Array, right: Array, out: Array) -> BoundCall:
     """Return the product of matrices as a part of a call that is `alone` as a whole."""
-    return partial(np.matmul, left, right, out=out)
+    return partial(np.matmul, left, right, out)
 
 
-@lru_cache(maxsize=1 << 12)
 def product_of(left: Shape, right: Shape, dtype: np.dtype[Any]) -> Product:
     """Return what writes products of arrays of these shapes and one type: `bind_product` for arrays that change."""
     if not _threaded(left, right, dtype):
@@ -71,16 +72,16 @@ def _matrices(left: Array, right: Array, out: Array) -> tuple[Array, Array, Arra
 
 
 def _whole(left: Array, right: Array, out: Array) -> None:
-    linear_algebra().threads.alone(partial(np.matmul, left, right, out=out))
+    linear_algebra().threads.alone(np.matmul, left, right, out)
 
 
 def _cut(left: Array, right: Array, out: Array) -> None:
     bind_product(left, right, out)()
 
 
-def alone(call: BoundCall) -> BoundCall:
-    """Return the call with the library at one thread."""
-    return partial(linear_algebra().threads.alone, call)
+def alone(call: Callable[..., object], *operands: object) -> BoundCall:
+    """Return the call, of operands, with the library at one thread."""
+    return partial(linear_algebra().threads.alone, call, *operands)
 
 
 def in_any_order(calls: Sequence[BoundCall], most: int = MOST) -> BoundCall:

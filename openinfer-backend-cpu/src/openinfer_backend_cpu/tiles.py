@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -72,7 +71,6 @@ class Tiles:
             yield _part(left, dim, span), _part(right, dim, span), _part(out, dim, span)
 
 
-@lru_cache(maxsize=1 << 12)
 def tiles(left: Shape, right: Shape) -> Tiles:
     """Return how the product of arrays of these shapes, of rank 2 or more, is cut."""
     (m, k), n = left[-2:], right[-1]

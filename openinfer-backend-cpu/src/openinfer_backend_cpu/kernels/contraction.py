@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.ops.calls import OpCall
+    from openinfer_backend_cpu.matrix_products import Product
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
@@ -35,6 +36,12 @@ def _direct_matmul(call: OpCall, workspace: Workspace) -> DirectWork | None:
     a, b = (kind.shape for kind in call.inputs[:2] if kind is not None)
     first, second = bool(call.settings.get("trans_a")), bool(call.settings.get("trans_b"))
     product = product_of(_turned(a, first), _turned(b, second), storage_dtype(call.outputs[0].dtype))
+    return _directly(product, first, second)
+
+
+@cache
+def _directly(product: Product, first: bool, second: bool) -> DirectWork:
+    """Return the call for any arrays: one for all shapes that a growing operand comes to have."""
     if first or second:
         return lambda inputs, outputs: product(_swapped(inputs[0], first), _swapped(inputs[1], second), outputs[0])
     return lambda inputs, outputs: product(inputs[0], inputs[1], outputs[0])
