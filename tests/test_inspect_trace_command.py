@@ -335,6 +335,8 @@ def test_keys_complete_and_leave(terminal: Terminal) -> None:
     terminal.wait_for(PROMPT)
     terminal.type("stac\t\n")
     assert "block entry" in terminal.wait_for(PROMPT)
+    terminal.type("break block hea\t\n")
+    assert "breakpoint 1: block head" in terminal.wait_for(PROMPT)
     terminal.type("half a line")
     terminal.wait_for("half a line")
     # The line editor of Python notices an interrupt while it waits for keys: one that comes as it still draws the line

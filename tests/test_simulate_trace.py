@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -152,13 +154,17 @@ def test_one_step_at_a_time(call: str) -> None:
     running.close()
 
 
-def test_a_dropped_iterator_aborts_its_step() -> None:
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_dropped_iterator_aborts_its_step(closed: bool) -> None:
     ex = Simulator(MODEL, graph(PROGRAM)).make_executor()
     ex.insert(x=[1.0, 1.0], c=True)
     running = ex.iterate()
     for _ in range(9):
         next(running)
-    running.close()
+    if closed:
+        running.close()
+    del running
+    gc.collect()
     assert not ex.is_running
     assert ex.outputs() == {}
     assert ex.fetch("n") == 1

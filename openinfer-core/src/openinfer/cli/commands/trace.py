@@ -106,7 +106,9 @@ def _converse(dialogue: Dialogue, lines: list[str] | None, executor: Executor) -
         dialogue.follow(lines, PROMPT)
         return
     click.echo("`help` lists the commands, `quit` leaves")
-    _edit_lines([*executor.program.variables, *executor.program.tables])
+    program = executor.program
+    operators = {op.op for op in program.ops.values()}
+    _edit_lines([*program.variables, *program.tables, *program.graph.blocks, *sorted(operators)])
     dialogue.converse(_read)
     click.echo("")
 
@@ -120,7 +122,7 @@ def _read() -> str | None:
 
 
 def _edit_lines(names: list[str]) -> None:
-    """Let a person edit lines, call earlier ones back, and complete commands and variables, where Python can."""
+    """Let a person edit lines, call earlier ones back, and complete commands and names, where Python can."""
     try:
         import readline
     except ImportError:
