@@ -86,7 +86,8 @@ class _Product:
 def qmatmul(site: KernelSite) -> None:
     """``y[m, n]`` is the sum over groups of the scale times the sum of ``x[m, k] * (w[k, n] - zero_point)``.
 
-    Sums are scaled, not weights: a weight of 0 under an infinite scale is NaN only where nothing else is in its group.
+    Sums are scaled, not weights, but under scales that are infinite: a weight of 0 is NaN there, and one of either sign
+    is an infinity.
     """
     x, w, settings = site.input(0), site.input(1), site.call.settings
     transposed = bool(settings.get("trans_w"))
@@ -124,22 +125,44 @@ def _store(product: _Product, column: str, total: str) -> None:
     site.store.write(site.code, (*rows, column), value)
 
 
+def _scaled(product: _Product, total: str, part: str, group: str, column: str) -> None:
+    """Append the addition of the sum of a group, under its scale."""
+    code, scale = product.site.code, product.parameter(product.site.input(2), group, column)
+    code.line(f"const {c_type(product.dtype)} scale = {scale};")
+    with code.braces("if (scale - scale == 0)"):
+        code.line(f"{total} += {part} * scale;")
+    with code.loops(("else", _group_head(product, group))):
+        code.line(f"{total} += {_x(product, 'k')} * ({_weight(product, group, column)} * scale);")
+
+
+def _group_head(product: _Product, group: str) -> str:
+    return for_head("k", f"({group} + 1) * {product.group}", f"{group} * {product.group}")
+
+
+def _x(product: _Product, place: str) -> str:
+    return f"({c_type(product.dtype)}){product.site.input(0).at(f'm * {product.depth} + {place}')}"
+
+
+def _weight(product: _Product, group: str, column: str) -> str:
+    """Return the weight of row k, less its zero point."""
+    place = f"{column} * {product.depth} + k" if product.transposed else f"k * {product.columns} + {column}"
+    weight = f"({c_type(product.dtype)}){product.weights.at(place)}"
+    offset = product.parameter(product.site.optional(3), group, column)
+    return weight if offset is None else f"({weight} - {offset})"
+
+
 def _single(product: _Product) -> None:
     """Append the product weight by weight."""
-    site, code, number = product.site, product.site.code, c_type(product.dtype)
-    x, w, zero = site.input(0), product.weights, literal_text(product.dtype, 0)
+    code, number = product.site.code, c_type(product.dtype)
+    zero = literal_text(product.dtype, 0)
     with code.loops((for_head("n", product.columns),)):
         code.line(f"{number} total = {zero};")
         if product.depth:
             with code.loops((for_head("g", product.depth // product.group),)):
                 code.line(f"{number} part = {zero};")
-                with code.loops((for_head("k", f"(g + 1) * {product.group}", f"g * {product.group}"),)):
-                    place = f"n * {product.depth} + k" if product.transposed else f"k * {product.columns} + n"
-                    offset = product.parameter(site.optional(3), "g", "n")
-                    weight = f"({number}){w.at(place)}"
-                    weight = weight if offset is None else f"({weight} - {offset})"
-                    code.line(f"part += ({number}){x.at(f'm * {product.depth} + k')} * {weight};")
-                code.line(f"total += part * {product.parameter(site.input(2), 'g', 'n')};")
+                with code.loops((_group_head(product, "g"),)):
+                    code.line(f"part += {_x(product, 'k')} * {_weight(product, 'g', 'n')};")
+                _scaled(product, "total", "part", "g", "n")
         _store(product, "n", "total")
 
 
@@ -161,13 +184,29 @@ def _tiles(product: _Product) -> None:
                 _rows(product, f"g * {product.group}", f"g * {product.group} + {whole}", UNROLLED)
             if whole < product.group:
                 _rows(product, f"g * {product.group} + {whole}", f"(g + 1) * {product.group}", 1)
-            with code.loops((for_head("i", "width"),)):
-                for lane in range(lanes):
-                    scale = product.parameter(product.site.input(2), "g", f"(n0 + i * {lanes} + {lane})")
-                    code.line(f"total[{lane}][i] += part[{lane}][i] * {scale};")
+            _add_group(product)
         with code.loops((for_head("i", "width"),)):
             for lane in range(lanes):
                 _store(product, f"(n0 + i * {lanes} + {lane})", f"total[{lane}][i]")
+
+
+def _add_group(product: _Product) -> None:
+    """Append the addition of the sums of a group under its scales; an infinite one, which is rare, is looked for."""
+    code, lanes = product.site.code, product.lanes
+    columns = [f"(n0 + i * {lanes} + {lane})" for lane in range(lanes)]
+    scales = [product.parameter(product.site.input(2), "g", column) for column in columns]
+    code.line("int odd = 0;")
+    with code.loops((for_head("i", "width"),)):
+        for scale in scales:
+            with code.braces():
+                code.line(f"const {c_type(product.dtype)} scale = {scale};", "odd |= !(scale - scale == 0);")
+    with code.loops(("if (odd == 0)", for_head("i", "width"))):
+        for lane, scale in enumerate(scales):
+            code.line(f"total[{lane}][i] += part[{lane}][i] * {scale};")
+    with code.loops(("else", for_head("i", "width"))):
+        for lane, column in enumerate(columns):
+            with code.braces():
+                _scaled(product, f"total[{lane}][i]", f"part[{lane}][i]", "g", column)
 
 
 def _offsets(product: _Product, array: str) -> None:
