@@ -13,6 +13,7 @@ from openinfer.errors import ExecutionError, OpenInferError, PluginError, Serial
 from openinfer.simulate.batch.answers import Outcome, decode_answer
 from openinfer.simulate.batch.frames import encode_values
 from openinfer.simulate.batch.runner import WorkerLostError
+from openinfer.simulate.host import by_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -40,9 +41,12 @@ class Task:
 
     @staticmethod
     def given(index: int, name: str, values: Mapping[str, Any]) -> Task:
-        """Return the task of values that are there; they are copied, since the caller may use their memory again."""
+        """Return the task of values that are there; they are copied, since the caller may use their memory again.
+
+        Values that cannot be sent are an error of this input.
+        """
         try:
-            request = encode_values(values)
+            request = encode_values(by_name(values))
         except OpenInferError as error:
             return Task(index, name, _raising(error))
         return Task(index, name, lambda: request)
