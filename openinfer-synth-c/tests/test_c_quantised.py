@@ -64,4 +64,6 @@ def test_products_with_packed_weights(dtype: str, infinite: bool) -> None:
     with Simulator(Model.from_arrays({}), graph(text), device="c").make_executor() as executor:
         executor.step(**given)
         for n, value in enumerate(expected):
-            np.testing.assert_allclose(executor.fetch(f"y{n}"), value, rtol=1e-4, atol=1e-5 * abs(value[np.isfinite(value)]).max())
+            np.testing.assert_allclose(
+                executor.fetch(f"y{n}"), value, rtol=1e-4, atol=1e-5 * abs(value[np.isfinite(value)]).max()
+            )
