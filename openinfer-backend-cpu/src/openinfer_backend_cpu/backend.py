@@ -51,13 +51,13 @@ class CpuBackend:
     def name(self) -> str:
         return "cpu"
 
-    def allocate(self, type: TensorType) -> CpuBuffer:  # noqa: A002
+    def allocate(self, type: TensorType) -> CpuBuffer:
         """Return a new buffer filled with zeros."""
         buffer = empty(type)
         buffer.array.fill(0)
         return buffer
 
-    def upload(self, type: TensorType, array: Array) -> CpuBuffer:  # noqa: A002
+    def upload(self, type: TensorType, array: Array) -> CpuBuffer:
         """Return a buffer that is the array: nothing is copied or read."""
         return CpuBuffer(type, array)
 
@@ -135,7 +135,7 @@ class CpuBackend:
 
         return run
 
-    def resized(self, buffer: Buffer, type: TensorType) -> CpuBuffer:  # noqa: A002
+    def resized(self, buffer: Buffer, type: TensorType) -> CpuBuffer:
         """Return the beginning of a buffer as one of another type, which takes no more bytes."""
         return CpuBuffer(type, beginning(own(buffer).array, type))
 

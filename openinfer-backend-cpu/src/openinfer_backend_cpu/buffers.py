@@ -31,14 +31,14 @@ class CpuBuffer:
     array: Array
 
 
-def empty(type: TensorType) -> CpuBuffer:  # noqa: A002
+def empty(type: TensorType) -> CpuBuffer:
     """Return a buffer with undefined content."""
     if type.dtype.is_packed:
         return CpuBuffer(type, np.empty(type.nbytes, np.uint8))
     return CpuBuffer(type, np.empty(type.shape, storage_dtype(type.dtype)))
 
 
-def beginning(array: Array, type: TensorType) -> Array:  # noqa: A002
+def beginning(array: Array, type: TensorType) -> Array:
     """Return the beginning of a contiguous array as storage of another type of the same element."""
     flat = array.reshape(-1)
     return flat[: type.nbytes] if type.dtype.is_packed else flat[: type.count].reshape(type.shape)

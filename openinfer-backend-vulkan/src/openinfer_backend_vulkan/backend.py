@@ -63,7 +63,7 @@ class VulkanBackend:
     def name(self) -> str:
         return f"vulkan:{self._ordinal}" if self._ordinal else "vulkan"
 
-    def allocate(self, type: TensorType) -> VulkanBuffer:  # noqa: A002
+    def allocate(self, type: TensorType) -> VulkanBuffer:
         """Return a new buffer filled with zeros.
 
         Raises:
@@ -73,7 +73,7 @@ class VulkanBackend:
         buffers.clear(buffer)
         return buffer
 
-    def upload(self, type: TensorType, array: Array) -> VulkanBuffer:  # noqa: A002
+    def upload(self, type: TensorType, array: Array) -> VulkanBuffer:
         """Return a buffer that holds a copy of the array.
 
         Raises:

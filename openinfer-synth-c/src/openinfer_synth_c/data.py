@@ -41,6 +41,6 @@ def _lines(texts: Sequence[str]) -> Iterator[str]:
         yield f"{', '.join(texts[start : start + ITEMS_A_LINE])},"
 
 
-def items(type: TensorType) -> int:  # noqa: A002
+def items(type: TensorType) -> int:
     """Return the number of items of an array: its elements, or the bytes that packed ones share."""
     return type.nbytes if type.dtype.is_packed else type.count

@@ -61,13 +61,13 @@ class CDevice:
     def name(self) -> str:
         return "c"
 
-    def allocate(self, type: TensorType) -> CBuffer:  # noqa: A002
+    def allocate(self, type: TensorType) -> CBuffer:
         """Return a new buffer filled with zeros."""
         if type.dtype.is_packed:
             return CBuffer(type, np.zeros(type.nbytes, np.uint8))
         return CBuffer(type, np.zeros(type.shape, storage_dtype(type.dtype)))
 
-    def upload(self, type: TensorType, array: Array) -> CBuffer:  # noqa: A002
+    def upload(self, type: TensorType, array: Array) -> CBuffer:
         """Return a buffer that is the array, or a copy where its elements are not aligned."""
         return CBuffer(type, np.require(array, requirements=("C", "A")))
 

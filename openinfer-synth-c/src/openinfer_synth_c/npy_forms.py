@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 
-def file_form(array: Array, type: TensorType, steps: int | None) -> Array:  # noqa: A002
+def file_form(array: Array, type: TensorType, steps: int | None) -> Array:
     """Return an array of the type's elements as the program reads it; ``steps`` of them on the first axis."""
     if not type.dtype.is_packed:
         return array.view(npy_descr(type.dtype))
@@ -27,7 +27,7 @@ def file_form(array: Array, type: TensorType, steps: int | None) -> Array:  # no
     return np.stack([pack(each, type.dtype) for each in array])
 
 
-def from_file(array: Array, type: TensorType, steps: int | None) -> Array:  # noqa: A002
+def from_file(array: Array, type: TensorType, steps: int | None) -> Array:
     """Return what the program wrote as an array of the type's elements, packed ones a byte each."""
     if not type.dtype.is_packed:
         return array.view(storage_dtype(type.dtype))

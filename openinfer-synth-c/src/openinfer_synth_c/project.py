@@ -195,7 +195,7 @@ def _is_needed(port: PlanInput) -> bool:
     return port.needed and port.default is None
 
 
-def _port(name: str, type: TensorType, field: str) -> dict[str, object]:  # noqa: A002
+def _port(name: str, type: TensorType, field: str) -> dict[str, object]:
     try:
         spelled = item_type(type.dtype)
         literal = string_literal(name)

@@ -101,7 +101,7 @@ def _given(
     return {name: _checked(np.asarray(given), name, types[name], steps) for name, given in inputs.items()}
 
 
-def _checked(array: np.ndarray[Any, Any], name: str, type: TensorType, steps: int | None) -> np.ndarray[Any, Any]:  # noqa: A002
+def _checked(array: np.ndarray[Any, Any], name: str, type: TensorType, steps: int | None) -> np.ndarray[Any, Any]:
     shape = type.shape if steps is None else (steps, *type.shape)
     if array.shape != shape or array.dtype != storage_dtype(type.dtype):
         message = f"input {name!r} is {array.dtype}{list(array.shape)}, expected {type.dtype}{list(shape)}"

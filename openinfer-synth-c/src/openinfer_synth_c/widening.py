@@ -45,5 +45,5 @@ def _seen(bound: Bound, narrow: set[DType]) -> Bound:
     return replace(bound, work=work_type(dtype)) if dtype in narrow else bound
 
 
-def _type_in(type: TensorType, narrow: set[DType]) -> TensorType:  # noqa: A002
+def _type_in(type: TensorType, narrow: set[DType]) -> TensorType:
     return TensorType(work_type(type.dtype), type.shape) if type.dtype in narrow else type

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _NEUTRAL = {"stride": 1, "dilation": 1, "kernel": 1}
 
 
-def lifted(type: TensorType) -> TensorType:  # noqa: A002
+def lifted(type: TensorType) -> TensorType:
     """Return the type of rows [..., L] as images [..., 1, L]."""
     return TensorType(type.dtype, (*type.shape[:-1], 1, type.shape[-1]))
 

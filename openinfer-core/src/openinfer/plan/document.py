@@ -55,7 +55,7 @@ def plan_json(plan: ExecutionPlan) -> dict[str, Any]:
     }
 
 
-def _type(type: TensorType) -> dict[str, Any]:  # noqa: A002
+def _type(type: TensorType) -> dict[str, Any]:
     return {"dtype": type.dtype.name, "shape": list(type.shape)}
 
 

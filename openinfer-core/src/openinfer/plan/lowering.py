@@ -76,7 +76,7 @@ class Draft:
         self.values.append(DraftValue(variable.name, variable.type, variable))
         return self.numbers[variable.name]
 
-    def intermediate(self, name: str, type: TensorType) -> int:  # noqa: A002
+    def intermediate(self, name: str, type: TensorType) -> int:
         """Add a value that the program has no name for."""
         unique = next(n for n in _candidates(name) if n not in self._taken)
         self._taken.add(unique)

@@ -28,7 +28,7 @@ class WeightStore:
         self._numbers: dict[tuple[object, ...], int] = {}
         self.weights: list[PackedWeight] = []
 
-    def number_of(self, name: str, type: TensorType, initial: Initial) -> int:  # noqa: A002
+    def number_of(self, name: str, type: TensorType, initial: Initial) -> int:
         """Return the number of the weight that holds an initial value; ``name`` is the variable's, for a fill."""
         key = (repr(initial), type)
         if key not in self._numbers:
@@ -39,7 +39,7 @@ class WeightStore:
         return self._numbers[key]
 
 
-def stored_array(model: Model, type: TensorType, initial: Initial) -> Array:  # noqa: A002
+def stored_array(model: Model, type: TensorType, initial: Initial) -> Array:
     """Return an initial value as an array in storage form.
 
     Raises:
@@ -60,7 +60,7 @@ def stored_array(model: Model, type: TensorType, initial: Initial) -> Array:  # 
     return np.full(type.shape, initial.value, dtype=storage_dtype(type.dtype))
 
 
-def _packed_fill(type: TensorType, value: Scalar) -> Array:  # noqa: A002
+def _packed_fill(type: TensorType, value: Scalar) -> Array:
     """Return the bytes of equal elements; bits behind the last one are zero."""
     stored = np.full(type.nbytes, repeated_code(type.dtype, value), np.uint8)
     used = type.count * type.dtype.bits % 8
@@ -69,7 +69,7 @@ def _packed_fill(type: TensorType, value: Scalar) -> Array:  # noqa: A002
     return stored
 
 
-def scalar_of(model: Model, type: TensorType, initial: Initial) -> Scalar:  # noqa: A002
+def scalar_of(model: Model, type: TensorType, initial: Initial) -> Scalar:
     """Return the value of a one-element variable."""
     if isinstance(initial, Filled):
         return initial.value

@@ -51,11 +51,11 @@ class DeviceBackend(Protocol):
         """Name of the device, with its ordinal where it is not 0."""
         ...
 
-    def allocate(self, type: TensorType) -> Buffer:  # noqa: A002
+    def allocate(self, type: TensorType) -> Buffer:
         """Return a new buffer filled with zeros."""
         ...
 
-    def upload(self, type: TensorType, array: Array) -> Buffer:  # noqa: A002
+    def upload(self, type: TensorType, array: Array) -> Buffer:
         """Return a buffer that holds ``array`` and is never written; a host device may return a view of it."""
         ...
 
@@ -123,7 +123,7 @@ class HostBackend(DeviceBackend, Protocol):
         """Return a call of a kernel for any buffers of the types of ``call``; None where the kernel has to be bound."""
         ...
 
-    def resized(self, buffer: Buffer, type: TensorType) -> Buffer:  # noqa: A002
+    def resized(self, buffer: Buffer, type: TensorType) -> Buffer:
         """Return the beginning of a buffer as one of another type, which takes no more bytes."""
         ...
 

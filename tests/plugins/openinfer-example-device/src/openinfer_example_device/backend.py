@@ -46,10 +46,10 @@ class AbacusBackend:
     def name(self) -> str:
         return "abacus"
 
-    def allocate(self, type: TensorType) -> Beads:  # noqa: A002
+    def allocate(self, type: TensorType) -> Beads:
         return Beads(type, np.zeros(type.shape, type.dtype.storage))
 
-    def upload(self, type: TensorType, array: Array) -> Beads:  # noqa: A002
+    def upload(self, type: TensorType, array: Array) -> Beads:
         return Beads(type, array)
 
     def write(self, buffer: Beads, array: Array) -> None:
