@@ -283,7 +283,7 @@ def test_an_interrupt_stops_after_the_statement_that_runs() -> None:
         return original(name)
 
     found.add(RangeBreakpoint(high=1e9))
-    found.executor.fetch_raw = interrupting  # type: ignore[method-assign]
+    found.executor.fetch_raw = interrupting
     stop = found.resume()
     assert (ran(stop), stop.interrupted, stop.hits) == ("assign h", True, ())
 

@@ -41,11 +41,12 @@ X = np.array([0.5, 1, 2], np.float32)
 def spoilt(executor: Executor, position: int, change: Callable[[Any], None]) -> Executor:
     """Let a statement of ``entry`` change what its first output holds, after it has run."""
     action: Any = executor._codes["entry"].items[position]
-    sound, target = action.call, executor._memory.buffer(next(iter(writes(action.place.node))))
+    sound = action.call
+    target: Any = executor._memory.buffer(next(iter(writes(action.place.node))))
 
     def call() -> None:
         sound()
-        change(target.array)  # type: ignore[attr-defined]
+        change(target.array)
 
     action.call = call
     return executor

@@ -14,7 +14,7 @@ from openinfer.simulate.evaluation import Values
 
 X = np.array([[1.5, -4.0, np.nan], [np.inf, 0.0, 2.0]], np.float32)
 H = np.array([0.5, -2.0], ml_dtypes.bfloat16)
-I = np.array([3, -7, 0], np.int16)  # noqa: E741
+WHOLE = np.array([3, -7, 0], np.int16)
 U = np.array([2**64 - 1, 1], np.uint64)
 B = np.array([True, False])
 
@@ -30,7 +30,7 @@ block entry { cache.write W[1] >> K[2]; loop outer (l in 0..2) { loop inner (m i
 def values() -> Values:
     weights = {f"w{place}": np.full(2, place, np.float32) for place in range(3)}
     executor = oi.Simulator(oi.Model.from_arrays(weights, sizevars={"D": 2}), oi.graph(TEXT)).make_executor()
-    executor.step(x=X, h=H, i=I, u=U, b=B, s=2, q=np.array([-8, 7, 0, 1], np.int8))
+    executor.step(x=X, h=H, i=WHOLE, u=U, b=B, s=2, q=np.array([-8, 7, 0, 1], np.int8))
     return Values(executor)
 
 
@@ -39,7 +39,7 @@ EXPECTED: dict[str, Any] = {
     "x[0, 1]": -4.0,
     "x[-1, 2]": 2.0,
     "x[0]": X[0].astype(np.float64),
-    "i[1..]": I[1:],
+    "i[1..]": WHOLE[1:],
     "h": H.astype(np.float64),
     "q": np.array([-8, 7, 0, 1]),
     "W[2]": np.full(2, 2.0),
@@ -47,12 +47,12 @@ EXPECTED: dict[str, Any] = {
     "W[D]": np.full(2, 2.0),
     "K[2]": np.full(2, 1.0),
     "K[0..3]": np.array([[0, 0], [0, 0], [1, 1]]),
-    "abs(i)": np.abs(I),
+    "abs(i)": np.abs(WHOLE),
     "max(abs(i))": 7,
     "min(h)": -2.0,
-    "mean(i)": I.mean(),
+    "mean(i)": WHOLE.mean(),
     "sum(h) * 2 + 1": -2.0,
-    "norm(i)": np.linalg.norm(I),
+    "norm(i)": np.linalg.norm(WHOLE),
     "count(i)": 2,
     "any(isnan(x))": True,
     "any(isinf(x))": True,
@@ -63,7 +63,7 @@ EXPECTED: dict[str, Any] = {
     "u[0] > 1e19": True,
     "s / 4": 0.5,
     "1 / 0": np.inf,
-    "i > 0 or b[1]": I > 0,
+    "i > 0 or b[1]": WHOLE > 0,
     "x[0, 2] == nan": False,
     "sum(e)": 0.0,
     "9999999999999999999999 > 1": True,

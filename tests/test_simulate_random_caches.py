@@ -35,7 +35,7 @@ persistent {
 }
 """
 WORKER = "block worker { await h; op add(h, h) >> h; op add(h, one) >> side; yield h; }"
-WEIGHTS = {f"w.{h}.{l}": np.array([l, 10 * h - 7], np.int32) for l in range(7) for h in range(3)}  # noqa: E741
+WEIGHTS = {f"w.{head}.{layer}": np.array([layer, 10 * head - 7], np.int32) for layer in range(7) for head in range(3)}
 
 INDEX, LIMIT = "cache-index", "cache-limit"
 Indices = dict[str, int]

@@ -118,7 +118,7 @@ class Naive:
             if not isinstance(node.kind, Loop):
                 self.node(node.kind, indices)
                 continue
-            for turn in range(node.kind.start.value, node.kind.end.value):  # type: ignore[union-attr]
+            for turn in range(node.kind.start.value, node.kind.end.value):
                 self.nodes(node.kind.body, {**indices, node.kind.index: turn})
 
     def value(self, ref: Any, indices: dict[str, int]) -> list[int]:

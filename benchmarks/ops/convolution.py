@@ -3,27 +3,23 @@
 Printed too: the time of the matrix product alone that a convolution comes down to, by NumPy's library, the least that
 can be had with it.
 
-Run: python benchmarks/ops/convolution.py (packages onnx and onnxruntime; threads are set here)
+Run: OPENBLAS_NUM_THREADS=1 python benchmarks/ops/convolution.py (packages onnx and onnxruntime)
 """
 
 from __future__ import annotations
 
 import os
+import statistics
+import time
+from collections.abc import Callable
 
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = "1"
+import numpy as np
+import onnx
+import onnxruntime
 
-import statistics  # noqa: E402
-import time  # noqa: E402
-from collections.abc import Callable  # noqa: E402
-
-import numpy as np  # noqa: E402
-import onnx  # noqa: E402
-import onnxruntime  # noqa: E402
-
-import openinfer as oi  # noqa: E402
-from openinfer.dsl import graph  # noqa: E402
-from openinfer.simulate import Simulator  # noqa: E402
+import openinfer as oi
+from openinfer.dsl import graph
+from openinfer.simulate import Simulator
 
 ROUNDS = 40
 SIDE, CHANNELS = 56, 64
@@ -73,6 +69,8 @@ def interleaved(calls: list[Callable[[], object]]) -> list[float]:
 
 
 def main() -> None:
+    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+        raise SystemExit("set OPENBLAS_NUM_THREADS=1: the ratios are for one thread")
     rng = np.random.default_rng(0)
     x = rng.standard_normal((1, CHANNELS, SIDE, SIDE)).astype(np.float32)
     for title, (groups, aim) in CASES.items():

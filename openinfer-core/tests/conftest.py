@@ -63,7 +63,8 @@ def carry_out(catalog: Mapping[str, OpSchema], call: OpCall, inputs: list[Array 
     if isinstance(schema.definition, Composite):
         return decomposed(catalog, call, inputs)
     assert call.op == "matmul", f"{call.op} has no definition to evaluate"
-    return np.asarray(np.matmul(*inputs) if not call.settings["trans_b"] else np.matmul(inputs[0], inputs[1].T))  # type: ignore[union-attr]
+    a, b = (np.asarray(given) for given in inputs)
+    return np.asarray(np.matmul(a, b.T if call.settings["trans_b"] else b))
 
 
 def computed(expr: Expr, inputs: list[Array | None], type_: TensorType) -> Array:

@@ -34,6 +34,13 @@ def meaning(text: str) -> Definition | None:
     return None if occurrence is None else outline.definition(occurrence)
 
 
+def sort_of(text: str) -> Sort:
+    """Return the sort of what that name means."""
+    found = meaning(text)
+    assert found is not None
+    return found.sort
+
+
 def role(text: str) -> Role | None:
     plain, offset = marked(text)
     occurrence = outline_of(plain).at(offset)
@@ -95,9 +102,9 @@ def test_a_temporary_is_known_in_every_block() -> None:
 def test_an_index_hides_a_variable_inside_its_loop_only() -> None:
     text = "dynamic { i: i32; } block b { loop l (i in 0..%s) { op f(%s) >> y; } op f(%s) >> y; }"
 
-    assert meaning(text % ("^i", "i", "i")).sort is Sort.VARIABLE  # type: ignore[union-attr]
-    assert meaning(text % ("i", "^i", "i")).sort is Sort.INDEX  # type: ignore[union-attr]
-    assert meaning(text % ("i", "i", "^i")).sort is Sort.VARIABLE  # type: ignore[union-attr]
+    assert sort_of(text % ("^i", "i", "i")) is Sort.VARIABLE
+    assert sort_of(text % ("i", "^i", "i")) is Sort.INDEX
+    assert sort_of(text % ("i", "i", "^i")) is Sort.VARIABLE
 
 
 def test_the_innermost_of_two_indices_of_one_name_is_meant() -> None:

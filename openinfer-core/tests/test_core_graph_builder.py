@@ -115,7 +115,7 @@ def test_arguments_of_unknown_attributes_may_lack_names() -> None:
 
 def test_numbers_of_numpy_are_numbers() -> None:
     b = oi.GraphBuilder()
-    b.volatile("x", "f32", [np.int64(4)], init=np.float32(0.5))  # type: ignore[list-item]
+    b.volatile("x", "f32", [np.int64(4)], init=np.float32(0.5))
     assert "x: f32[4] @init(0.5);" in b.build().to_dsl()
 
 

@@ -64,9 +64,9 @@ def test_paths_are_refused_with_what_reads_them(model: Model) -> None:
     found = graph(program(X, "op add(x, a) >> y; return;"))
 
     with pytest.raises(TypeError, match=r"expected a Model, found str: openinfer\.ModelLoader\.open"):
-        resolve(found, "weights.oinf")  # pyright: ignore[reportArgumentType]
+        resolve(found, "weights.oinf")
     with pytest.raises(TypeError, match=r"expected a Graph, found str: openinfer\.load_graph"):
-        resolve("program.oi", model)  # pyright: ignore[reportArgumentType]
+        resolve("program.oi", model)
 
 
 def test_operators_are_resolved_to_canonical_names_with_every_setting(model: Model) -> None:

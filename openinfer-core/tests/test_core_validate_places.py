@@ -103,7 +103,7 @@ def test_equality_of_graphs_does_not_depend_on_places() -> None:
 
 def related(text: str, model: Model = MODEL, **options: object) -> list[str]:
     with pytest.raises(ValidationError) as caught:
-        resolve(graph(text), model, **options)  # pyright: ignore[reportArgumentType]
+        resolve(graph(text), model, **options)
     return [each.message for each in caught.value.diagnostics[0].related]
 
 

@@ -89,12 +89,12 @@ def _copy_double_word(data: bytearray, seed: SeedFile, random: Random) -> None:
         data[target : target + 8] = data[source : source + 8]
 
 
-def _change_byte(data: bytearray, seed: SeedFile, random: Random) -> None:  # noqa: ARG001
+def _change_byte(data: bytearray, _seed: SeedFile, random: Random) -> None:
     at = random.randrange(len(data))
     data[at] = random.randrange(256) if random.random() < 0.5 else data[at] ^ (1 << random.randrange(8))
 
 
-def _copy_bytes(data: bytearray, seed: SeedFile, random: Random) -> None:  # noqa: ARG001
+def _copy_bytes(data: bytearray, _seed: SeedFile, random: Random) -> None:
     """Overwrite some units of 8 bytes with others: repeated names, moved entries."""
     size = 8 * random.randint(1, 6)
     source, target = random.randrange(0, len(data), 4), random.randrange(0, len(data), 4)
@@ -102,21 +102,21 @@ def _copy_bytes(data: bytearray, seed: SeedFile, random: Random) -> None:  # noq
     data[target : target + len(part)] = part
 
 
-def _remove_bytes(data: bytearray, seed: SeedFile, random: Random) -> None:  # noqa: ARG001
+def _remove_bytes(data: bytearray, _seed: SeedFile, random: Random) -> None:
     at = random.randrange(0, len(data), 8)
     del data[at : at + 8 * random.randint(1, 4)]
 
 
-def _insert_bytes(data: bytearray, seed: SeedFile, random: Random) -> None:  # noqa: ARG001
+def _insert_bytes(data: bytearray, _seed: SeedFile, random: Random) -> None:
     at = random.randrange(0, len(data) + 8, 8)
     data[at:at] = random.choice((0, 0, 1, 255)).to_bytes(1, "little") * (8 * random.randint(1, 4))
 
 
-def _cut(data: bytearray, seed: SeedFile, random: Random) -> None:  # noqa: ARG001
+def _cut(data: bytearray, _seed: SeedFile, random: Random) -> None:
     del data[random.randrange(len(data)) :]
 
 
-def _append(data: bytearray, seed: SeedFile, random: Random) -> None:  # noqa: ARG001
+def _append(data: bytearray, _seed: SeedFile, random: Random) -> None:
     data += bytes([random.choice((0, 65))]) * random.choice((1, 8, 64, 4096, 8192))
 
 

@@ -71,9 +71,9 @@ def test_plain_ints_are_metadata_unless_old_sources_ask_otherwise(caplog):
 def test_annotations_markers_and_field_metadata():
     @dataclass
     class Marked:
-        plain: SizeVar = 4  # type: ignore[assignment]
+        plain: SizeVar = 4
         marked: Annotated[int, "sizevar"] = 5
-        maybe: Optional[SizeVar] = 6  # type: ignore[assignment]  # noqa: UP045
+        maybe: Optional[SizeVar] = 6  # noqa: UP045
         rows: Annotated[list[int], "tensor", {"dtype": "i8"}] = field(default_factory=lambda: [1, 2])
         typed: list[int] = field(default_factory=lambda: [1, 2, 3], metadata={"dtype": "u16"})
         absent: Annotated[Any, "tensor", {"dtype": "f16", "shape": (2, 2)}] = None
@@ -95,8 +95,8 @@ def test_dicts_of_entries_by_name_as_fields_and_as_plain_attributes():
         sizevars: dict[str, int]
 
     instance = Tables({"L": 2})
-    instance.tensors = {f"W.{each}": np.ones(each + 1, "f4") for each in range(2)}  # type: ignore[attr-defined]
-    instance.metadata = {"kind.of": "test"}  # type: ignore[attr-defined]
+    instance.tensors = {f"W.{each}": np.ones(each + 1, "f4") for each in range(2)}
+    instance.metadata = {"kind.of": "test"}
     assert tables(instance) == ({"L": 2}, {"kind.of": "str"}, {"W.0": "f32[1]", "W.1": "f32[2]"})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,8 +43,7 @@ def test_safetensors_and_back_keeps_every_native_byte(paths):
     save_file(NATIVE, source, metadata={"note.utf8": "free text"})
     assert main(["convert", source, target]) == 0
     assert main(["convert", target, back]) == 0
-    with open(source, "rb") as first, open(back, "rb") as second:  # noqa: PTH123
-        assert first.read() == second.read()
+    assert Path(source).read_bytes() == Path(back).read_bytes()
 
 
 def test_the_library_reads_what_is_exported(paths):
@@ -135,8 +135,7 @@ def test_equal_containers_give_equal_exports(paths):
         contents = []
         for _ in range(2):
             assert main(["convert", source, path]) == 0
-            with open(path, "rb") as file:  # noqa: PTH123
-                contents.append(file.read())
+            contents.append(Path(path).read_bytes())
         assert contents[0] == contents[1]
     assert back
 

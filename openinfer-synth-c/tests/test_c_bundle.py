@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ def test_the_files_are_always_the_same():
 def test_two_processes_with_different_hash_seeds_write_the_same_bytes():
     files = synthesis().bundle.files
     here = hashlib.sha256(b"".join(name.encode() + data for name, data in files.items())).hexdigest()
-    folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+    folder = str(Path(__file__).resolve().parent)
 
     found = [
         subprocess.run(
@@ -95,7 +96,7 @@ def test_two_processes_with_different_hash_seeds_write_the_same_bytes():
 def test_the_source_has_no_path_and_every_byte_is_ascii():
     for data in synthesis().bundle.files.values():
         assert data.isascii()
-        assert os.getcwd().encode() not in data  # noqa: PTH109
+        assert str(Path.cwd()).encode() not in data
 
 
 def test_the_readme_names_inputs_and_outputs_with_their_types():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 import numpy as np
 
@@ -25,7 +24,7 @@ class SizeVar:
 
     def __post_init__(self) -> None:
         try:
-            value = operator.index(cast("object", self.value))  # pyright: ignore[reportArgumentType]
+            value = operator.index(self.value)
         except TypeError:
             value = -1
         if isinstance(self.value, bool | np.bool_) or not 0 <= value < 1 << 64:

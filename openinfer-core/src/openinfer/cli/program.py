@@ -31,10 +31,12 @@ class Program(click.Group):
     Built-in commands are the modules of `cli.commands`; plugins add others and cannot take a built-in name.
     """
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
         return sorted({*_builtin(), *Environment.default().commands})
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
         module = _builtin().get(cmd_name)
         if module is not None:
             return import_module(module).command
@@ -124,13 +126,14 @@ def _variables_set(values: Mapping[str, str | None]) -> Generator[None]:
 def main(
     ctx: click.Context,
     *,
-    debug: bool,  # noqa: ARG001 - read by `Program.invoke`
+    debug: bool,
     plugins_block: str | None,
     plugins: str | None,
     no_plugins_autoload: bool,
     plugins_strict: bool,
 ) -> None:
     """Describe inference explicitly, simulate it, and write it out as source code."""
+    del debug  # `Program.invoke` reads it.
     wanted = {
         switches.BLOCK: plugins_block,
         switches.ALLOW: plugins,

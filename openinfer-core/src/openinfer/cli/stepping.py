@@ -232,7 +232,7 @@ def _interrupts(first: Callable[[], None]) -> Generator[None]:
         yield
         return
 
-    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+    def handle(_number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         first()
 

@@ -83,24 +83,24 @@ def _arguments(arguments: Sequence[Given] | Mapping[str, Given], place: Place) -
 # Names
 
 
-def name_of(name: str) -> str:
+def name_of(name: object) -> str:
     """Return a name.
 
     Raises:
         GraphError: it is none.
     """
-    if not isinstance(name, str) or _NAME.fullmatch(name) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise GraphError(f"expected a name (letters, digits and _), found {name!r}", code="syntax")
     return name
 
 
-def string_of(text: str, what: str) -> str:
+def string_of(text: object, what: str) -> str:
     """Return a string.
 
     Raises:
         GraphError: it is none, or half of a surrogate pair stands in it.
     """
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(text, str):
         raise GraphError(f"{what} is a string, found {text!r}", code="syntax")
     half = _SURROGATE.search(text)
     if half is not None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from parsimonious.exceptions import ParseError  # pyright: ignore[reportMissingTypeStubs]
-from parsimonious.grammar import Grammar  # pyright: ignore[reportMissingTypeStubs]
+from parsimonious.exceptions import ParseError
+from parsimonious.grammar import Grammar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

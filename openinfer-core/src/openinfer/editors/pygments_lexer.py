@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pygments.lexer import (  # pyright: ignore[reportMissingTypeStubs]
+from pygments.lexer import (
     RegexLexer,
     bygroups,  # pyright: ignore[reportUnknownVariableType]
     default,
     include,
 )
-from pygments.token import (  # pyright: ignore[reportMissingTypeStubs]
+from pygments.token import (
     Comment,
     Keyword,
     Name,

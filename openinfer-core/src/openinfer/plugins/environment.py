@@ -79,8 +79,8 @@ class Environment:
     observers: Mapping[str, ObserverSpec] = field(default_factory=_none)
     commands: Mapping[str, CommandSpec] = field(default_factory=_none)
     op_aliases: Mapping[str, str] = field(default_factory=_none)
-    kernel_source: Callable[[str], Sequence[KernelSpec]] = lambda target: ()  # noqa: ARG005
-    kernel_choice: Callable[[OpCall, Sequence[KernelSpec], str], KernelSpec] = lambda call, candidates, device: min(  # noqa: ARG005
+    kernel_source: Callable[[str], Sequence[KernelSpec]] = lambda _target: ()
+    kernel_choice: Callable[[OpCall, Sequence[KernelSpec], str], KernelSpec] = lambda _call, candidates, _device: min(
         candidates, key=lambda kernel: kernel.cost
     )
 

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from openinfer.diagnostics import Diagnostic, Severity, Source, summary
 from openinfer.errors import SerializationError
@@ -144,9 +144,9 @@ def _repeated(value: Any) -> list[tuple[str, tuple[str, ...]]]:
         if isinstance(item, RepeatedKeys):
             found.append((pointer_to(path), item.repeated))
         if isinstance(item, dict):
-            inner: list[tuple[str | int, Any]] = [*item.items()]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            inner: list[tuple[str | int, Any]] = [*cast("dict[str, Any]", item).items()]
         elif isinstance(item, list):
-            inner = [*enumerate(item)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            inner = [*enumerate(cast("list[Any]", item))]
         else:
             continue
         waiting += [((*path, key), part) for key, part in reversed(inner)]

@@ -26,10 +26,12 @@ class Member(fields.Field[Any]):
         cast("Any", super()).__init__(**options)
         self.form = form
 
-    def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+    def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:
+        del attr, obj, kwargs
         return None if value is None else self.form.write(value)
 
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        del attr, data, kwargs
         try:
             return self.form.read(value)
         except FormError as error:

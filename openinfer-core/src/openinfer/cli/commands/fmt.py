@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -61,4 +60,4 @@ def _replace(file: Path, text: str) -> None:
         except BaseException:
             written.unlink()
             raise
-    os.replace(written, target)  # noqa: PTH105 - one call that replaces on every system
+    written.replace(target)

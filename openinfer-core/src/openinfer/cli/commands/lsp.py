@@ -13,8 +13,9 @@ from openinfer.errors import EnvironmentLacksError
 @click.command(name="lsp", short_help="Serve an editor on standard input and output.")
 @click.option("--model", "-m", metavar="FILE", help="Check programs against this model: sizes, types, names.")
 @click.option("--stdio", is_flag=True, help="Speak on standard input and output (the only way; editors pass this).")
-def command(*, model: str | None, stdio: bool) -> None:  # noqa: ARG001 - there is no other way to speak
+def command(*, model: str | None, stdio: bool) -> None:
     """Answer an editor on standard input and output: diagnostics, hover, definitions, completion, rename."""
+    del stdio  # There is no other way to speak.
     if find_spec("pygls") is None:
         raise EnvironmentLacksError(
             "`openinfer lsp` needs pygls, which is not installed: pip install 'openinfer-core[lsp]'"
