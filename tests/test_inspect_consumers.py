@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from openinfer.simulate import (
     OperatorBreakpoint,
     Stop,
     WriteBreakpoint,
+    logs,
 )
 
 PROGRAM = """dynamic { x: f32[2]; }
@@ -214,3 +217,23 @@ def test_a_consumer_that_runs_again_starts_at_its_beginning() -> None:
     found.begin()
     assert [len(found.resume().hits) for _ in range(3)] == [1, 1, 0]
     assert found.executor.fetch("y") == 2
+
+
+@pytest.mark.parametrize("by", ["node", "block"])
+def test_the_log_tells_of_consumers_and_the_iteration_stays_in_entry(
+    by: Literal["node", "block"], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quiet, loud = executor_of(trace=True), executor_of(trace=True)
+    for executor in (quiet, loud):
+        executor.insert(x=X)
+    runs = [run.event.node_desc for run in quiet.iterate(by=by)]
+    monkeypatch.setenv("OPENINFER_TRACE", "1")
+    logs.read_environment()
+    try:
+        assert [run.event.node_desc for run in loud.iterate(by=by)] == runs
+    finally:
+        monkeypatch.delenv("OPENINFER_TRACE")
+        logs.read_environment()
+    told = [line.partition(" -- ")[2].split(" -- ")[0] for line in capsys.readouterr().err.splitlines()]
+    assert [place.split()[0] for place in told].count("[writer]") == len(WRITER) - 1
+    assert [event.node_desc for event in loud.trace()] == [event.node_desc for event in quiet.trace()]
