@@ -52,6 +52,19 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
+def test_magnitudes_are_accumulated_in_64_bits() -> None:
+    text = """
+      dynamic { x: i8[5]; }
+      volatile { y: i8[5]; z: f32[5]; }
+      block entry { op abs(x, acc=[i64, i8]) >> y; op abs(x, acc=[i64, f32]) >> z; return; }
+    """
+    executor = Simulator(oi.Model.from_arrays({}), device="vulkan").make_executor(graph(text))
+    executor.step(x=np.array([-128, -1, 0, 1, 127], np.int8))
+
+    assert executor.fetch("y").tolist() == [127, 1, 0, 1, 127]
+    assert executor.fetch("z").tolist() == [128.0, 1.0, 0.0, 1.0, 127.0]
+
+
 def test_a_two_layer_perceptron_agrees_with_numpy_and_cpu() -> None:
     w1, b1, w2, b2, x = normal(64, 32), normal(32), normal(32, 10), normal(10), normal(17, 64, seed=1)
     model = oi.Model.from_arrays(

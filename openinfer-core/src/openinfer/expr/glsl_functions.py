@@ -93,6 +93,9 @@ def _negated(dtype: DType, x: Sequence[str]) -> Call:
 def _absolute(dtype: DType, x: Sequence[str]) -> Call:
     if dtype.kind is Kind.UNSIGNED:
         return Call(x[0])
+    if dtype.bits == 64:
+        # Mesa's compiler makes a choice by sign to an instruction that its software driver has for 32 bits only.
+        return Call(f"(({x[0]} ^ ({x[0]} >> 63)) - ({x[0]} >> 63))")
     return Call(_wrapped(dtype, f"({x[0]} < {_zero(dtype)} ? -{x[0]} : {x[0]})"))
 
 
