@@ -19,6 +19,7 @@ from openinfer.simulate import (
     Stop,
     WriteBreakpoint,
     logs,
+    memory_over_time,
 )
 
 PROGRAM = """dynamic { x: f32[2]; }
@@ -208,6 +209,14 @@ def test_blocks_of_consumers_are_stops_when_iterating_by_block() -> None:
         ("writer", "yield y"),
         ("entry", "return z"),
     ]
+
+
+def test_memory_is_told_after_nodes_of_consumers_too() -> None:
+    executor = executor_of("""volatile { y: f32; z: f32[3]; } persistent { K(t): f32[3] @table; }
+    block entry { yield y; await y; return y; }
+    block other { await y; loop l (i in 0..2) { cache.read K[i] >> z; } yield y; }""")
+    uses = [(use.node_desc, use.live["persistent"]) for use in memory_over_time(executor)]
+    assert [bytes_ for desc, bytes_ in uses if desc == "cache.read K[i] >> z"] == [12, 24]
 
 
 def test_a_consumer_that_runs_again_starts_at_its_beginning() -> None:

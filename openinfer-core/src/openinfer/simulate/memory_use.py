@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def memory_over_time(executor: Executor) -> Iterator[MemoryUse]:
-    """Run one step of an executor, node by node, and yield the bytes that hold values after each.
+    """Run one step of an executor, node by node, and yield the bytes that hold values after each, in consumers too.
 
     Raises:
         ExecutionError: the step failed.
     """
-    for run in executor.iterate():
+    for run in executor.iterate(consumers=True):
         yield memory_after(executor, run.event)
 
 
