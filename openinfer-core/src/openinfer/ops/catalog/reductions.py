@@ -153,6 +153,7 @@ _OF_ONE_AXIS = (
     OpExample(inputs=(Operand(shape=(3, 5, 7)),), settings={"axis": 1}),
     OpExample(inputs=(Operand(shape=(6, 2)),), settings={"axis": -1, "keepdims": True, "select_first": False}),
     OpExample(inputs=(Operand(shape=(9,)),), settings={"axis": 0}),
+    OpExample(inputs=(Operand(shape=(7, 5)),), settings={"axis": 0, "select_first": False, "nan": "propagate"}),
 )
 
 
