@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from openinfer.errors import ExecutionError
@@ -11,7 +12,6 @@ from openinfer_synth_c.step_functions import library_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from threading import Lock
 
     import numpy.typing as npt
 
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 class StepCalls:
-    """The functions of one opened device; equal ones are compiled once."""
+    """The functions of one opened device, which several threads may use; equal ones are compiled once."""
 
     def __init__(self) -> None:
+        self._compiling = Lock()
         self._waiting: dict[StepFunction, None] = {}
         self._compiled: dict[StepFunction, Compiled] = {}
 
@@ -47,14 +48,18 @@ class StepCalls:
         return run
 
     def _of(self, function: StepFunction) -> Compiled:
-        if function not in self._compiled:
-            waiting = tuple(self._waiting)
-            library = load_library({"steps.c": library_source(waiting)})
-            for number, each in enumerate(waiting):
-                call: Compiled = library[f"step_{number}"]
-                self._compiled[each] = _alone(call, lock_of(library)) if each.keeps_memory else call
-            self._waiting.clear()
-        return self._compiled[function]
+        with self._compiling:
+            if function not in self._compiled:
+                self._compile(tuple(self._waiting))
+            return self._compiled[function]
+
+    def _compile(self, functions: Sequence[StepFunction]) -> None:
+        """Compile functions together; others may begin to wait meanwhile."""
+        library = load_library({"steps.c": library_source(functions)})
+        for number, each in enumerate(functions):
+            call: Compiled = library[f"step_{number}"]
+            self._compiled[each] = _alone(call, lock_of(library)) if each.keeps_memory else call
+            del self._waiting[each]
 
 
 def _alone(call: Compiled, lock: Lock) -> Compiled:

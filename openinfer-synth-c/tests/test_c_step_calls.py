@@ -1,0 +1,69 @@
+"""Calls of compiled steps: functions wait, and are compiled together when one of them is called."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from openinfer.errors import DeviceError
+from openinfer_synth_c import step_calls
+from openinfer_synth_c.library import load_library
+from openinfer_synth_c.step_calls import StepCalls
+from openinfer_synth_c.step_functions import StepFunction
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+def giving(number):
+    lines = ("    (void)inputs_given;", f"    *(int32_t *)outputs_given[0] = {number};", "    return MODEL_OK;")
+    return StepFunction(lines, (), frozenset(), keeps_memory=False)
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """Note how many functions are compiled at a time; what is put in ``meanwhile`` is called while they are."""
+    counts, meanwhile = [], []
+
+    def load(files):
+        counts.append(files["steps.c"].count("int step_") // 2)
+        while meanwhile:
+            meanwhile.pop()()
+        return load_library(files)
+
+    monkeypatch.setattr(step_calls, "load_library", load)
+    return counts, meanwhile
+
+
+def test_functions_that_wait_are_compiled_together_and_equal_ones_once(loads):
+    calls, out = StepCalls(), np.zeros((), np.int32)
+    runs = [calls.bind(giving(number), [], [out], "it") for number in (1, 2, 2)]
+
+    found = [(run(), int(out))[1] for run in runs]
+
+    assert found == [1, 2, 2]
+    assert loads[0] == [2]
+
+
+def test_a_function_that_begins_to_wait_while_others_are_compiled_is_compiled_with_the_next(loads):
+    calls, out = StepCalls(), np.zeros((), np.int32)
+    counts, meanwhile = loads
+    late = []
+    first = calls.bind(giving(1), [], [out], "it")
+    meanwhile.append(lambda: late.append(calls.bind(giving(2), [], [out], "it")))
+
+    first()
+    late[0]()
+
+    assert int(out) == 2
+    assert counts == [1, 1]
+
+
+def test_what_does_not_compile_is_told_at_every_call():
+    calls = StepCalls()
+    run = calls.bind(StepFunction(("    nonsense",), (), frozenset(), keeps_memory=False), [], [], "it")
+
+    for _ in range(2):
+        with pytest.raises(DeviceError, match="the C compiler failed"):
+            run()
