@@ -66,7 +66,8 @@ class Draw(Enum):
     """How the values of an operand are drawn.
 
     ``SPECIAL``: limits, zeros, NaN, infinities, subnormals and ties, shuffled, then repeated.
-    ``CODES``: any bit pattern of the type; about one float in eight is NaN, an infinity or a zero of either sign.
+    ``CODES``: any bit pattern of the type but a signalling NaN; about one float in eight is NaN, an infinity or a zero
+    of either sign.
     ``DYADIC``: zero and floats of three significant bits up to 3.5, whose products and sums of a few hundred terms are
     exact in f32, so that no order of summation shows; integers of any size.
     ``STREWN``: as ``DYADIC``, with the same for one float in four; such sums show no order either.
@@ -156,8 +157,13 @@ def _range(dtype: DType) -> tuple[int, int]:
 
 def _codes(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
     count = int(np.prod(shape)) * dtype.bits // 8
-    codes = np.frombuffer(random.bytes(count), dtype=storage_dtype(dtype)).reshape(shape)
-    return _mixed(codes, 1 / 8, random)
+    codes = np.frombuffer(random.bytes(count), dtype=f"u{dtype.bits // 8}").reshape(shape)
+    values = codes.view(storage_dtype(dtype))
+    # A signalling NaN makes a NaN of what a quiet one leaves a number, such as its power 0.
+    quiet = codes | codes.dtype.type(1 << (FORMATS[dtype.name].fraction - 1))
+    with np.errstate(invalid="ignore"):
+        values = np.where(np.isnan(values), quiet, codes).view(values.dtype)
+    return _mixed(values, 1 / 8, random)
 
 
 def _dyadic(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
