@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
-    from openinfer.ops.schema import Decomposer
+    from openinfer.ops.schema import Decompose, Decomposer
 
     Settings = Mapping[str, SettingValue]
 
@@ -156,32 +156,34 @@ _ROWS = (
     OpExample(inputs=(Operand(shape=(2, 0)),)),
 )
 
-SOFTMAX = OpSchema(
-    name="softmax",
-    summary="e^(x - m) over its sum along the axis, m the maximum; NaN where all are -inf",
-    category=CATEGORY,
-    inputs=(InputSpec(name="x"),),
-    dtypes=FLOATS,
-    settings=(_AXIS,),
-    infer=_same_type,
-    definition=Composite(_softmax),
-    in_place=True,
-    onnx="Softmax",
-    examples=_ROWS,
+
+def _along_axis(name: str, decompose: Decompose, summary: str, onnx: str) -> OpSchema:
+    """Return an operator on the slices along one dim, each by itself."""
+    return OpSchema(
+        name=name,
+        summary=summary,
+        category=CATEGORY,
+        inputs=(InputSpec(name="x"),),
+        dtypes=FLOATS,
+        settings=(_AXIS,),
+        infer=_same_type,
+        definition=Composite(decompose),
+        in_place=True,
+        onnx=onnx,
+        examples=_ROWS,
+    )
+
+
+SOFTMAX = _along_axis(
+    "softmax", _softmax, "e^(x - m) over its sum along the axis, m the maximum; NaN where all are -inf", "Softmax"
 )
-LOG_SOFTMAX = OpSchema(
-    name="log_softmax",
-    summary="x - m - log of the sum of e^(x - m) along the axis, m the maximum",
-    category=CATEGORY,
-    inputs=(InputSpec(name="x"),),
-    dtypes=FLOATS,
-    settings=(_AXIS,),
-    infer=_same_type,
-    definition=Composite(_log_softmax),
-    in_place=True,
-    onnx="LogSoftmax",
-    examples=_ROWS,
+LOG_SOFTMAX = _along_axis(
+    "log_softmax",
+    _log_softmax,
+    "x - m - log of the sum of e^(x - m) along the axis, m the maximum",
+    "LogSoftmax",
 )
+L2_NORM = _along_axis("l2_norm", _l2_norm, "x / sqrt(sum of x^2) along the axis; 0 where all are 0", "LpNormalization")
 LAYER_NORM = OpSchema(
     name="layer_norm",
     summary="(x - mean) / sqrt(variance + eps) scale + bias over each row; float inputs may differ in type",
@@ -229,17 +231,4 @@ RMS_NORM = OpSchema(
         OpExample(inputs=(Operand(shape=(0, 4)), Operand(shape=(4,)))),
         OpExample(inputs=(Operand(shape=(2, 0)),)),
     ),
-)
-L2_NORM = OpSchema(
-    name="l2_norm",
-    summary="x / sqrt(sum of x^2) along the axis; 0 where all are 0",
-    category=CATEGORY,
-    inputs=(InputSpec(name="x"),),
-    dtypes=FLOATS,
-    settings=(_AXIS,),
-    infer=_same_type,
-    definition=Composite(_l2_norm),
-    in_place=True,
-    onnx="LpNormalization",
-    examples=_ROWS,
 )
