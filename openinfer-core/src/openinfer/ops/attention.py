@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.ops.schema import OpTypeError
-from openinfer.ops.shapes import integer, needed, shown
+from openinfer.ops.shapes import integer, needed, optional, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,7 +90,7 @@ def folded_attention(inputs: Inputs, settings: Settings) -> Attention:
         OpTypeError: the shapes do not fit together, or a setting does not fit them.
     """
     x, k, v = (needed(inputs, number) for number in range(3))
-    w = inputs[3] if len(inputs) > 3 else None
+    w = optional(inputs, 3)
     if len(x.shape) != 2:
         raise OpTypeError(f"x is {x}, expected [R, E]: one row for each query")
     if len(k.shape) not in (2, 3) or len(v.shape) != len(k.shape):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.ops.schema import OpTypeError
-from openinfer.ops.shapes import axis_of, integer, needed, shown
+from openinfer.ops.shapes import axis_of, integer, needed, optional, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ def rope_cached_plan(inputs: Inputs, settings: Settings) -> Rotary:
         OpTypeError: the inputs do not fit together.
     """
     x, cos, sin = (needed(inputs, number) for number in range(3))
-    pos = inputs[3] if len(inputs) > 3 else None
+    pos = optional(inputs, 3)
     if cos.shape != sin.shape:
         raise OpTypeError(f"cos and sin have one shape, found {cos} and {sin}")
     if pos is None:

@@ -100,7 +100,12 @@ def needed(inputs: Sequence[TensorType | None], position: int = 0) -> TensorType
     Raises:
         OpTypeError: ``arity``, it was left out.
     """
-    found = inputs[position] if position < len(inputs) else None
+    found = optional(inputs, position)
     if found is None:
         raise OpTypeError(f"input number {position + 1} is missing", code="arity")
     return found
+
+
+def optional(inputs: Sequence[TensorType | None], position: int) -> TensorType | None:
+    """Return the type of an input that may be left out."""
+    return inputs[position] if position < len(inputs) else None

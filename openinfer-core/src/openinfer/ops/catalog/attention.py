@@ -19,7 +19,7 @@ from openinfer.ops.schema import (
     SettingSpec,
     SettingType,
 )
-from openinfer.ops.shapes import needed
+from openinfer.ops.shapes import needed, optional
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ def _sdpa_types(
     del declared
     attention(inputs, settings)
     q, k, v = needed(inputs), needed(inputs, 1), needed(inputs, 2)
-    mask = inputs[3] if len(inputs) > 3 else None
+    mask = optional(inputs, 3)
     if mask is not None:
         check_mask(mask, (*q.shape[:-1], k.shape[-2]))
     return (TensorType(q.dtype, (*q.shape[:-1], v.shape[-1])),)

@@ -20,7 +20,7 @@ from openinfer.ops.schema import (
     SettingSpec,
     SettingType,
 )
-from openinfer.ops.shapes import integer, needed, shown
+from openinfer.ops.shapes import integer, needed, optional, shown
 from openinfer.ops.transposed_windows import OUTPUT_PADDING, TransposedWindow, transposed_windows
 from openinfer.ops.windows import DILATION, PADDING, STRIDE, windows
 
@@ -60,7 +60,7 @@ def _conv_types(op: str, rank: int) -> InferTypes:
         inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
     ) -> tuple[TensorType, ...]:
         del declared
-        x, w, bias = needed(inputs), needed(inputs, 1), inputs[2] if len(inputs) > 2 else None
+        x, w, bias = needed(inputs), needed(inputs, 1), optional(inputs, 2)
         out = _check_types([t for t in (x, w, bias) if t is not None], settings)
         if len(x.shape) != rank + 2 or len(w.shape) != rank + 2:
             dims = ",".join(letters)
@@ -88,7 +88,7 @@ def _conv_transpose2d_types(
     inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
 ) -> tuple[TensorType, ...]:
     del declared
-    x, w, bias = needed(inputs), needed(inputs, 1), inputs[2] if len(inputs) > 2 else None
+    x, w, bias = needed(inputs), needed(inputs, 1), optional(inputs, 2)
     if len(x.shape) != 4 or len(w.shape) != 4:
         raise OpTypeError(f"conv_transpose2d takes x [N,C,H,W] and w [C,O/groups,h,w], found {x} and {w}")
     groups = integer(settings.get("groups"), "groups")

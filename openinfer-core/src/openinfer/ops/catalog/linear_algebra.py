@@ -20,7 +20,7 @@ from openinfer.ops.schema import (
     SettingSpec,
     SettingType,
 )
-from openinfer.ops.shapes import broadcast, needed, shown
+from openinfer.ops.shapes import broadcast, needed, optional, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,7 +70,7 @@ def _linear_types(
     inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
 ) -> tuple[TensorType, ...]:
     del declared
-    x, w, bias = needed(inputs), needed(inputs, 1), inputs[2] if len(inputs) > 2 else None
+    x, w, bias = needed(inputs), needed(inputs, 1), optional(inputs, 2)
     if not x.shape or len(w.shape) != 2:
         raise OpTypeError(f"linear takes x [..., K] and w [K, N], found {x} and {w}")
     shape = matmul_shape(x.shape, _swapped(w.shape, settings.get("trans_w")))

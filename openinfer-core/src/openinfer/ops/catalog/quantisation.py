@@ -19,7 +19,7 @@ from openinfer.ops.schema import (
     SettingType,
     StoredScales,
 )
-from openinfer.ops.shapes import axis_of, integer, needed, shown
+from openinfer.ops.shapes import axis_of, integer, needed, optional, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,21 +88,17 @@ def needed_scale(op: str, of: str, inputs: Sequence[TensorType | None], position
     Raises:
         OpTypeError: ``arity``, neither the call nor the model gives it.
     """
-    scale = _optional(inputs, position)
+    scale = optional(inputs, position)
     if scale is None:
         message = f"{op} needs `scale`: {of} is no constant that the model has a quant payload for"
         raise OpTypeError(message, code="arity")
     return scale
 
 
-def _optional(inputs: Sequence[TensorType | None], position: int) -> TensorType | None:
-    return inputs[position] if position < len(inputs) else None
-
-
 def _quantize_types(
     inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
 ) -> tuple[TensorType, ...]:
-    x, scale, zero_point = needed(inputs), needed(inputs, 1), _optional(inputs, 2)
+    x, scale, zero_point = needed(inputs), needed(inputs, 1), optional(inputs, 2)
     dtype = declared[0].dtype if declared else U8 if zero_point is None else zero_point.dtype
     if dtype.name not in QUANTISED | {"f8"}:
         legal = ", ".join(sorted(QUANTISED | {"f8"}))
@@ -117,7 +113,7 @@ def _quantize_types(
 def _dequantize_types(
     inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
 ) -> tuple[TensorType, ...]:
-    x, zero_point = needed(inputs), _optional(inputs, 2)
+    x, zero_point = needed(inputs), optional(inputs, 2)
     scale = needed_scale("dequantize_linear", "x", inputs, 1)
     check_scales(x, scale, zero_point, settings.get("axis"), settings.get("block_size"))
     dtype = declared[0].dtype if declared else scale.dtype

@@ -22,7 +22,7 @@ from openinfer.ops.schema import (
     SettingType,
     StoredScales,
 )
-from openinfer.ops.shapes import integer, needed, shown
+from openinfer.ops.shapes import integer, needed, optional, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 SMALL = PACKED_SIGNED | PACKED_UNSIGNED | {"i8", "u8"}
 BYTES = frozenset({"i8", "u8"})
 WEIGHTS = frozenset({"i8", "u8", "i4", "u4", "i2", "u2", "t2", "t1"})
-
-
-def _optional(inputs: Sequence[TensorType | None], position: int) -> TensorType | None:
-    return inputs[position] if position < len(inputs) else None
 
 
 def _check_along(what: str, given: TensorType | None, like: TensorType, extent: tuple[int, ...], of: str) -> None:
@@ -68,7 +64,7 @@ def _matmul_integer_types(
     inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
 ) -> tuple[TensorType, ...]:
     del settings, declared
-    a, b, a_zero, b_zero = needed(inputs), needed(inputs, 1), _optional(inputs, 2), _optional(inputs, 3)
+    a, b, a_zero, b_zero = needed(inputs), needed(inputs, 1), optional(inputs, 2), optional(inputs, 3)
     shape = matmul_shape(a.shape, b.shape)
     _check_zero("a_zero", a_zero, a)
     _check_zero("b_zero", b_zero, b)
@@ -111,7 +107,7 @@ def _known(value: int | None) -> int:
 def _conv_integer_types(
     inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
 ) -> tuple[TensorType, ...]:
-    x, w, x_zero, w_zero = needed(inputs), needed(inputs, 1), _optional(inputs, 2), _optional(inputs, 3)
+    x, w, x_zero, w_zero = needed(inputs), needed(inputs, 1), optional(inputs, 2), optional(inputs, 3)
     wide = [TensorType(I16, x.shape), TensorType(I16, w.shape), None]
     found = CONV2D.infer(wide, {**settings, "acc": I32}, declared)
     _check_zero("x_zero", x_zero, x)
@@ -160,7 +156,7 @@ def _qmatmul_types(
 ) -> tuple[TensorType, ...]:
     del declared
     x, w, scale = needed(inputs), needed(inputs, 1), needed_scale("qmatmul", "w", inputs, 2)
-    zero_point, bias = _optional(inputs, 3), _optional(inputs, 4)
+    zero_point, bias = optional(inputs, 3), optional(inputs, 4)
     if not x.shape or len(w.shape) != 2:
         raise OpTypeError(f"qmatmul takes x [..., K] and w [K, N] ([N, K] with trans_w), found {x} and {w}")
     inner, columns = reversed(w.shape) if settings.get("trans_w") else w.shape
