@@ -12,11 +12,12 @@ from openinfer.simulate.breakpoints import (
 )
 from openinfer.simulate.device import Device
 from openinfer.simulate.divergence import Comparison, check_comparisons, compare_executors
-from openinfer.simulate.executor import Executor, NodeRun
+from openinfer.simulate.executor import Executor
 from openinfer.simulate.formatting import format_truncated
 from openinfer.simulate.hits import Hit
 from openinfer.simulate.inspector import Inspector, Stop
 from openinfer.simulate.memory_use import memory_over_time
+from openinfer.simulate.node_run import NodeRun
 from openinfer.simulate.random import Random
 from openinfer.simulate.simulator import Simulator
 from openinfer.simulate.state import Snapshot

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from openinfer.events import TraceEvent
     from openinfer.ir.nodes import Node
-    from openinfer.simulate.executor import Executor, NodeRun
+    from openinfer.simulate.executor import Executor
+    from openinfer.simulate.node_run import NodeRun
     from openinfer.simulate.values import Tensor
 
 DOUBLED = (Device.VULKAN,)

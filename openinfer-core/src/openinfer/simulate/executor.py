@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from openinfer.errors import ExecutionError, StepStateError
 from openinfer.ir.concurrency import reached_blocks
-from openinfer.ir.nodes import Return
-from openinfer.simulate.aside import asides
 from openinfer.simulate.compiler import compile_graph
-from openinfer.simulate.consumer_steps import ConsumerSteps
+from openinfer.simulate.consumer_runs import ConsumerRuns
 from openinfer.simulate.details import Details
-from openinfer.simulate.exchange import Exchange, sharing
+from openinfer.simulate.exchange import sharing
 from openinfer.simulate.host import Host, by_name, need_name
 from openinfer.simulate.logs import LogKind, is_wanted, log
 from openinfer.simulate.machine import Machine
 from openinfer.simulate.memory import Memory
+from openinfer.simulate.node_run import NodeRun
 from openinfer.simulate.placement import OtherDevices
 from openinfer.simulate.recording import Recorder
 from openinfer.simulate.state import Snapshot, restore_snapshot, take_snapshot
-from openinfer.simulate.threads import Threads, at_once
 from openinfer.simulate.values import Tensor, host_value
 from openinfer.simulate.whole_program import whole_program
 
@@ -37,29 +33,10 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.ir.types import TensorType
     from openinfer.model import Model
-    from openinfer.simulate.aside import Aside
     from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.binding import Binder
-    from openinfer.simulate.exchange import Join
-    from openinfer.simulate.machine import Frame, Happened, Record
+    from openinfer.simulate.machine import Frame, Record
     from openinfer.simulate.placement import Placements
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRun:
-    """A node that has just run, and the values at that moment.
-
-    Attributes:
-        failure: the error with which it ended a consumer block that is looked into; it is raised at the ``await``.
-    """
-
-    event: TraceEvent
-    executor: Executor
-    failure: Exception | None = None
-
-    def fetch(self, *names: str, dtype: DType | str | None = None) -> Any:
-        """Return values as `Executor.fetch` does; temporaries too."""
-        return self.executor.fetch(*names, dtype=dtype)
 
 
 class Executor:
@@ -82,21 +59,21 @@ class Executor:
         self._backend = backend
         self._memory = Memory(resolved, model, backend)
         with np.errstate(all="ignore"):
-            self._sharing = sharing(resolved.graph)
-            blocks = None if self._sharing is None else reached_blocks(resolved.graph, "entry")
+            shared = sharing(resolved.graph)
+            blocks = None if shared is None else reached_blocks(resolved.graph, "entry")
             others = OtherDevices(placements, self._memory)
             self._codes = compile_graph(resolved, self._memory, backend, binder, others, blocks)
-            self._asides = asides(resolved, self._sharing, self._memory, backend, binder, placements)
+            self._recorder = Recorder(backend, timer)
+            self._consumers = ConsumerRuns(
+                resolved, shared, self._memory, backend, binder, placements, self._recorder, trace=trace
+            )
         self._placements = placements
         whole = None if placements.in_use else whole_program(resolved, model, backend, binder, self._memory)
         self._whole = whole
-        self._threads = Threads(max(len(self._asides), 1))
         self._host = Host(self._memory, backend)
-        self._recorder = Recorder(backend, timer)
         self._tracing = trace
         self._echo = echo
         self._machine: Machine | None = None
-        self._beside: deque[ConsumerSteps] = deque()
         self._results: dict[str, Tensor | None] = {}
 
     @property
@@ -110,8 +87,8 @@ class Executor:
 
         A consumer block that is looked into stands behind those of ``entry``.
         """
-        entry = () if self._machine is None else self._machine.frames
-        return [*entry, *self._beside[0].machine.frames] if self._beside else entry
+        entry, consumer = () if self._machine is None else self._machine.frames, self._consumers.looked_into
+        return entry if consumer is None else [*entry, *consumer.machine.frames]
 
     @property
     def is_running(self) -> bool:
@@ -293,11 +270,8 @@ class Executor:
     def close(self) -> None:
         """Release the device; the executor must not be used afterwards."""
         self._machine = None
-        self._threads.close()
+        self._consumers.close()
         self._placements.close()
-        for aside in self._asides.values():
-            if aside.backend is not self._backend:
-                aside.backend.close()
         self._backend.close()
 
     def __enter__(self) -> Self:
@@ -321,7 +295,8 @@ class Executor:
     @property
     def _seen(self) -> Host:
         """Values as the statement sees them that runs next."""
-        return self._beside[0].host if self._beside else self._host
+        consumer = self._consumers.looked_into
+        return self._host if consumer is None else consumer.host
 
     def _begin(self, *, merged: bool, record: Record | None, consumers: bool = False) -> Machine:
         self._need_idle("begin a step")
@@ -329,37 +304,15 @@ class Executor:
             self._whole.note_nodes()
         self._results = {}
         self._memory.begin_step()
-        exchange = self._exchange(merged=merged, consumers=consumers)
+        exchange = self._consumers.exchange(merged=merged, looking=consumers)
         entry, one_by_one = self._codes["entry"], not merged or exchange is not None
         self._machine = Machine(self._memory, entry, merged=not one_by_one, exchange=exchange, record=record)
         return self._machine
 
-    def _exchange(self, *, merged: bool, consumers: bool) -> Exchange | None:
-        """Return what hands variables over in a step. When every node is looked at, consumers run one at a time."""
-        if self._sharing is None:
-            return None
-
-        def start(aside: Aside, notes: list[Happened]) -> Join:
-            if consumers:
-                steps = ConsumerSteps(aside, self._recorder, notes if self._tracing else None)
-                self._beside.append(steps)
-                return steps.join
-            begin = self._threads.start if merged and aside.parallel else at_once
-            return begin(lambda: self._run_consumer(aside, notes))
-
-        return Exchange(self._sharing, self._memory, self._asides, start, self._recorder.notes)
-
-    def _run_consumer(self, aside: Aside, notes: list[Happened]) -> None:
-        """Run a consumer block to its end; with tracing on, note what ran."""
-        record = self._recorder.record(notes, aside.consumer.name, aside.backend) if self._tracing else None
-        with np.errstate(all="ignore"):
-            Machine(aside.memory, aside.code, merged=True, record=record).run()
-            aside.backend.synchronize()
-
     def _end(self, machine: Machine) -> None:
         if self._machine is not machine:
             return
-        self._beside.clear()
+        self._consumers.drop()
         if machine.exchange is not None:
             machine.exchange.abandon()
         self._machine = None
@@ -377,12 +330,8 @@ class Executor:
             self._memory.insert_again()
             return None
         self._memory.end_step()
-        self._results = dict.fromkeys(self._whole.results if self._returns_values() else ())
+        self._results = dict.fromkeys(self._whole.returned)
         return self._recorder.event_of(self._codes["entry"].items[-1])
-
-    def _returns_values(self) -> bool:
-        last = self._graph.blocks["entry"].nodes[-1].kind
-        return isinstance(last, Return) and bool(last.names)
 
     def _complete(self, accesses: Sequence[str]) -> None:
         """Run the latest step again where it was run whole and did not leave a value that is asked for.
@@ -393,10 +342,7 @@ class Executor:
             need_name(access, "fetch")
         if self._whole is None or self.is_running or not self._whole.lacks(accesses):
             return
-        log(
-            LogKind.TRACE,
-            "a value that is no result is asked for: the program runs node by node from here on",
-        )
+        log(LogKind.TRACE, "a value that is no result is asked for: the program runs node by node from here on")
         self._whole = None
         self._memory.insert_again()
         self._run_merged(None)
@@ -422,8 +368,8 @@ class Executor:
         machine = self._begin(merged=False, record=record, consumers=consumers or details is not None)
         try:
             while self.is_running:
-                is_beside = bool(self._beside)
-                run, ended = self._run_beside() if is_beside else self._run_node(machine, record)
+                is_beside = self._consumers.looked_into is not None
+                run, ended = self._run_node(machine, record)
                 if details is not None:
                     log(LogKind.TRACE, details.line(run.event))
                 if is_beside and not consumers:
@@ -436,25 +382,18 @@ class Executor:
                         yield NodeRun(block.last, self)
             machine.finish()
         except ExecutionError as error:
-            # Consumers that have started finish, as they do in threads of their own.
-            for steps in self._beside:
-                steps.finish()
+            self._consumers.finish()
             log(LogKind.ERROR, f"step failed in block {error.block}: {error}")
             raise
         finally:
             self._end(machine)
 
     def _run_node(self, machine: Machine, record: Record) -> tuple[NodeRun, list[Frame]]:
-        """Run a node of ``entry``; return it, and the blocks that ended with it."""
+        """Run a node of ``entry``, or of the consumer that is looked into; return it with the blocks that it ended."""
+        if self._consumers.looked_into is not None:
+            event, steps = self._consumers.advance()
+            return NodeRun(event, self, steps.failure), list(steps.machine.ended)
         event = self._recorder.advance(machine, record)
         if not self._tracing:
             record.events.clear()
         return NodeRun(event, self), list(machine.ended)
-
-    def _run_beside(self) -> tuple[NodeRun, list[Frame]]:
-        """Run a node of the first consumer that is looked into, as `_run_node` does of ``entry``."""
-        steps = self._beside[0]
-        event = steps.advance()
-        if not steps.machine.frames:
-            self._beside.popleft()
-        return NodeRun(event, self, steps.failure), list(steps.machine.ended)

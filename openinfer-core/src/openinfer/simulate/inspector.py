@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from openinfer.events import TraceEvent
     from openinfer.ir.nodes import Node
     from openinfer.simulate.breakpoints import Breakpoint
-    from openinfer.simulate.executor import Executor, NodeRun
+    from openinfer.simulate.executor import Executor
     from openinfer.simulate.machine import Frame
+    from openinfer.simulate.node_run import NodeRun
 
 MOST_CHANGES = 1000
 """Changes of watch expressions that are kept from one stop to the next."""

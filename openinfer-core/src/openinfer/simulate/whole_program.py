@@ -47,9 +47,13 @@ class WholeProgram:
     """A program on a `ProgramBackend`, with the memory that its nodes use too.
 
     After `run`, variables that the program writes and that are no results hold what some other step left there.
+
+    Attributes:
+        returned: the names in the return of ``entry``.
     """
 
-    def __init__(self, plan: ExecutionPlan, backend: ProgramBackend, memory: Memory) -> None:
+    def __init__(self, plan: ExecutionPlan, backend: ProgramBackend, memory: Memory, returned: tuple[str, ...]) -> None:
+        self.returned = returned
         self._plan = plan
         self._backend = backend
         self._memory = memory
@@ -59,11 +63,6 @@ class WholeProgram:
         self._bound: BoundProgram | None = None
         self._is_latest = False
         self._has_new_inputs = False
-
-    @property
-    def results(self) -> tuple[str, ...]:
-        """The names in the return of ``entry``, or every volatile that the program writes."""
-        return tuple(port.name for port in self._plan.outputs)
 
     def run(self) -> bool:
         """Run a step, of which memory is at the start; return whether it was done."""
@@ -123,7 +122,9 @@ def whole_program(
             return None
         raise
     nodes = resolved.graph.blocks["entry"].nodes
-    returns = [node for node in walk(nodes) if isinstance(node.kind, Return)]
+    returns = [(node, node.kind.names) for node in walk(nodes) if isinstance(node.kind, Return)]
     # Which of several returns was taken, or what an input became, is known only from the nodes.
     shared = {port.name for port in plan.inputs} & {port.name for port in plan.outputs}
-    return None if returns != [nodes[-1]] or shared else WholeProgram(plan, backend, memory)
+    if shared or [node for node, _ in returns] != [nodes[-1]]:
+        return None
+    return WholeProgram(plan, backend, memory, returned=returns[0][1])

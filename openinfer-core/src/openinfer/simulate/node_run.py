@@ -1,0 +1,28 @@
+"""What an iteration over a step yields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from openinfer.dtypes import DType
+    from openinfer.events import TraceEvent
+    from openinfer.simulate.executor import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRun:
+    """A node that has just run, and the values at that moment.
+
+    Attributes:
+        failure: the error with which it ended a consumer block that is looked into; it is raised at the ``await``.
+    """
+
+    event: TraceEvent
+    executor: Executor
+    failure: Exception | None = None
+
+    def fetch(self, *names: str, dtype: DType | str | None = None) -> Any:
+        """Return values as `Executor.fetch` does; temporaries too."""
+        return self.executor.fetch(*names, dtype=dtype)
