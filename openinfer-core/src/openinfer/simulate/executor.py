@@ -93,7 +93,7 @@ class Executor:
     @property
     def is_running(self) -> bool:
         """Whether a step has begun and not ended: between the first and the last item of an iteration."""
-        return bool(self.frames)
+        return self._machine is not None and bool(self.frames)
 
     def insert(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
         """Give dynamic variables their values for the next step: all of them, or none when one is refused.
