@@ -37,12 +37,5 @@ def nothing_to_index(site: KernelSite, indices: Bound, *extents: int) -> bool:
     """Return whether there are indices into nothing, after appending that this is out of range."""
     if not indices.type.count or 0 not in extents:
         return False
-    unused(site)
     site.code.line("return MODEL_INDEX;")
     return True
-
-
-def unused(site: KernelSite) -> None:
-    """Append that operands are not used, of which C compilers would warn."""
-    bounds = {bound.variable: bound for bound in (*site.inputs, *site.outputs) if bound is not None}
-    site.code.line(*(f"(void){name};" for name, bound in bounds.items() if bound.pointer))

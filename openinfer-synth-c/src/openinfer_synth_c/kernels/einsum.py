@@ -28,9 +28,7 @@ def einsum(site: KernelSite) -> None:
     with code.loops(for_head(c, n) for c, n in zip(counters, equation.shape, strict=True)):
         code.line(f"{c_type(dtype)} total = {literal_text(dtype, 0)};")
         summed = equation.summed
-        if 0 in (equation.extents[label] for label in summed):
-            code.line(*(f"(void){name};" for name in {b.variable: None for b in site.inputs if b is not None}))
-        else:
+        if 0 not in (equation.extents[label] for label in summed):
             with code.loops(for_head(f"i{label}", equation.extents[label]) for label in summed):
                 elements = _elements(site, equation)
                 code.line(f"total = {code.compute(linearise(_term(len(elements), dtype)), elements, 't')};")

@@ -44,7 +44,6 @@ def _axis(site: KernelSite) -> int:
 def _copy(site: KernelSite, x: Bound, counters: list[str], target: list[str]) -> None:
     code, shape = site.code, x.type.shape
     if not x.type.count:
-        code.line(f"(void){x.variable};")
         return
     with code.loops(for_head(counter, extent) for counter, extent in zip(counters, shape, strict=True)):
         site.store.write(code, target, x.at(flat(counters, contiguous(shape))))

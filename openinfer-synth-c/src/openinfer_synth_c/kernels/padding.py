@@ -76,7 +76,6 @@ def _store(site: KernelSite, counters: Sequence[str], inside: str, element: str,
         return
     literal = literal_text(dtype, value)
     if inside == "false":
-        code.line(f"(void){site.input(0).variable};")
         site.store.write(code, counters, literal)
         return
     code.line(f"{c_type(dtype)} element = {literal};", f"if ({inside}) {{ element = {element}; }}")

@@ -21,8 +21,6 @@ def rearrange(site: KernelSite) -> None:
         store = Store(output=site.outputs[number], epilogue=None, epilogue_inputs=()) if number else site.store
         if moved.view.count:
             _copy(site, moved, store)
-        else:
-            site.code.line(f"(void){site.outputs[number].variable};")
 
 
 for _name in RULES:

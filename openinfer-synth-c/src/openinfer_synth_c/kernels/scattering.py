@@ -113,14 +113,13 @@ def _meet(site: KernelSite, test: str, update: str) -> None:
 
 
 def _scatter(site: KernelSite) -> None:
-    code, x, indices, updates = site.code, site.input(0), site.input(1), site.input(2)
+    code, x, indices = site.code, site.input(0), site.input(1)
     own, named = x.type.shape, indices.type.shape
     axis = axis_of(integer(site.call.settings.get("axis"), "axis"), len(own))
     if nothing_to_index(site, indices, own[axis]):
         return
     _copy(site)
     if not indices.type.count:
-        code.line(f"(void){indices.variable};", f"(void){updates.variable};")
         return
     counters = [f"i{number}" for number in range(len(named))]
     with code.loops(for_head(c, n) for c, n in zip(counters, named, strict=True)):
@@ -138,7 +137,6 @@ def _scatter_nd(site: KernelSite) -> None:
         return
     _copy(site)
     if not indices.type.count:
-        code.line(f"(void){indices.variable};", f"(void){updates.variable};")
         return
     at = [f"j{number}" for number in range(len(named) - 1)]
     inner = [f"k{number}" for number in range(len(own) - length)]
