@@ -19,6 +19,7 @@ from openinfer.testing.cases import Case, cases, sampled
 from openinfer.testing.checks import check_operator, wrong
 from openinfer.testing.oracle import Exact, known_oracles
 from openinfer.testing.places import Place, device_place
+from openinfer.testing.values import specials
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -143,6 +144,18 @@ def test_values_that_are_not_finite_reach_what_folds_and_mixes(op: str) -> None:
     assert any(np.isnan(array).any() for array in given)
     assert any(np.isposinf(array).any() for array in given)
     assert any(np.isneginf(array).any() for array in given)
+
+
+@pytest.mark.parametrize(
+    ("op", "setting"), [("clamp", "min"), ("relu", "alpha"), ("silu", "beta"), ("div", "div_by_zero_mask")]
+)
+def test_settings_of_examples_meet_every_special_value(op: str, setting: str) -> None:
+    f32 = ENVIRONMENT.dtypes["f32"]
+    found = [case for case in cases(ENVIRONMENT.op(op), f32, ENVIRONMENT.dtypes) if case.shapes == "special"]
+
+    inputs = [case.inputs()[0] for case in found if setting in case.settings]
+    assert inputs
+    assert all(array is not None and np.isin(specials(f32), array).sum() == len(specials(f32)) - 1 for array in inputs)
 
 
 def test_a_reduction_is_tried_on_shapes_of_every_kind() -> None:

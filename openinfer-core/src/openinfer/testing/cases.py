@@ -119,9 +119,7 @@ def _targets(schema: OpSchema, case: Case) -> Iterator[int]:
 
 
 def _from_examples(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> Iterator[_Draft]:
-    for example in schema.examples:
-        if example.dtypes is not None and dtype.name not in example.dtypes:
-            continue
+    for example in _fitting(schema, dtype):
         for settings in _variants(schema, example.settings, dtypes):
             draft = _example_draft(schema, example, settings, dtype, dtypes)
             yield draft
@@ -179,8 +177,9 @@ def _bounds(operand: Operand | None) -> tuple[int, int] | None:
 def _elementwise(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> Iterator[_Draft]:
     base = _required(schema, dtype)
     bounds = _example_bounds(schema, dtype)
+    shown = [e.settings for e in _fitting(schema, dtype) if e.settings not in ({}, base)]
     for types in _element_types(schema, dtype, dtypes):
-        for settings in _variants(schema, base, dtypes):
+        for settings in (*_variants(schema, base, dtypes), *shown):
             several = [(_special_count(dtype, len(types)),)] * len(types)
             yield _shaped(types, several, settings, "special", Draw.SPECIAL, bounds)
         shapes = _shapes(len(types), broadcast=schema.broadcast, large=dtype.bits in (4, 8, 32))
@@ -188,10 +187,14 @@ def _elementwise(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) ->
             yield _shaped(types, each, base, name, Draw.CODES, bounds)
 
 
+def _fitting(schema: OpSchema, dtype: DType) -> Iterator[OpExample]:
+    """Yield the examples for a type."""
+    return (example for example in schema.examples if example.dtypes is None or dtype.name in example.dtypes)
+
+
 def _example_bounds(schema: OpSchema, dtype: DType) -> tuple[tuple[int, int] | None, ...]:
     """Return the limits of each input in the first example for a type: elsewhere the operator reports an error."""
-    fitting = (e for e in schema.examples if e.dtypes is None or dtype.name in e.dtypes)
-    example = next(fitting, None)
+    example = next(_fitting(schema, dtype), None)
     return () if example is None else tuple(_bounds(operand) for operand in example.inputs)
 
 
@@ -199,10 +202,8 @@ def _required(schema: OpSchema, dtype: DType) -> Settings:
     """Return the settings that must be given, as the first example for a type has them; element types vary anyway."""
     if not any(isinstance(s.default, Required) and s.type is not SettingType.DTYPE for s in schema.settings):
         return {}
-    for example in schema.examples:
-        if example.dtypes is None or dtype.name in example.dtypes:
-            return example.settings
-    return {}
+    example = next(_fitting(schema, dtype), None)
+    return {} if example is None else example.settings
 
 
 def _shaped(
