@@ -471,6 +471,14 @@ def children(pid: int) -> list[int]:
     return [int(c) for t in Path(f"/proc/{pid}/task").iterdir() for c in (t / "children").read_text().split()]
 
 
+def until_ended(processes: list[int], seconds: float) -> list[int]:
+    """Wait for the end of processes; return those that have not ended by then."""
+    deadline = time.monotonic() + seconds
+    while (left := [pid for pid in processes if Path(f"/proc/{pid}").exists()]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
 @pytest.mark.parametrize("turns", [100_000, 10**12])
 @pytest.mark.parametrize("signal_sent", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found through /proc")
@@ -478,17 +486,21 @@ def test_workers_end_with_the_command(files: Path, signal_sent: signal.Signals, 
     Path("g.oi").write_text(ENDLESS.replace("turns: i64;", "turns: i64 @init(1);"))
     np.savez("many.npz", x=np.zeros(500), turns=[1, *[turns] * 499])
     arguments = [*COMMAND, "--batch", "many.npz", "--runner", "processes", "--workers", "1"]
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline().startswith("row 0: ")
-    workers = children(process.pid)
-    process.send_signal(signal_sent)
-    _, told = process.communicate(timeout=20)
-    assert len(workers) == 1
-    deadline = time.monotonic() + 10
-    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert [pid for pid in workers if Path(f"/proc/{pid}").exists()] == []
+    workers: list[int] = []
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("row 0: ")
+            workers = children(process.pid)
+            process.send_signal(signal_sent)
+            _, told = process.communicate(timeout=60)
+            left = until_ended(workers, seconds=30)
+        finally:
+            process.kill()
+            for pid in until_ended(workers, seconds=0):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+    assert (len(workers), left) == (1, [])
     if signal_sent == signal.SIGINT:
         assert (process.returncode, told) == (130, "interrupted\n")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,21 +21,25 @@ FUZZER = Path(__file__).resolve().parents[2] / "openinfer-core" / "fuzz" / "fuzz
 pytestmark = pytest.mark.skipif(not FUZZER.is_file(), reason="the fuzzer is not in this tree")
 
 
+@contextmanager
+def fuzzing(seed: int) -> Iterator[subprocess.Popen[str]]:
+    """Start the fuzzer, and end it when it is left."""
+    command = [sys.executable, str(FUZZER), "--calls", "3000", "--seed", f"{seed}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_no_call_reaches_outside_of_its_buffers() -> None:
-    running = [
-        subprocess.Popen(
-            [sys.executable, str(FUZZER), "--calls", "3000", "--seed", f"{seed}"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for seed in (1, 2)
-    ]
-    for process in running:
-        printed, _ = process.communicate()
-        assert process.returncode == 0, printed
-        done = int(printed.split()[0])
-        assert done > 2500, printed
+    with ExitStack() as stack:
+        running = [stack.enter_context(fuzzing(seed)) for seed in (1, 2)]
+        for process in running:
+            printed, _ = process.communicate()
+            assert process.returncode == 0, printed
+            done = int(printed.split()[0])
+            assert done > 2500, printed
 
 
 @pytest.fixture

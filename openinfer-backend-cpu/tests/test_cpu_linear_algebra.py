@@ -163,7 +163,11 @@ def test_a_child_has_the_number_that_its_parent_held_back() -> None:
     def fork() -> None:
         child = os.fork()
         if not child:
-            os._exit(10 * library.number + threads.count())
+            found = 0
+            try:
+                found = 10 * library.number + threads.count()
+            finally:
+                os._exit(found)
         status.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
     status: list[int] = []

@@ -78,7 +78,11 @@ def test_a_child_has_workers_of_its_own() -> None:
     workers.share([lambda: met.wait(20)] * 2, 2)
     child = os.fork()
     if not child:
-        again = Barrier(2)
-        workers.share([lambda: again.wait(20)] * 2, 2)
-        os._exit(7)
+        ended = 1
+        try:
+            again = Barrier(2)
+            workers.share([lambda: again.wait(20)] * 2, 2)
+            ended = 7
+        finally:
+            os._exit(ended)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -247,16 +247,16 @@ def test_a_malformed_switch_is_told_even_for_help(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "openinfer", "plugins"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    process.stdout.close()
+    command = [sys.executable, "-m", "openinfer", "plugins"]
 
-    error = process.stderr.read()
-    process.stderr.close()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            process.stdout.close()
+            error, code = process.stderr.read(), process.wait(timeout=60)
+        finally:
+            process.kill()
 
-    assert process.wait(timeout=60) == 141
-    assert error == ""
+    assert (code, error) == (141, "")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="closes file descriptors through a POSIX shell")

@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +25,21 @@ TEXTS = int(os.environ.get("OPENINFER_FUZZ_TEXTS", "2000"))
 """Texts to read: one environment of the continuous integration reads 20,000, the others these."""
 
 
-def started(tmp_path: Path, texts: int, seed: int) -> subprocess.Popen[str]:
+@contextmanager
+def fuzzing(tmp_path: Path, texts: int, seeds: tuple[int, ...]) -> Iterator[list[subprocess.Popen[str]]]:
+    """Start the fuzzer once for each seed, and end those that run when it is left."""
     if not FUZZER.is_file():
         pytest.skip("the fuzzer is not beside the tests")
-    options = ["--keep", str(tmp_path / "kept"), "--texts", f"{texts}", "--seed", f"{seed}"]
-    command = [sys.executable, str(FUZZER), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    command = [sys.executable, str(FUZZER), "--keep", str(tmp_path / "kept"), "--texts", f"{texts}", "--seed"]
+    with ExitStack() as stack:
+        running: list[subprocess.Popen[str]] = []
+        for seed in seeds:
+            started = subprocess.Popen(
+                [*command, f"{seed}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+            running.append(stack.enter_context(started))
+            stack.callback(started.kill)
+        yield running
 
 
 def table(printed: str) -> dict[str, int]:
@@ -38,10 +49,10 @@ def table(printed: str) -> dict[str, int]:
 
 
 def test_texts_become_graphs_or_findings(tmp_path: Path) -> None:
-    running = [started(tmp_path, TEXTS // 2, seed) for seed in (1, 2)]
-    for process in running:
-        printed, _ = process.communicate()
-        assert process.returncode == 0, printed
+    with fuzzing(tmp_path, TEXTS // 2, (1, 2)) as running:
+        told = [(process.communicate()[0], process.returncode) for process in running]
+    for printed, code in told:
+        assert code == 0, printed
         found = table(printed)
         assert {"syntax", "bad-string", "bad-hint", "unknown-dtype", "missing-entry", "unknown-variable"} <= set(found)
         assert {"unknown-op", "shape-mismatch", "unbound"} <= set(found)
@@ -51,8 +62,8 @@ def test_texts_become_graphs_or_findings(tmp_path: Path) -> None:
 
 
 def test_equal_seeds_give_equal_texts(tmp_path: Path) -> None:
-    running = [started(tmp_path, 300, seed) for seed in (7, 7, 8)]
-    tables = [table(process.communicate()[0]) for process in running]
+    with fuzzing(tmp_path, 300, (7, 7, 8)) as running:
+        tables = [table(process.communicate()[0]) for process in running]
     assert tables[0] == tables[1] != tables[2]
 
 
