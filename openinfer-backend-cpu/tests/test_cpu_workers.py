@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from threading import Barrier, get_ident
+import signal
+import time
+from threading import Barrier, Thread, get_ident
 
 import numpy as np
 import pytest
@@ -49,6 +51,36 @@ def test_what_a_call_raises_is_raised_when_all_have_ended(count: int) -> None:
     ended = len(made)
     assert ended < 1000
     assert len(made) == ended
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="threads take no signals here")
+def test_interrupts_wait_for_calls_that_run_however_many_come() -> None:
+    owner, met, ended = get_ident(), Barrier(2), list[bool]()
+
+    def call() -> None:
+        met.wait(20)
+        if get_ident() != owner:
+            for _ in range(4):
+                time.sleep(0.05)
+                signal.pthread_kill(owner, signal.SIGINT)
+            time.sleep(0.05)
+            ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        Workers().share([call, call], 2)
+    assert ended == [True]
+
+
+def test_threads_that_do_not_start_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: Thread) -> None:
+        raise RuntimeError(f"{thread.name}: no more threads")
+
+    workers, met = Workers(), Barrier(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="no more threads"):
+            workers.share([int, int], 2)
+    workers.share([lambda: met.wait(20)] * 2, 2)
 
 
 def test_calls_see_the_error_state_of_numpy() -> None:

@@ -24,7 +24,6 @@ class _Job:
     def __init__(self, calls: Sequence[BoundCall]) -> None:
         self._waiting = deque(calls)
         self._helping = 0
-        self._over = False
         self._changed = Condition()
         self._failed: list[BaseException] = []
 
@@ -42,10 +41,8 @@ class _Job:
                 self._waiting.clear()
 
     def help(self) -> None:
-        """Work beside the owner, if it has not ended."""
+        """Work beside the owner; nothing waits any more where it has ended."""
         with self._changed:
-            if self._over:
-                return
             self._helping += 1
         try:
             self.work()
@@ -56,10 +53,15 @@ class _Job:
 
     def end(self) -> None:
         """Wait until no helper works any more, and raise what a call raised."""
-        with self._changed:
-            self._over = True
-            self._waiting.clear()
-            self._changed.wait_for(lambda: not self._helping)
+        # Who has taken a call is among those who help; nobody takes one from here on.
+        self._waiting.clear()
+        while self._helping:
+            try:
+                with self._changed:
+                    self._changed.wait_for(lambda: not self._helping)
+            except KeyboardInterrupt as interrupt:
+                # Helpers still write: however often it comes, it is raised when they have ended.
+                self._failed.append(interrupt)
         if self._failed:
             raise self._failed[0]
 
@@ -98,19 +100,14 @@ class Workers:
         try:
             job.work()
         finally:
-            try:
-                job.end()
-            except KeyboardInterrupt:
-                # It may have come while helpers still write.
-                job.end()
-                raise
+            job.end()
 
     def _start(self, helpers: int) -> None:
         with self._lock:
             while self._started < helpers:
-                self._started += 1
-                name = f"openinfer-cpu-{self._started}"
+                name = f"openinfer-cpu-{self._started + 1}"
                 Thread(target=_serve, args=(self._asked,), name=name, daemon=True).start()
+                self._started += 1
 
 
 def _within_context(job: _Job) -> BoundCall:
