@@ -182,9 +182,17 @@ def _cast(source: DType, target: DType, text: str) -> Call:
         return Call(f"{function}({text})", (function,))
     if target.is_float or source is BOOL or target.kind is Kind.TERNARY:
         return Call(f"{glsl_type(target)}({text})")
-    if source.kind in (Kind.SIGNED, Kind.TERNARY) and target is UINT[-1]:
-        return Call(f"uint64_t(int64_t({text}))")
+    if target.bits == 64 and source.bits < 64:
+        return Call(_widened(source, target, text))
     return Call(_wrapped(target, f"{glsl_type(target)}({text})"))
+
+
+def _widened(source: DType, target: DType, text: str) -> str:
+    """Return an integer of at most 32 bits in 64, word by word: Mesa's software device gets conversions wrong."""
+    signed = source.kind in (Kind.SIGNED, Kind.TERNARY)
+    if target.kind is Kind.SIGNED:
+        return f"packInt2x32(ivec2({text}, {f'{text} >> 31' if signed else '0'}))"
+    return f"packUint2x32(uvec2({text}, {f'{text} >> 31' if signed else '0u'}))"
 
 
 @functools.cache

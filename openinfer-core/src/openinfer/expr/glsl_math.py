@@ -1,6 +1,6 @@
 """Functions on f32 that GLSL lacks, leaves undefined or computes too coarsely, spelled out in GLSL 4.50.
 
-Errors are those of the arithmetic given exact ``exp`` and ``log`` for arguments where these are called; what a device
+Errors are those of the arithmetic given exact ``log`` for arguments where it is called; what a device
 adds is in the precision table of the Vulkan specification. A unit is one in the last place.
 
 * ``expm1``: 2 units; a polynomial (Taylor, degree 9) below 1/2, else ``exp(x) - 1``.
@@ -9,14 +9,13 @@ adds is in the precision table of the Vulkan specification. A unit is one in the
 * ``erf``: 4 units; the Maclaurin series below 1, else ``1 - e^(-x^2) p(1 / (1 + x/2))`` with ``p`` fitted to 2e-8.
 * ``sin``, ``cos``, ``tan``: 2 units (``tan``: 4), by reduction modulo pi/2 and Taylor polynomials. Up to 1000 pi/2 is
   subtracted in three parts (Cody and Waite), beyond the bits of 2/pi that count are multiplied (Payne and Hanek).
-* ``power``: 1 unit a multiplication for whole exponents up to 64, else ``exp2(b log2 a)``, whose error grows with the
-  exponent: about ``b log2 a`` units.
 * ``rem`` is exact.
 """
 
 from __future__ import annotations
 
 from openinfer.expr.fragment import Helper
+from openinfer.expr.glsl_powers import POWERS
 
 _NAN = "uintBitsToFloat(0x7fc00000u)"
 _INFINITY = "uintBitsToFloat(0x7f800000u)"
@@ -72,17 +71,6 @@ _SQRT = f"""float oi_sqrt_f32(float x)
     if (!(x > 0.0)) {{ return {_NAN}; }}
     precise float root = sqrt(x);
     return root;
-}}
-"""
-
-_EXP = f"""float oi_exp_f32(float x)
-{{
-    if (oi_is_nan_f32(x)) {{ return x; }}
-    if (x > 88.73) {{ return {_INFINITY}; }}
-    if (x < -104.0) {{ return 0.0; }}
-    precise float power = exp(x < -87.0 ? 0.5 * x : x);
-    power = x < -87.0 ? power * power : power;
-    return power;
 }}
 """
 
@@ -287,51 +275,16 @@ _TAN = """float oi_tan_f32(float x)
 }
 """
 
-_POWER = f"""float oi_power_f32(float a, float b)
-{{
-    if (b == 0.0 || a == 1.0) {{ return 1.0; }}
-    if (oi_is_nan_f32(a) || oi_is_nan_f32(b)) {{ return {_NAN}; }}
-    bool whole = floor(b) == b;
-    bool odd = whole && abs(b) < 16777216.0 && (int(abs(b)) & 1) == 1;
-    float magnitude = abs(a);
-    float sign_of = odd ? a : 1.0;
-    if (magnitude == 0.0 || magnitude == {_INFINITY}) {{
-        return oi_with_sign_f32((magnitude == 0.0) == (b > 0.0) ? 0.0 : {_INFINITY}, sign_of);
-    }}
-    if (abs(b) == {_INFINITY}) {{
-        return magnitude == 1.0 ? 1.0 : (magnitude > 1.0) == (b > 0.0) ? {_INFINITY} : 0.0;
-    }}
-    if (a < 0.0 && !whole) {{ return {_NAN}; }}
-    if (whole && abs(b) <= 64.0) {{
-        precise float product = 1.0;
-        precise float square = magnitude;
-        for (int left = int(abs(b)); left > 0; left >>= 1) {{
-            if ((left & 1) == 1) {{ product = product * square; }}
-            square = square * square;
-        }}
-        if (b > 0.0) {{ return oi_with_sign_f32(product, sign_of); }}
-        if (product < {_INFINITY}) {{ return oi_with_sign_f32(oi_div_f32(1.0, product), sign_of); }}
-    }}
-    uint bits = floatBitsToUint(magnitude);
-    precise float exponent = b * (bits < 0x800000u ? log2(float(bits)) - 149.0 : log2(magnitude));
-    if (exponent >= 128.0) {{ return oi_with_sign_f32({_INFINITY}, sign_of); }}
-    if (exponent < -150.0) {{ return oi_with_sign_f32(0.0, sign_of); }}
-    precise float half_power = exp2(0.5 * exponent);
-    precise float power = half_power * half_power;
-    return oi_with_sign_f32(power, sign_of);
-}}
-"""
-
 _NAN_TEST, _SIGNED = "oi_is_nan_f32", "oi_with_sign_f32"
 _CIRCLE = ("oi_reduced_f32", "oi_sine_series_f32")
 
 FUNCTIONS: dict[str, Helper] = {
+    **POWERS,
     "oi_is_nan_f32": Helper(_IS_NAN),
     "oi_with_sign_f32": Helper(_WITH_SIGN),
     "oi_div_f32": Helper(_DIV, (_NAN_TEST,)),
     "oi_rem_f32": Helper(_REM),
     "oi_sqrt_f32": Helper(_SQRT),
-    "oi_exp_f32": Helper(_EXP, (_NAN_TEST,)),
     "oi_log_f32": Helper(_LOG),
     "oi_expm1_f32": Helper(_EXPM1, (_NAN_TEST, "oi_exp_f32", _SIGNED)),
     "oi_log1p_f32": Helper(_LOG1P, ("oi_log_f32", _SIGNED)),
@@ -342,6 +295,5 @@ FUNCTIONS: dict[str, Helper] = {
     "oi_sin_f32": Helper(_circular("sin", 0), _CIRCLE),
     "oi_cos_f32": Helper(_circular("cos", 1), _CIRCLE),
     "oi_tan_f32": Helper(_TAN, ("oi_div_f32", "oi_sin_f32", "oi_cos_f32")),
-    "oi_power_f32": Helper(_POWER, (_NAN_TEST, _SIGNED, "oi_div_f32")),
 }
 """Functions on f32 by name, with those that they call."""
