@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import BOOL, F32, I32, U32, Kind
 from openinfer.expr import tree
 from openinfer.ops.accumulate import accumulator, delivered
+from openinfer.ops.elementwise import work_type
 from openinfer_backend_vulkan.functions import Functions
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def sum_functions(call: OpCall, factors: int) -> Functions:
     if call.settings.get("acc") is None:
         functions.store(tree.cast(value, out))
     else:
-        functions.store(delivered(tree.cast(value, total), call.settings, out))
+        functions.store(delivered(tree.cast(value, work_type(total)), call.settings, out))
     functions.sums()
     return functions
 
