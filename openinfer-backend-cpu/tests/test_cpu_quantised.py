@@ -235,6 +235,14 @@ def test_qmatmul_works_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4 * (1 + abs(expected).max()))
 
 
+@pytest.mark.parametrize("dtype", ["i8", "i4", "u2", "t1"])
+@pytest.mark.parametrize("group", [0, 24, 32])
+def test_pieces_end_with_groups_and_begin_within_bytes(monkeypatch: pytest.MonkeyPatch, dtype: str, group: int) -> None:
+    monkeypatch.setattr(quantised, "CHUNK", 31 * 33 * 4)  # 31 rows of 33 columns
+    found, expected = qmatmul(20, (96, 33), dtype, group, trans=False, zero=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4 * (1 + abs(expected).max()))
+
+
 @pytest.mark.parametrize("dtype", ["i8", "i4"])
 @pytest.mark.parametrize(("inner", "columns"), [(0, 4), (0, 0), (4, 0)])
 def test_a_product_of_nothing_is_zero(dtype: str, inner: int, columns: int) -> None:
