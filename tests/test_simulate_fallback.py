@@ -335,6 +335,28 @@ def test_other_devices_are_closed_where_no_executor_comes_about(
     assert sorted(closed) == ["box", "box", "cpu"]
 
 
+class PairedBackend(NarrowBackend):
+    """A box that another thread may have a second of."""
+
+    def beside(self) -> PairedBackend:
+        return PairedBackend()
+
+
+def test_what_consumers_opened_is_closed_where_another_cannot_be_bound(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr(sys.modules["example_box"], "Backend", PairedBackend)
+    monkeypatch.setattr(PairedBackend, "close", lambda self: closed.append(self.name))
+    text = """volatile { y: f32[2]; n: i32[2]; z: f32[2]; }
+    block entry { yield y; yield n; await y; await n; return y; }
+    block first { await y; op neg(y) >> z; yield y; }
+    block second { await n; op relu(n, negative_slope=2) >> n; yield n; }"""
+    with pytest.raises(ExecutionError, match="this box lacks"):
+        executor(text, "chest", environment)
+    assert closed == ["box"] * 3
+
+
 def test_the_log_tells_types_of_transfers_and_settings_of_operators(
     environment: Environment, told: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,9 +58,13 @@ def asides(
     """
     if sharing is None:
         return {}
-    return {
-        each.name: _aside(each, resolved, sharing, memory, backend, binder, placements) for each in sharing.consumers
-    }
+    with ExitStack() as opened:
+        found = {
+            each.name: _aside(each, resolved, sharing, memory, backend, binder, placements, opened)
+            for each in sharing.consumers
+        }
+        opened.pop_all()
+    return found
 
 
 def _aside(
@@ -70,8 +75,11 @@ def _aside(
     backend: DeviceBackend,
     binder: Binder,
     placements: Placements,
+    opened: ExitStack,
 ) -> Aside:
     beside = backend.beside()
+    if beside is not None:
+        opened.callback(beside.close)
     used, bound = (backend, binder) if beside is None else (beside, binder.on(beside))
     own = AsideMemory(memory, consumer.requirements & sharing.copied, used)
     others, blocks = OtherDevices(placements, own), reached_blocks(resolved.graph, consumer.name)
