@@ -274,6 +274,51 @@ def test_an_operator_for_which_this_hardware_lacks_a_feature_falls_back_too(
     assert "block `entry` runs on cpu: this box lacks what an expression needs: 64-bit integers" in line
 
 
+BOUND_LATE = {
+    "entries by loop index": "loop l (i in 0..2) { op relu(w[i], negative_slope=2) >> y; op add(y, z) >> z; }",
+    "what a read reshapes": "cache.write y >> K[t]; cache.increment t; cache.read K[] >> k; "
+    "op relu(k, negative_slope=2) >> k; op sum_axis(k, axes=[0]) >> z;",
+    "a setting from a variable": "op relu(y, negative_slope=slope) >> y; op add(y, z) >> z;",
+    "in a consumer": "yield y; await y; op add(y, z) >> z;",
+}
+
+
+@pytest.mark.parametrize("statements", BOUND_LATE.values(), ids=BOUND_LATE.keys())
+def test_an_operator_that_is_bound_while_running_falls_back_for_a_feature_too(
+    statements: str, environment: Environment, told: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"""
+    constant {{ w(l): i32[2] @pattern("w.{{l}}"); slope: i32 @init(3); }}
+    volatile {{ y: i32[2] @init(-8); z: i32[2] @init(-1); k: i32[1, 2]; }}
+    persistent {{ K(n): i32[2] @table; t: i64; }}
+    block entry {{ {statements} return y, z; }}
+    block consumer {{ await y; loop l (i in 0..2) {{ op relu(w[i], negative_slope=2) >> y; }} yield y; }}
+    """
+    model = oi.Model.from_arrays({f"w.{n}": np.array([n, -9], np.int32) for n in range(2)})
+    values: list[list[Any]] = []
+    for device in ("cpu", "box"):
+        simulator = Simulator(model, graph(text), device=device, environment=environment, trace=True, echo=False)
+        with simulator.make_executor() as made:
+            for _ in range(3):
+                made.step()
+            values.append([made.fetch("y").tolist(), made.fetch("z").tolist()])
+            values[-1].append([event.node_desc for event in made.trace()])
+    assert values[0] == values[1]
+    (line,) = [line for line in warnings(capsys) if "op relu" in line]
+    assert "runs on cpu: this box lacks what an expression needs: 64-bit integers" in line
+
+
+def test_a_feature_that_lacks_while_running_is_an_error_of_the_step_when_strict(environment: Environment) -> None:
+    text = """volatile { w(l): i32[2] @pattern("w.{l}"); y: i32[2]; }
+    block entry { loop l (i in 0..2) { op relu(w[i], negative_slope=2) >> y; } return y; }"""
+    model = oi.Model.from_arrays({f"w.{n}": np.array([n, -9], np.int32) for n in range(2)})
+    simulator = Simulator(model, graph(text), device="box", environment=environment, strict=True)
+    with simulator.make_executor() as made:
+        for _ in range(2):
+            with pytest.raises(FeatureMissingError, match="64-bit integers"):
+                made.step()
+
+
 def test_where_nothing_can_be_fallen_back_to_a_feature_that_lacks_is_an_error(environment: Environment) -> None:
     with pytest.raises(ExecutionError, match="this box lacks what an expression needs") as caught:
         executor(WIDENED, "chest", environment)

@@ -149,6 +149,18 @@ def test_hardware_without_wide_integers_leaves_operators_to_cpu_that_need_them_i
     assert moved == [["transfer x >> cpu:x", "transfer cpu:y >> y"], []]
 
 
+def test_hardware_without_wide_integers_leaves_operators_to_cpu_that_are_bound_while_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = """dynamic { x: i32[2, 2]; axis: i32; } volatile { y: i32[2]; }
+    block entry { op mean_axis(x, axes=[axis]) >> y; return; }"""
+    monkeypatch.setattr("openinfer_backend_vulkan.physical.FEATURES", ())
+    with executor(text) as vulkan:
+        for axis, expected in ((1, [1, 4]), (0, [2, 3]), (1, [1, 4])):
+            vulkan.step(x=np.array([[0, 2], [4, 4]], np.int32), axis=axis)
+            assert vulkan.fetch("y").tolist() == expected
+
+
 def test_no_cell_of_cpu_counts_as_the_device_s_own() -> None:
     rows = [row for row in coverage(Environment.default(), ["add", "exp"]) if row.target == "vulkan"]
     assert {row.by for row in rows if row.dtype in TYPES} == {"fallback"}

@@ -117,7 +117,8 @@ class _Compiler:
             op, device = self._resolved.ops[node.index], self._others.named_for(node)
             if device is None:
                 try:
-                    return [self._op(place, names, self._operators.compile(op, names))]
+                    bound = self._operators.compile(op, names, self._others.while_running(place, op, names))
+                    return [self._op(place, names, bound)]
                 except FeatureMissingError as error:
                     device = self._others.instead(place, error)
             return [*device.items(op, self._op(place, names, device.bind(op, names)))]

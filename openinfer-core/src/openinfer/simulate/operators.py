@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from openinfer.dtypes import I64
-from openinfer.errors import DTypeError, ShapeError
+from openinfer.errors import DTypeError, FeatureMissingError, ShapeError
 from openinfer.ir.resolved import RuntimeScalar
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from openinfer.simulate.memory import Memory
     from openinfer.simulate.names import Names
 
+    Instead: TypeAlias = Callable[[FeatureMissingError], BoundCall]
+
 MOST_BOUND = 4096
 """Most calls that are kept for one statement; when more values occur, binding starts afresh."""
 
@@ -47,8 +49,15 @@ class OperatorCompiler:
         self._backend = backend
         self._binder = binder
 
-    def compile(self, op: ResolvedOp, names: Names) -> BoundCall:
-        """Return the call of an operator statement."""
+    def compile(self, op: ResolvedOp, names: Names, instead: Instead | None = None) -> BoundCall:
+        """Return the call of an operator statement.
+
+        Args:
+            instead: returns what is called from then on where a feature turns out to be missing while the program runs.
+
+        Raises:
+            FeatureMissingError: one turns out to be missing at once.
+        """
         before: list[BoundCall] = []
         fixed: dict[int, Buffer | None] = {}
         late: dict[int, Late] = {}
@@ -64,7 +73,8 @@ class OperatorCompiler:
         varies = any(isinstance(output, Varying) for output in outputs)
         if not late and not settings and not varies:
             return in_order([*before, recipe.bind((), ())])
-        return in_order([*before, _bound_late(recipe, list(late.values()), list(settings.values()))])
+        run = _bound_late(recipe, list(late.values()), list(settings.values()))
+        return in_order([*before, run if instead is None else _elsewhere(run, instead)])
 
     def source(self, ref: Ref, names: Names) -> tuple[list[BoundCall], Callable[[], Buffer]]:
         """Return calls to make first, and how to find the buffer of a value that a statement reads."""
@@ -297,6 +307,24 @@ def _bound_late(recipe: _Recipe, late: list[Late], settings: list[Callable[[], S
         bound[0]()
 
     return run
+
+
+def _elsewhere(run: BoundCall, instead: Instead) -> BoundCall:
+    """Return a call that goes over to another for good when binding what it is to run misses a feature."""
+    other: BoundCall | None = None
+
+    def call() -> None:
+        nonlocal other
+        if other is None:
+            try:
+                run()
+            except FeatureMissingError as error:
+                other = instead(error)
+            else:
+                return
+        other()
+
+    return call
 
 
 def _only_index(late: list[Late]) -> LoopIndex | None:

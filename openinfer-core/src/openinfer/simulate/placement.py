@@ -21,7 +21,7 @@ from openinfer.simulate.program import Action
 from openinfer.validate.placement import hinted_devices
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from openinfer.errors import FeatureMissingError
     from openinfer.ir.nodes import Node
@@ -115,6 +115,13 @@ class OtherDevices:
         log(LogKind.WARNING, f"`{place.desc}` in block `{place.block}` runs on {name}: {error}")
         return self._device(name)
 
+    def while_running(self, place: Place, op: ResolvedOp, names: Names) -> Callable[[FeatureMissingError], BoundCall]:
+        """Return what `instead` comes to for an operator that is bound while the program runs.
+
+        Its transfers are part of its call: the statements of a running program stay what they are.
+        """
+        return lambda error: self.instead(place, error).call(op, names)
+
     def _device(self, name: str) -> PlacedDevice:
         if name not in self._opened:
             memory = self._memory
@@ -138,18 +145,26 @@ class PlacedDevice:
         """Return the call of an operator on values that are there, which brings back what it writes."""
         return in_order([self._operators.compile(op, names), *map(self._take, op.outputs)])
 
+    def call(self, op: ResolvedOp, names: Names) -> BoundCall:
+        """Return the call of an operator, which brings over what it reads too."""
+        return in_order([*map(self._bring, self._moved(op)), self.bind(op, names)])
+
     def items(self, op: ResolvedOp, work: Action) -> list[Action]:
         """Return a placed operator with the transfers before and after it.
 
         Those after it tell what its call has done already: whoever stops at the operator sees its results.
         """
-        read = dict.fromkeys(ref.name for ref in op.inputs if ref is not None and not ref.indices)
-        moved = [name for name in read if name in self._memory.variables and not self._memory.is_fixed(name)]
+        moved = self._moved(op)
         return [
             *(self._transfer(work.place, name, self._bring(name), name, f"{self.name}:{name}") for name in moved),
             work,
             *(self._transfer(work.place, name, partial(int), f"{self.name}:{name}", name) for name in op.outputs),
         ]
+
+    def _moved(self, op: ResolvedOp) -> list[str]:
+        """Return the variables that an operator reads, but for those that never change."""
+        read = dict.fromkeys(ref.name for ref in op.inputs if ref is not None and not ref.indices)
+        return [name for name in read if name in self._memory.variables and not self._memory.is_fixed(name)]
 
     def _transfer(self, place: Place, name: str, call: BoundCall, source: str, target: str) -> Action:
         return Action(
