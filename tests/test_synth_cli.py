@@ -122,6 +122,42 @@ def test_a_difference_beyond_tolerance_ends_with_1(files, monkeypatch):
     assert "NO" in result.stdout
 
 
+LOOKUP = """
+dynamic { ids: i32[2]; row: i64; share: bf16; nibble: i4[2]; unused: f32; }
+volatile { w: f32[3, 2]; y: f32[2, 2]; z: f32[2]; s: bf16; n: i4[2]; }
+block entry {
+  op embedding(ids, w) >> y;
+  op embedding(row, w) >> z;
+  op mul(share, share) >> s;
+  op add(nibble, nibble) >> n;
+  return y, z, s, n;
+}
+"""
+
+
+@needs_compiler
+def test_verification_takes_inputs_where_random_ones_mean_nothing(files):
+    (files / "lookup.oi").write_text(LOOKUP)
+    np.save(files / "ids.npy", np.array([2, 0], np.int32))
+    values = (f"ids={files / 'ids.npy'}", "row=1", "share=1.5", "nibble=[3, -2]", "unused=zeros")
+    options = [word for value in values for word in ("--input", value)]
+
+    result = synth(files, "--target", "c", "--verify", *options, "--json", graph="lookup.oi")
+
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["verify"]["within"] is True
+
+
+def test_verification_names_the_statement_that_a_random_input_does_not_suit(files):
+    (files / "lookup.oi").write_text(LOOKUP)
+
+    result = synth(files, "--target", "c", "--verify", graph="lookup.oi")
+
+    assert result.exit_code == 1
+    assert "error[out-of-range]: op embedding(ids,w) >> y" in result.stderr
+    assert "lookup.oi:5:3" in result.stderr
+
+
 def test_without_a_compiler_verification_ends_with_3(files, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
 
@@ -145,6 +181,9 @@ def test_without_a_compiler_verification_ends_with_3(files, monkeypatch):
         (("--target", "c", "--verify", "--timeout", "0"), 2, "--timeout"),
         (("--target", "c", "--verify", "--timeout", "1e300"), 2, "--timeout"),
         (("--target", "c", "--verify", "--tolerance", "nan"), 2, "--tolerance"),
+        (("--target", "c", "-o", "OUT", "--input", "x=zeros"), 2, "--input goes with --verify"),
+        (("--target", "c", "--verify", "--input", "z=zeros"), 1, "unknown variable `z`"),
+        (("--target", "c", "--verify", "--input", "x=[1]"), 1, "`x` is declared f32[2,3], found a value of shape [1]"),
         (("--target", "c", "-o", "OUT", "--size", "M=2"), 1, "no size variable `M`"),
     ],
 )

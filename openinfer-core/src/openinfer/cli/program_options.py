@@ -28,14 +28,7 @@ def program_options(*, least_steps: int = 1) -> Callable[[Callable[..., Any]], C
     options = (
         click.argument("graph", metavar="GRAPH"),
         click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model: sizes and weights."),
-        click.option(
-            "--input",
-            "inputs",
-            multiple=True,
-            metavar="NAME=SOURCE",
-            callback=_inputs,
-            help="SOURCE: a .npy file, random, zeros, a value; one for each input.",
-        ),
+        input_option("SOURCE: a .npy file, random, zeros, a value; one for each input."),
         click.option(
             "--steps", default=1, show_default=True, type=click.IntRange(min=least_steps), help="Steps to run."
         ),
@@ -50,6 +43,11 @@ def program_options(*, least_steps: int = 1) -> Callable[[Callable[..., Any]], C
         return function
 
     return add
+
+
+def input_option(says: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what adds ``--input NAME=SOURCE``; the parameter ``inputs`` holds an `Input` for each."""
+    return click.option("--input", "inputs", multiple=True, metavar="NAME=SOURCE", callback=_inputs, help=says)
 
 
 def _inputs(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> list[Input]:

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.options import SECONDS, FiniteRange, seed_option, size_option
+from openinfer.cli.program_options import input_option, values_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from openinfer.cli.run_values import Input
     from openinfer.dtypes import DType
     from openinfer.ir.graph import Graph
     from openinfer.model import Model
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", "directory", metavar="DIR", help="Directory for the source files.")
 @size_option
 @click.option("--verify", is_flag=True, help="Compile, run on random inputs, and compare with the simulator.")
+@input_option("With --verify: a .npy file, zeros or a value for an input, where random ones mean nothing.")
 @seed_option
 @click.option(
     "--tolerance", type=FiniteRange(min=0), help="Largest difference of floats, as a share of the largest magnitude."
@@ -42,6 +46,7 @@ def command(
     directory: str | None,
     sizes: dict[str, int],
     verify: bool,
+    inputs: Sequence[Input],
     seed: int,
     tolerance: float | None,
     timeout: float,
@@ -62,6 +67,8 @@ def command(
         raise click.UsageError("give a directory with -o, or --verify")
     if tolerance is not None and not verify:
         raise click.UsageError("--tolerance goes with --verify, which is not given")
+    if inputs and not verify:
+        raise click.UsageError("--input goes with --verify, which is not given")
     if show_plan and as_json:
         raise click.UsageError("--plan prints tables: leave --json out")
     synthesizer = Synthesizer(target)
@@ -69,7 +76,7 @@ def command(
     with ModelLoader.open(model_path) as model:
         synthesis = synthesizer.synthesize(model, program, sizes=sizes, strict=strict)
         written = synthesis.emit(directory) if directory is not None else None
-        checked = _verified(synthesis, model, program, sizes, seed, tolerance, timeout) if verify else None
+        checked = _verified(synthesis, model, program, sizes, inputs, seed, tolerance, timeout) if verify else None
     if as_json:
         click.echo(json.dumps(_document(synthesis, written, checked), indent=2))
     else:
@@ -83,6 +90,7 @@ def _verified(
     model: Model,
     graph: Graph,
     sizes: dict[str, int],
+    given: Sequence[Input],
     seed: int,
     tolerance: float | None,
     timeout: float,
@@ -90,18 +98,22 @@ def _verified(
     """Return how far each output is from the simulator's on cpu, and what the program yielded."""
     import numpy as np
 
+    from openinfer.array_types import storage_dtype
     from openinfer.simulate import Random, Simulator
     from openinfer.synth.comparison import compare
 
+    executor = Simulator(model, graph, device="cpu", sizes=sizes).make_executor()
     inputs = {
         port.name: np.asarray(
             Random.generate(port.type.dtype, port.type.shape, _range(port.type.dtype), seed=seed + number)
         )
         for number, port in enumerate(synthesis.plan.inputs)
     }
-    found = synthesis.run(inputs, timeout=timeout)
-    executor = Simulator(model, graph, device="cpu", sizes=sizes).make_executor()
+    for name, value in values_of(given, executor, seed, 0).items():
+        inputs[name] = np.asarray(value, storage_dtype(executor.input_type(name).dtype))
+    # The simulator runs first: its errors name the statement that an input does not suit.
     executor.step(**inputs)
+    found = synthesis.run(inputs, timeout=timeout)
     differences = [
         compare(name, np.asarray(executor.result(name).array), array, tolerance)
         for name, array in found.outputs.items()
