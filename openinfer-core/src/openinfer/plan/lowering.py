@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from openinfer.plugins.selection import KernelTable
     from openinfer.symbolic import IntExpr
 
+ELSEWHERE = "run this program in the simulator, on cpu or another device that takes statements one by one"
+
 DEEPEST_LOOPS = 64
 """Deepest nesting of loops; C compilers need not take more than 127 nested blocks."""
 
@@ -207,7 +209,7 @@ class _BlockLowering:
         message = (
             f"`{spoken}` cannot be synthesised: synth targets of this version have no persistent memory or threads"
         )
-        return at_node("unsupported", message, self._block, node, hint="run this program in the simulator")
+        return at_node("unsupported", message, self._block, node, hint=ELSEWHERE)
 
     def _zero(self, name: str) -> int | float | bool:
         initial = self._resolved.variables[name].initial
@@ -217,7 +219,7 @@ class _BlockLowering:
         variable = self._resolved.variables[name]
         if variable.storage is Storage.PERSISTENT:
             message = f"persistent variable `{name}` cannot be synthesised by this version"
-            raise at_node("unsupported", message, self._block, node, hint="run this program in the simulator")
+            raise at_node("unsupported", message, self._block, node, hint=ELSEWHERE)
         known = self._draft.numbers.get(name)
         return self._draft.add_variable(variable) if known is None else known
 
