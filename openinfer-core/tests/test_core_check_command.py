@@ -84,6 +84,35 @@ def test_a_device_cannot_be_checked_without_a_model_or_a_right_name(write, tmp_p
     assert (unknown.exit_code, "unknown device 'bix'; known: box, host" in unknown.stderr) == (1, True)
 
 
+COUNTING = GOOD.replace("block", "persistent { n: i32; }\nblock").replace("return;", "cache.increment n; return;")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        (GOOD, 0, "no errors, no warnings"),
+        (COUNTING, 1, "error[unsupported]: `cache.increment` cannot be synthesised"),
+        (ODD.replace("volatile { y: f32[B]; }", "").replace(">> y", ">> x"), 0, "no errors, 1 warning"),
+    ],
+    ids=["plain", "persistent memory", "no result"],
+)
+def test_what_a_device_for_whole_programs_refuses_is_found(write, monkeypatch, box: str, text, code, told) -> None:
+    offered = Environment.default()
+    whole = replace(offered.devices[box], whole_programs=True)
+    monkeypatch.setattr(
+        loader, "default_environment", lambda: replace(offered, devices={**offered.devices, box: whole})
+    )
+    model = write("", "empty.oinf")
+    save_model(ModelContents(sizevars={"B": 2}, metadata={}, tensors={}), model)
+    path = write(text)
+
+    result = run("check", path, "--model", model, "--device", box)
+    node_by_node = run("check", path, "--model", model, "--device", "host")
+
+    assert (result.exit_code, told in result.output) == (code, True), result.output
+    assert node_by_node.exit_code == 0
+
+
 def test_findings_are_shown_with_carets(write) -> None:
     path = write(BAD)
     result = run("check", path)

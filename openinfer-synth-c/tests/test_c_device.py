@@ -12,7 +12,10 @@ import pytest
 from openinfer.dsl import graph
 from openinfer.errors import DeviceError, DynamicUnsetError, ExecutionError, StepStateError, SynthesisError
 from openinfer.model import Model
+from openinfer.plugins.environment import Environment
 from openinfer.simulate import Simulator
+from openinfer.simulate.whole_program import ProgramBackend, plan_findings
+from openinfer.validate import resolve
 from openinfer_synth_c import device
 from openinfer_synth_c.device import CDevice
 from openinfer_synth_c.program_calls import bind_plan
@@ -45,6 +48,23 @@ def model():
 def inputs(**more):
     x = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
     return {"x": x, "n": np.array([1, 2, -3, 7, -8], np.int8), **more}
+
+
+@needs_compiler
+def test_a_program_that_the_device_refuses_is_refused_before_it_is_opened():
+    text = "persistent { n: i32; } volatile { y: f32; } block entry { cache.increment n; op exp(y) >> y; return y; }"
+    bound, offered = Model.from_arrays({}), Environment.default()
+    simulator = Simulator(bound, device="c")
+
+    resolved = resolve(graph(text), bound, environment=offered)
+    (found,) = plan_findings(resolved, bound, "c", offered)
+
+    assert found.message.startswith("`cache.increment` cannot be synthesised")
+    with pytest.raises(SynthesisError) as refused:
+        simulator.make_executor(graph(text))
+    assert refused.value.diagnostics == (found,)
+    assert plan_findings(resolved, bound, "cpu", offered) == ()
+    assert offered.devices["c"].whole_programs == isinstance(CDevice(), ProgramBackend)
 
 
 def outputs(name, **given):

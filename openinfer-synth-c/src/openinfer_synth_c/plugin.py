@@ -25,6 +25,7 @@ def openinfer_devices() -> Iterable[DeviceSpec]:
         probe="openinfer_synth_c.probe:probe",
         backend="openinfer_synth_c.device:CDevice",
         expression_dtypes=frozenset(dtype.name for dtype in BUILTIN),
+        whole_programs=True,
     )
 
 

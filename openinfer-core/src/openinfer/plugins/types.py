@@ -107,6 +107,8 @@ class DeviceSpec:
         expression_dtypes: element types, by name, that kernels derived from expressions and folds may read, compute and
             write on this device.
         fallback: where operators run that the device lacks; None where each of them is an error.
+        whole_programs: whether the backend carries out execution plans (it is an
+            `openinfer.simulate.whole_program.ProgramBackend`): a program that no plan holds is refused.
         replaces: plugin whose device of this name it takes the place of.
     """
 
@@ -116,6 +118,7 @@ class DeviceSpec:
     backend: str
     expression_dtypes: frozenset[str]
     fallback: Fallback | None = None
+    whole_programs: bool = False
     replaces: str | None = None
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
+from openinfer.diagnostics import Diagnostic
 from openinfer.errors import StepStateError, SynthesisError
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Return
 from openinfer.ir.resolved import Storage
+from openinfer.plan import make_plan
+from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.backend import DeviceBackend
 
 if TYPE_CHECKING:
@@ -21,12 +24,16 @@ if TYPE_CHECKING:
     from openinfer.model import Model
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanOutput
+    from openinfer.plugins.environment import Environment
     from openinfer.simulate.backend import Buffer
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.memory import Memory
 
     BoundProgram: TypeAlias = Callable[[], bool]
     """Runs one step; False when it failed, in which case nothing that it wrote counts."""
+
+NO_OUTPUTS = "no-outputs"
+"""The code of a program without results, which is run node by node."""
 
 
 @runtime_checkable
@@ -118,7 +125,7 @@ def whole_program(
     try:
         plan = binder.plan(resolved, model)
     except SynthesisError as error:
-        if error.code == "no-outputs":
+        if error.code == NO_OUTPUTS:
             return None
         raise
     nodes = resolved.graph.blocks["entry"].nodes
@@ -128,3 +135,27 @@ def whole_program(
     if shared or [node for node, _ in returns] != [nodes[-1]]:
         return None
     return WholeProgram(plan, backend, memory, returned=returns[0][1])
+
+
+def plan_findings(
+    resolved: ResolvedGraph, model: Model, device: str, environment: Environment
+) -> tuple[Diagnostic, ...]:
+    """Return why a device that runs whole programs refuses this one; nothing for other devices. None is opened.
+
+    Raises:
+        DeviceError: ``device`` is unknown.
+        SynthesisError: it is refused for what has no place in the program.
+    """
+    spec = environment.device(device.partition(":")[0])
+    if not spec.whole_programs:
+        return ()
+    try:
+        make_plan(resolved, model, environment, kernel_table(environment, spec.name, spec.expression_dtypes))
+    except SynthesisError as error:
+        if error.code == NO_OUTPUTS:
+            return ()
+        found = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
+        if not found:
+            raise
+        return found
+    return ()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(name="check", short_help="Report everything that is wrong with a program.")
 @click.argument("graph")
 @click.option("--model", "-m", metavar="FILE", help="Check against this model too: sizes, types, operators.")
-@click.option("--device", metavar="NAME", help="With a model: check that this device carries out every operator too.")
+@click.option("--device", metavar="NAME", help="With a model: check that this device carries the program out too.")
 @click.option("--strict", is_flag=True, help="Turn warnings into errors.")
 @click.option("--json", "json_wanted", is_flag=True, help="Print a list of objects.")
 @click.pass_context
@@ -49,14 +49,20 @@ def command(
 def _findings(argument: str, model: str | None, device: str | None) -> Sequence[Diagnostic]:
     """Return the independent findings of every phase."""
     from openinfer.model import ModelLoader
-    from openinfer.validate import program_findings
+    from openinfer.plugins.environment import Environment
+    from openinfer.simulate.whole_program import plan_findings
+    from openinfer.validate import checked_program, program_findings
 
     try:
         reading = read_program(argument)
         if model is None:
             return program_findings(reading)
         with ModelLoader.open(model) as opened:
-            return program_findings(reading, model=opened, device=device)
+            checked = checked_program(reading, model=opened, device=device)
+            if device is None or checked.resolved is None:
+                return checked.findings
+            refused = plan_findings(checked.resolved, opened, device, Environment.default())
+            return (*refused, *checked.findings)
     except (DslSyntaxError, SerializationError) as error:
         found = [finding for finding in error.diagnostics if isinstance(finding, Diagnostic)]
         if not found:
