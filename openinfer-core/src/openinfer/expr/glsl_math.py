@@ -32,11 +32,18 @@ _WITH_SIGN = """float oi_with_sign_f32(float magnitude, float sign_of)
 }
 """
 
+# A device may multiply by the reciprocal, which is zero where it flushes subnormals and the divisor is 2^126 or more.
 _DIV = f"""float oi_div_f32(float a, float b)
 {{
     if ((floatBitsToUint(b) & 0x7fffffffu) == 0u) {{
         if (oi_is_nan_f32(a) || a == 0.0) {{ return {_NAN}; }}
         return uintBitsToFloat(((floatBitsToUint(a) ^ floatBitsToUint(b)) & 0x80000000u) | 0x7f800000u);
+    }}
+    if ((floatBitsToUint(b) & 0x7fffffffu) >= 0x7e800000u) {{
+        precise float dividend = a * 0.25;
+        precise float divisor = b * 0.25;
+        precise float smaller = dividend / divisor;
+        return smaller;
     }}
     precise float quotient = a / b;
     return quotient;
