@@ -313,6 +313,15 @@ def test_the_report_and_the_memory_map_show_steps_and_places():
     assert any(isinstance(step, FoldStep) for step in entry(plan))
 
 
+def test_a_step_without_inputs_and_an_arena_without_values_leave_no_holes():
+    plan = plan_of("dynamic { x: f32[2]; } volatile { y: f32[2]; } block entry { op add(x, x) >> y; return y; }")
+    filled = plan_of("dynamic { x: f32[2]; } block entry { assign y: f32[2]; op rms_norm(x) >> y; return y; }")
+
+    assert plan.memory_map() == "arena of 0 bytes"
+    assert not [line for line in filled.report().splitlines() if "  >>" in line]
+    assert any(line.strip().startswith("elementwise >>") for line in filled.report().splitlines())
+
+
 def test_an_input_that_is_overwritten_in_vain_is_read_in_place():
     plan = plan_of(
         "dynamic { x: f32[2]; } block entry { assign t: f32[2]; op add(x, x) >> t; op mul(t, t) >> x; return t; }"

@@ -81,7 +81,7 @@ def step_text(plan: ExecutionPlan, step: Step) -> str:
         case _:
             given = ", ".join(operand_text(plan, operand) for operand in operands(step))
             made = ", ".join(plan.values[value].name for value in members(writes(step)))
-            return f"{kind_of(step)} {given} >> {made}"
+            return " ".join(filter(None, (kind_of(step), given, ">>", made)))
 
 
 def kind_of(step: Step) -> str:
@@ -128,6 +128,8 @@ def memory_map(plan: ExecutionPlan) -> str:
         (str(offset), str(offset + value.type.nbytes), printable(value.name), str(value.type))
         for offset, value in sorted(placed, key=lambda pair: (pair[0], pair[1].number))
     ]
+    if not rows:
+        return f"arena of {plan.arena_nbytes} bytes"
     head = ("from", "to", "value", "type")
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(4)]
     lines = [f"arena of {plan.arena_nbytes} bytes"]
