@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.ir.types import TensorType
@@ -179,7 +180,7 @@ ATTN = OpSchema(
     dtypes=FLOATS,
     settings=(
         SettingSpec(name="heads", type=SettingType.INT, default=None, doc="number of query heads; default columns / D"),
-        _CAUSAL,
+        replace(_CAUSAL, doc="key j is seen by row i only if j <= i + S - R: the last row sees every key"),
         _SCALE,
         _SOFTCAP,
     ),
