@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from openinfer.errors import DeviceError
+from openinfer.ir.graph import Graph
 from openinfer.ops.calls import OpCall
 from openinfer.plugin import openinfer_ops
 from openinfer.plugins.environment import Environment
+from openinfer.simulate import Executor, Simulator
 from openinfer.testing.cases import Case, cases, sampled
 from openinfer.testing.checks import check_operator, wrong
 from openinfer.testing.oracle import Exact, known_oracles
@@ -60,6 +62,28 @@ def test_what_is_right_passes(op: str) -> None:
 
     assert set(found) == set(ENVIRONMENT.op(op).dtypes)
     assert not any(found.values())
+
+
+def test_devices_are_closed_after_each_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Executor] = []
+    closed: list[Executor] = []
+    make, close = Simulator.make_executor, Executor.close
+
+    def making(simulator: Simulator, program: Graph) -> Executor:
+        opened.append(make(simulator, program))
+        return opened[-1]
+
+    def closing(executor: Executor) -> None:
+        closed.append(executor)
+        close(executor)
+
+    monkeypatch.setattr(Simulator, "make_executor", making)
+    monkeypatch.setattr(Executor, "close", closing)
+
+    failures("add")
+
+    assert opened
+    assert closed == opened
 
 
 @pytest.mark.parametrize("op", ["add", "reshape", "sum_axis", "exp", "matmul"])

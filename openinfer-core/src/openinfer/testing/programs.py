@@ -31,12 +31,13 @@ def run_on_device(cases: Sequence[Case], device: str, environment: Environment) 
         OpenInferError: what the device or a kernel says.
     """
     simulator = Simulator(Model.from_arrays({}), device=device, environment=environment)
-    executor = simulator.make_executor(graph_of(cases, environment))
-    executor.insert(inputs_of(cases))
-    executor.step()
-    return [
-        [executor.fetch_raw(name).array for name in output_names(number, case)] for number, case in enumerate(cases)
-    ]
+    # Drivers of GPUs refuse to open a device again when many are open in a process.
+    with simulator.make_executor(graph_of(cases, environment)) as executor:
+        executor.insert(inputs_of(cases))
+        executor.step()
+        return [
+            [executor.fetch_raw(name).array for name in output_names(number, case)] for number, case in enumerate(cases)
+        ]
 
 
 def run_on_target(cases: Sequence[Case], target: str, environment: Environment) -> list[list[Array]]:
