@@ -40,5 +40,5 @@ def test_hints_name_devices_when_that_is_asked_for(
     without, asked = CliRunner().invoke(main, line), CliRunner().invoke(main, [*line, "--placement"])
 
     assert (without.exit_code, asked.exit_code) == (0, 1)
-    assert "elsewhere" not in without.stderr
+    assert "unknown device 'elsewhere'" not in without.stderr
     assert "unknown device 'elsewhere'; known: c" in asked.stderr

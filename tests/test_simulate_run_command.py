@@ -222,3 +222,12 @@ def test_a_progress_bar_is_shown_on_a_terminal_only(files: Path) -> None:
     os.close(follower)
     assert b"steps" in os.read(leader, 4096)
     os.close(leader)
+
+
+def test_warnings_about_the_program_are_told(files: Path) -> None:
+    (files / "odd.oi").write_text("volatile { y: f32; } block entry { op exp(y) >> y; }")
+
+    result = CliRunner().invoke(main, ["run", "odd.oi", "--model", "m.oinf", "--json"])
+
+    assert result.exit_code == 0, result.output
+    assert [line.split(": ")[1] for line in result.stderr.splitlines()] == ["warning[no-return]"]

@@ -81,6 +81,11 @@ class Simulator:
         """
         return self._resolve(graph).warnings
 
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """The warnings about the graph that the simulator was made with; none without a graph."""
+        return () if self._resolved is None else self._resolved.warnings
+
     def with_trace(self) -> Self:
         """Record events in executors made from here on."""
         self._trace = True

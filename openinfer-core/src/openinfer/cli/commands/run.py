@@ -121,6 +121,8 @@ def command(
         recording = True if trace_path is not None or timing else None
         given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement}
         simulator = Simulator(model, program, trace=recording, timer=timer or None, echo=False, **given)
+        for warning in simulator.warnings:
+            click.echo(str(warning), err=True)
         with simulator.make_executor() as executor:
             memory: list[MemoryUse] = []
             watchers = [_teller(executor)] if verbose else []
