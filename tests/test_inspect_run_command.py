@@ -115,7 +115,8 @@ def test_the_environment_asks_for_the_same_log(files: Path, monkeypatch: pytest.
 def test_a_shape_that_changes_is_the_one_of_the_moment(files: Path) -> None:
     Path("g.oi").write_text("""dynamic { x: f32[B, 2]; } volatile { r: f32[1, B]; s: f32[B]; }
     persistent { K(t): f32[B] @table; n: i32; }
-    block entry { cache.write s >> K[0]; cache.write s >> K[1]; cache.increment 2 n; cache.read K[0..n] >> r; return; }""")
+    block entry { cache.write s >> K[0]; cache.write s >> K[1]; cache.increment 2 n; cache.read K[0..n] >> r;
+      return; }""")
     lines = run("--verbose").stderr.splitlines()
     assert lines[3].endswith("cache.read K[0..n] >> r -- r: f32[2,3]")
 
