@@ -215,6 +215,14 @@ def test_a_device_number_that_is_not_there_names_those_that_are(device: VulkanBa
         type(device)(99)
 
 
+def test_devices_can_be_opened_and_closed_hundreds_of_times(device: VulkanBackend) -> None:
+    kind = TensorType(F32, (2,))
+    for _ in range(200):
+        other = type(device)()
+        other.write(other.allocate(kind), np.zeros(2, np.float32))
+        other.close()
+
+
 def test_a_closed_device_says_so(device: VulkanBackend) -> None:
     other = type(device)()
     buffer = other.allocate(TensorType(F32, (2,)))

@@ -49,10 +49,8 @@ def physical(**changes: object) -> PhysicalDevice:
 @pytest.fixture
 def devices(monkeypatch: pytest.MonkeyPatch) -> list[PhysicalDevice]:
     """The devices that drivers seem to offer."""
-    from contextlib import nullcontext
-
     offered: list[PhysicalDevice] = []
-    monkeypatch.setattr(probing, "instance_scope", nullcontext)
+    monkeypatch.setattr(probing, "shared_instance", lambda: None)
     monkeypatch.setattr(probing, "physical_devices", lambda _instance: offered)
     return offered
 

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.errors import DeviceError
 from openinfer_backend_vulkan.float_modes import EXTENSION
 from openinfer_backend_vulkan.native import Handle, Structs, created, foreign, library
-from openinfer_backend_vulkan.physical import (
-    PhysicalDevice,
-    create_instance,
-    destroy_instance,
-    physical_devices,
-)
+from openinfer_backend_vulkan.physical import PhysicalDevice, physical_devices, shared_instance
 from openinfer_backend_vulkan.probe import DRIVER_ADVICE
 
 if TYPE_CHECKING:
@@ -39,17 +34,11 @@ class Device:
         Raises:
             DeviceError: there is no such device, it cannot compute, or its driver refuses.
         """
+        self.physical = _chosen(physical_devices(shared_instance()), ordinal)
+        self.handle = _logical(self.physical)
         self._owned: dict[int, Callable[[], None]] = {}
         self._number = 0
         self._finalizer = weakref.finalize(self, _release_all, self._owned)
-        instance = create_instance()
-        self.own(lambda: destroy_instance(instance))
-        try:
-            self.physical = _chosen(physical_devices(instance), ordinal)
-            self.handle = _logical(self.physical)
-        except DeviceError:
-            self.close()
-            raise
         handle = self.handle
         self.own(lambda: library().vkDestroyDevice(handle, foreign().NULL))
         self._owned[_IDLE] = lambda: library().vkDeviceWaitIdle(handle)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
 
 from openinfer_backend_vulkan.float_modes import EXTENSION, MODES, FloatMode
 from openinfer_backend_vulkan.native import API_VERSION, Handle, Structs, created, enumerated, foreign, library, text
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 _KINDS = {0: "other", 1: "integrated GPU", 2: "discrete GPU", 3: "virtual GPU", 4: "software"}
 FEATURES = ("shaderInt64", "shaderFloat64")
@@ -60,34 +57,28 @@ class PhysicalDevice:
         return None
 
 
-def create_instance() -> Handle:
-    """Return a new Vulkan instance.
+def shared_instance() -> Handle:
+    """Return the Vulkan instance of this process, made when first asked for and kept to its end.
+
+    Drivers of GPUs load themselves for each instance, and refuse to after some dozens of times.
 
     Raises:
         LoaderMissingError: there is no loader library.
         VulkanCallError: no driver can be loaded.
     """
+    return _instance_of(os.getpid())
+
+
+@cache
+def _instance_of(process: int) -> Handle:
+    """Return a new instance; what a forked process inherits is of no use to it."""
+    del process
     structs = Structs()
     application = structs.new(
         "VkApplicationInfo", pApplicationName="openinfer", pEngineName="openinfer", apiVersion=packed(*API_VERSION)
     )
     info = structs.new("VkInstanceCreateInfo", pApplicationInfo=application)
     return created("vkCreateInstance", "VkInstance", info, foreign().NULL)
-
-
-def destroy_instance(instance: Handle) -> None:
-    """Destroy an instance."""
-    library().vkDestroyInstance(instance, foreign().NULL)
-
-
-@contextmanager
-def instance_scope() -> Generator[Handle]:
-    """Create an instance that lives as long as the context."""
-    instance = create_instance()
-    try:
-        yield instance
-    finally:
-        destroy_instance(instance)
 
 
 def physical_devices(instance: Handle) -> list[PhysicalDevice]:

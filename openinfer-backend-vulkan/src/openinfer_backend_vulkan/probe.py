@@ -6,7 +6,7 @@ from openinfer.errors import DeviceError
 from openinfer.plugins.types import Availability
 from openinfer_backend_vulkan.compiler import ADVICE, NAMES, find_compiler
 from openinfer_backend_vulkan.native import VulkanCallError
-from openinfer_backend_vulkan.physical import PhysicalDevice, instance_scope, physical_devices
+from openinfer_backend_vulkan.physical import PhysicalDevice, physical_devices, shared_instance
 
 DRIVER_ADVICE = (
     "install the graphics driver's Vulkan part, or a software device (Debian: apt install mesa-vulkan-drivers), and "
@@ -17,8 +17,7 @@ DRIVER_ADVICE = (
 def probe() -> Availability:
     """Return the devices found, or the first thing that is missing with what to do about it."""
     try:
-        with instance_scope() as instance:
-            found = physical_devices(instance)
+        found = physical_devices(shared_instance())
     except VulkanCallError as error:
         return Availability(available=False, detail=f"no Vulkan driver works here ({error}): {DRIVER_ADVICE}")
     except DeviceError as error:
