@@ -4,8 +4,8 @@ Every text has to become a graph that prints to text of an equal graph, or be re
 errors, all of whose findings have a place inside the text; within `--limit` seconds of processor time, and without any
 other exception or warning. Graphs are then checked against a model, by which programs of the generator have to be
 right. Some that the parser takes are also laid out, twice, without a change the second time, and written as JSON and
-read back. Prints how many texts ended in which phase with which code. Exit codes: 0 all went well, 1 a text broke a rule
-(it is kept in `--keep`).
+read back. Prints how many texts ended in which phase with which code. Exit codes: 0 all went well, 1 a text broke a
+rule (it is kept in `--keep`).
 """
 
 from __future__ import annotations
