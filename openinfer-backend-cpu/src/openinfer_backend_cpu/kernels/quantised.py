@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer_backend_cpu.matrix_products import multiply
+from openinfer_backend_cpu.matrix_products import alone, bind_part, multiply
 from openinfer_backend_cpu.packed_matrix import PackedMatrix
 from openinfer_backend_cpu.registration import kernel, stored
 from openinfer_backend_cpu.staging import Staging, widest_float
@@ -142,13 +142,14 @@ class _Product:
                     w.lane(first, last, lane, small[:count], block[:count])
                     if zero_point is not None:
                         np.subtract(block[:count], zero_point[number, columns] * w.unit, out=block[:count])
-                    multiply(scaled[:, first:last], block[:count], part)
+                    bind_part(scaled[:, first:last], block[:count], part)()
                     np.multiply(part, scale[number, columns], out=part)
                     np.add(total[lane], part, out=total[lane])
             for lane in range(lanes):
                 target[:, lane::lanes] = total[lane]
 
-        return run
+        # Products with a few rows take no longer than it takes to think about how to cut them.
+        return alone(run)
 
     def _by_chunks(self, group: int) -> BoundCall:
         """Return the product as a sum over chunks of rows of w, each made real as a whole."""
