@@ -101,6 +101,22 @@ def test_iterating_prints_nothing_and_records_nothing_without_tracing(capsys: py
     assert capsys.readouterr().out == ""
 
 
+def test_a_step_without_tracing_tells_its_last_node_anew_each_time() -> None:
+    text = """
+    dynamic { n: i32; }
+    volatile { W(l): f32[2] @pattern("w{l}"); y: f32[2]; }
+    block entry { loop rows (l in 0..n) { transfer W[l] >> y; } }
+    """
+    executor = Simulator(MODEL, graph(text)).make_executor()
+    told = [executor.step(n=n) for n in (1, 2, 2, 0)]
+    assert [(event.node_desc, event.start_ns) for event in told if event] == [
+        ("transfer W[l=0] >> y", 0),
+        ("transfer W[l=1] >> y", 0),
+        ("transfer W[l=1] >> y", 0),
+        ("loop rows (l in 0..n)", 0),
+    ]
+
+
 def test_stepping_and_iterating_give_the_same_values() -> None:
     first, second = (Simulator(MODEL, graph(PROGRAM)).make_executor() for _ in range(2))
     last = first.step(x=[1.0, 5.0], c=False)

@@ -81,7 +81,7 @@ class CpuBackend:
         if dtype.is_packed:
             per_byte = 8 // dtype.bits
             element = pack(np.full(per_byte, element), dtype)[0]
-        return partial(np.copyto, buffer.array, element)
+        return partial(buffer.array.fill, element[()])
 
     def bind_kernel(
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -35,8 +34,7 @@ Slot: TypeAlias = "int | tuple[int | None, int | None]"
 _ALL: Slot = (None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What a read yields: elements (packed types: one to an item), which later writes to ``region`` would change."""
 
     array: Array
@@ -137,10 +135,6 @@ class Cache:
             raise ShapeError(f"an entry of `{self.name}` is {needed} here, the value is {found}")
         self._grow(counts)
         self._made_room(index).write(index, array)
-
-    def target(self, slots: Sequence[Slot]) -> Index:
-        """Return the table indices of the entry that a write would change; nothing is changed."""
-        return self._target(slots)[0]
 
     def reset(self, slots: Sequence[Slot] = ()) -> None:
         """Remove entries with these first indices; without any, everything goes back to its initial value.
@@ -328,12 +322,13 @@ def _whole_index(region: Region) -> Index | None:
     return index if len(index) == len(region) else None
 
 
-def overlaps(region: Region, index: Sequence[int]) -> bool:
-    """Whether a region holds an entry with these first indices."""
-    return all(
-        place == each if isinstance(each, int) else each[0] <= place < each[1]
-        for place, each in zip(index, region, strict=False)
-    )
+def overlaps(region: Region, slots: Sequence[Slot]) -> bool:
+    """Whether a region holds an entry that an access with these first slots may change."""
+    for slot, each in zip(slots, region, strict=False):
+        start, end = (each, each + 1) if isinstance(each, int) else each
+        if isinstance(slot, int) and not start <= slot < end:
+            return False
+    return True
 
 
 def contiguous(array: Array) -> Array:

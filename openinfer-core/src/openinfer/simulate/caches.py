@@ -73,8 +73,7 @@ class SharedCache:
         stored, kind = self._backend.read(source), source.type
         array = unpack(stored.view(np.uint8), kind.dtype, kind.shape) if kind.dtype.is_packed else stored
         if self._shown:
-            index = self.cache.target(slots)
-            for target in [target for target, region in self._shown.items() if overlaps(region, index)]:
+            for target in [target for target, region in self._shown.items() if overlaps(region, slots)]:
                 target.detach()
         self.cache.write(slots, array)
 

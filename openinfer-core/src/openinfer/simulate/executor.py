@@ -105,12 +105,7 @@ class Executor:
             DTypeError, ShapeError: ``insert-mismatch``.
             StepStateError: a step is running.
         """
-        self._need_idle("insert values")
-        given = {**by_name(values), **named}
-        self._keep_results(given)
-        self._host.insert(given)
-        if self._whole is not None and given:
-            self._whole.note_inputs()
+        self._insert({**by_name(values), **named})
 
     def insert_dynamic(self, name: str, value: Any) -> None:
         """Give one dynamic variable its value for the next step, as `insert` does."""
@@ -126,7 +121,7 @@ class Executor:
             ExecutionError: the step failed; what it wrote to persistent memory stays.
             StepStateError: a step is running already.
         """
-        self.insert(inputs)
+        self._insert(inputs)
         if not self._tracing:
             return self._run_whole() or self._run_merged(None)
         told = len(self._recorder.notes)
@@ -279,6 +274,15 @@ class Executor:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def _insert(self, given: Mapping[str, Any]) -> None:
+        self._need_idle("insert values")
+        if not given:
+            return
+        self._keep_results(given)
+        self._host.insert(given)
+        if self._whole is not None:
+            self._whole.note_inputs()
 
     def _need_idle(self, what: str) -> None:
         if self.is_running:

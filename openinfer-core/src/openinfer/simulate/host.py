@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
+from openinfer.array_types import storage_dtype
 from openinfer.diagnostics import near_or_known
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.errors import DTypeError, ExecutionError
@@ -19,9 +22,14 @@ from openinfer.simulate.values import MISMATCH, Tensor, storage_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
+    from typing import TypeAlias
+
+    import numpy.typing as npt
 
     from openinfer.simulate.backend import Buffer, DeviceBackend
     from openinfer.simulate.memory import Memory
+
+    Array: TypeAlias = npt.NDArray[Any]
 
 LONGEST_SHOWN = 60
 """Characters of an access that messages repeat."""
@@ -35,15 +43,23 @@ class Host:
     def __init__(self, memory: Memory, backend: DeviceBackend) -> None:
         self._memory = memory
         self._backend = backend
+        variables = memory.variables.values()
+        self._dynamic = {v.name: v.type for v in variables if v.storage is Storage.DYNAMIC}
+        plain = {name: kind for name, kind in self._dynamic.items() if not kind.dtype.is_packed}
+        self._plain = {name: (storage_dtype(kind.dtype), kind.shape) for name, kind in plain.items()}
 
     def insert(self, values: Mapping[str, Any]) -> None:
         """Give dynamic variables their values for the next step: all of them, or none."""
-        for name in values:
-            need_name(name, "insert")
-        checked = {name: storage_of(value, self.dynamic_type(name), name) for name, value in values.items()}
-        for name, array in checked.items():
-            with _Held(name):
-                self._memory.insert(name, array)
+        checked: list[tuple[str, Array]] = []
+        for name, value in values.items():
+            fits = type(value) is np.ndarray and value.flags.c_contiguous
+            if not fits or self._plain.get(name) != (value.dtype, value.shape):
+                value = storage_of(value, self.dynamic_type(name), name)
+            checked.append((name, value))
+        held = _Held("")
+        with held:
+            for held.access, array in checked:
+                self._memory.insert(held.access, array)
 
     def fetch(self, access: str, dtype: DType | str | None = None) -> Tensor:
         """Return a copy of a variable, of an entry of a prefix table, or of entries of a cache."""
@@ -78,14 +94,14 @@ class Host:
 
     def dynamic_type(self, name: str) -> TensorType:
         """Return the type of a dynamic variable; others are refused."""
+        need_name(name, "insert")
+        if name in self._dynamic:
+            return self._dynamic[name]
         variable = self._memory.variables.get(name)
-        if variable is not None and variable.storage is Storage.DYNAMIC:
-            return variable.type
-        dynamic = [v.name for v in self._memory.variables.values() if v.storage is Storage.DYNAMIC]
         if variable is None and name not in self._memory.tables:
-            raise ExecutionError(_unknown(name, dynamic, "dynamic variables"), code="unknown-variable")
+            raise ExecutionError(_unknown(name, self._dynamic, "dynamic variables"), code="unknown-variable")
         kind = "constant or volatile" if variable is None else variable.storage.value
-        listed = ", ".join(dynamic) or "none"
+        listed = ", ".join(self._dynamic) or "none"
         message = f"`{name}` is {kind}: only dynamic variables take values from the host ({listed})"
         raise ExecutionError(message, code="not-dynamic")
 

@@ -46,6 +46,8 @@ class Memory:
         self._caches: dict[str, SharedCache] = {}
         self._varying: dict[str, Varying] = {}
         self._restore: dict[str, BoundCall] = {}
+        self._resets: tuple[BoundCall, ...] = ()
+        self._made_at_reset = 0
         self._inserted: set[str] = set()
         self._written = frozenset(_written(resolved))
         variables = resolved.variables.values()
@@ -152,10 +154,25 @@ class Memory:
             if name in self._restore:
                 self._restore[name]()
         self._inserted.clear()
-        for name in self._initialised if volatile else ():
-            if name in self._restore:
-                self._rebind(name)
-                self._restore[name]()
+        for reset in self._resets_of_volatile() if volatile else ():
+            reset()
+
+    def _resets_of_volatile(self) -> tuple[BoundCall, ...]:
+        """Return the calls that bring the volatile variables that have been made to their initial values.
+
+        They are kept until another variable is made: a decoder begins a step for every token.
+        """
+        made = len(self._restore) + len(self._varying)
+        if made != self._made_at_reset:
+            self._made_at_reset = made
+            found: list[BoundCall] = []
+            for name in self._initialised:
+                if name in self._varying:
+                    found.append(self._varying[name].rebind)
+                if name in self._restore:
+                    found.append(self._restore[name])
+            self._resets = tuple(found)
+        return self._resets
 
     def insert_again(self) -> None:
         """Let the values that dynamic variables hold be those of the next step too."""
@@ -164,8 +181,9 @@ class Memory:
         self.available |= there & self.conditional
 
     def _rebind(self, name: str) -> None:
-        if name in self._varying:
-            self._varying[name].rebind()
+        varying = self._varying.get(name)
+        if varying is not None:
+            varying.rebind()
 
     def end_step(self) -> None:
         """Drop the temporaries."""

@@ -94,6 +94,8 @@ def _from_protocol(value: Any, name: str) -> Array:
 
 
 def _converted(value: Any, dtype: DType, name: str) -> Array:
+    if type(value) is int and not dtype.is_packed and (dtype.minimum or 0) <= value <= (dtype.maximum or 0):
+        return np.array(value, storage_dtype(dtype))
     if isinstance(value, bool | int | float):
         return np.array(_element(value, dtype, name)).astype(storage_dtype(dtype))
     try:
