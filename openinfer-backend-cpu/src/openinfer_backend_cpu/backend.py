@@ -10,8 +10,8 @@ import numpy as np
 from openinfer.array_types import storage_dtype
 from openinfer.errors import DeviceError
 from openinfer.expr.linear import linearise
-from openinfer.packing import pack
-from openinfer.scalars import converted
+from openinfer.packing import repeated
+from openinfer.scalars import converted, repeated_code
 from openinfer.simulate.binding import in_order
 from openinfer_backend_cpu.buffers import CpuBuffer, Elements, beginning, elements, empty, own
 from openinfer_backend_cpu.elementwise import bind_program
@@ -77,11 +77,9 @@ class CpuBackend:
         """Return a call that fills a buffer with one value."""
         buffer = own(target)
         dtype = buffer.type.dtype
-        element = np.array(converted(dtype, value)).astype(storage_dtype(dtype))
         if dtype.is_packed:
-            per_byte = 8 // dtype.bits
-            element = pack(np.full(per_byte, element), dtype)[0]
-        return partial(buffer.array.fill, element[()])
+            return partial(np.copyto, buffer.array, repeated(repeated_code(dtype, value), dtype, buffer.type.count))
+        return partial(buffer.array.fill, np.array(converted(dtype, value)).astype(storage_dtype(dtype))[()])
 
     def bind_kernel(
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]

@@ -37,5 +37,14 @@ def unpack(stored: npt.NDArray[np.uint8], dtype: DType, shape: tuple[int, ...]) 
     return ((codes << high).view(np.int8) >> np.int8(high)).reshape(shape)
 
 
+def repeated(code: int, dtype: DType, count: int) -> npt.NDArray[np.uint8]:
+    """Return the bytes of ``count`` equal packed elements, ``code`` being one full byte; bits behind the last are 0."""
+    stored = np.full(dtype.storage_nbytes(count), code, np.uint8)
+    used = count * dtype.bits % 8
+    if used:
+        stored[-1] &= (1 << used) - 1
+    return stored
+
+
 def _shifts(dtype: DType) -> npt.NDArray[np.uint8]:
     return np.arange(0, 8, dtype.bits, dtype=np.uint8)

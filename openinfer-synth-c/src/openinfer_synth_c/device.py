@@ -16,6 +16,7 @@ from openinfer.array_types import storage_dtype
 from openinfer.errors import DeviceError, ShapeError
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
+from openinfer.packing import repeated
 from openinfer.plan.steps import ElementwiseStep, FoldStep, KernelStep, ValueRef
 from openinfer.scalars import converted, repeated_code
 from openinfer_synth_c.program_calls import bind_plan
@@ -89,11 +90,7 @@ class CDevice:
         dtype = buffer.type.dtype
         if not dtype.is_packed:
             return partial(buffer.array.fill, np.array(converted(dtype, value)).astype(storage_dtype(dtype)))
-        pattern = np.full(buffer.type.nbytes, repeated_code(dtype, value), np.uint8)
-        used = buffer.type.count * dtype.bits % 8
-        if used:
-            pattern[-1] &= (1 << used) - 1
-        return partial(np.copyto, buffer.array, pattern)
+        return partial(np.copyto, buffer.array, repeated(repeated_code(dtype, value), dtype, buffer.type.count))
 
     def bind_kernel(
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]

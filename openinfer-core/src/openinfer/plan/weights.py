@@ -8,6 +8,7 @@ import numpy as np
 
 from openinfer.array_types import storage_dtype
 from openinfer.ir.resolved import Filled, FromMetadata, FromTensor
+from openinfer.packing import repeated
 from openinfer.plan.findings import about
 from openinfer.plan.values import PackedWeight
 from openinfer.scalars import repeated_code
@@ -56,17 +57,8 @@ def stored_array(model: Model, type: TensorType, initial: Initial) -> Array:
             raise about("dtype-unsupported", message)
         return np.broadcast_to(found.astype(storage_dtype(type.dtype)), type.shape)
     if type.dtype.is_packed:
-        return _packed_fill(type, initial.value)
+        return repeated(repeated_code(type.dtype, initial.value), type.dtype, type.count)
     return np.full(type.shape, initial.value, dtype=storage_dtype(type.dtype))
-
-
-def _packed_fill(type: TensorType, value: Scalar) -> Array:
-    """Return the bytes of equal elements; bits behind the last one are zero."""
-    stored = np.full(type.nbytes, repeated_code(type.dtype, value), np.uint8)
-    used = type.count * type.dtype.bits % 8
-    if used:
-        stored[-1] &= (1 << used) - 1
-    return stored
 
 
 def scalar_of(model: Model, type: TensorType, initial: Initial) -> Scalar:
