@@ -10,8 +10,6 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-import numpy as np
-
 from openinfer.errors import CacheIndexError, CacheLimitError, ShapeError
 from openinfer.ir.types import TensorType
 from openinfer.simulate.entries import DenseEntries, SparseEntries, filled
@@ -329,8 +327,3 @@ def overlaps(region: Region, slots: Sequence[Slot]) -> bool:
         if isinstance(slot, int) and not start <= slot < end:
             return False
     return True
-
-
-def contiguous(array: Array) -> Array:
-    """Return an array in C order: itself where it is."""
-    return array if array.flags.c_contiguous else np.array(array, order="C")

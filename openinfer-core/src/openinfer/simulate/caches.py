@@ -13,7 +13,7 @@ from openinfer.ir.resolved import Filled
 from openinfer.ir.types import TensorType
 from openinfer.packing import pack, unpack
 from openinfer.scalars import converted
-from openinfer.simulate.cache import Cache, contiguous, overlaps
+from openinfer.simulate.cache import Cache, overlaps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +36,7 @@ class SharedCache:
     def __init__(self, cache: Cache, backend: DeviceBackend) -> None:
         self.cache = cache
         self._backend = backend
+        self._is_packed = cache.dtype.is_packed
         self._shown: dict[Varying, Region] = {}
 
     def show(self, slots: Sequence[Slot], target: Varying) -> None:
@@ -44,11 +45,10 @@ class SharedCache:
         Raises:
             CacheIndexError, CacheLimitError: nothing can be there.
         """
-        reading = self.cache.read(slots)
-        array = contiguous(reading.array)
-        buffer = self._backend.upload(TensorType(self.cache.dtype, array.shape), self._stored(array))
-        target.hold(buffer, partial(self._shown.pop, target, None))
-        self._shown[target] = reading.region
+        array, region = self.cache.read(slots)
+        kind = TensorType(self.cache.kind.dtype, array.shape)
+        target.hold(self._backend.upload(kind, self._stored(array)), partial(self._shown.pop, target, None))
+        self._shown[target] = region
 
     def read(self, slots: Sequence[Slot], target: Buffer) -> None:
         """Copy what an access reads to a buffer.
@@ -61,7 +61,7 @@ class SharedCache:
         if array.shape != target.type.shape:
             found = TensorType(self.cache.dtype, array.shape)
             raise ShapeError(f"`{self.cache.name}` yields {found} here, the target is {target.type}")
-        self._backend.write(target, self._stored(contiguous(array)))
+        self._backend.write(target, self._stored(array))
 
     def write(self, slots: Sequence[Slot], source: Buffer) -> None:
         """Store the content of a buffer.
@@ -70,8 +70,9 @@ class SharedCache:
             CacheIndexError, CacheLimitError: nothing can be there.
             ShapeError: the value has another shape than the entry.
         """
-        stored, kind = self._backend.read(source), source.type
-        array = unpack(stored.view(np.uint8), kind.dtype, kind.shape) if kind.dtype.is_packed else stored
+        array = self._backend.read(source)
+        if self._is_packed:
+            array = unpack(array.view(np.uint8), source.type.dtype, source.type.shape)
         if self._shown:
             for target in [target for target, region in self._shown.items() if overlaps(region, slots)]:
                 target.detach()
@@ -101,7 +102,10 @@ class SharedCache:
         return TensorType(self.cache.dtype, array.shape), self._stored(array)
 
     def _stored(self, array: Array) -> Array:
-        return pack(array, self.cache.dtype) if self.cache.dtype.is_packed else array
+        """Return elements in storage form: in C order, packed types packed."""
+        if self._is_packed:
+            return pack(array, self.cache.dtype)
+        return array if array.flags.c_contiguous else np.array(array, order="C")
 
 
 def make_cache(variable: ResolvedVar, model: Model) -> Cache:

@@ -213,16 +213,20 @@ class _Recipe:
         prepared, work = self._prepared(found, buffers, late)
         if work is None or len(self.outputs) < len(prepared.call.outputs):
             return False
-        outputs = [
-            output.buffer(kind) if isinstance(output, Varying) else output
-            for kind, output in zip(prepared.call.outputs, self.outputs, strict=True)
-        ]
-        if any(output is each for output in outputs for each in buffers):
-            return False
-        work(buffers, outputs)
-        for buffer, output in zip(outputs, self.outputs, strict=True):
+        outputs: list[Buffer] = []
+        results: list[tuple[Varying, Buffer]] = []
+        for kind, output in zip(prepared.call.outputs, self.outputs, strict=True):
+            buffer = output
             if isinstance(output, Varying):
-                output.hold(buffer)
+                buffer = output.buffer(kind)
+                results.append((output, buffer))
+            for each in buffers:
+                if each is buffer:
+                    return False
+            outputs.append(buffer)
+        work(buffers, outputs)
+        for varying, buffer in results:
+            varying.hold(buffer)
         return True
 
     def _inputs(self, found: tuple[Buffer, ...]) -> list[Buffer | None]:
