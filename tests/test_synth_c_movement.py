@@ -151,3 +151,14 @@ def test_a_wrong_index_ends_the_step_and_reads_nothing(case: str) -> None:
 
     with pytest.raises(SynthesisError, match="an index is out of range"):
         synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, given, flags=FLAGS)
+
+
+@pytest.mark.parametrize("device", ["cpu", "c"])
+def test_indices_are_not_looked_at_where_the_result_has_no_element(device: str) -> None:
+    declared = "dynamic { x: f32[4, 0]; i: i64[2]; } volatile { y: f32[2, 0]; }"
+    program = graph(f"{declared} block entry {{ op gather(x, i) >> y; return y; }}")
+
+    with Simulator(Model.from_arrays({}), program, device=device).make_executor() as executor:
+        executor.step(x=np.ones((4, 0), np.float32), i=np.array([9, -9]))
+
+        assert executor.fetch("y").shape == (2, 0)

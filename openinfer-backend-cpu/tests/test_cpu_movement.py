@@ -174,6 +174,22 @@ def test_an_index_out_of_range_is_an_error(run_operator: Any, case: str) -> None
     assert message in str(error.value)
 
 
+EMPTY_RESULTS: dict[str, tuple[str, list[np.ndarray]]] = {
+    "gather": ("gather", [floats(3, 0), ints(7)]),
+    "embedding": ("embedding", [ints(-1), floats(3, 0)]),
+    "gather_nd": ("gather_nd", [floats(3, 0), np.array([[9]])]),
+    "scatter_nd": ("scatter_nd", [floats(3, 0), np.array([[9]]), floats(1, 0)]),
+    "pow": ("pow", [np.zeros((0, 1), np.int32), np.array([-1], np.int32)]),
+}
+
+
+@pytest.mark.parametrize("case", EMPTY_RESULTS)
+def test_no_index_is_looked_at_for_a_result_without_elements(run_operator: Any, case: str) -> None:
+    op, given = EMPTY_RESULTS[case]
+
+    assert run_operator(op, given)[0].size == 0
+
+
 FUSED: dict[str, tuple[list[np.ndarray], dict[str, Any]]] = {
     "conv1d": ([floats(2, 4, 9), floats(6, 2, 3, seed=1)], {"groups": 2, "padding": "same_upper", "stride": 2}),
     "conv_transpose2d": (

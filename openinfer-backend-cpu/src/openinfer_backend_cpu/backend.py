@@ -84,7 +84,12 @@ class CpuBackend:
     def bind_kernel(
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
     ) -> BoundCall:
-        """Return a call of a kernel, an `openinfer_backend_cpu.registration.Bind`."""
+        """Return a call of a kernel, an `openinfer_backend_cpu.registration.Bind`.
+
+        Where no output has an element nothing is computed, and nothing that inputs hold is an error.
+        """
+        if not any(buffer.type.count for buffer in outputs):
+            return in_order([])
         bind = kernel.load()
         if not any(buffer is not None and buffer.type.dtype.is_packed for buffer in (*inputs, *outputs)):
             self._workspace.begin()
