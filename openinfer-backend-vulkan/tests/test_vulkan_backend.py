@@ -237,6 +237,19 @@ def test_a_closed_device_says_so(device: VulkanBackend) -> None:
             use()
 
 
+def test_calls_of_a_closed_device_never_reach_the_driver(device: VulkanBackend) -> None:
+    other = type(device)()
+    call = other.bind_fill(other.allocate(TensorType(F32, (2,))), 1.0)
+    other.close()
+
+    def fill_the_queue() -> None:
+        for _ in range(commands._QUEUE_LIMIT):
+            call()
+
+    with pytest.raises(DeviceError, match="the device vulkan was closed"):
+        fill_the_queue()
+
+
 def test_a_lost_device_can_be_closed(device: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     other = type(device)()
     other.bind_fill(other.allocate(TensorType(F32, (2,))), 1.0)()

@@ -51,7 +51,6 @@ class VulkanBackend:
         Raises:
             DeviceError: there is no such device, it cannot compute, or its driver refuses.
         """
-        self._ordinal = ordinal
         self._device = Device(ordinal)
         log(LogKind.VK_TRACE, f"opened {self._device.physical.name} as {self.name}")
         self._memory = Memory(self._device)
@@ -61,7 +60,7 @@ class VulkanBackend:
 
     @property
     def name(self) -> str:
-        return f"vulkan:{self._ordinal}" if self._ordinal else "vulkan"
+        return self._device.name
 
     def allocate(self, type: TensorType) -> VulkanBuffer:
         """Return a new buffer filled with zeros.
@@ -85,7 +84,7 @@ class VulkanBackend:
 
     def write(self, buffer: Buffer, array: Array) -> None:
         """Replace the content of a buffer, after the work that uses it."""
-        self._need_open()
+        self._device.need_open()
         target = own(buffer)
         if self._queue.is_using(target.storage):
             self._queue.synchronize()
@@ -168,7 +167,7 @@ class VulkanBackend:
             DeviceError: the device is lost, or closed.
             ExecutionError: ``out-of-range``, an index that a kernel used since the last time.
         """
-        self._need_open()
+        self._device.need_open()
         self._queue.synchronize()
         self._faults.check()
 
@@ -183,16 +182,12 @@ class VulkanBackend:
             self._queue.forget()
         self._device.close()
 
-    def _need_open(self) -> None:
-        if self._device.closed:
-            raise DeviceError(f"the device {self.name} was closed")
-
     def _buffer(self, kind: TensorType) -> VulkanBuffer:
-        self._need_open()
+        self._device.need_open()
         return VulkanBuffer(kind, self._memory.buffer(buffers.device_nbytes(kind)))
 
     def _bound(self, shader: Shader, inputs: Sequence[VulkanBuffer], outputs: Sequence[VulkanBuffer]) -> BoundCall:
-        self._need_open()
+        self._device.need_open()
         lacking = shader.features - self._device.physical.features
         if lacking:
             needed = ", ".join(sorted(lacking))

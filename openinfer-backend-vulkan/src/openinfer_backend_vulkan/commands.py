@@ -107,7 +107,7 @@ class CommandQueue:
         """Run everything to its end.
 
         Raises:
-            VulkanCallError: the device is lost.
+            DeviceError: the device is closed, or lost.
         """
         self._submit()
         self._wait()
@@ -125,6 +125,7 @@ class CommandQueue:
     def _submit(self) -> None:
         if not self._waiting:
             return
+        self._device.need_open()
         self._wait()
         commands, structs = self._recorded(), Structs()
         info = structs.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=[commands])

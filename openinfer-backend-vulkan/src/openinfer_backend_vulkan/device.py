@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from typing import TYPE_CHECKING
 
 from openinfer.errors import DeviceError
 from openinfer_backend_vulkan.float_modes import EXTENSION
 from openinfer_backend_vulkan.native import Handle, Structs, created, foreign, library
-from openinfer_backend_vulkan.physical import PhysicalDevice, physical_devices, shared_instance
+from openinfer_backend_vulkan.physical import PhysicalDevice, address, physical_devices, shared_instance
 from openinfer_backend_vulkan.probe import DRIVER_ADVICE
 
 if TYPE_CHECKING:
@@ -22,7 +23,11 @@ _IDLE = 0
 class Device:
     """A logical device. `close` releases it with all that was made on it; so does the end of the interpreter.
 
+    It works in the process that opened it: in a forked copy the driver's threads are missing, and calls that wait for
+    them never return. There it counts as closed, and nothing is released.
+
     Attributes:
+        name: what it is called as a device of OpenInfer.
         handle: the logical device.
         queue: the queue that all work goes to.
         physical: what it runs on.
@@ -34,11 +39,13 @@ class Device:
         Raises:
             DeviceError: there is no such device, it cannot compute, or its driver refuses.
         """
+        self.name = address(ordinal)
         self.physical = _chosen(physical_devices(shared_instance()), ordinal)
         self.handle = _logical(self.physical)
+        self._process = os.getpid()
         self._owned: dict[int, Callable[[], None]] = {}
         self._number = 0
-        self._finalizer = weakref.finalize(self, _release_all, self._owned)
+        self._finalizer = weakref.finalize(self, _release_all, self._owned, self._process)
         handle = self.handle
         self.own(lambda: library().vkDestroyDevice(handle, foreign().NULL))
         self._owned[_IDLE] = lambda: library().vkDeviceWaitIdle(handle)
@@ -48,7 +55,23 @@ class Device:
 
     @property
     def closed(self) -> bool:
-        return not self._finalizer.alive
+        return self._is_inherited or not self._finalizer.alive
+
+    @property
+    def _is_inherited(self) -> bool:
+        return os.getpid() != self._process
+
+    def need_open(self) -> None:
+        """Refuse to go on where the device is of no use.
+
+        Raises:
+            DeviceError: it was closed, or opened in a process that this one was forked from.
+        """
+        if self._is_inherited:
+            message = f"the device {self.name} was opened before this process was forked: open it again in this process"
+            raise DeviceError(message)
+        if self.closed:
+            raise DeviceError(f"the device {self.name} was closed")
 
     def own(self, release: Callable[[], None]) -> int:
         """Have ``release`` called when the device closes, latest first, unless it is called for earlier.
@@ -67,7 +90,7 @@ class Device:
     def release(self, number: int) -> None:
         """Release something owned, which no unfinished work may use. After `close` this does nothing."""
         release = self._owned.pop(number, None)
-        if release is not None:
+        if release is not None and not self._is_inherited:
             release()
 
     def close(self) -> None:
@@ -79,7 +102,9 @@ def _nothing() -> None:
     return None
 
 
-def _release_all(owned: dict[int, Callable[[], None]]) -> None:
+def _release_all(owned: dict[int, Callable[[], None]], process: int) -> None:
+    if os.getpid() != process:
+        owned.clear()
     owned.pop(_IDLE, _nothing)()
     while owned:
         owned.popitem()[1]()

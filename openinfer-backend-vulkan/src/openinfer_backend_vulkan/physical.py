@@ -81,6 +81,11 @@ def _instance_of(process: int) -> Handle:
     return created("vkCreateInstance", "VkInstance", info, foreign().NULL)
 
 
+def address(ordinal: int) -> str:
+    """Return what programs call the device of a number."""
+    return f"vulkan:{ordinal}" if ordinal else "vulkan"
+
+
 def physical_devices(instance: Handle) -> list[PhysicalDevice]:
     """Return the devices of all drivers in the loader's order, which is that of ``vulkan:0``, ``vulkan:1``, ..."""
     return [_described(h) for h in enumerated("vkEnumeratePhysicalDevices", "VkPhysicalDevice", instance)]

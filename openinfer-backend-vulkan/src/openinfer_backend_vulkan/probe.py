@@ -6,7 +6,7 @@ from openinfer.errors import DeviceError
 from openinfer.plugins.types import Availability
 from openinfer_backend_vulkan.compiler import ADVICE, NAMES, find_compiler
 from openinfer_backend_vulkan.native import VulkanCallError
-from openinfer_backend_vulkan.physical import PhysicalDevice, physical_devices, shared_instance
+from openinfer_backend_vulkan.physical import PhysicalDevice, address, physical_devices, shared_instance
 
 DRIVER_ADVICE = (
     "install the graphics driver's Vulkan part, or a software device (Debian: apt install mesa-vulkan-drivers), and "
@@ -28,7 +28,7 @@ def probe() -> Availability:
 def _judged(found: list[PhysicalDevice]) -> Availability:
     if not found:
         return Availability(available=False, detail=f"no driver offers a Vulkan device: {DRIVER_ADVICE}")
-    listed = "; ".join(f"{_address(n)} {described(device)}" for n, device in enumerate(found))
+    listed = "; ".join(f"{address(n)} {described(device)}" for n, device in enumerate(found))
     if all(device.unusable for device in found):
         return Availability(available=False, detail=f"no Vulkan device can compute: {listed}")
     compiler = find_compiler()
@@ -36,10 +36,6 @@ def _judged(found: list[PhysicalDevice]) -> Availability:
         detail = f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}; devices: {listed}"
         return Availability(available=False, detail=detail)
     return Availability(available=True, detail=f"{listed}; shaders by glslang {compiler.version}")
-
-
-def _address(ordinal: int) -> str:
-    return f"vulkan:{ordinal}" if ordinal else "vulkan"
 
 
 def described(device: PhysicalDevice) -> str:
