@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from openinfer.cli import main
+from openinfer.simulate import logs
 from openinfer_oinf import SizeVar, write_oinf
 
 PROGRAM = """
@@ -224,10 +226,32 @@ def test_a_progress_bar_is_shown_on_a_terminal_only(files: Path) -> None:
     os.close(leader)
 
 
-def test_warnings_about_the_program_are_told(files: Path) -> None:
-    (files / "odd.oi").write_text("volatile { y: f32; } block entry { op exp(y) >> y; }")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "--json"),
+        ("run", "--batch", "inputs.npz"),
+        ("bench", "--repeat", "1", "--warm-up", "0"),
+        ("compare", "--device", "cpu", "--device", "cpu"),
+        ("trace", "--script", "commands"),
+    ],
+    ids=" ".join,
+)
+def test_warnings_about_the_program_are_told_once(
+    files: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (files / "odd.oi").write_text("dynamic { x: f32; } volatile { y: f32; } block entry { op exp(x) >> y; }")
+    (files / "commands").write_text("continue\n")
+    np.savez(files / "inputs.npz", x=np.zeros(2, np.float32))
+    command, *others = arguments
+    given = [command, "odd.oi", "--model", "m.oinf", *others]
+    if "--batch" not in given:
+        given += ["--input", "x=1"]
 
-    result = CliRunner().invoke(main, ["run", "odd.oi", "--model", "m.oinf", "--json"])
+    result = CliRunner().invoke(main, given)
+    monkeypatch.setattr(logs, "_settings", replace(logs._settings, kinds=frozenset({logs.LogKind.WARNING})))
+    logged = CliRunner().invoke(main, given)
 
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == logged.exit_code == 0, result.output
     assert [line.split(": ")[1] for line in result.stderr.splitlines()] == ["warning[no-return]"]
+    assert all("[WARNING] -- " in line for line in logged.stderr.splitlines())

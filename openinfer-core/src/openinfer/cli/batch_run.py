@@ -11,6 +11,7 @@ import click
 
 from openinfer.cli.batch_results import FolderResults, StackedResults
 from openinfer.cli.failures import told
+from openinfer.cli.findings import tell_warnings
 from openinfer.cli.run_report import output_lines, output_object
 from openinfer.cli.terminal import wants_colour
 from openinfer.diagnostics import near_or_known, printable
@@ -52,6 +53,7 @@ def run_batch_command(
     from openinfer.simulate.batch.inputs import open_inputs
 
     program = check_job(job)
+    tell_warnings(program.warnings)
     inputs = open_inputs(options.source, lambda: only_input(job.graph, [each.name for each in shared]))
     tasks = _tasks(inputs, _shared_values(shared, program, seed))
     retries = RETRIES if options.retries is None else options.retries

@@ -1,10 +1,14 @@
-"""Findings as JSON, for editors and other tools."""
+"""Findings as JSON, for editors and other tools, and warnings beside what a command prints."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import click
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from openinfer.diagnostics import Diagnostic, Span
 
 
@@ -22,6 +26,16 @@ def as_json(finding: Diagnostic) -> dict[str, Any]:
         "node_desc": finding.node_desc,
         "path": finding.path,
     }
+
+
+def tell_warnings(warnings: Iterable[Diagnostic]) -> None:
+    """Print the warnings about a program that is about to run to standard error, each once, unless the log has them."""
+    from openinfer.simulate.logs import LogKind, is_wanted
+
+    if is_wanted(LogKind.WARNING):
+        return
+    for line in dict.fromkeys(map(str, warnings)):
+        click.echo(line, err=True)
 
 
 def _place(span: Span) -> dict[str, Any]:

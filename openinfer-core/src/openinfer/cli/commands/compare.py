@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.compare_report import comparison_object, comparison_text
+from openinfer.cli.findings import tell_warnings
 from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
 from openinfer.dtypes import BY_NAME
 from openinfer.errors import DynamicUnsetError
@@ -94,10 +95,11 @@ def command(
         def values(executor: Executor) -> Iterator[Mapping[str, Any]]:
             yield from (values_of(inputs, executor, seed, step) for step in range(steps))
 
-        for device in devices[1:]:
+        reference, *others = [Simulator(model, program, device=name, **given) for name in devices]
+        tell_warnings(warning for each in (reference, *others) for warning in each.warnings)
+        for other in others:
             try:
-                pair = [Simulator(model, program, device=name, **given) for name in (devices[0], device)]
-                found.append(_compared((pair[0], pair[1]), wider, values))
+                found.append(_compared((reference, other), wider, values))
             except DynamicUnsetError as error:
                 hint_at_inputs(error)
                 raise

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from openinfer.cli.batch_options import batch_options
+from openinfer.cli.findings import tell_warnings
 from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
 from openinfer.cli.run_report import (
     memory_lines,
@@ -121,8 +122,7 @@ def command(
         recording = True if trace_path is not None or timing else None
         given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement}
         simulator = Simulator(model, program, trace=recording, timer=timer or None, echo=False, **given)
-        for warning in simulator.warnings:
-            click.echo(str(warning), err=True)
+        tell_warnings(simulator.warnings)
         with simulator.make_executor() as executor:
             memory: list[MemoryUse] = []
             watchers = [_teller(executor)] if verbose else []

@@ -119,7 +119,13 @@ def check_job(job: Job) -> ResolvedGraph:
     """
     kind = job.device.partition(":")[0]
     resolved = resolve(
-        job.graph, job.model, sizes=job.sizes, environment=job.environment, device=kind, strict=job.strict
+        job.graph,
+        job.model,
+        sizes=job.sizes,
+        environment=job.environment,
+        device=kind,
+        placement=job.placement,
+        strict=job.strict,
     )
     returned = {name for _, node in job.graph.nodes() if isinstance(node.kind, Return) for name in node.kind.names}
     for output in job.outputs:
