@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import shutil
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,6 +19,7 @@ import openinfer as oi
 from openinfer.dsl import graph
 from openinfer.dsl.builder import GraphBuilder
 from openinfer.dtypes import BY_NAME
+from openinfer.errors import ExecutionError
 from openinfer.serialize import GraphDeserialize, GraphSerialize, trace_to_json
 from openinfer.simulate import Executor, Simulator, Snapshot
 
@@ -37,6 +40,8 @@ for bits in (1, 2, 4, 8, 16, 32, 64):
 NAMES = sorted([*FLOATS, *LIMITS])
 WIDTHS = {"f8": 8, "bf16": 16, "bool": 8, "bitset": 8} | {name: int(name[1:]) for name in NAMES if name[1:].isdigit()}
 
+needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+UNSATURATED = 'op cast(x, to=t1, rounding_mode="%s", saturate=false) >> y;'
 EVERY = pytest.mark.parametrize("name", NAMES)
 
 
@@ -273,6 +278,37 @@ def test_every_conversion_follows_its_rounding_and_saturation(name: str) -> None
     for number, (target, mode, saturate) in enumerate(wanted):
         expected = converted(given, name, target, mode, saturate=saturate)
         assert same(ex.fetch(f"y{number}"), expected), f"{name} to {target}, {mode}, saturate={saturate}"
+
+
+@EVERY
+@pytest.mark.parametrize("device", ["cpu", pytest.param("c", marks=needs_compiler)])
+def test_t1_takes_what_has_a_sign_and_nothing_else_unless_it_saturates(name: str, device: str) -> None:
+    given = values(name)
+    exact = [float(v) if name in FLOATS else int(v) for v in given.astype(object)]
+    every = MODES if device == "cpu" else ["half_even"]  # each is a program to compile
+    for mode in every if name in FLOATS else ["trunc"]:
+        text = f"dynamic {{ x: {name}[2]; }} volatile {{ y: t1[2]; }} block entry {{ {UNSATURATED % mode} return y; }}"
+        with executor(text, device=device) as ex:
+            signs = [0 if math.isnan(v) else whole(v, mode) if math.isfinite(v) else v for v in exact]
+            signed = [n for n, sign in enumerate(signs) if sign]
+            for n, sign in enumerate(signs):
+                step = partial(ex.step, x=given[[signed[0] if signed else n, n]])
+                if sign:
+                    step()
+                    assert ex.fetch("y").tolist()[1] == (1 if sign > 0 else -1)
+                    continue
+                with pytest.raises(ExecutionError) as caught:
+                    step()
+                assert caught.value.code == "out-of-range"
+                assert "cast" in str(caught.value)
+
+
+def test_an_element_without_a_sign_is_named() -> None:
+    memory = "dynamic { x: f32[2, 2]; } volatile { y: t1[2, 2]; }"
+    ex = executor(f"{memory} block entry {{ {UNSATURATED % 'trunc'} return; }}")
+
+    with pytest.raises(ExecutionError, match=r"cast of f32\[2,2\] to t1: -0\.5 at \[1, 0\] has no sign: t1 is -1 or 1"):
+        ex.step(x=np.array([[1, -2], [-0.5, np.nan]], np.float32))
 
 
 @EVERY

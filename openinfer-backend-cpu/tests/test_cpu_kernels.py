@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from openinfer.array_types import dtype_of_array, storage_dtype
-from openinfer.dtypes import BOOL, F16, F32, F64, I4, I8, I32, I64, U8, dtype_named
+from openinfer.dtypes import BOOL, F16, F32, F64, I4, I8, I32, I64, T1, U8, dtype_named
+from openinfer.errors import KernelMissingError
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall
 from openinfer.packing import pack, unpack
@@ -405,3 +406,13 @@ def test_nothing_in_gives_nothing_or_the_bias_out() -> None:
     no_terms = [np.zeros((3, 0), np.float32), np.zeros((0, 2), np.float32), np.array([1, 2], np.float32)]
     assert run("linear", no_terms, TensorType(F32, (3, 2))).tolist() == [[1.0, 2.0]] * 3
     assert run("argmax_axis", [np.zeros((0, 3), np.float32)], TensorType(I64, (0,)), axis=1).size == 0
+
+
+def test_an_operator_that_refuses_elements_is_no_expression(run_operator: Any) -> None:
+    x = np.array([2, -3], np.int8)
+
+    (found,) = run_operator("cast", [x], to=T1, saturate=False)
+
+    assert unpack(found, T1, (2,)).tolist() == [1, -1]
+    with pytest.raises(KernelMissingError, match="no kernel for cast to t1, and an expression reports no errors"):
+        run_operator("cast", [x], without_kernels=["cast"], to=T1, saturate=False)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from openinfer.dtypes import T1
 from openinfer.errors import ExecutionError
+from openinfer.packing import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,3 +70,15 @@ def test_every_operator_with_indices_tests_them(
 ) -> None:
     with pytest.raises(ExecutionError, match=f"{op}: .* is out of range"):
         carry_out(op, X, *inputs, **settings)
+
+
+def test_an_element_without_a_sign_is_named_by_its_place(carry_out: CarryOut) -> None:
+    x = np.array([[2.5, -np.inf], [-0.5, np.nan]], np.float32)
+    settings = {"to": T1, "saturate": False}
+    said = r"cast of f32\[2,2\] to t1: the element at \[1, 0\] has no sign"
+
+    with pytest.raises(ExecutionError, match=said) as caught:
+        carry_out("cast", x, **settings)
+
+    assert caught.value.code == "out-of-range"
+    assert unpack(carry_out("cast", x[0], **settings), T1, (2,)).tolist() == [1, -1]

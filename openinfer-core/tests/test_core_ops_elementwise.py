@@ -254,14 +254,6 @@ REFUSED: list[tuple[str, str, list[Any], dict[str, Any], str, str]] = [
     ("floor_div", "i32", [[1], [1]], {"mode": "flor"}, "setting-type", "did you mean `floor`"),
     ("shl", "i32", [[1]], {"bits": True}, "setting-type", "takes int"),
     ("exp", "i32", [[1]], {}, "dtype-unsupported", r"exp takes no i32\[1\]"),
-    (
-        "cast",
-        "i32",
-        [[1]],
-        {"to": BY_NAME["t1"], "saturate": False},
-        "setting-type",
-        "saturate=false has nothing for 0",
-    ),
     ("fill", "t1", [[1]], {"value": 0}, "setting-type", "for t1 it takes -1 or 1"),
     ("cast", "f32", [[1.0]], {"to": BY_NAME["i8"], "rounding_mode": "banker"}, "setting-type", "banker"),
 ]

@@ -19,13 +19,22 @@ if TYPE_CHECKING:
     from openinfer.expr.tree import Expr
     from openinfer.ir.types import TensorType
     from openinfer.ops.schema import Fold
+    from openinfer_backend_vulkan.shaders import Fault
 
 
 _FEATURES = {"i64": "shaderInt64", "u64": "shaderInt64", "f64": "shaderFloat64"}
 
 
-def expression_shader(expr: Expr, inputs: Mapping[int, TensorType], output: TensorType) -> Shader:
+def expression_shader(
+    expr: Expr,
+    inputs: Mapping[int, TensorType],
+    output: TensorType,
+    *,
+    refused: tuple[Expr, Fault] | None = None,
+) -> Shader:
     """Return the kernel of an elementwise expression; ``inputs`` has the types of what it reads, by number ascending.
+
+    ``refused`` tells which elements of the output are a fault, over the same inputs.
 
     Raises:
         ExprError: GLSL cannot hold a type of the expression.
@@ -33,13 +42,17 @@ def expression_shader(expr: Expr, inputs: Mapping[int, TensorType], output: Tens
     """
     numbers = list(inputs)
     program = linearise(expr)
-    fragment = render(program, {n: f"a{n}" for n in numbers})
+    names = {n: f"a{n}" for n in numbers}
+    fragment = render(program, names)
+    test = None if refused is None else linearise(refused[0])
+    refusal = None if test is None else render(test, names)
+    fragments = [fragment] if refusal is None else [fragment, refusal]
     walk = broadcast_walk(output.shape, [inputs[n].shape for n in numbers])
     types = [glsl_type(inputs[n].dtype) for n in numbers]
     source = rendered(
         "expression.comp.j2",
-        extensions=fragment.requires,
-        helpers=helper_source(fragment.helpers),
+        extensions=_united(f.requires for f in fragments),
+        helpers=helper_source(_united(f.helpers for f in fragments)),
         words=[glsl_word(inputs[n].dtype) for n in numbers],
         target_word=glsl_word(output.dtype),
         type=glsl_type(expr.dtype),
@@ -47,10 +60,12 @@ def expression_shader(expr: Expr, inputs: Mapping[int, TensorType], output: Tens
         operands=[f"{kind}(source{at}[offset{at}])" for at, kind in enumerate(types)],
         offsets=[f"offset{at}" for at in range(len(numbers))],
         fragment=fragment,
+        refusal=refusal,
         rank=walk.rank,
     )
     parameters = (output.count, *walk.extents, *(step for strides in walk.strides for step in strides))
-    return Shader(source, parameters, output.count, needed_features(program))
+    features = needed_features(program) if test is None else needed_features(program, test)
+    return Shader(source, parameters, output.count, features, fault=None if refused is None else refused[1])
 
 
 def fold_shader(

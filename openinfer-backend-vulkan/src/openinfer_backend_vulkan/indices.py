@@ -28,4 +28,4 @@ def out_of_range(op: str, indices: TensorType, *extents: int, negative: bool = T
     """Return what is said of an index into one of the extents that is no place of it."""
     signed = negative and indices.dtype.kind is Kind.SIGNED
     legal = [f"{-extent if signed else 0}..{extent - 1}" if extent else "none" for extent in dict.fromkeys(extents)]
-    return Fault(f"{op}: {indices}", indices.shape, " or ".join(legal))
+    return Fault(f"{op}: {indices}", indices.shape, "the index{at} is out of range", f"legal: {' or '.join(legal)}")

@@ -36,26 +36,28 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a kernel may find wrong with the elements of an index input.
+    """What a kernel may find wrong with the elements of an input.
 
     Attributes:
-        what: the operator and what is indexed.
-        shape: shape of the index input.
-        legal: which indices are legal.
+        what: the operator, and what is indexed or converted.
+        shape: shape of the input.
+        wrong: what is wrong with the element, `` at [...]`` standing where ``{at}`` does.
+        legal: which elements are legal.
     """
 
     what: str
     shape: tuple[int, ...]
+    wrong: str
     legal: str
 
     def message(self, element: int) -> str:
-        """Return what to say of the index at a place in row-major order."""
+        """Return what to say of the element at a place in row-major order."""
         places: list[int] = []
         for extent in reversed(self.shape):
             element, place = divmod(element, extent)
             places.insert(0, place)
         where = f" at {places}" if places else ""
-        return f"{self.what}: the index{where} is out of range (legal: {self.legal})"
+        return f"{self.what}: {self.wrong.format(at=where)} ({self.legal})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Shader:
     Bindings are the inputs in order, then the outputs, then a buffer of ``scratch_nbytes`` (if not 0) which keeps its
     content from run to run, then a word for the ``fault`` (if there is one), then ``parameters`` as a buffer of
     unsigned words, negative ones modulo 2^32. Into the word the kernel writes the least number of an element of an
-    index input that is out of range. ``features`` are the optional device features that it needs.
+    input that is a fault. ``features`` are the optional device features that it needs.
     """
 
     source: str

@@ -42,7 +42,7 @@ class StepCalls:
             if not compiled:
                 compiled.append(self._of(function))
             if compiled[0](given, results):
-                message = f"{what}: an index or exponent is out of range"
+                message = f"{what}: an index, an exponent or an element is out of range"
                 raise ExecutionError(message, code="out-of-range")
 
         return run

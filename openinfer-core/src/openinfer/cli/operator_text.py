@@ -100,7 +100,9 @@ _MOST_EXAMPLES = 8
 
 def definition(schema: OpSchema) -> str:
     """Return how an operator is defined, and so where it runs."""
-    return _DEFINITIONS[type(schema.definition)]
+    text = _DEFINITIONS[type(schema.definition)]
+    refusal = schema.definition.refusal if isinstance(schema.definition, Elementwise) else None
+    return text if refusal is None else f"{text}; by kernels where elements are errors ({refusal.rule})"
 
 
 _DEFINITIONS: dict[type[Any], str] = {

@@ -145,12 +145,23 @@ def scalar_expression(schema: OpSchema, call: OpCall) -> Expr:
     if not isinstance(schema.definition, Elementwise):
         raise OpTypeError(f"{schema.name} is not elementwise")
     out = call.outputs[0].dtype
-    elements: list[Expr] = [
+    return tree.cast(schema.definition.build(_elements(call), call.settings, compute_type(out)), out)
+
+
+def refused_expression(schema: OpSchema, call: OpCall) -> Expr | None:
+    """Return whether an element of an elementwise call is refused, from stored inputs; None where none ever is."""
+    if not isinstance(schema.definition, Elementwise) or schema.definition.refusal is None:
+        return None
+    return schema.definition.refusal.build(_elements(call), call.settings)
+
+
+def _elements(call: OpCall) -> list[Expr]:
+    """Return the elements of the inputs of a call, low floats widened; numbers are positions in ``call.inputs``."""
+    return [
         tree.cast(tree.Input(number, given.dtype), compute_type(given.dtype))
         for number, given in enumerate(call.inputs)
         if given is not None
     ]
-    return tree.cast(schema.definition.build(elements, call.settings, compute_type(out)), out)
 
 
 def fold_expression(schema: OpSchema, call: OpCall) -> tuple[tuple[int, ...], Fold]:

@@ -165,11 +165,34 @@ class Decomposer(Protocol):
         ...
 
 
+class BuildRefusal(Protocol):
+    """Builds the test whether an element is refused, over inputs as for `BuildScalar`; None where none is."""
+
+    def __call__(self, inputs: Sequence[Expr], settings: Mapping[str, SettingValue]) -> Expr | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Elements that an operator has no value for: a step that meets one ends with the error ``out-of-range``.
+
+    Attributes:
+        build: the test; expressions cannot report errors, so that a call that has one needs a kernel.
+        rule: what is told where an element is refused: what is legal, and what to do.
+    """
+
+    build: BuildRefusal
+    rule: str
+
+
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """Each output element is an expression of the input elements at its (broadcast) position."""
+    """Each output element is an expression of the input elements at its (broadcast) position.
+
+    ``refusal`` tells which elements are errors; those have a value in the expression all the same.
+    """
 
     build: BuildScalar
+    refusal: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)

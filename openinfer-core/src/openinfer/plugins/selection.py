@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.errors import PluginError
-from openinfer.ops.calls import Decomposition, decomposition, fold_expression, scalar_expression
+from openinfer.ops.calls import Decomposition, decomposition, fold_expression, refused_expression, scalar_expression
 from openinfer.ops.schema import Composite, Elementwise, Fold, OpSchema, Reduction
 
 if TYPE_CHECKING:
@@ -147,6 +147,11 @@ def _derived(environment: Environment, table: KernelTable, call: OpCall) -> Impl
 
 def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Implementation:
     if isinstance(schema.definition, Elementwise):
+        refusal = schema.definition.refusal
+        if refusal is not None and refused_expression(schema, call) is not None:
+            out = call.outputs[0].dtype
+            message = f"{table.target} has no kernel for {schema.name} to {out}, and an expression reports no errors"
+            return Missing(f"{message} ({refusal.rule})")
         return DerivedExpression(scalar_expression(schema, call))
     if isinstance(schema.definition, Reduction):
         return DerivedFold(*fold_expression(schema, call))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import DType
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.calls import call_of, refused_expression
 from openinfer.ops.examples import operand_type
 from openinfer.ops.schema import Elementwise, OpTypeError, Reduction, Required, SettingType
 from openinfer.testing.values import Draw, bounded, draw, generator, specials
@@ -86,7 +86,7 @@ def cases(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> list[C
         drafts += _elementwise(schema, dtype, dtypes)
     if isinstance(schema.definition, Reduction):
         drafts += _reductions(schema, dtype)
-    normal = [case for draft in drafts if (case := _case(schema, draft)) is not None]
+    normal = [legal for draft in drafts if (case := _case(schema, draft)) for legal in _accepted(schema, case)]
     return [*normal, *(replace(case, target=n) for case in normal for n in _targets(schema, case))]
 
 
@@ -108,6 +108,22 @@ def _case(schema: OpSchema, draft: _Draft) -> Case | None:
         return None
     draws = tuple(None if t is None else how for t, how in zip(draft.inputs, draft.draws, strict=True))
     return Case(call=call, settings=draft.settings, shapes=draft.shapes, draws=draws, bounds=draft.bounds)
+
+
+def _accepted(schema: OpSchema, case: Case) -> Iterator[Case]:
+    """Yield the case; where the operator refuses some elements, whole numbers on both sides of zero instead."""
+    if refused_expression(schema, case.call) is None:
+        yield case
+        return
+    types = [given.dtype for given in case.call.inputs if given is not None]
+    for low, high in ((1, 7), (-7, -1)):
+        limits = [(max(low, _limit(each.minimum, -7)), min(high, _limit(each.maximum, 7))) for each in types]
+        if all(least <= most for least, most in limits):
+            yield replace(case, bounds=tuple(limits))
+
+
+def _limit(limit: int | None, otherwise: int) -> int:
+    return otherwise if limit is None else limit
 
 
 def _targets(schema: OpSchema, case: Case) -> Iterator[int]:

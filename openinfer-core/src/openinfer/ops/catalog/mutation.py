@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, T1, T2, U8, U64, DType
+from openinfer.dtypes import BOOL, T1, U8, U64, DType, Kind
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.conversion import converted
@@ -12,7 +12,7 @@ from openinfer.ops.dtype_sets import BITSETS, BOOLS, FLOATS, NUMBERS, SIGNED, TE
 from openinfer.ops.elementwise import elementwise, example, work_type
 from openinfer.ops.rounding import MODES, rounded
 from openinfer.ops.scalar_settings import scalar_setting, scalars_fit
-from openinfer.ops.schema import Elementwise, InputSpec, OpSchema, OpTypeError, SettingSpec, SettingType
+from openinfer.ops.schema import Elementwise, InputSpec, OpSchema, OpTypeError, Refusal, SettingSpec, SettingType
 from openinfer.ops.shapes import needed
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     Settings = Mapping[str, SettingValue]
 
 CATEGORY = "mutation"
+WITHOUT_SIGN = "t1 is -1 or 1, and 0 and NaN become 1 with saturate=true only"
+"""What is told of an element that `CAST` refuses."""
+
 _CAST = NUMBERS | BOOLS | BITSETS | TERNARY
 
 
@@ -35,14 +38,11 @@ def _target(settings: Settings) -> DType:
     """Return the type to convert to.
 
     Raises:
-        OpTypeError: it is no type, or one that nothing is converted to.
+        OpTypeError: it is no type.
     """
     target = settings.get("to")
     if not isinstance(target, DType):
         raise OpTypeError(f"setting 'to' takes a dtype, found {target!r}", code="setting-type")
-    if target is T1 and settings.get("saturate") is False:
-        message = "cast to t1 with saturate=false has nothing for 0: leave it out, and 0 becomes 1"
-        raise OpTypeError(message, code="setting-type")
     return target
 
 
@@ -57,15 +57,34 @@ def _cast_types(
 
 
 def _cast(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
-    x, target = tree.cast(inputs[0], work_type(inputs[0].dtype)), _target(settings)
-    if x.dtype is BOOL and target is not BOOL:
-        x = tree.cast(x, U8)
-    to_integer = target is not BOOL and not target.is_float
-    if to_integer and x.dtype.is_float:
-        x = rounded(x, str(settings.get("rounding_mode")))
-    if to_integer and target is not T2 and not settings.get("saturate"):
+    x, target = _number(inputs[0], settings), _target(settings)
+    wraps = target.kind is not Kind.TERNARY and not settings.get("saturate")
+    if _is_integer(target) and wraps:
         return tree.cast(_modulo(x, out.bits) if x.dtype.is_float else x, out)
     return converted(x, out)
+
+
+def _number(element: Expr, settings: Settings) -> Expr:
+    """Return what is converted: an element in its work type, a bool as a number and a float rounded where need be."""
+    x, target = tree.cast(element, work_type(element.dtype)), _target(settings)
+    if x.dtype is BOOL and target is not BOOL:
+        x = tree.cast(x, U8)
+    if _is_integer(target) and x.dtype.is_float:
+        x = rounded(x, str(settings.get("rounding_mode")))
+    return x
+
+
+def _is_integer(target: DType) -> bool:
+    return target is not BOOL and not target.is_float
+
+
+def _without_sign(inputs: Sequence[Expr], settings: Settings) -> Expr | None:
+    """Whether the element is 0 once it is rounded, or NaN, where t1 is to hold the sign and nothing else is said."""
+    if settings.get("to") is not T1 or settings.get("saturate") is not False:
+        return None
+    x = _number(inputs[0], settings)
+    is_zero = tree.eq(x, tree.literal(0, x.dtype))
+    return tree.logical_or(is_zero, tree.is_nan(x)) if x.dtype.is_float else is_zero
 
 
 def _modulo(whole: Expr, bits: int) -> Expr:
@@ -113,11 +132,12 @@ CAST = OpSchema(
             name="saturate",
             type=SettingType.BOOL,
             default=True,
-            doc="whether integers that do not fit become the nearest limit, or wrap; those for t2 never wrap",
+            doc="whether integers that do not fit become the nearest limit, or wrap; those for t1 and t2 never wrap, "
+            "and 0 for t1 becomes 1, or is an error",
         ),
     ),
     infer=_cast_types,
-    definition=Elementwise(_cast),
+    definition=Elementwise(_cast, Refusal(_without_sign, WITHOUT_SIGN)),
     in_place=True,
     onnx="Cast",
 )
