@@ -19,7 +19,6 @@ NAMES = ("glslangValidator", "glslang")
 ADVICE = "install it (Debian: apt install glslang-tools)"
 FLAGS = ("-V", "--target-env", "vulkan1.1", "-S", "comp")
 _TIME_LIMIT_S = 60.0
-_MAGIC = (0x07230203).to_bytes(4, "little")
 
 _CACHE = ObjectCache(name="openinfer-spirv", suffix=".spv", holds="compiled shaders")
 
@@ -62,17 +61,23 @@ def compile_shader(source: str) -> bytes:
         message = f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}"
         raise EnvironmentLacksError(message)
     key = hashlib.sha256("\0".join([compiler.version, *FLAGS, source]).encode()).hexdigest()
-    known = _CACHE.read(key)
-    if known is not None and is_spirv(known):
+    known = _checked(_CACHE.read(key) or b"")
+    if known is not None:
         return known
     code = _compiled(compiler, source)
-    _CACHE.keep(key, code)
+    _CACHE.keep(key, _digest(code) + code)
     return code
 
 
-def is_spirv(code: bytes) -> bool:
-    """Return whether the bytes have the form of a SPIR-V module: whole words, the magic number first."""
-    return len(code) > 20 and len(code) % 4 == 0 and code[:4] == _MAGIC
+def _checked(kept: bytes) -> bytes | None:
+    """Return the code that follows its digest, or None where one of both is damaged: drivers crash on such code."""
+    size = hashlib.sha256().digest_size
+    digest, code = kept[:size], kept[size:]
+    return code if digest == _digest(code) else None
+
+
+def _digest(code: bytes) -> bytes:
+    return hashlib.sha256(code).digest()
 
 
 def _compiled(compiler: ShaderCompiler, source: str) -> bytes:
