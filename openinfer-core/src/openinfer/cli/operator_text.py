@@ -55,7 +55,7 @@ def in_full(environment: Environment, schema: OpSchema) -> str:
         "plugin": environment.providers[("op", schema.name)],
     }
     lines += [f"{what:<8} {fact}" for what, fact in facts.items() if fact]
-    lines += [f"example  {_example(schema, example)}" for example in schema.examples]
+    lines += [f"example  {text}" for text in _shown(schema)]
     return "\n".join(lines)
 
 
@@ -84,6 +84,18 @@ def _example(schema: OpSchema, example: OpExample) -> str:
     return f"{schema.name}({', '.join([*given, *settings])}){outputs}"
 
 
+def _shown(schema: OpSchema) -> dict[str, frozenset[str] | None]:
+    """Return the examples that are shown, with what T may be there: of those that differ in types alone, the first."""
+    forms: dict[str, str] = {}
+    types: dict[str, frozenset[str] | None] = {}
+    for example in schema.examples:
+        text = _example(schema, example)
+        forms.setdefault(re.sub(r"\w+(?=\[)", "", text), text)
+        before = types.get(text, example.dtypes)
+        types[text] = None if before is None or example.dtypes is None else before | example.dtypes
+    return {text: types[text] for text in [*forms.values()][:_MOST_EXAMPLES]}
+
+
 def _operand(operand: Operand) -> str:
     return f"{operand.dtype or 'T'}[{','.join(map(str, operand.shape))}]"
 
@@ -95,7 +107,7 @@ def _dtypes(environment: Environment, names: frozenset[str] | None) -> str:
 
 
 _MOST_EXAMPLES = 8
-"""Examples on a page; some operators have one for each type that needs another accumulator."""
+"""Examples that are shown; some operators have one for each type that needs another accumulator."""
 
 
 def definition(schema: OpSchema) -> str:
@@ -177,13 +189,9 @@ def _facts(environment: Environment, schema: OpSchema) -> Iterator[str]:
         yield "Examples, with types in place of names; T is any type above unless the line ends with others:"
         yield ""
         yield "```text"
-        shown = schema.examples[:_MOST_EXAMPLES]
-        yield from (_example(schema, example) + _only(environment, example) for example in shown)
+        for text, types in _shown(schema).items():
+            yield text if types is None else f"{text}  T: {_dtypes(environment, types)}"
         yield "```"
-
-
-def _only(environment: Environment, example: OpExample) -> str:
-    return "" if example.dtypes is None else f"  T: {_dtypes(environment, example.dtypes)}"
 
 
 def _cell(text: str) -> str:
