@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from openinfer.dtypes import F32, F64, I8, I16, I32, I64, DType
+from openinfer.errors import UnsupportedError
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.plugins.environment import Environment
@@ -122,6 +123,13 @@ def test_a_label_of_an_equation_may_stand_for_several_dims(carry_out: CarryOut) 
 
     np.testing.assert_allclose(carry_out("einsum", x, equation="ii->i"), np.diagonal(x))
     np.testing.assert_allclose(carry_out("einsum", x, x, equation="ij,kj->ik"), x @ x.T, rtol=1e-5, atol=1e-6)
+
+
+def test_a_sum_of_more_products_than_kernels_count_is_refused(carry_out: CarryOut) -> None:
+    x = np.ones(1 << 16, np.float32)
+
+    with pytest.raises(UnsupportedError, match="size or step of 4294967296: kernels of this device count in 32 bits"):
+        carry_out("einsum", x, x, equation="i,j->")
 
 
 @pytest.mark.parametrize("trans_a", [False, True])

@@ -78,6 +78,17 @@ class Shader:
     scratch_nbytes: int = 0
     fault: Fault | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what words of 32 bits do not hold, such as the products of a sum over labels of several tensors.
+
+        Raises:
+            UnsupportedError: a parameter is below -2^31, or 2^32 or more.
+        """
+        foreign = next((number for number in self.parameters if not -(1 << 31) <= number < 1 << 32), None)
+        if foreign is not None:
+            message = f"a kernel with a size or step of {foreign}: kernels of this device count in 32 bits"
+            raise UnsupportedError(message)
+
     def runs(self, most_turns: int | None) -> tuple[tuple[int, ...], ...]:
         """Return the parameters of each run, for a device that ends loops after so many turns of a thread.
 
