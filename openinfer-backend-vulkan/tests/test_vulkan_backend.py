@@ -16,7 +16,7 @@ from openinfer.errors import DeviceError
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.packing import pack
-from openinfer_backend_vulkan import commands
+from openinfer_backend_vulkan import commands, native
 from openinfer_backend_vulkan.native import VulkanCallError
 
 if TYPE_CHECKING:
@@ -175,6 +175,36 @@ def test_a_step_that_repeats_is_recorded_once(device: VulkanBackend, monkeypatch
         assert device.read(b).tolist() == [3.0] * 4
 
     assert recorded == [2]
+
+
+@pytest.mark.parametrize("function", ["vkResetFences", "vkWaitForFences"])
+def test_work_goes_on_after_an_interrupt(device: VulkanBackend, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    other = type(device)()
+    buffer = other.allocate(TensorType(F32, (2,)))
+    fills = [other.bind_fill(buffer, value) for value in (1.0, 2.0)]
+    checked = native.check
+
+    def interrupted(called: str, code: int) -> None:
+        checked(called, code)
+        if called == function:
+            raise KeyboardInterrupt
+
+    def in_time(called: str, code: int) -> None:
+        checked(called, code)
+        assert code != native.library().VK_TIMEOUT
+
+    for number, fill in enumerate(fills):
+        fill()
+        with monkeypatch.context() as patch:
+            patch.setattr(native, "check", interrupted)
+            patch.setattr(commands, "check", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                other.synchronize()
+        with monkeypatch.context() as patch:
+            patch.setattr(commands, "_WAIT_NS", 10**10)
+            patch.setattr(commands, "check", in_time)
+            assert other.read(buffer).tolist() == [1.0 + number] * 2
+    other.close()
 
 
 def test_what_is_read_is_private(device: VulkanBackend) -> None:

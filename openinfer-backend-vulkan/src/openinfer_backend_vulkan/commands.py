@@ -93,6 +93,7 @@ class CommandQueue:
         self._device = device
         self._pool = _create_pool(device)
         self._fence = _create_fence(device)
+        self._fences = foreign().new("VkFence[]", [self._fence])
         self._waiting: list[Command] = []
         self._running: list[Command] = []
         self._recordings: OrderedDict[tuple[int, ...], Handle] = OrderedDict()
@@ -129,19 +130,19 @@ class CommandQueue:
         self._wait()
         commands, structs = self._recorded(), Structs()
         info = structs.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=[commands])
+        call("vkResetFences", self._device.handle, 1, self._fences)
         call("vkQueueSubmit", self._device.queue, 1, info, self._fence)
         self._running, self._waiting = self._waiting, []
 
     def _wait(self) -> None:
+        """Wait for what runs. The fence stays as it is, so that whoever is interrupted here can wait again."""
         if not self._running:
             return
         lib = library()
-        fences = foreign().new("VkFence[]", [self._fence])
         code = lib.VK_TIMEOUT
         while code == lib.VK_TIMEOUT:
-            code = lib.vkWaitForFences(self._device.handle, 1, fences, 1, _WAIT_NS)
+            code = lib.vkWaitForFences(self._device.handle, 1, self._fences, 1, _WAIT_NS)
             check("vkWaitForFences", code)
-        call("vkResetFences", self._device.handle, 1, fences)
         self._running = []
 
     def _recorded(self) -> Handle:
