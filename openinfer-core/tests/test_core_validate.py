@@ -197,6 +197,20 @@ def test_warnings_are_errors_in_strict_mode(model: Model) -> None:
         resolve(graph(text), model, strict=True)
 
 
+def test_devices_are_looked_up_in_the_hints_of_blocks_and_loops_too() -> None:
+    text = """
+    dynamic { x: f32[2]; }
+    volatile { y: f32[2]; }
+    block entry { loop a (i in 0..2) with { placement = "moon" } { op exp(x) >> y; } yield x; await x; return y; }
+    block beside with { placement = "sun" } { await x; yield x; }
+    """
+    found = resolve(graph(text), Model.from_arrays({})).warnings
+    assert [(each.code, each.message.split("`")[1], each.span and each.span.line) for each in found] == [
+        ("unknown-placement", "moon", 4),
+        ("unknown-placement", "sun", 5),
+    ]
+
+
 def test_a_mistake_in_a_declaration_is_not_told_again_where_the_variable_is_used(model: Model) -> None:
     text = program("dynamic { x: f32[Q]; z: f32[Q]; }\nvolatile { y: f32[D]; }", "op add(x, z) >> y;\nreturn;")
     with pytest.raises(ValidationError) as caught:

@@ -33,8 +33,10 @@ from openinfer.validate.references import readable_type
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.diagnostics import Span
     from openinfer.ir.doubts import Doubts
     from openinfer.ir.graph import Block, Graph
+    from openinfer.ir.values import Attrs
     from openinfer.plugins.environment import Environment
     from openinfer.validate.findings import Findings
     from openinfer.validate.scope import Scope
@@ -76,6 +78,7 @@ class Walk:
         """Check every block: ``entry`` first, then the others by name."""
         for name in sorted(self.graph.blocks, key=lambda n: (n != "entry", n)):
             block = self.graph.blocks[name]
+            self._placement(block.hints, block.span)
             self._nodes(block, block.nodes, scope)
 
     def _nodes(self, block: Block, nodes: Sequence[Node], scope: Scope) -> None:
@@ -100,7 +103,7 @@ class Walk:
 
     def _node(self, node: Node, scope: Scope) -> None:
         kind = node.kind
-        self._placement(node)
+        self._placement(node.hints)
         if isinstance(kind, Op):
             resolved = resolve_op(kind, self.environment, scope, self.findings)
             if resolved is not None:
@@ -118,13 +121,14 @@ class Walk:
         elif isinstance(kind, CacheReset):
             check_reset(kind, scope, self.findings)
 
-    def _placement(self, node: Node) -> None:
-        wanted = node.hints.get("placement")
+    def _placement(self, hints: Attrs, span: Span | None = None) -> None:
+        """Check the device that hints name: those of the node being looked at, or of a block with its ``span``."""
+        wanted = hints.get("placement")
         if isinstance(wanted, StrValue) and wanted.value.partition(":")[0] not in self.environment.devices:
             known = ", ".join(sorted(self.environment.devices)) or "none"
             message = f"unknown device `{wanted.value}` in `placement`; known: {known}"
             own = self.findings.places.hints.get("placement")
-            self.findings.warn("unknown-placement", message, place=own[1] if own is not None else None)
+            self.findings.warn("unknown-placement", message, span=span, place=own[1] if own is not None else None)
 
     def _loop_values(self, loop: Loop, scope: Scope) -> range | None:
         start, end = (self._bound(number, loop, scope) for number in (0, 1))
