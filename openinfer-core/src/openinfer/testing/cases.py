@@ -80,7 +80,11 @@ def sampled(found: Sequence[Case], every: int) -> list[Case]:
 
 
 def cases(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> list[Case]:
-    """Return the cases of an operator for one of its element types; ``dtypes`` finds element types by name."""
+    """Return the cases of an operator for one of its element types; ``dtypes`` finds element types by name.
+
+    Raises:
+        OpTypeError: the operator does not take one of its examples.
+    """
     drafts = [*_from_examples(schema, dtype, dtypes)]
     if isinstance(schema.definition, Elementwise):
         drafts += _elementwise(schema, dtype, dtypes)
@@ -98,14 +102,22 @@ class _Draft:
     draws: tuple[Draw, ...]
     bounds: tuple[tuple[int, int] | None, ...]
     declared: tuple[TensorType, ...] = ()
+    is_example: bool = False
 
 
 def _case(schema: OpSchema, draft: _Draft) -> Case | None:
-    """Return the case of a draft, or None where the operator does not take it."""
+    """Return the case of a draft, or None where the operator does not take it.
+
+    Raises:
+        OpTypeError: it does not take what is an example of it.
+    """
     try:
         call = call_of(schema, draft.inputs, draft.settings, draft.declared)
-    except OpTypeError:
-        return None
+    except OpTypeError as error:
+        if not draft.is_example:
+            return None
+        given = ", ".join([*map(str, draft.inputs), *(f"{name}={value}" for name, value in draft.settings.items())])
+        raise OpTypeError(f"{schema.name} does not take its example ({given}): {error}", code=error.code) from None
     draws = tuple(None if t is None else how for t, how in zip(draft.inputs, draft.draws, strict=True))
     return Case(call=call, settings=draft.settings, shapes=draft.shapes, draws=draws, bounds=draft.bounds)
 
@@ -154,6 +166,7 @@ def _example_draft(
         draws=(Draw.CODES if schema.category == "movement" else how,) * len(inputs),
         bounds=tuple(_bounds(o) for o in example.inputs),
         declared=tuple(operand_type(o, dtype, dtypes) for o in example.outputs),
+        is_example=settings == example.settings,
     )
 
 

@@ -9,9 +9,11 @@ import numpy as np
 
 from openinfer.errors import OpenInferError
 from openinfer.ops.calls import compute_type
+from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.coverage import missing_reason
 from openinfer.testing.cases import cases, sampled
 from openinfer.testing.comparing import mismatch
+from openinfer.testing.expectation import expected_of
 from openinfer.testing.moving import differing_codes, moved_codes
 from openinfer.testing.precision import tolerance_of
 from openinfer.testing.values import exact
@@ -57,13 +59,19 @@ def check_operator(
 
     About one case in ``every`` is run, and at least one of every type.
     """
-    drafts = {
-        dtype.name: _split(sampled(cases(schema, dtype, environment.dtypes), every), place.table, environment)
-        for dtype in environment.dtypes.values()
-        if dtype.name in schema.dtypes
-    }
+    drafts: dict[str, _Draft] = {}
+    refused: dict[str, Cell] = {}
+    for dtype in environment.dtypes.values():
+        if dtype.name not in schema.dtypes:
+            continue
+        try:
+            chosen = sampled(cases(schema, dtype, environment.dtypes), every)
+        except OpTypeError as error:
+            refused[dtype.name] = Cell(ran=0, missing="", failures=(str(error),))
+        else:
+            drafts[dtype.name] = _split(chosen, place.table, environment)
     found = _run(drafts, place)
-    return {name: _judged(schema, oracle, drafts[name], found[name]) for name in drafts}
+    return refused | {name: _judged(schema, oracle, drafts[name], found[name]) for name in drafts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +130,8 @@ def wrong(schema: OpSchema, oracle: Oracle, case: Case, found: Sequence[Array]) 
             None if array is None or given is None else exact(array, given.dtype)
             for array, given in zip(case.inputs(), case.call.inputs, strict=True)
         ]
-        expected = oracle(inputs, _rounded(case.call))
-        tolerance = tolerance_of(schema, case.call, inputs, expected)
+        expected = expected_of(oracle, inputs, _rounded(case.call))
+        tolerance = tolerance_of(schema, case.call, inputs, [output.values for output in expected])
     lines = [
         mismatch(want, got, out.dtype, tolerance)
         for want, got, out in zip(expected, found, case.call.outputs, strict=True)

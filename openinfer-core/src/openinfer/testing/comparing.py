@@ -12,6 +12,7 @@ from openinfer.testing.values import FORMATS, exact, stored
 
 if TYPE_CHECKING:
     from openinfer.dtypes import DType
+    from openinfer.testing.expectation import Expected
     from openinfer.testing.oracle import Exact
     from openinfer.testing.values import Array
 
@@ -32,25 +33,32 @@ class Tolerance:
     zero_signs: bool = False
 
 
-def mismatch(expected: Exact, found: Array, dtype: DType, tolerance: Tolerance) -> str | None:
+def mismatch(expected: Expected, found: Array, dtype: DType, tolerance: Tolerance) -> str | None:
     """Return what is wrong with an output, or None."""
-    if tuple(found.shape) != tuple(expected.shape):
-        return f"shape {list(found.shape)}, expected {list(expected.shape)}"
+    if tuple(found.shape) != expected.shape:
+        return misshapen(found, expected)
+    seen = expected.of(found)
     with np.errstate(all="ignore"):
-        wanted = stored(expected, dtype)
-        wrong = ~_same(found, wanted, zero_signs=tolerance.zero_signs)
+        wanted = stored(expected.values, dtype)
+        wrong = ~_same(seen, wanted, zero_signs=tolerance.zero_signs)
         if dtype.is_float and tolerance.ulps and wrong.any():
-            wrong &= ~_near(expected, exact(found, dtype), dtype, tolerance)
-    return differences(wrong, found, wanted)
+            wrong &= ~_near(expected.values, exact(seen, dtype), dtype, tolerance)
+    return differences(wrong, seen, wanted, expected)
 
 
-def differences(wrong: Array, found: Array, wanted: Array) -> str | None:
+def misshapen(found: Array, expected: Expected) -> str:
+    """Return what is wrong with an output of another shape."""
+    return f"shape {list(found.shape)}, expected {list(expected.shape)}"
+
+
+def differences(wrong: Array, found: Array, wanted: Array, expected: Expected) -> str | None:
     """Return the first of the elements that are wrong, and how many there are; None for none."""
     if not wrong.any():
         return None
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
-    total = int(wrong.sum())
-    return f"element {list(where)} is {found[where]!r}, expected {wanted[where]!r} ({total} of {wrong.size} wrong)"
+    place, total = list(expected.place(where)), int(wrong.sum())
+    seen = f"{wrong.size}" if expected.places is None else f"the {wrong.size} looked at"
+    return f"element {place} is {found[where]!r}, expected {wanted[where]!r} ({total} of {seen} wrong)"
 
 
 def _same(found: Array, wanted: Array, *, zero_signs: bool) -> Array:

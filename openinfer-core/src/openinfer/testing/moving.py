@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from openinfer.ops.schema import Primitive
-from openinfer.testing.comparing import differences
+from openinfer.testing.comparing import differences, misshapen
+from openinfer.testing.expectation import expected_of
 from openinfer.testing.values import exact, stored
 
 if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.ops.schema import OpSchema
     from openinfer.testing.cases import Case
+    from openinfer.testing.expectation import Expected
     from openinfer.testing.oracle import Exact, Oracle
     from openinfer.testing.values import Array
 
 _UNLIKE = frozenset({"f8", "bool", "bitset", "t2"})
 """Element types that have no arithmetic in common: what takes them all moves elements."""
+
+_PRODUCTS = "linear algebra"
+"""Category of operators that take them all nevertheless: products of truth values and of sets of bits are defined."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,9 +34,9 @@ class _Code:
     code: int
 
 
-def moved_codes(schema: OpSchema, oracle: Oracle, case: Case) -> list[Array] | None:
-    """Return the codes of the results of a case; None where its operator computes, or moves no floats."""
-    if not isinstance(schema.definition, Primitive) or not schema.dtypes >= _UNLIKE:
+def moved_codes(schema: OpSchema, oracle: Oracle, case: Case) -> list[Expected] | None:
+    """Return the results of a case as codes; None where its operator computes, or moves no floats."""
+    if not isinstance(schema.definition, Primitive) or not schema.dtypes >= _UNLIKE or schema.category == _PRODUCTS:
         return None
     if not all(made.dtype.is_float for made in case.call.outputs):
         return None
@@ -40,20 +45,23 @@ def moved_codes(schema: OpSchema, oracle: Oracle, case: Case) -> list[Array] | N
         for array, given in zip(case.inputs(), case.call.inputs, strict=True)
     ]
     try:
-        found = oracle(inputs, case.call)
+        found = expected_of(oracle, inputs, case.call)
     except TypeError:
         return None  # arithmetic on codes
-    if not any(isinstance(value, _Code) for values in found for value in values.flat):
+    if not any(isinstance(value, _Code) for output in found for value in output.values.flat):
         return None
-    return [_codes(values, made.dtype) for values, made in zip(found, case.call.outputs, strict=True)]
+    return [
+        replace(output, values=_codes(output.values, made.dtype))
+        for output, made in zip(found, case.call.outputs, strict=True)
+    ]
 
 
-def differing_codes(wanted: Array, found: Array) -> str | None:
+def differing_codes(expected: Expected, found: Array) -> str | None:
     """Return what is wrong with an output whose codes are known, or None."""
-    if found.shape != wanted.shape:
-        return f"shape {list(found.shape)}, expected {list(wanted.shape)}"
-    codes = np.ascontiguousarray(found).view(wanted.dtype).reshape(wanted.shape)
-    return differences(codes != wanted, codes, wanted)
+    if found.shape != expected.shape:
+        return misshapen(found, expected)
+    codes = expected.of(_integers(found))
+    return differences(codes != expected.values, codes, expected.values, expected)
 
 
 def _coded(array: Array) -> Exact:

@@ -45,8 +45,8 @@ def test_an_operator_computes_what_the_specification_says(
             pytest.skip(f"{kind} {place}: {cell.missing}")
     elif cell.missing:
         pytest.fail(f"{kind} {place} has nothing for some cases: {cell.missing}")
-    if not cell.ran:
+    if not cell.ran and not cell.failures:
         pytest.fail(f"no case of {op} for {dtype} is known: give its schema examples")
     if cell.failures:
         shown = "\n".join(cell.failures[:10])
-        pytest.fail(f"{len(cell.failures)} of {cell.ran} cases failed:\n{shown}")
+        pytest.fail(f"{len(cell.failures)} failures in {cell.ran} cases:\n{shown}")

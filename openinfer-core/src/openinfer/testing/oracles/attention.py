@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from openinfer.testing.elements import ByElement, Elements
 from openinfer.testing.summing import total
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from openinfer.ir.resolved import SettingValue
     from openinfer.ops.calls import OpCall
+    from openinfer.testing.elements import Place
     from openinfer.testing.oracle import Exact, Oracle
 
     Settings = Mapping[str, SettingValue]
@@ -31,17 +33,23 @@ def _number(settings: Settings, name: str, default: float) -> Any:
     return default if value is None else value
 
 
-def sdpa(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
+def sdpa(inputs: Inputs, call: OpCall) -> Elements:
     q, k, v = (_whole(_at(inputs, number)) for number in range(3))
     mask = _at(inputs, 3)
     if mask is not None:
         mask = np.broadcast_to(_whole(mask), (*q.shape[:3], k.shape[2]))
-    y = np.zeros((*q.shape[:3], v.shape[3]))
-    for b, h, i in itertools.product(*map(range, q.shape[:3])):
+    rank = _at(inputs, 0).ndim
+
+    @cache
+    def row(b: int, h: int, i: int) -> Any:
         head = h // (q.shape[1] // k.shape[1])
-        row = None if mask is None else mask[b, h, i]
-        y[b, h, i] = _query(q[b, h, i], k[b, head], v[b, head], row, (i, q.shape[2]), call.settings)
-    return (y.reshape(call.outputs[0].shape),)
+        shown = None if mask is None else mask[b, h, i]
+        return _query(q[b, h, i], k[b, head], v[b, head], shown, (i, q.shape[2]), call.settings)
+
+    def rule(place: Place) -> Any:
+        return row(*(0,) * (4 - rank), *place[:-1])[place[-1]]
+
+    return Elements((*_at(inputs, 0).shape[:-1], v.shape[3]), np.float64, rule)
 
 
 def _whole(array: Any) -> Any:
@@ -72,20 +80,29 @@ def _query(q: Any, k: Any, v: Any, mask: Any, place: tuple[int, int], settings: 
     return np.array([total(w * v[j, d] for j, w in weights.items()) / whole for d in range(v.shape[1])])
 
 
-def attn(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
+def attn(inputs: Inputs, call: OpCall) -> Elements:
     x, k, v, w = (_at(inputs, number) for number in range(4))
     keys, values = (array if array.ndim == 3 else array[None] for array in (k, v))
-    queries = x if w is None else np.array([[total((row * w[:, c]).tolist()) for c in range(w.shape[1])] for row in x])
     rows, depth = x.shape[0], keys.shape[2]
-    heads = call.outputs[0].shape[1] // max(values.shape[2], 1)
-    y = np.zeros(call.outputs[0].shape)
-    for i, h in itertools.product(range(rows), range(heads)):
+    heads = (x if w is None else w).shape[1] // depth
+
+    @cache
+    def query(i: int, h: int) -> Any:
+        columns = range(h * depth, (h + 1) * depth)
+        if w is None:
+            return x[i, columns.start : columns.stop]
+        return np.array([total((x[i] * w[:, column]).tolist()) for column in columns])
+
+    @cache
+    def row(i: int, h: int) -> Any:
         own = h // (heads // keys.shape[1])
-        found = _query(
-            queries[i, h * depth : (h + 1) * depth], keys[:, own], values[:, own], None, (i, rows), call.settings
-        )
-        y[i, h * values.shape[2] : (h + 1) * values.shape[2]] = found
-    return (y,)
+        return _query(query(i, h), keys[:, own], values[:, own], None, (i, rows), call.settings)
+
+    def rule(place: Place) -> Any:
+        i, column = place
+        return row(i, column // values.shape[2])[column % values.shape[2]]
+
+    return Elements((rows, heads * values.shape[2]), np.float64, rule)
 
 
 def rope(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
@@ -123,4 +140,9 @@ def _turned(x: Any, cos: Any, sin: Any, settings: Settings) -> Any:
     return y
 
 
-ORACLES: dict[str, Oracle] = {"sdpa": sdpa, "attn": attn, "rope": rope, "rope_cached": rope_cached}
+ORACLES: dict[str, Oracle] = {
+    "sdpa": ByElement(sdpa),
+    "attn": ByElement(attn),
+    "rope": rope,
+    "rope_cached": rope_cached,
+}

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.testing.elements import ByElement, Elements
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from openinfer.testing.oracle import Exact, Oracle
 
 
-def _summed(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+def _summed(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
     settings: Mapping[str, Any] = call.settings
     arrays = [np.asarray(x) for x in inputs]
     left, arrow, right = settings["equation"].replace(" ", "").partition("->")
@@ -26,14 +28,20 @@ def _summed(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     free = "".join(sorted(letter for letter in extents if letter.isdigit()))
     once = "".join(sorted(c for c in extents if c.isalpha() and "".join(terms).count(c) == 1))
     result = right.replace("...", free) if arrow else free + once
-    found = np.zeros(call.outputs[0].shape, dtype=arrays[0].dtype)
-    for places in product(*(range(extent) for extent in extents.values())):
-        at = dict(zip(extents, places, strict=True))
-        term_product: Any = 1
-        for term, x in zip(terms, arrays, strict=True):
-            term_product *= x[tuple(min(at[letter], n - 1) for letter, n in zip(term, x.shape, strict=True))]
-        found[tuple(at[letter] for letter in result)] += term_product
-    return (found,)
+    summed = [letter for letter in extents if letter not in result]
+
+    def rule(place: tuple[int, ...]) -> Any:
+        total: Any = 0
+        at = dict(zip(result, place, strict=True))
+        for others in product(*(range(extents[letter]) for letter in summed)):
+            at.update(zip(summed, others, strict=True))
+            one: Any = 1
+            for term, x in zip(terms, arrays, strict=True):
+                one *= x[tuple(min(at[letter], n - 1) for letter, n in zip(term, x.shape, strict=True))]
+            total += one
+        return total
+
+    return Elements(tuple(extents[letter] for letter in result), arrays[0].dtype, rule)
 
 
 def _spelt(term: str, rank: int) -> str:
@@ -42,4 +50,4 @@ def _spelt(term: str, rank: int) -> str:
     return term.replace("...", "9876543210"[:free][::-1])
 
 
-ORACLES: dict[str, Oracle] = {"einsum": _summed}
+ORACLES: dict[str, Oracle] = {"einsum": ByElement(_summed)}

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.testing.elements import ByElement, Elements
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -15,46 +17,47 @@ if TYPE_CHECKING:
     from openinfer.testing.oracle import Exact, Oracle
 
     Given = Sequence[Exact | None]
+    Place = tuple[int, ...]
 
 
-def _gathered(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+def _gathered(inputs: Given, call: OpCall) -> Elements:
     settings: Mapping[str, Any] = call.settings
     x, indices = np.asarray(inputs[0]), np.asarray(inputs[1])
     axis = settings["axis"] % x.ndim
-    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
-    for place in np.ndindex(*found.shape):
+
+    def rule(place: Place) -> Any:
         index = indices[place[axis : axis + indices.ndim]]
-        found[place] = x[(*place[:axis], int(index), *place[axis + indices.ndim :])]
-    return (found,)
+        return x[(*place[:axis], int(index), *place[axis + indices.ndim :])]
+
+    return Elements((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype, rule)
 
 
-def _embedded(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+def _embedded(inputs: Given, call: OpCall) -> Elements:
     return _gathered((inputs[1], inputs[0]), replace(call, settings={"axis": 0}))
 
 
-def _gathered_elements(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+def _gathered_elements(inputs: Given, call: OpCall) -> Elements:
     settings: Mapping[str, Any] = call.settings
     x, indices = np.asarray(inputs[0]), np.asarray(inputs[1])
-    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
-    for place in np.ndindex(*found.shape):
-        found[place] = x[_replaced(place, settings["axis"], indices[place])]
-    return (found,)
+    return Elements(indices.shape, x.dtype, lambda place: x[_replaced(place, settings["axis"], indices[place])])
 
 
-def _replaced(place: tuple[int, ...], axis: int, index: object) -> tuple[int, ...]:
+def _replaced(place: Place, axis: int, index: object) -> Place:
     changed = list(place)
     changed[axis] = int(str(index))
     return tuple(changed)
 
 
-def _gathered_nd(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+def _gathered_nd(inputs: Given, call: OpCall) -> Elements:
     settings: Mapping[str, Any] = call.settings
     x, indices, batch = np.asarray(inputs[0]), np.asarray(inputs[1]), settings["batch_dims"]
-    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
-    for place in np.ndindex(*indices.shape[:-1]):
-        named = tuple(int(index) for index in indices[place])
-        found[place] = x[(*place[:batch], *named)]
-    return (found,)
+    outer, named = indices.ndim - 1, batch + indices.shape[-1]
+
+    def rule(place: Place) -> Any:
+        where = tuple(int(index) for index in indices[place[:outer]])
+        return x[(*place[:batch], *where, *place[outer:])]
+
+    return Elements((*indices.shape[:-1], *x.shape[named:]), x.dtype, rule)
 
 
 def _scattered(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
@@ -89,47 +92,27 @@ def _met(reduction: str, old: Any, new: Any, kind: TensorType) -> Any:
     return old + new if reduction == "add" else old * new
 
 
-def _one_hot(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+def _one_hot(inputs: Given, call: OpCall) -> Elements:
     settings: Mapping[str, Any] = call.settings
-    indices, depth, kind = np.asarray(inputs[0]), settings["depth"], call.outputs[0]
-    axis = settings["axis"] % len(kind.shape)
-    floats = np.float64 if kind.dtype.is_float else bool if kind.dtype.name == "bool" else object
-    found = np.empty(kind.shape, dtype=floats)
-    for place in np.ndindex(*kind.shape):
+    indices, dtype = np.asarray(inputs[0]), call.outputs[0].dtype
+    depth: int = settings["depth"]
+    axis: int = settings["axis"] % (indices.ndim + 1)
+    kind: Any = np.float64 if dtype.is_float else bool if dtype.name == "bool" else object
+
+    def rule(place: Place) -> Any:
         index = int(indices[(*place[:axis], *place[axis + 1 :])])
         hot = -depth <= index < depth and index % depth == place[axis]
-        found[place] = settings["on"] if hot else settings["off"]
-    return (found,)
+        return settings["on"] if hot else settings["off"]
 
-
-def _ranged(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
-    settings: Mapping[str, Any] = call.settings
-    del inputs
-    kind = call.outputs[0]
-    found = np.empty(kind.shape, dtype=np.float64 if kind.dtype.is_float else object)
-    for i in range(kind.shape[0]):
-        found[i] = settings["start"] + i * settings["step"]
-    return (found,)
-
-
-def _iota(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
-    settings: Mapping[str, Any] = call.settings
-    del inputs
-    kind = call.outputs[0]
-    found = np.empty(kind.shape, dtype=np.float64 if kind.dtype.is_float else object)
-    for place in np.ndindex(*kind.shape):
-        found[place] = place[settings["axis"]]
-    return (found,)
+    return Elements((*indices.shape[:axis], depth, *indices.shape[axis:]), kind, rule)
 
 
 ORACLES: dict[str, Oracle] = {
-    "gather": _gathered,
-    "embedding": _embedded,
-    "gather_elements": _gathered_elements,
-    "gather_nd": _gathered_nd,
+    "gather": ByElement(_gathered),
+    "embedding": ByElement(_embedded),
+    "gather_elements": ByElement(_gathered_elements),
+    "gather_nd": ByElement(_gathered_nd),
     "scatter": _scattered,
     "scatter_nd": _scattered_nd,
-    "one_hot": _one_hot,
-    "range": _ranged,
-    "iota": _iota,
+    "one_hot": ByElement(_one_hot),
 }

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.testing.elements import ByElement, Elements
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
     Given = Sequence[Exact | None]
-    Outputs = Sequence[TensorType]
 
 
 def _concatenated(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
@@ -27,23 +27,22 @@ def _stacked(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
     return (np.stack([np.asarray(x) for x in inputs], axis=settings["axis"]),)
 
 
-def _padded(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+def _padded(inputs: Given, call: OpCall) -> Elements:
     settings: Mapping[str, Any] = call.settings
-    x, pads = np.asarray(inputs[0]), settings["pads"]
+    x, pads, mode = np.asarray(inputs[0]), settings["pads"], settings["mode"]
     sides = list(zip(pads[: x.ndim], pads[x.ndim :], strict=True))
     kept = x[(*(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(x.shape, sides, strict=True)), ...)]
-    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
-    for place in np.ndindex(*found.shape):
+
+    def rule(place: tuple[int, ...]) -> Any:
         inner = [at - max(before, 0) for at, (before, _) in zip(place, sides, strict=True)]
         if all(0 <= at < n for at, n in zip(inner, kept.shape, strict=True)):
-            found[place] = kept[tuple(inner)]
-        elif settings["mode"] == "constant":
-            found[place] = settings["value"]
-        else:
-            found[place] = kept[
-                tuple(_within(at, n, settings["mode"]) for at, n in zip(inner, kept.shape, strict=True))
-            ]
-    return (found,)
+            return kept[tuple(inner)]
+        if mode == "constant":
+            return settings["value"]
+        return kept[tuple(_within(at, n, mode) for at, n in zip(inner, kept.shape, strict=True))]
+
+    shape = tuple(n + before + after for n, (before, after) in zip(x.shape, sides, strict=True))
+    return Elements(shape, x.dtype, rule)
 
 
 def _within(at: int, count: int, mode: str) -> int:
@@ -55,29 +54,24 @@ def _within(at: int, count: int, mode: str) -> int:
     return at
 
 
-def _upper(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
-    settings: Mapping[str, Any] = call.settings
-    return _triangle(inputs, settings["k"], call.outputs, 1)
+def _triangle(side: int) -> Oracle:
+    """Return the oracle of x with zeros on the other side of a diagonal; 1 keeps the upper side."""
 
+    def elements(inputs: Given, call: OpCall) -> Elements:
+        x, diagonal = np.asarray(inputs[0]), int(str(call.settings["k"]))
 
-def _lower(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
-    settings: Mapping[str, Any] = call.settings
-    return _triangle(inputs, settings["k"], call.outputs, -1)
+        def rule(place: tuple[int, ...]) -> Any:
+            return 0 if (place[-1] - place[-2] - diagonal) * side < 0 else x[place]
 
+        return Elements(x.shape, x.dtype, rule)
 
-def _triangle(inputs: Given, diagonal: int, outputs: Outputs, side: int) -> tuple[Exact, ...]:
-    """Return x with zeros on the other side of a diagonal; 1 keeps the upper side."""
-    found = np.array(inputs[0])
-    for place in np.ndindex(*outputs[0].shape):
-        if (place[-1] - place[-2] - diagonal) * side < 0:
-            found[place] = 0
-    return (found,)
+    return ByElement(elements)
 
 
 ORACLES: dict[str, Oracle] = {
     "concat": _concatenated,
     "stack": _stacked,
-    "pad": _padded,
-    "triu": _upper,
-    "tril": _lower,
+    "pad": ByElement(_padded),
+    "triu": _triangle(1),
+    "tril": _triangle(-1),
 }

@@ -1,40 +1,58 @@
 """The same elements in another order or under another shape."""
 
-# pyright: basic
-# (rules are lambdas over arrays whose element types vary)
-
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.testing.elements import ByElement, Elements
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
-
-def _reshaped(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
-    return (np.asarray(inputs[0]).reshape(call.outputs[0].shape),)
+    Given = Sequence[Exact | None]
 
 
-def _transposed(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
-    x, perm = np.asarray(inputs[0]), call.settings["perm"]
-    order: Any = perm if isinstance(perm, tuple) else tuple(reversed(range(x.ndim)))
-    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
-    for place in np.ndindex(*found.shape):
+def _reshaped(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
+    x, wanted = np.asarray(inputs[0]), settings["shape"]
+    if wanted is None:
+        return (x.reshape(call.outputs[0].shape),)  # what the program declares
+    return (x.reshape([x.shape[place] if dim == 0 else dim for place, dim in enumerate(wanted)]),)
+
+
+def _flattened(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    x, axis = np.asarray(inputs[0]), int(str(call.settings["axis"]))
+    return (x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:])),)
+
+
+def _copied(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    del call
+    return (np.asarray(inputs[0]),)
+
+
+def _transposed(inputs: Given, call: OpCall) -> Elements:
+    settings: Mapping[str, Any] = call.settings
+    x, perm = np.asarray(inputs[0]), settings["perm"]
+    order = tuple(reversed(range(x.ndim))) if perm is None else perm
+
+    def rule(place: tuple[int, ...]) -> Any:
         source = [0] * x.ndim
         for position, axis in enumerate(order):
             source[axis] = place[position]
-        found[place] = x[tuple(source)]
-    return (found,)
+        return x[tuple(source)]
+
+    return Elements(tuple(x.shape[axis] for axis in order), x.dtype, rule)
 
 
 ORACLES: dict[str, Oracle] = {
     "reshape": _reshaped,
-    "flatten": _reshaped,
-    "identity": _reshaped,
-    "transpose": _transposed,
+    "flatten": _flattened,
+    "identity": _copied,
+    "transpose": ByElement(_transposed),
 }

@@ -1,8 +1,5 @@
 """Products of matrices, entry by entry."""
 
-# pyright: basic
-# (rules are lambdas over arrays whose element types vary)
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -10,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.testing.accumulating import accumulated
+from openinfer.testing.elements import ByElement, Elements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,36 +17,45 @@ if TYPE_CHECKING:
     from openinfer.testing.oracle import Exact, Oracle
 
 
-def product(a: Exact, b: Exact) -> Exact:
+def multiplied(a: Exact, b: Exact) -> Elements:
     """Return the matrix product over the last two dims; bool is OR of ANDs."""
-    if a.dtype == np.bool_:
-        return np.matmul(a, b)
-    row, column = a.ndim == 1, b.ndim == 1
-    left, right = (a[None] if row else a), (b[:, None] if column else b)
-    # Summation in Python: exact for integers, in order for floats.
-    terms = left[..., :, :, None] * right[..., None, :, :]
-    zero: Any = 0 if a.dtype == object else 0.0
-    found = np.full((*terms.shape[:-2], terms.shape[-1]), zero, dtype=a.dtype)
-    for k in range(terms.shape[-2]):
-        found = found + terms[..., k, :]
-    found = found[..., 0, :] if row else found
-    return found[..., 0] if column else found
+    rows, columns = (a.shape[-2:-1], b.shape[-1:] if b.ndim > 1 else ())
+    left, right = (a if a.ndim > 1 else a[None]), (b if b.ndim > 1 else b[:, None])
+    stack = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    left = np.broadcast_to(left, (*stack, *left.shape[-2:]))
+    right = np.broadcast_to(right, (*stack, *right.shape[-2:]))
+
+    def rule(place: tuple[int, ...]) -> Any:
+        at, inner = place[: len(stack)], place[len(stack) :]
+        i, j = inner[0] if rows else 0, inner[-1] if columns else 0
+        pairs = zip(left[(*at, i)].tolist(), right[(*at, slice(None), j)].tolist(), strict=True)
+        if a.dtype == np.bool_:
+            return any(x and y for x, y in pairs)
+        # Summation in Python: exact for integers, in order for floats.
+        return sum(x * y for x, y in pairs)
+
+    return Elements((*stack, *rows, *columns), a.dtype, rule)
 
 
 def _swapped(x: Exact, swap: SettingValue) -> Exact:
     return np.swapaxes(x, -1, -2) if swap and x.ndim > 1 else x
 
 
-def _matmul(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+def _matmul(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
     a, b = (np.asarray(values) for values in inputs)
-    found = product(_swapped(a, call.settings["trans_a"]), _swapped(b, call.settings["trans_b"]))
-    return (accumulated(np.asarray(found), call.settings, call.outputs[0].dtype),)
+    found = multiplied(_swapped(a, call.settings["trans_a"]), _swapped(b, call.settings["trans_b"]))
+    out = call.outputs[0].dtype
+    return Elements(found.shape, found.kind, found.rule, lambda values: accumulated(values, call.settings, out))
 
 
-def _linear(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+def _linear(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
     x, w, bias = (*inputs, None)[:3]
-    found = product(np.asarray(x), _swapped(np.asarray(w), call.settings["trans_w"]))
-    return (np.asarray(found if bias is None else found + bias),)
+    found = multiplied(np.asarray(x), _swapped(np.asarray(w), call.settings["trans_w"]))
+
+    def rule(place: tuple[int, ...]) -> Any:
+        return found.rule(place) + (0 if bias is None else bias[place[-1]])
+
+    return Elements(found.shape, found.kind, rule)
 
 
-ORACLES: dict[str, Oracle] = {"matmul": _matmul, "linear": _linear}
+ORACLES: dict[str, Oracle] = {"matmul": ByElement(_matmul), "linear": ByElement(_linear)}

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from itertools import product
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+
+from openinfer.testing.elements import ByElement, Elements
+from openinfer.testing.oracles.convolution import convolved
+from openinfer.testing.oracles.linear_algebra import multiplied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.ir.resolved import SettingValue
     from openinfer.ops.calls import OpCall
+    from openinfer.testing.elements import Place
     from openinfer.testing.oracle import Exact, Oracle
 
     Settings = Mapping[str, SettingValue]
@@ -53,35 +58,33 @@ def _quotient(a: Any, b: Any) -> float:
         return float(np.float64(a) / np.float64(b))
 
 
-def _quantised(x: Exact, scale: Exact, zero_point: Exact | None, dtype: DType, axis: int, block: int) -> Exact:
-    found = np.empty(x.shape, dtype=np.float64 if dtype.is_float else object)
-    for place in np.ndindex(x.shape):
-        real = _quotient(x[place], _at(scale, place, axis, block))
-        found[place] = _code(real, _at(zero_point, place, axis, block), dtype)
-    return found
+def _dequantised(x: Exact, scale: Exact, zero_point: Exact | None, axis: int, block: int) -> Elements:
+    def rule(place: Place) -> float:
+        return (x[place] - _at(zero_point, place, axis, block)) * _at(scale, place, axis, block)
 
-
-def _dequantised(x: Exact, scale: Exact, zero_point: Exact | None, axis: int, block: int) -> Exact:
-    found = np.empty(x.shape, dtype=np.float64)
-    for place in np.ndindex(x.shape):
-        found[place] = (x[place] - _at(zero_point, place, axis, block)) * _at(scale, place, axis, block)
-    return found
+    return Elements(x.shape, np.float64, rule)
 
 
 def _axis(settings: Settings, rank: int) -> int:
     return cast("int", settings["axis"]) % max(rank, 1)
 
 
-def _quantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
-    x, scale = np.asarray(inputs[0]), np.asarray(inputs[1])
-    block = cast("int", call.settings["block_size"])
-    return (_quantised(x, scale, _given(inputs, 2), call.outputs[0].dtype, _axis(call.settings, x.ndim), block),)
+def _quantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
+    x, scale, zero_point = np.asarray(inputs[0]), np.asarray(inputs[1]), _given(inputs, 2)
+    axis, block = _axis(call.settings, x.ndim), cast("int", call.settings["block_size"])
+    out = call.outputs[0].dtype
+
+    def rule(place: Place) -> Any:
+        real = _quotient(x[place], _at(scale, place, axis, block))
+        return _code(real, _at(zero_point, place, axis, block), out)
+
+    return Elements(x.shape, np.float64 if out.is_float else object, rule)
 
 
-def _dequantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+def _dequantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
     x, scale = np.asarray(inputs[0]), np.asarray(inputs[1])
     block = cast("int", call.settings["block_size"])
-    return (_dequantised(x, scale, _given(inputs, 2), _axis(call.settings, x.ndim), block),)
+    return _dequantised(x, scale, _given(inputs, 2), _axis(call.settings, x.ndim), block)
 
 
 def _dynamic_quantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
@@ -97,85 +100,61 @@ def _dynamic_quantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> tu
     return codes, np.array(scale), zeros
 
 
-def _sums(a: Exact, b: Exact) -> Exact:
-    """Return the matrix product of exact values."""
-    return np.asarray(np.matmul(a, b))
-
-
 def _less(values: Exact, zero_point: Exact | None, *, column: bool = False) -> Exact:
     if zero_point is None:
         return values
-    return values - (zero_point[:, None] if column and zero_point.ndim else zero_point)
+    return np.asarray(values - (zero_point[:, None] if column and zero_point.ndim else zero_point))
 
 
-def _matmul_integer(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+def _matmul_integer(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
+    del call
     a, b = np.asarray(inputs[0]), np.asarray(inputs[1])
-    found = _sums(_less(a, _given(inputs, 2), column=True), _less(b, _given(inputs, 3)))
-    return (found.astype(object).reshape(call.outputs[0].shape),)
+    return multiplied(_less(a, _given(inputs, 2), column=True), _less(b, _given(inputs, 3)))
 
 
-def _pair(value: SettingValue) -> tuple[int, int]:
-    given = cast("tuple[int, ...]", value if isinstance(value, tuple) else (value,))
-    return (given[0], given[-1])
-
-
-def _begins(x: Exact, w: Exact, settings: Settings, extent: tuple[int, ...]) -> tuple[int, int]:
-    """Return the padding before the first row and column."""
-    padding = settings["padding"]
-    if not isinstance(padding, str):
-        given = [padding] if isinstance(padding, int) else list(cast("tuple[int, ...]", padding))
-        return given[0], given[min(1, len(given) - 1)]
-    if padding == "valid":
-        return 0, 0
-    begins: list[int] = []
-    for dim in (0, 1):
-        stride, dilation = _pair(settings["stride"])[dim], _pair(settings["dilation"])[dim]
-        reach = (extent[dim] - 1) * stride + dilation * (w.shape[2 + dim] - 1) + 1
-        total = max(reach - x.shape[2 + dim], 0)
-        begins.append(total // 2 if padding == "same_upper" else total - total // 2)
-    return begins[0], begins[1]
-
-
-def _conv_integer(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+def _conv_integer(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
     w_zero = _given(inputs, 3)
+    by_kernel = w_zero.reshape(-1, 1, 1, 1) if w_zero is not None and w_zero.ndim else w_zero
     x = _less(np.asarray(inputs[0]), _given(inputs, 2))
-    w = np.asarray(inputs[1])
-    w = w - (w_zero.reshape(-1, 1, 1, 1) if w_zero is not None and w_zero.ndim else 0 if w_zero is None else w_zero)
-    shape = call.outputs[0].shape
-    stride, dilation = _pair(call.settings["stride"]), _pair(call.settings["dilation"])
-    top, left = _begins(x, w, call.settings, shape[2:])
-    each, depth = w.shape[0] // cast("int", call.settings["groups"]), w.shape[1]
-    found = np.zeros(shape, dtype=object)
-    for n, o, i, j in np.ndindex(shape):
-        for c, u, v in product(range(depth), range(w.shape[2]), range(w.shape[3])):
-            row, column = i * stride[0] + u * dilation[0] - top, j * stride[1] + v * dilation[1] - left
-            if 0 <= row < x.shape[2] and 0 <= column < x.shape[3]:
-                found[n, o, i, j] += x[n, o // each * depth + c, row, column] * w[o, c, u, v]
-    return (found,)
+    return convolved(x, _less(np.asarray(inputs[1]), by_kernel), None, call.settings)
 
 
-def _qlinear_matmul(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+def _qlinear_matmul(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (np.asarray(given) for given in inputs)
-    sums = _sums(_less(a, a_zero, column=True), _less(b, b_zero)).astype(np.float64)
-    real = sums * (a_scale[:, None] if a_scale.ndim else a_scale) * b_scale
-    return (_quantised(real, y_scale, y_zero, call.outputs[0].dtype, 0, 0),)
+    sums, out = multiplied(_less(a, a_zero, column=True), _less(b, b_zero)), call.outputs[0].dtype
+
+    def rule(place: Place) -> Any:
+        left = a_scale[place[-2]] if a_scale.ndim else a_scale[()]
+        right = b_scale[place[-1]] if b_scale.ndim else b_scale[()]
+        return _code(_quotient(float(sums.rule(place)) * left * right, y_scale[()]), int(y_zero[()]), out)
+
+    return Elements(sums.shape, object, rule)
 
 
-def _qmatmul(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+def _qmatmul(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
     x, w, scale = (np.asarray(given) for given in inputs[:3])
     group, turned = cast("int", call.settings["group_size"]), bool(call.settings["trans_w"])
-    along_rows_of_w = bool(group) != turned
+    along_rows_of_w, bias = bool(group) != turned, _given(inputs, 4)
     real = _dequantised(w, scale, _given(inputs, 3), 0 if along_rows_of_w else 1, group)
-    found, bias = _sums(x, real.T if turned else real), _given(inputs, 4)
-    return (found if bias is None else found + bias,)
+
+    @cache
+    def column(j: int) -> list[float]:
+        return [real.rule((j, k) if turned else (k, j)) for k in range(x.shape[-1])]
+
+    def rule(place: Place) -> Any:
+        *row, j = place
+        found = sum(a * b for a, b in zip(x[tuple(row)].tolist(), column(j), strict=True))
+        return found + (0 if bias is None else bias[j])
+
+    return Elements((*x.shape[:-1], w.shape[0 if turned else 1]), np.float64, rule)
 
 
 ORACLES: dict[str, Oracle] = {
-    "quantize_linear": _quantize_linear,
-    "dequantize_linear": _dequantize_linear,
+    "quantize_linear": ByElement(_quantize_linear),
+    "dequantize_linear": ByElement(_dequantize_linear),
     "dynamic_quantize_linear": _dynamic_quantize_linear,
-    "matmul_integer": _matmul_integer,
-    "conv_integer": _conv_integer,
-    "qlinear_matmul": _qlinear_matmul,
-    "qmatmul": _qmatmul,
+    "matmul_integer": ByElement(_matmul_integer),
+    "conv_integer": ByElement(_conv_integer),
+    "qlinear_matmul": ByElement(_qlinear_matmul),
+    "qmatmul": ByElement(_qmatmul),
 }

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.testing.elements import ByElement, Elements
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -15,12 +17,28 @@ if TYPE_CHECKING:
     Given = Sequence[Exact | None]
 
 
-def _reshaped(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
-    return (np.asarray(inputs[0]).reshape(call.outputs[0].shape),)
+def _squeezed(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
+    x = np.asarray(inputs[0])
+    axes = range(x.ndim) if settings["axes"] is None else [axis % x.ndim for axis in settings["axes"]]
+    return (x.reshape([extent for axis, extent in enumerate(x.shape) if axis not in axes or extent != 1]),)
+
+
+def _unsqueezed(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+    settings: Mapping[str, Any] = call.settings
+    x = np.asarray(inputs[0])
+    rank, shape = x.ndim + len(settings["axes"]), list(x.shape)
+    for axis in sorted(axis % rank for axis in settings["axes"]):
+        shape.insert(axis, 1)
+    return (x.reshape(shape),)
 
 
 def _expanded(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
-    return (np.broadcast_to(np.asarray(inputs[0]), call.outputs[0].shape),)
+    settings: Mapping[str, Any] = call.settings
+    x, wanted = np.asarray(inputs[0]), settings["shape"]
+    # Without the setting, it is the shape that the program declares.
+    shape = call.outputs[0].shape if wanted is None else np.broadcast_shapes(x.shape, wanted)
+    return (np.broadcast_to(x, shape),)
 
 
 def _sliced(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
@@ -49,9 +67,19 @@ def _selected(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
 def _split(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
     settings: Mapping[str, Any] = call.settings
     x, axis = np.asarray(inputs[0]), int(settings["axis"])
-    sizes = [kind.shape[axis] for kind in call.outputs]
+    sizes = _sizes(settings, x.shape[axis], [declared.shape[axis] for declared in call.outputs])
     ends = [sum(sizes[: place + 1]) for place in range(len(sizes) - 1)]
     return tuple(np.split(x, ends, axis=axis))
+
+
+def _sizes(settings: Mapping[str, Any], extent: int, declared: list[int]) -> list[int]:
+    """Return the extents of the parts; without settings, those that the program declares."""
+    if settings["sizes"] is not None:
+        return list(settings["sizes"])
+    if settings["parts"] is None:
+        return declared
+    longest = -(-extent // settings["parts"])
+    return [len(range(extent)[start : start + longest]) for start in range(0, settings["parts"] * longest, longest)]
 
 
 def _flipped(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
@@ -69,30 +97,36 @@ def _repeated(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
     return (np.repeat(np.asarray(inputs[0]), settings["count"], axis=settings["axis"]),)
 
 
-def _depth_to_space(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+def _depth_to_space(inputs: Given, call: OpCall) -> Elements:
     settings: Mapping[str, Any] = call.settings
     x, b = np.asarray(inputs[0]), settings["block"]
-    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
     depth = x.shape[1] // (b * b)
-    for n, c, row, column in np.ndindex(*found.shape):
+
+    def rule(place: tuple[int, ...]) -> Any:
+        n, c, row, column = place
         square = (row % b) * b + column % b
         channel = square * depth + c if settings["mode"] == "DCR" else c * b * b + square
-        found[n, c, row, column] = x[n, channel, row // b, column // b]
-    return (found,)
+        return x[n, channel, row // b, column // b]
+
+    return Elements((x.shape[0], depth, x.shape[2] * b, x.shape[3] * b), x.dtype, rule)
 
 
-def _space_to_depth(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
+def _space_to_depth(inputs: Given, call: OpCall) -> Elements:
     settings: Mapping[str, Any] = call.settings
     x, b = np.asarray(inputs[0]), settings["block"]
-    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
-    for n, c, row, column in np.ndindex(*x.shape):
-        found[n, ((row % b) * b + column % b) * x.shape[1] + c, row // b, column // b] = x[n, c, row, column]
-    return (found,)
+    depth = x.shape[1]
+
+    def rule(place: tuple[int, ...]) -> Any:
+        n, channel, row, column = place
+        square = channel // depth
+        return x[n, channel % depth, row * b + square // b, column * b + square % b]
+
+    return Elements((x.shape[0], depth * b * b, x.shape[2] // b, x.shape[3] // b), x.dtype, rule)
 
 
 ORACLES: dict[str, Oracle] = {
-    "squeeze": _reshaped,
-    "unsqueeze": _reshaped,
+    "squeeze": _squeezed,
+    "unsqueeze": _unsqueezed,
     "expand": _expanded,
     "slice": _sliced,
     "narrow": _narrowed,
@@ -101,6 +135,6 @@ ORACLES: dict[str, Oracle] = {
     "flip": _flipped,
     "tile": _tiled,
     "repeat": _repeated,
-    "depth_to_space": _depth_to_space,
-    "space_to_depth": _space_to_depth,
+    "depth_to_space": ByElement(_depth_to_space),
+    "space_to_depth": ByElement(_space_to_depth),
 }

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import count, takewhile
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from openinfer.testing.elements import ByElement, Elements
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
 
 
-def _resized(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+def _resized(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
     x = np.asarray(inputs[0])
-    found = np.empty(call.outputs[0].shape, dtype=x.dtype)
-    sizes = list(zip(x.shape[2:], found.shape[2:], strict=True))
-    for n, c, *at in np.ndindex(*found.shape):
-        if call.settings["mode"] == "nearest":
-            row, column = (place * size // result for place, (size, result) in zip(at, sizes, strict=True))
-            found[n, c, at[0], at[1]] = x[n, c, row, column]
-        else:
-            found[n, c, at[0], at[1]] = sum(
-                x[n, c, row, column] * (down * across)
-                for row, down in _shares(at[0], *sizes[0])
-                for column, across in _shares(at[1], *sizes[1])
-            )
-    return (found,)
+    sizes = list(zip(x.shape[2:], _size(x.shape[2:], call.settings), strict=True))
+
+    def nearest(place: tuple[int, ...]) -> Any:
+        n, c, *at = place
+        row, column = (index * size // result for index, (size, result) in zip(at, sizes, strict=True))
+        return x[n, c, row, column]
+
+    def linear(place: tuple[int, ...]) -> Any:
+        n, c, *at = place
+        return sum(
+            x[n, c, row, column] * (down * across)
+            for row, down in _shares(at[0], *sizes[0])
+            for column, across in _shares(at[1], *sizes[1])
+        )
+
+    shape = (*x.shape[:2], *(result for _, result in sizes))
+    return Elements(shape, x.dtype, nearest if call.settings["mode"] == "nearest" else linear)
+
+
+def _size(image: Sequence[int], settings: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return rows and columns of the result: with factors, as many places as begin and end inside the larger image."""
+    if settings["size"] is not None:
+        return tuple(settings["size"])
+    scale = settings["scale"]
+    factors = cast("tuple[float, ...]", scale if isinstance(scale, tuple) else (scale, scale))
+    return tuple(
+        sum(1 for _ in takewhile(lambda end, room=size * factor: end <= room, count(1)))
+        for size, factor in zip(image, factors, strict=True)
+    )
 
 
 def _shares(place: int, size: int, result: int) -> list[tuple[int, float]]:
@@ -37,4 +56,4 @@ def _shares(place: int, size: int, result: int) -> list[tuple[int, float]]:
     return [(low, 1 - (source - low)), (min(low + 1, size - 1), source - low)]
 
 
-ORACLES: dict[str, Oracle] = {"resize2d": _resized}
+ORACLES: dict[str, Oracle] = {"resize2d": ByElement(_resized)}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from openinfer.testing.oracles.reductions import axes_of, folded
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -36,7 +38,8 @@ def cumsum(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
         row = x[where].tolist()
         row = row[::-1] if call.settings["reverse"] else row
         zero = 0 if x.dtype == object else 0.0
-        sums = [sum(row[: place + (not call.settings["exclusive"])], start=zero) for place in range(len(row))]
+        sums = [*itertools.accumulate(row, initial=zero)]
+        sums = sums[:-1] if call.settings["exclusive"] else sums[1:]
         y[where] = sums[::-1] if call.settings["reverse"] else sums
     return (y,)
 
@@ -54,8 +57,10 @@ def _order(row: list[Any], *, descending: bool) -> list[int]:
 
 def topk(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     x, k = _given(inputs), cast("int", call.settings["k"])
-    values, indices = np.empty(call.outputs[0].shape, x.dtype), np.empty(call.outputs[0].shape, object)
-    for where in _slices(x.shape, cast("int", call.settings["axis"]) % x.ndim):
+    axis = cast("int", call.settings["axis"]) % x.ndim
+    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+    values, indices = np.empty(shape, x.dtype), np.empty(shape, object)
+    for where in _slices(x.shape, axis):
         row = x[where].tolist()
         order = _order(row, descending=bool(call.settings["largest"]))[:k]
         values[where], indices[where] = [row[place] for place in order], order
@@ -72,12 +77,7 @@ def argsort(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
 
 def logsumexp_axis(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     x = _given(inputs)
-    given = call.settings["axes"]
-    axes = tuple(range(x.ndim)) if given in (None, ()) else np.atleast_1d(cast("Any", given)) % max(x.ndim, 1)
-    kept = [dim for dim in range(x.ndim) if dim not in axes]
-    rows = x.transpose(*kept, *(dim for dim in range(x.ndim) if dim not in kept))
-    rows = rows.reshape(math.prod(x.shape[dim] for dim in kept), math.prod(x.shape[dim] for dim in axes))
-    return (np.array([_log_sum(row.tolist()) for row in rows], np.float64).reshape(call.outputs[0].shape),)
+    return (folded(x, axes_of(call.settings, x.ndim), _log_sum, keepdims=bool(call.settings["keepdims"])),)
 
 
 def _log_sum(row: list[float]) -> float:

@@ -1,0 +1,81 @@
+"""Greatest elements and means of windows and of whole channels, position by position."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.testing.elements import ByElement, Elements
+from openinfer.testing.sliding import per_dim, slides
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from openinfer.ops.calls import OpCall
+    from openinfer.testing.oracle import Exact, Oracle
+
+    Given = Sequence[Exact | None]
+    Place = tuple[int, ...]
+
+
+def _pooled(inputs: Given, call: OpCall, of: Callable[[list[Any], int], Any]) -> Elements:
+    """Return what a rule makes of the elements that each window reads, and of the number of its places in image and
+    padding."""
+    x = np.asarray(inputs[0])
+    settings: Mapping[str, Any] = call.settings
+    over = slides(settings, x.shape[2:], per_dim(settings["kernel"], x.ndim - 2))
+
+    def rule(place: Place) -> Any:
+        n, c, *at = place
+        reads = [slide.reads(position) for slide, position in zip(over, at, strict=True)]
+        covered = [slide.covers(position) for slide, position in zip(over, at, strict=True)]
+        values = [x[(n, c, *(source for _, source in read))] for read in product(*reads)]
+        return of(values, int(np.prod(covered)))
+
+    return Elements((*x.shape[:2], *(len(slide.starts) for slide in over)), x.dtype, rule)
+
+
+def _greatest(inputs: Given, call: OpCall) -> Elements:
+    def of(values: list[Any], covered: int) -> Any:
+        del covered
+        known = [value for value in values if value == value]
+        return max(known) if known else values[0]
+
+    return _pooled(inputs, call, of)
+
+
+def _mean(inputs: Given, call: OpCall) -> Elements:
+    def of(values: list[Any], covered: int) -> Any:
+        return np.sum(values) / (covered if call.settings["count_include_pad"] else len(values))
+
+    return _pooled(inputs, call, of)
+
+
+def _of_channels(of: Callable[[list[Any]], Any]) -> Oracle:
+    def elements(inputs: Given, call: OpCall) -> Elements:
+        del call
+        x = np.asarray(inputs[0])
+
+        def rule(place: Place) -> Any:
+            return of(x[place[0], place[1]].reshape(-1).tolist())
+
+        return Elements((*x.shape[:2], *(1 for _ in x.shape[2:])), x.dtype, rule)
+
+    return ByElement(elements)
+
+
+def _first_or_greatest(values: list[Any]) -> Any:
+    """A NaN in first position wins; others never do."""
+    return values[0] if values[0] != values[0] else max(value for value in values if value == value)
+
+
+ORACLES: dict[str, Oracle] = {
+    "max_pool1d": ByElement(_greatest),
+    "max_pool2d": ByElement(_greatest),
+    "avg_pool1d": ByElement(_mean),
+    "avg_pool2d": ByElement(_mean),
+    "global_avg_pool": _of_channels(lambda values: np.mean(values)),
+    "global_max_pool": _of_channels(_first_or_greatest),
+}
