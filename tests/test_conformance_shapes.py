@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,17 +13,21 @@ import pytest
 from openinfer.array_types import storage_dtype
 from openinfer.ir.types import TensorType
 from openinfer.ops import windows
+from openinfer.ops.catalog import resizing
 from openinfer.ops.margins import Margin
 from openinfer.ops.schema import OpSchema
 from openinfer.ops.transposed_windows import TransposedWindow
 from openinfer.ops.windows import Window
 from openinfer.plugins.environment import Environment
 from openinfer.testing.cases import Case, cases
-from openinfer.testing.checks import wrong
+from openinfer.testing.checks import check_operator, wrong
 from openinfer.testing.oracle import known_oracles
+from openinfer.testing.places import device_place
 from openinfer.testing.sliding import slides
 
 ENVIRONMENT = Environment.default()
+
+CPU = device_place("cpu", ENVIRONMENT)
 
 Rule = Callable[..., Any]
 
@@ -49,6 +54,15 @@ def without_ceil_mode(right: Rule) -> object:
     return window
 
 
+def with_windows_behind_the_image(right: Rule) -> object:
+    def window(size: int, kernel: int, stride: int, dilation: int, *sides: int, ceil_mode: bool) -> Window:
+        found = right(size, kernel, stride, dilation, *sides, ceil_mode=ceil_mode)
+        room = size + sum(sides) - dilation * (kernel - 1) - 1
+        return replace(found, positions=-(-room // stride) + 1) if ceil_mode else found
+
+    return window
+
+
 def without_dilation(right: Rule) -> object:
     def window(size: int, kernel: int, stride: int, dilation: int, *sides: int, ceil_mode: bool) -> Window:
         found = right(size, kernel, stride, dilation, *sides, ceil_mode=ceil_mode)
@@ -68,16 +82,29 @@ def without_the_margin_behind(right: Rule) -> object:
     return property(lambda margin: margin.before + len(margin.kept))
 
 
+def rounded_up(right: Rule) -> object:
+    def size(x: TensorType, settings: Mapping[str, Any]) -> tuple[int, int]:
+        scale = settings["scale"]
+        if scale is None:
+            return right(x, settings)
+        factors = cast("tuple[float, float]", scale if isinstance(scale, tuple) else (scale, scale))
+        return math.ceil(x.shape[2] * factors[0]), math.ceil(x.shape[3] * factors[1])
+
+    return size
+
+
 def mutate(monkeypatch: pytest.MonkeyPatch, owner: object, rule: str, mutated: Callable[[Rule], object]) -> None:
     monkeypatch.setattr(owner, rule, mutated(getattr(owner, rule)))
 
 
 MUTATIONS: list[tuple[str, Any, str, Callable[[Rule], object]]] = [
     ("max_pool2d", windows, "_window", without_ceil_mode),
+    ("avg_pool1d", windows, "_window", without_ceil_mode),
     ("max_pool1d", windows, "_window", without_dilation),
     ("conv2d", windows, "_window", without_dilation),
     ("conv_transpose2d", TransposedWindow, "whole", without_output_padding),
     ("pad", Margin, "extent", without_the_margin_behind),
+    ("resize2d", resizing, "_size", rounded_up),
 ]
 
 
@@ -92,6 +119,17 @@ def test_a_wrong_rule_for_shapes_fails(
     mutate(monkeypatch, owner, rule, mutated)
 
     assert misshapen(ENVIRONMENT.op(op))
+
+
+def test_an_example_that_a_schema_refuses_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Windows in the padding behind the image read nothing, which the schema takes for a mistake of the caller.
+    mutate(monkeypatch, windows, "_window", with_windows_behind_the_image)
+
+    cells = check_operator(ENVIRONMENT.op("max_pool2d"), known_oracles()["max_pool2d"], CPU, ENVIRONMENT)
+
+    (line,) = cells["f32"].failures
+    assert line.startswith("max_pool2d does not take its example (f32[1,3,65,68], kernel=(2, 3)")
+    assert "a window reads nothing but padding" in line
 
 
 @pytest.mark.parametrize("op", ["gather", "topk", "sdpa", "einsum", "split", "flatten", "stack", "one_hot", "cumsum"])

@@ -12,6 +12,7 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of, refused_expression
 from openinfer.ops.examples import operand_type
 from openinfer.ops.schema import Elementwise, OpTypeError, Reduction, Required, SettingType
+from openinfer.testing.large_examples import LARGE_TYPES, known_large
 from openinfer.testing.values import Draw, bounded, draw, generator, specials
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
     Settings = Mapping[str, SettingValue]
 
 LARGE = 70_001
-"""Elements of the large shape: odd, and more than the blocks that kernels work in."""
+"""Elements of the large shape of operators on elements: odd, and more than tables and integers are worked on at a
+time."""
+
+LARGE_F32 = 140_003
+"""The same for f32: expressions of several functions go block by block from 131,072 elements on."""
 
 LONG = 10_007
 """Elements of the large shape of reductions: odd, and few enough that sums of squares are exact in f32."""
@@ -90,6 +95,7 @@ def cases(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> list[C
         drafts += _elementwise(schema, dtype, dtypes)
     if isinstance(schema.definition, Reduction):
         drafts += _reductions(schema, dtype)
+    drafts += _large(schema, dtype, dtypes)
     normal = [legal for draft in drafts if (case := _case(schema, draft)) for legal in _accepted(schema, case)]
     return [*normal, *(replace(case, target=n) for case in normal for n in _targets(schema, case))]
 
@@ -191,10 +197,19 @@ def _is_parameter(schema: OpSchema, place: int) -> bool:
 
 def _reductions(schema: OpSchema, dtype: DType) -> Iterator[_Draft]:
     """Yield inputs of any shape, reduced to one element."""
-    for name, (shape,) in (*_shapes(1, broadcast=False, large=False), ("large", [(LONG,)])):
+    for name, (shape,) in (*_shapes(1, broadcast=False), ("large", [(LONG,)])):
         draft = _shaped([dtype], [shape], _required(schema, dtype), name, Draw.DYADIC, ())
         yield draft
         yield from _strewn(schema, draft)
+
+
+def _large(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> Iterator[_Draft]:
+    """Yield large calls of operators that are not told by their kind alone."""
+    if dtype.name not in LARGE_TYPES:
+        return
+    for example in known_large().get(schema.name, ()):
+        if example.dtypes is None or dtype.name in example.dtypes:
+            yield replace(_example_draft(schema, example, example.settings, dtype, dtypes), shapes="large")
 
 
 def _bounds(operand: Operand | None) -> tuple[int, int] | None:
@@ -211,9 +226,24 @@ def _elementwise(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) ->
         for settings in (*_variants(schema, base, dtypes), *shown):
             several = [(_special_count(dtype, len(types)),)] * len(types)
             yield _shaped(types, several, settings, "special", Draw.SPECIAL, bounds)
-        shapes = _shapes(len(types), broadcast=schema.broadcast, large=dtype.bits in (4, 8, 32))
-        for name, each in shapes:
-            yield _shaped(types, each, base, name, Draw.CODES, bounds)
+        shapes = _shapes(len(types), broadcast=schema.broadcast, large=_large_count(dtype))
+        for number, (name, each) in enumerate(shapes):
+            settings = {**_types_in_turn(schema, dtype, dtypes, number), **base}
+            yield _shaped(types, each, settings, name, Draw.CODES, bounds)
+
+
+def _large_count(dtype: DType) -> int | None:
+    """Return the elements of the large shape; None for types that are held and computed in like another one."""
+    if dtype.bits not in (4, 8, 32):
+        return None
+    return LARGE_F32 if dtype.name == "f32" else LARGE
+
+
+def _types_in_turn(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType], number: int) -> Settings:
+    """Return an element type for each setting that takes one: another one for each type and each kind of shape."""
+    every = list(dtypes.values())
+    other = every[(every.index(dtype) + number + 1) % len(every)]
+    return {spec.name: other for spec in schema.settings if spec.type is SettingType.DTYPE}
 
 
 def _fitting(schema: OpSchema, dtype: DType) -> Iterator[OpExample]:
@@ -253,11 +283,11 @@ def _special_count(dtype: DType, inputs: int) -> int:
     return len(specials(dtype)) ** min(inputs, 2) + 3 if dtype.name != "bool" else 32
 
 
-def _shapes(inputs: int, *, broadcast: bool, large: bool) -> Iterator[tuple[str, list[tuple[int, ...]]]]:
+def _shapes(inputs: int, *, broadcast: bool, large: int | None = None) -> Iterator[tuple[str, list[tuple[int, ...]]]]:
     for name, shape in (("scalar", ()), ("empty", (2, 0, 3)), ("odd", (3, 5, 7)), ("one", (1,))):
         yield name, [shape] * inputs
     if large:
-        yield "large", [(LARGE,)] * inputs
+        yield "large", [(large,)] * inputs
     if broadcast and inputs > 1:
         others: list[tuple[int, ...]] = [(2, 3, 5), (5,), (3, 1), (), (1, 1, 5)]
         for shift in range(len(others)):

@@ -1,0 +1,36 @@
+"""The large examples of an operator, and how they are found."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+from openinfer.ops.schema import Operand, OpExample
+from openinfer.testing import large
+
+if TYPE_CHECKING:
+    from openinfer.ir.resolved import SettingValue
+
+LARGE_TYPES = frozenset({"f32", "bf16", "f8", "i8", "i32", "u4"})
+"""Element types that large examples run with: one for each way that elements are held and computed in. Small cases meet
+the others."""
+
+
+def example(
+    *inputs: tuple[int, ...] | Operand | None, dtypes: frozenset[str] | None = None, **settings: SettingValue
+) -> OpExample:
+    """Return an example with inputs of these shapes."""
+    operands = tuple(Operand(shape=given) if isinstance(given, tuple) else given for given in inputs)
+    return OpExample(inputs=operands, settings=settings, dtypes=dtypes)
+
+
+@cache
+def known_large() -> Mapping[str, tuple[OpExample, ...]]:
+    """Return the large examples of the built-in operators by operator name."""
+    found: dict[str, tuple[OpExample, ...]] = {}
+    for module in pkgutil.iter_modules(large.__path__, f"{large.__name__}."):
+        found |= importlib.import_module(module.name).LARGE
+    return found
