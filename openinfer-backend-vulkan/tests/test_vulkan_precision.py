@@ -26,6 +26,18 @@ def test_exp_is_precise_in_all_its_range(carry_out: CarryOut) -> None:
     assert units(carry_out("exp", x), np.exp(x.astype(np.float64))) <= 2
 
 
+def test_log_is_precise_around_1_as_everywhere(carry_out: CarryOut) -> None:
+    random = np.random.default_rng(5)
+    wide, near = (
+        np.exp(random.uniform(-87, 88, 30_000)),
+        1 + np.ldexp(random.normal(size=30_000), -random.integers(2, 24, 30_000)),
+    )
+    x = np.concatenate([wide, near, np.ldexp(1.0, np.arange(-149, 128))]).astype(np.float32)
+    expected = np.log(x[x > 0].astype(np.float64))
+
+    assert units(carry_out("log", x[x > 0]), expected) <= 1
+
+
 def test_powers_are_precise_whatever_the_exponent(carry_out: CarryOut) -> None:
     random = np.random.default_rng(5)
     a = np.concatenate([np.exp(random.uniform(-20, 20, 30_000)), 1 + 1e-3 * random.normal(size=20_000)])

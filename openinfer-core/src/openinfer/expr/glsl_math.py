@@ -1,7 +1,7 @@
 """Functions on f32 that GLSL lacks, leaves undefined or computes too coarsely, spelled out in GLSL 4.50.
 
-Errors are those of the arithmetic given exact ``log`` for arguments where it is called; what a device
-adds is in the precision table of the Vulkan specification. A unit is one in the last place.
+Errors are those of arithmetic that rounds to nearest; what a device adds is in the precision table of the Vulkan
+specification. A unit is one in the last place.
 
 * ``expm1``: 2 units; a polynomial (Taylor, degree 9) below 1/2, else ``exp(x) - 1``.
 * ``log1p``: 3 units; ``2 artanh(x / (2 + x))`` as a series below 1/4, else ``log(1 + x)``.
@@ -15,10 +15,7 @@ adds is in the precision table of the Vulkan specification. A unit is one in the
 from __future__ import annotations
 
 from openinfer.expr.fragment import Helper
-from openinfer.expr.glsl_powers import POWERS
-
-_NAN = "uintBitsToFloat(0x7fc00000u)"
-_INFINITY = "uintBitsToFloat(0x7f800000u)"
+from openinfer.expr.glsl_powers import INFINITY, NAN, POWERS
 
 _IS_NAN = """bool oi_is_nan_f32(float x)
 {
@@ -36,7 +33,7 @@ _WITH_SIGN = """float oi_with_sign_f32(float magnitude, float sign_of)
 _DIV = f"""float oi_div_f32(float a, float b)
 {{
     if ((floatBitsToUint(b) & 0x7fffffffu) == 0u) {{
-        if (oi_is_nan_f32(a) || a == 0.0) {{ return {_NAN}; }}
+        if (oi_is_nan_f32(a) || a == 0.0) {{ return {NAN}; }}
         return uintBitsToFloat(((floatBitsToUint(a) ^ floatBitsToUint(b)) & 0x80000000u) | 0x7f800000u);
     }}
     if ((floatBitsToUint(b) & 0x7fffffffu) >= 0x7e800000u) {{
@@ -55,7 +52,7 @@ _REM = f"""float oi_rem_f32(float a, float b)
     uint x = floatBitsToUint(a) & 0x7fffffffu;
     uint y = floatBitsToUint(b) & 0x7fffffffu;
     uint sign = floatBitsToUint(a) & 0x80000000u;
-    if (x >= 0x7f800000u || y > 0x7f800000u || y == 0u) {{ return {_NAN}; }}
+    if (x >= 0x7f800000u || y > 0x7f800000u || y == 0u) {{ return {NAN}; }}
     if (x < y) {{ return a; }}
     int x_exponent = int(max(x >> 23, 1u));
     int y_exponent = int(max(y >> 23, 1u));
@@ -74,25 +71,10 @@ _REM = f"""float oi_rem_f32(float a, float b)
 
 _SQRT = f"""float oi_sqrt_f32(float x)
 {{
-    if (x == 0.0 || x == {_INFINITY}) {{ return x; }}
-    if (!(x > 0.0)) {{ return {_NAN}; }}
+    if (x == 0.0 || x == {INFINITY}) {{ return x; }}
+    if (!(x > 0.0)) {{ return {NAN}; }}
     precise float root = sqrt(x);
     return root;
-}}
-"""
-
-_LOG = f"""float oi_log_f32(float x)
-{{
-    if (x == 0.0) {{ return -{_INFINITY}; }}
-    if (!(x > 0.0)) {{ return {_NAN}; }}
-    if (x == {_INFINITY}) {{ return x; }}
-    uint bits = floatBitsToUint(x);
-    if (bits >= 0x800000u) {{
-        precise float logarithm = log(x);
-        return logarithm;
-    }}
-    precise float below = log(float(bits)) - 103.27893;
-    return below;
 }}
 """
 
@@ -178,7 +160,7 @@ _ERF = """float oi_erf_f32(float x)
     fit = fit * t + 0.25959235429763794;
     fit = fit * t + 0.28493040800094604;
     fit = fit * t - 0.0001555510243633762;
-    precise float rest = exp(-square) * fit;
+    precise float rest = oi_exp_f32(-square) * fit;
     precise float result = 1.0 - rest;
     return oi_with_sign_f32(result, x);
 }
@@ -265,7 +247,7 @@ def _circular(name: str, shift: int) -> str:
     return f"""float oi_{name}_f32(float x)
 {{
     {at_zero}
-    if (!(abs(x) < {_INFINITY})) {{ return {_NAN}; }}
+    if (!(abs(x) < {INFINITY})) {{ return {NAN}; }}
     int quadrant;
     float rest = oi_reduced_f32(x, quadrant);
     quadrant = (quadrant + {shift}) & 3;
@@ -292,11 +274,10 @@ FUNCTIONS: dict[str, Helper] = {
     "oi_div_f32": Helper(_DIV, (_NAN_TEST,)),
     "oi_rem_f32": Helper(_REM),
     "oi_sqrt_f32": Helper(_SQRT),
-    "oi_log_f32": Helper(_LOG),
     "oi_expm1_f32": Helper(_EXPM1, (_NAN_TEST, "oi_exp_f32", _SIGNED)),
     "oi_log1p_f32": Helper(_LOG1P, ("oi_log_f32", _SIGNED)),
     "oi_tanh_f32": Helper(_TANH, (_NAN_TEST, "oi_expm1_f32", _SIGNED)),
-    "oi_erf_f32": Helper(_ERF, (_NAN_TEST, _SIGNED)),
+    "oi_erf_f32": Helper(_ERF, (_NAN_TEST, "oi_exp_f32", _SIGNED)),
     "oi_reduced_f32": Helper(_QUADRANT),
     "oi_sine_series_f32": Helper(_SERIES),
     "oi_sin_f32": Helper(_circular("sin", 0), _CIRCLE),

@@ -1,18 +1,20 @@
-"""``exp`` and ``power`` on f32 in GLSL 4.50, without the functions of devices, whose errors grow with the exponent.
+"""``exp``, ``log`` and ``power`` on f32 in GLSL 4.50, without the functions of devices, whose errors grow with the
+exponent and, of logarithms, around 1.
 
 * ``exp``: 2 units in the last place; ln 2 is subtracted in two parts (Cody and Waite), then a polynomial (Taylor, of
   degree 7).
+* ``log``: 1 unit; the logarithm to base 2 times ln 2, both in two floats.
 * ``power``: 4 units; ``2^(b log2 a)``, with the logarithm and the product in two floats each.
 
-Both need additions and products that are rounded to nearest.
+They need additions and products that are rounded to nearest.
 """
 
 from __future__ import annotations
 
 from openinfer.expr.fragment import Helper
 
-_NAN = "uintBitsToFloat(0x7fc00000u)"
-_INFINITY = "uintBitsToFloat(0x7f800000u)"
+NAN = "uintBitsToFloat(0x7fc00000u)"
+INFINITY = "uintBitsToFloat(0x7f800000u)"
 
 _EXP_SERIES = """float oi_exp_series_f32(float x, int doublings)
 {
@@ -34,7 +36,7 @@ _EXP_SERIES = """float oi_exp_series_f32(float x, int doublings)
 _EXP = f"""float oi_exp_f32(float x)
 {{
     if (oi_is_nan_f32(x)) {{ return x; }}
-    if (x > 88.73) {{ return {_INFINITY}; }}
+    if (x > 88.73) {{ return {INFINITY}; }}
     if (x < -104.0) {{ return 0.0; }}
     precise float whole = roundEven(x * 1.442695);
     precise float rest = x - whole * 0.693145751953125;
@@ -109,20 +111,38 @@ _LOG2_PAIR = """void oi_log2_pair_f32(float x, out float high, out float low)
 }
 """
 
+_LOG = f"""float oi_log_f32(float x)
+{{
+    uint bits = floatBitsToUint(x);
+    if ((bits & 0x7fffffffu) == 0u) {{ return -{INFINITY}; }}
+    if (bits > 0x7f800000u) {{ return {NAN}; }}
+    if (bits == 0x7f800000u) {{ return x; }}
+    float logarithm;
+    float logarithm_rest;
+    oi_log2_pair_f32(x, logarithm, logarithm_rest);
+    float product;
+    float product_rest;
+    oi_product_f32(logarithm, 0.6931471824645996, product, product_rest);
+    precise float rest = product_rest + (logarithm_rest * 0.6931472 - logarithm * 1.9046542e-09);
+    precise float result = product + rest;
+    return result;
+}}
+"""
+
 _POWER = f"""float oi_power_f32(float a, float b)
 {{
     if ((floatBitsToUint(b) & 0x7fffffffu) == 0u || floatBitsToUint(a) == 0x3f800000u) {{ return 1.0; }}
-    if (oi_is_nan_f32(a) || oi_is_nan_f32(b)) {{ return {_NAN}; }}
+    if (oi_is_nan_f32(a) || oi_is_nan_f32(b)) {{ return {NAN}; }}
     bool whole = floor(b) == b;
     bool odd = whole && abs(b) < 16777216.0 && (int(abs(b)) & 1) == 1;
     float magnitude = abs(a);
     float sign_of = odd ? a : 1.0;
-    if (magnitude == 0.0 || magnitude == {_INFINITY}) {{
-        return oi_with_sign_f32((magnitude == 0.0) == (b > 0.0) ? 0.0 : {_INFINITY}, sign_of);
+    if (magnitude == 0.0 || magnitude == {INFINITY}) {{
+        return oi_with_sign_f32((magnitude == 0.0) == (b > 0.0) ? 0.0 : {INFINITY}, sign_of);
     }}
-    if (magnitude == 1.0 && (whole || abs(b) == {_INFINITY})) {{ return oi_with_sign_f32(1.0, sign_of); }}
-    if (abs(b) == {_INFINITY}) {{ return (magnitude > 1.0) == (b > 0.0) ? {_INFINITY} : 0.0; }}
-    if (a < 0.0 && !whole) {{ return {_NAN}; }}
+    if (magnitude == 1.0 && (whole || abs(b) == {INFINITY})) {{ return oi_with_sign_f32(1.0, sign_of); }}
+    if (abs(b) == {INFINITY}) {{ return (magnitude > 1.0) == (b > 0.0) ? {INFINITY} : 0.0; }}
+    if (a < 0.0 && !whole) {{ return {NAN}; }}
     float logarithm;
     float logarithm_rest;
     oi_log2_pair_f32(magnitude, logarithm, logarithm_rest);
@@ -130,7 +150,7 @@ _POWER = f"""float oi_power_f32(float a, float b)
     float exponent_rest;
     float by = clamp(b, -4.3e9, 4.3e9);
     oi_product_f32(by, logarithm, exponent, exponent_rest);
-    if (exponent >= 129.0) {{ return oi_with_sign_f32({_INFINITY}, sign_of); }}
+    if (exponent >= 129.0) {{ return oi_with_sign_f32({INFINITY}, sign_of); }}
     if (exponent < -151.0) {{ return oi_with_sign_f32(0.0, sign_of); }}
     precise float doublings = roundEven(exponent);
     precise float rest = (exponent - doublings) + (exponent_rest + by * logarithm_rest);
@@ -144,6 +164,7 @@ POWERS: dict[str, Helper] = {
     "oi_exp_f32": Helper(_EXP, ("oi_is_nan_f32", "oi_exp_series_f32")),
     "oi_product_f32": Helper(_PRODUCT),
     "oi_log2_pair_f32": Helper(_LOG2_PAIR, ("oi_product_f32",)),
+    "oi_log_f32": Helper(_LOG, ("oi_log2_pair_f32", "oi_product_f32")),
     "oi_power_f32": Helper(
         _POWER, ("oi_is_nan_f32", "oi_with_sign_f32", "oi_log2_pair_f32", "oi_product_f32", "oi_exp_series_f32")
     ),
