@@ -155,7 +155,9 @@ def test_outputs_may_be_dropped_and_states_updated_in_place():
 def test_a_negative_exponent_names_the_statement():
     text = "dynamic { a: i32[2]; b: i32[2]; } block entry { op pow(a, b) >> a; return a; }"
     executor = Simulator(oi.Model.from_arrays({}), oi.graph(text)).make_executor()
-    with pytest.raises(ExecutionError, match=r"op pow.*exponent -1 at \[1\] is negative") as caught:
+    with pytest.raises(
+        ExecutionError, match=r"op pow\(a: i32\[2\], b: i32\[2\]\) >> a: .*exponent -1 at \[1\] is negative"
+    ) as caught:
         executor.step(a=np.array([2, 2], np.int32), b=np.array([3, -1], np.int32))
     assert caught.value.code == "out-of-range"
 

@@ -129,7 +129,7 @@ def test_an_index_out_of_range_names_the_statement_that_was_running() -> None:
 
     assert error.value.code == "out-of-range"
     assert error.value.node_desc is not None
-    assert "op embedding(ids,w)" in str(error.value)
+    assert "op embedding(ids: i32[2], w: f32[3,2]) >> y" in str(error.value)
 
 
 def test_results_may_go_where_inputs_were() -> None:

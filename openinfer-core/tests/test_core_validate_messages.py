@@ -9,7 +9,8 @@ from openinfer.diagnostics import Diagnostic, render
 from openinfer.dsl import graph
 from openinfer.errors import ValidationError
 from openinfer.model import Model
-from openinfer.validate import resolve
+from openinfer.plugins.environment import Environment
+from openinfer.validate import resolve, signature_findings
 
 MODEL = Model.from_arrays({"a": np.zeros((4, 6), np.float32)}, sizevars={"B": 4, "D": 6})
 
@@ -99,3 +100,40 @@ def test_a_consumer_that_never_starts_tells_what_entry_never_yields(awaited: str
     (found,) = resolve(graph(program), MODEL).warnings
     assert found.code == "dead-consumer"
     assert found.message == f"consumer `other` never starts: {why}"
+
+
+OPERANDS = "volatile { x: f32[B]; n: i32[D]; y: f32[B]; } persistent { P: f32[B]; }"
+RULES = {
+    "unknown setting": ("op relu(x, alpa=1) >> y;", "relu(x: f32[4]) has no setting `alpa`; it has"),
+    "setting missing": ("op fill(x) >> y;", "fill(x: f32[4]) needs the setting `value` (scalar)"),
+    "setting given twice": (
+        "op clamp(x, min=0, clamp_min=0) >> y;",
+        "clamp(x: f32[4]): `min` and `clamp_min` are both given",
+    ),
+    "kind of a setting": ('op cast(x, to="f32") >> y;', "cast(x: f32[4]): setting `to` takes dtype, found a string"),
+    "choice of a setting": ('op round(x, mode="near") >> y;', "round(x: f32[4]): setting `mode` is one of half_away"),
+    "value of a setting": ("op fill(n, value=0.5) >> n;", "fill(n: i32[6]): setting 'value' is 0.5; for i32 it takes"),
+    "range of a setting": ("op sum_axis(x, axes=[7]) >> y;", "sum_axis(x: f32[4]): axis 7 is out of range for rank 1"),
+    "name in a setting": ("op relu(x, alpha=zz) >> y;", "relu(x: f32[4]): setting `alpha`: unknown variable `zz`"),
+    "inputs missing": ("op add(x) >> y;", "add(x: f32[4]) takes a, b; found 1 input, missing: b"),
+    "inputs too many": ("op relu(x, n) >> y;", "relu(x: f32[4], n: i32[6]) takes at most 1 input (x), found 2"),
+    "input by name": ("op linear(x, w=n, bias=1) >> y;", "linear(x: f32[4], n: i32[6]): input `bias` takes a variable"),
+    "outputs too many": ("op relu(x) >> y, n;", "relu(x: f32[4]) has 1 output (y), found 2"),
+    "dtype": ("op exp(n) >> n;", "exp(n: i32[6]) takes no i32[6] as x"),
+    "dtypes": ("op add(x, n) >> y;", "add(x: f32[4], n: i32[6]): inputs of add have one dtype"),
+    "in place": ("op sum_axis(x) >> x;", "sum_axis(x: f32[4]) cannot write to its own input `x`"),
+    "output dtype": ("op sign(x) >> y;", "sign(x: f32[4]) yields i8, `y` is declared f32[4]"),
+}
+
+
+@pytest.mark.parametrize(("statement", "message"), RULES.values(), ids=RULES)
+def test_a_broken_rule_names_the_operator_and_its_inputs_with_their_types(statement: str, message: str) -> None:
+    assert finding(OPERANDS, statement).message.startswith(message)
+
+
+def test_without_a_model_types_are_told_as_far_as_they_are_known() -> None:
+    program = graph("volatile { x: f32[B, 2*D]; } block entry { op relu(x, alpa=1) >> x; op fill(zz) >> x; return; }")
+
+    found = signature_findings(program, Environment.default())
+
+    assert [each.message.partition(")")[0] for each in found] == ["relu(x: f32[B, 2*D]", "fill(zz"]

@@ -6,7 +6,7 @@ import ctypes
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from openinfer.errors import ExecutionError
+from openinfer.errors import OpenInferError
 from openinfer_synth_c.library import load_library, lock_of
 from openinfer_synth_c.step_functions import library_source
 
@@ -43,7 +43,7 @@ class StepCalls:
                 compiled.append(self._of(function))
             if compiled[0](given, results):
                 message = f"{what}: an index, an exponent or an element is out of range"
-                raise ExecutionError(message, code="out-of-range")
+                raise OpenInferError(message, code="out-of-range")
 
         return run
 

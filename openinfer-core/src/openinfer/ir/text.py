@@ -44,7 +44,7 @@ from openinfer.scalars import shortest_float
 from openinfer.symbolic import text as expression_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.ir.graph import AttrArg, Block, Graph, VarDecl
@@ -144,6 +144,12 @@ def _float(value: float) -> str:
 def ref_text(ref: Ref) -> str:
     """Return a variable or prefix table entry in its stored form: ``x``, ``QKV[l,h]``."""
     return f"{ref.name}[{','.join(map(expression_text, ref.indices))}]" if ref.indices else ref.name
+
+
+def call_text(op: str, inputs: Iterable[tuple[Ref, object | None]]) -> str:
+    """Return an operator with its inputs and their types, where these are known: ``add(x: f32[4], W[l])``."""
+    shown = (ref_text(ref) if found is None else f"{ref_text(ref)}: {found}" for ref, found in inputs)
+    return f"{op}({', '.join(shown)})"
 
 
 def access_text(access: CacheAccess) -> str:

@@ -24,6 +24,7 @@ from openinfer.ir.nodes import (
     Transfer,
     Yield,
 )
+from openinfer.ir.text import call_text
 from openinfer.simulate.access import expressions, slot_reader
 from openinfer.simulate.binding import in_order
 from openinfer.simulate.counting import bind_count
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from openinfer.ir.nodes import CacheAccess, Node
-    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.ir.resolved import ResolvedGraph, ResolvedOp
+    from openinfer.ir.types import TensorType
     from openinfer.ir.values import Ref
     from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend
     from openinfer.simulate.binding import Binder
@@ -112,9 +114,10 @@ class _Compiler:
         block, names = pending.code.block, pending.names
         if not isinstance(node.kind, Op):
             return [self._item(node, block, names)]
-        place = Place(node, block)
+        op = self._resolved.ops[node.index]
+        place = Place(node, block, partial(_with_types, op, self._memory))
         with place:
-            op, device = self._resolved.ops[node.index], self._others.named_for(node)
+            device = self._others.named_for(node)
             if device is None:
                 try:
                     bound = self._operators.compile(op, names, self._others.while_running(place, op, names))
@@ -275,3 +278,13 @@ class _Compiler:
                 read.add(ref.name)
             read.update(names.scalars_in(*ref.indices))
         return self._absent(read)
+
+
+def _with_types(op: ResolvedOp, memory: Memory) -> str:
+    """Return an operator with its inputs and the types that they have now."""
+    inputs: list[tuple[Ref, TensorType | None]] = []
+    for ref, declared in zip(op.inputs, op.input_types, strict=True):
+        if ref is not None:
+            own = memory.varying(ref.name) if ref.name in memory.variables else None
+            inputs.append((ref, declared if own is None else own.current.type))
+    return f"op {call_text(op.op, inputs)} >> {', '.join(op.outputs)}"

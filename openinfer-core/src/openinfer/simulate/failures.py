@@ -12,7 +12,7 @@ from openinfer.ir.text import node_desc
 from openinfer.ops.schema import OpTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
     from openinfer.ir.nodes import Node
@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """A node in its block, and as a context manager: an error inside it becomes one that names the node."""
+    """A node in its block, and as a context manager: an error inside it becomes one that names the node.
+
+    ``told`` is what messages call an operator: with the types that its inputs have by then.
+    """
 
     node: Node
     block: str
+    told: Callable[[], str] | None = None
     desc: str = field(init=False)
     uuid: str = field(init=False)
 
@@ -49,7 +53,8 @@ class Place:
         message = str(error) if own else f"{type(error).__name__}: {error}"
         code = error.code if own else None
         family = ShapeError if isinstance(error, OpTypeError) and code == "shape-mismatch" else ExecutionError
-        found = family(f"{self.desc}: {message}", code=code)
+        subject = self.desc if self.told is None else self.told()
+        found = family(f"{subject}: {message}", code=code)
         _name(found, self)
         return found
 

@@ -14,7 +14,7 @@ from openinfer.ir.text import node_desc
 from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
     from openinfer.diagnostics import Span
     from openinfer.ir.graph import Block, VarDecl
@@ -54,6 +54,16 @@ class Findings:
     _block: Block | None = None
     _node: Node | None = None
     _described: str | None = None
+    _subject: tuple[str, Callable[[], str]] | None = None
+
+    @contextmanager
+    def about(self, name: str, subject: Callable[[], str]) -> Generator[None]:
+        """Have messages of errors say what they are about: they begin with it, in place of ``name`` where that is."""
+        before, self._subject = self._subject, (name, subject)
+        try:
+            yield
+        finally:
+            self._subject = before
 
     @contextmanager
     def at(self, block: Block, node: Node) -> Generator[None]:
@@ -90,7 +100,14 @@ class Findings:
         elsewhere: shapes by description.
         """
         others = (*related, *_declared(decl), *self._derivations(sized, found or {}))
+        message = self._with_subject(message)
         self._add(Diagnostic(code=code, message=message, span=self._span(span, place), hint=hint, related=others))
+
+    def _with_subject(self, message: str) -> str:
+        if self._subject is None:
+            return message
+        name, subject = self._subject
+        return subject() + message.removeprefix(name) if message.startswith(f"{name} ") else f"{subject()}: {message}"
 
     def misfit(
         self, message: str, copied: Iterable[Sized], place: Place | None, *, conversion: str | None = None

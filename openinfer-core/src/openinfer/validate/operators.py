@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.ir.places import around, part, setting_value_place
 from openinfer.ir.resolved import Mode, ResolvedOp, RuntimeInts, RuntimeScalar, Storage
-from openinfer.ir.text import ref_text
+from openinfer.ir.text import call_text
 from openinfer.ir.values import VarValue
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError, Required, SettingType
@@ -21,6 +21,7 @@ from openinfer.validate.stored_scales import with_stored_scales
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from openinfer.ir.nodes import Op
     from openinfer.ir.places import Place
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 def resolve_op(op: Op, environment: Environment, scope: Scope, findings: Findings) -> ResolvedOp | None:
     """Return the operator with schema rules applied; None after errors were recorded."""
-    matched = match_signature(op, environment, findings)
+    matched = match_signature(op, environment, findings, lambda ref: scope.type_of(ref.name))
     return None if matched is None else _Resolution(op, matched, scope, findings).result()
 
 
@@ -55,12 +56,13 @@ class _Resolution:
     def result(self) -> ResolvedOp | None:
         before = len(self.findings.items)
         inputs = self.matched.inputs
-        settings = self._settings()
-        try:
-            inputs, settings = with_stored_scales(self.schema, inputs, settings, self.scope)
-        except OpTypeError as error:
-            self.findings.error(error.code, str(error), place=self._at_fault(error))
-            return None
+        with self._about(inputs):
+            settings = self._settings()
+            try:
+                inputs, settings = with_stored_scales(self.schema, inputs, settings, self.scope)
+            except OpTypeError as error:
+                self.findings.error(error.code, str(error), place=self._at_fault(error))
+                return None
         types = [None if ref is None else self._read(ref) for ref in inputs]
         found = [
             writable_type(name, self.scope, self.findings, part(self.findings.places.writes, position))
@@ -69,7 +71,14 @@ class _Resolution:
         outputs = [each for each in found if each is not None]
         if self.findings.errors_since(before) or self._depends_on_mistake(inputs, types, outputs):
             return None
-        return self._checked(inputs, types, settings, outputs)
+        with self._about(inputs):
+            return self._checked(inputs, types, settings, outputs)
+
+    def _about(self, inputs: Sequence[Ref | None]) -> AbstractContextManager[None]:
+        """Have errors name the operator with its inputs."""
+        name, type_of = self.schema.name, self.scope.type_of
+        given = [ref for ref in inputs if ref is not None]
+        return self.findings.about(name, lambda: call_text(name, ((ref, type_of(ref.name)) for ref in given)))
 
     def _read(self, ref: Ref) -> TensorType | None:
         return readable_type(ref, self.scope, self.findings, self._places.get(ref))
@@ -104,7 +113,7 @@ class _Resolution:
                     values[name] = setting_value(replace(spec, name=written), value, self.scope)
             except SettingError as error:
                 place = setting_value_place(self.findings.places, written)
-                self.findings.error(error.code, f"{self.schema.name}: {error}", place=place, hint=error.hint)
+                self.findings.error(error.code, str(error), place=place, hint=error.hint)
         if self.findings.strict:
             self._demand_constants(values)
         return values
@@ -115,7 +124,7 @@ class _Resolution:
             variable = self.scope.variables.get(value.name) if isinstance(value, RuntimeScalar) else None
             if variable is not None and variable.storage is not Storage.CONSTANT:
                 written = self.matched.written[name]
-                message = f"setting `{written}` of {self.schema.name} reads `{variable.name}`, which is not constant"
+                message = f"setting `{written}` reads `{variable.name}`, which is not constant"
                 place = setting_value_place(self.findings.places, written)
                 self.findings.error("setting-type", message, place=place, decl=variable.decl)
 
@@ -163,31 +172,28 @@ class _Resolution:
         specs = [spec for spec in self.schema.settings if spec.name in later]
         shapes_known = not varying and all(spec.type in _SHAPELESS for spec in specs)
         stand_ins = {spec.name: _stand_in(spec, later[spec.name]) for spec in specs}
-        subject = self._subject(inputs, types)
         try:
             call = call_of(self.schema, types, {**known, **stand_ins}, outputs)
         except OpTypeError as error:
             if not shapes_known and error.code in _LATER:
                 return {**_defaults(self.schema), **known}
             sized, place = self._sized(inputs, error.code), self._at_fault(error)
-            self.findings.error(error.code, f"{subject}: {self._as_written(str(error))}", place=place, sized=sized)
+            self.findings.error(error.code, self._as_written(str(error)), place=place, sized=sized)
             return None
-        if not self._outputs_fit(call.outputs, outputs, subject, shapes=shapes_known):
+        if not self._outputs_fit(call.outputs, outputs, shapes=shapes_known):
             return None
         return {name: value for name, value in call.settings.items() if name not in later}
 
-    def _outputs_fit(
-        self, inferred: Sequence[TensorType], declared: Sequence[TensorType], subject: str, *, shapes: bool
-    ) -> bool:
+    def _outputs_fit(self, inferred: Sequence[TensorType], declared: Sequence[TensorType], *, shapes: bool) -> bool:
         for position, (wanted, found) in enumerate(zip(inferred, declared, strict=False)):
             name, place = self.op.outputs[position], part(self.findings.places.writes, position)
             variable = self.scope.variables[name]
             if wanted.dtype is not found.dtype:
-                message = f"{subject} yields {wanted.dtype}, `{name}` is declared {found}"
+                message = f"{self.schema.name} yields {wanted.dtype}, `{name}` is declared {found}"
                 self.findings.error("output-dtype", message, place=place, decl=variable.decl)
                 return False
             if shapes and wanted.shape != found.shape:
-                message = f"{subject} yields {wanted}, `{name}` is declared {found}"
+                message = f"{self.schema.name} yields {wanted}, `{name}` is declared {found}"
                 sized = (*self._sized(self.matched.inputs, "shape-mismatch"), variable)
                 self.findings.error("shape-mismatch", message, place=place, sized=sized)
                 return False
@@ -233,10 +239,6 @@ class _Resolution:
             return Mode.ACCUMULATE
         in_place = any(ref is not None and ref.name in self.op.outputs for ref in inputs)
         return Mode.IN_PLACE if in_place else Mode.NORMAL
-
-    def _subject(self, inputs: Sequence[Ref | None], types: Sequence[TensorType | None]) -> str:
-        given = [(ref, found) for ref, found in zip(inputs, types, strict=True) if ref is not None]
-        return f"{self.schema.name}({', '.join(f'{ref_text(ref)}: {found}' for ref, found in given)})"
 
 
 _ABOUT_SETTINGS = frozenset({"setting-type", "missing-setting", "acc-rules"})

@@ -41,6 +41,12 @@ class Scope:
         found = (self.variables.get(name) or self.tables.get(name) for name in names)
         return tuple(each for each in found if each is not None)
 
+    def type_of(self, name: str) -> TensorType | None:
+        """Return the type of a value by its name; None where there is none, or its declaration is wrong."""
+        if name in self.indices:
+            return LOOP_INDEX_TYPE
+        return next((each.type for each in self.declared(name)), None)
+
     def inside_loop(self, index: str, values: range | None) -> Scope:
         """Return the scope of a loop body."""
         return replace(self, indices={**self.indices, index: values})

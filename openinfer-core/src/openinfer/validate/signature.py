@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from openinfer.diagnostics import did_you_mean, in_source_order
 from openinfer.errors import OpenInferError
 from openinfer.ir.doubts import NO_DOUBTS
-from openinfer.ir.nodes import Op
+from openinfer.ir.nodes import Assign, Op
 from openinfer.ir.places import around, setting_name_place, setting_value_place
+from openinfer.ir.text import call_text, type_text
 from openinfer.ir.values import VarValue
 from openinfer.ops.schema import Required
 from openinfer.validate.findings import Findings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from openinfer.diagnostics import Diagnostic
     from openinfer.ir.doubts import Doubts
@@ -47,33 +48,53 @@ def signature_findings(graph: Graph, environment: Environment, doubts: Doubts = 
     Statements of which something wrong was told already are left out.
     """
     findings = Findings(strict=False)
+    assigned = (node.kind for _, node in graph.nodes() if isinstance(node.kind, Assign))
+    types = {each.name: type_text(each.dtype, each.dims) for each in (*assigned, *graph.vars.values())}
     for block, node in graph.nodes():
         if isinstance(node.kind, Op) and node.index not in doubts.nodes:
             with findings.at(block, node):
-                match_signature(node.kind, environment, findings)
+                match_signature(node.kind, environment, findings, lambda ref: types.get(ref.name))
     return in_source_order(findings.items)
 
 
-def match_signature(op: Op, environment: Environment, findings: Findings) -> Matched | None:
-    """Return the statement's parts by their place in the schema; None after errors were recorded."""
+def match_signature(
+    op: Op, environment: Environment, findings: Findings, type_of: Callable[[Ref], object | None]
+) -> Matched | None:
+    """Return the statement's parts by their place in the schema; None after errors were recorded.
+
+    Messages show the inputs with the types that ``type_of`` knows.
+    """
     try:
         schema = environment.op(op.op)
     except OpenInferError as error:
         findings.error(error.code, str(error), place=findings.places.name)
         return None
     before = len(findings.items)
-    named = _named_inputs(op, schema, findings)
-    inputs = _inputs(op, schema, named, findings)
-    given = {name: value for name, value in op.settings.items() if schema.input(name) is None}
-    written = _settings(schema, given, findings)
-    if len(op.outputs) > len(schema.outputs) and not schema.variadic_outputs:
-        outputs = ", ".join(schema.outputs)
-        message = f"{schema.name} has {_counted(len(schema.outputs), 'output')} ({outputs}), found {len(op.outputs)}"
-        findings.error("arity", message, place=around(findings.places.writes[len(schema.outputs) :]))
+    with findings.about(schema.name, lambda: call_text(schema.name, _typed_inputs(op, schema, type_of))):
+        named = _named_inputs(op, schema, findings)
+        inputs = _inputs(op, schema, named, findings)
+        given = {name: value for name, value in op.settings.items() if schema.input(name) is None}
+        written = _settings(schema, given, findings)
+        _check_outputs(op, schema, findings)
     if findings.errors_since(before):
         return None
     settings = {canonical: given[name] for canonical, name in written.items()}
     return Matched(schema, inputs, settings, written)
+
+
+def _typed_inputs(
+    op: Op, schema: OpSchema, type_of: Callable[[Ref], object | None]
+) -> Iterator[tuple[Ref, object | None]]:
+    """Yield the inputs that were written, in their places and by name, with the types that are known."""
+    named = (value.ref for name, value in op.settings.items() if schema.input(name) and isinstance(value, VarValue))
+    return ((ref, type_of(ref)) for ref in (*op.inputs, *named))
+
+
+def _check_outputs(op: Op, schema: OpSchema, findings: Findings) -> None:
+    if len(op.outputs) > len(schema.outputs) and not schema.variadic_outputs:
+        outputs = ", ".join(schema.outputs)
+        message = f"{schema.name} has {_counted(len(schema.outputs), 'output')} ({outputs}), found {len(op.outputs)}"
+        findings.error("arity", message, place=around(findings.places.writes[len(schema.outputs) :]))
 
 
 def _named_inputs(op: Op, schema: OpSchema, findings: Findings) -> dict[str, Ref]:
@@ -86,7 +107,7 @@ def _named_inputs(op: Op, schema: OpSchema, findings: Findings) -> dict[str, Ref
             named[name] = value.ref
         else:
             place = setting_value_place(findings.places, name)
-            findings.error("arity", f"input `{name}` of {schema.name} takes a variable", place=place)
+            findings.error("arity", f"input `{name}` takes a variable", place=place)
     return named
 
 
@@ -99,7 +120,7 @@ def _inputs(op: Op, schema: OpSchema, named: Mapping[str, Ref], findings: Findin
         return ()
     for spec in specs[: len(given)]:
         if spec.name in named:
-            message = f"input `{spec.name}` of {schema.name} is given twice"
+            message = f"input `{spec.name}` is given twice"
             findings.error("arity", message, place=setting_name_place(findings.places, spec.name))
     inputs = [given[p] if p < len(given) else named.get(spec.name) for p, spec in enumerate(specs)]
     missing = [s.name for s, ref in zip(specs, inputs, strict=True) if ref is None and not s.optional]
@@ -131,7 +152,7 @@ def _settings(schema: OpSchema, given: Iterable[str], findings: Findings) -> dic
             aliases = [alias for s in schema.settings for alias in s.aliases]
             findings.error("unknown-setting", message, place=place, hint=did_you_mean(name, [*known, *aliases]))
         elif spec.name in found:
-            message = f"`{found[spec.name]}` and `{name}` are both given: they are one setting of {schema.name}"
+            message = f"`{found[spec.name]}` and `{name}` are both given: they are one setting"
             findings.error("duplicate-setting", message, place=place)
         else:
             found[spec.name] = name
