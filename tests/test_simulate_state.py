@@ -76,6 +76,17 @@ def test_a_snapshot_survives_in_a_file(tmp_path: Path) -> None:
     assert values(other) == values(ex)
 
 
+@pytest.mark.parametrize(("dtype", "value"), [("i1", -1), ("u2", 3), ("i4", -3), ("t1", 1), ("t2", -1)])
+def test_initial_values_that_end_within_a_byte_survive_in_a_file(dtype: str, value: int, tmp_path: Path) -> None:
+    ex = executor(f"persistent {{ P: {dtype}[3] @init({value}); }} block entry {{ return; }}")
+    ex.step()
+
+    ex.snapshot().save(tmp_path / "state.oinf")
+
+    ex.restore(Snapshot.load(tmp_path / "state.oinf"))
+    assert ex.fetch("P").tolist() == [value] * 3
+
+
 def test_the_file_holds_tables_in_the_documented_form(tmp_path: Path) -> None:
     stepped().snapshot().save(tmp_path / "state.oinf")
     with oi.ModelLoader.open(tmp_path / "state.oinf") as file:
