@@ -104,3 +104,58 @@ def test_a_window_beyond_the_padding_counts_what_is_inside(carry_out: CarryOut) 
     found = carry_out("avg_pool2d", x, kernel=2, stride=2, ceil_mode=True, count_include_pad=True)
 
     assert found.tolist() == [[[[2.0, 3.5], [6.5, 8.0]]]]
+
+
+def spread_and_summed(x: Array, w: Array, stride: int, padding: int, dilation: int, groups: int) -> Array:
+    """Return each element of x times the kernels of its group, added up at its window of the result."""
+    (images, channels, *size), (_, kernels, *taps) = x.shape, w.shape
+    whole = [stride * (n - 1) + dilation * (k - 1) + 1 for n, k in zip(size, taps, strict=True)]
+    total = np.zeros((images, groups * kernels, *whole))
+    depth = channels // groups
+    for image, channel, row, column in np.ndindex(x.shape):
+        first = channel // depth * kernels
+        places = (
+            slice(start * stride, start * stride + dilation * (k - 1) + 1, dilation)
+            for start, k in zip((row, column), taps, strict=True)
+        )
+        total[image, first : first + kernels, *places] += x[image, channel, row, column].astype(np.float64) * w[channel]
+    inside = (slice(padding, n - padding) for n in whole)
+    return total[:, :, *inside]
+
+
+TRANSPOSED = pytest.mark.parametrize(
+    ("stride", "padding", "dilation", "groups"),
+    [(1, 0, 1, 1), (2, 1, 1, 2), (1, 2, 2, 1), (3, 0, 1, 4), (2, 1, 2, 2)],
+)
+
+
+@TRANSPOSED
+@pytest.mark.parametrize("bias", [False, True])
+def test_conv_transpose2d_adds_up_what_each_element_gives(
+    carry_out: CarryOut, stride: int, padding: int, dilation: int, groups: int, bias: bool
+) -> None:
+    x, w, b = normal(2, 4, 3, 5), normal(4, 3, 3, 2), normal(3 * groups)
+    expected = spread_and_summed(x, w, stride, padding, dilation, groups) + (b[:, None, None] if bias else 0)
+    settings = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+
+    found = carry_out("conv_transpose2d", x, w, b if bias else None, **settings)
+
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_transposed_convolution_multiplies_nothing_between_elements(carry_out: CarryOut) -> None:
+    x, w = np.ones((1, 1, 2, 2), np.float32), np.ones((1, 1, 2, 2), np.float32)
+    w[0, 0, 0, 1] = np.inf
+
+    found = carry_out("conv_transpose2d", x, w, stride=2)
+
+    assert found[0, 0].tolist() == [[1, np.inf, 1, np.inf], [1, 1, 1, 1]] * 2
+
+
+@pytest.mark.usefixtures("few_turns")
+def test_a_transposed_convolution_is_divided_by_channels(carry_out: CarryOut) -> None:
+    x, w = normal(1, 5, 3, 3).astype(np.float16), np.ones((5, 2, 1, 1), np.float16)
+
+    found = carry_out("conv_transpose2d", x, w)
+
+    np.testing.assert_allclose(found, np.repeat(x.sum(1, keepdims=True, dtype=np.float32), 2, 1), rtol=1e-3, atol=1e-3)

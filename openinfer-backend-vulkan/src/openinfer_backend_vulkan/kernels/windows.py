@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.dtypes import F32
 from openinfer.expr import tree
 from openinfer.ops.elementwise import work_type
-from openinfer.ops.shapes import needed
+from openinfer.ops.shapes import integer, needed
+from openinfer.ops.transposed_windows import transposed_windows
 from openinfer.ops.windows import Window, per_dim, windows
 from openinfer_backend_vulkan.buffers import glsl_word
 from openinfer_backend_vulkan.functions import Functions
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.ops.calls import OpCall
+    from openinfer.ops.transposed_windows import TransposedWindow
+
+    _Over: TypeAlias = Sequence[Window] | Sequence[TransposedWindow]
 
 
 @kernel("conv2d", dtypes=COMPUTED, supports=sums_in_32_bits)
@@ -27,15 +31,34 @@ def conv2d(call: OpCall) -> Shader:
     """Cross-correlation of x [N, C, H, W] with w [O, C/groups, h, w] plus bias [O] where it is given."""
     x, w = needed(call.inputs).shape, needed(call.inputs, 1).shape
     over = windows(x[2:], w[2:], call.settings)
-    kernels_in_group = w[0] // cast("int", call.settings.get("groups", 1))
+    return _convolution(call, "conv2d.comp.j2", over, w[1], w[0] // _groups(call))
+
+
+@kernel("conv_transpose2d", dtypes=COMPUTED)
+def conv_transpose2d(call: OpCall) -> Shader:
+    """Each x [N, C, H, W] times w [C, O/groups, h, w] at its window, summed by the result; no zeros are multiplied."""
+    x, w = needed(call.inputs).shape, needed(call.inputs, 1).shape
+    over = transposed_windows(x[2:], w[2:], call.settings)
+    return _convolution(call, "conv_transpose2d.comp.j2", over, x[1] // _groups(call), w[1])
+
+
+def _groups(call: OpCall) -> int:
+    return integer(call.settings.get("groups", 1), "groups")
+
+
+def _convolution(call: OpCall, template: str, over: _Over, depth: int, kernels: int) -> Shader:
+    """Return the shader of sums over windows and ``depth`` channels, for groups of ``kernels`` channels of the result.
+
+    Sums are kept between its runs.
+    """
     source = rendered(
-        "conv2d.comp.j2",
+        template,
         words=[glsl_word(given.dtype) for given in call.inputs if given is not None],
         target_word=glsl_word(call.outputs[0].dtype),
         functions=sum_functions(call, 2),
         bias=len(call.inputs) > 2 and call.inputs[2] is not None,
     )
-    shader = _shader(call, source, over, (w[1], max(1, kernels_in_group), 0, w[1]), w[1])
+    shader = _shader(call, source, over, (depth, max(1, kernels), 0, depth), depth)
     return replace(shader, scratch_nbytes=4 * max(call.outputs[0].count, 1))
 
 
@@ -67,9 +90,7 @@ def _pooled(call: OpCall) -> tuple[Window, ...]:
     return windows(needed(call.inputs).shape[2:], per_dim(call.settings, "kernel", 2), call.settings)
 
 
-def _shader(
-    call: OpCall, source: str, over: Sequence[Window], own: tuple[int, ...], channels: int | None = None
-) -> Shader:
+def _shader(call: OpCall, source: str, over: _Over, own: tuple[int, ...], channels: int | None = None) -> Shader:
     """Return the shader with the parameters that ``window.glsl`` reads, followed by its own from number 15 on.
 
     A thread walks one window, or that of each of ``channels``, whose first and last stand in parameters 17 and 18.

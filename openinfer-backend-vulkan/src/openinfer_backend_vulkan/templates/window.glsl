@@ -1,9 +1,12 @@
 {# Windows over images [N, C, H, W]: one thread for each output position [n, o, row, column]. #}
-{% macro position() %}
+{% macro element() %}
     uint column = index % parameters[4];
     uint row = index / parameters[4] % parameters[3];
     uint channel = index / parameters[4] / parameters[3] % parameters[2];
     uint image = index / parameters[4] / parameters[3] / parameters[2];
+{% endmacro %}
+{% macro position() %}
+{{ element() }}
     int top = int(row * parameters[9]) - int(parameters[13]);
     int left = int(column * parameters[10]) - int(parameters[14]);
 {% endmacro %}
