@@ -103,7 +103,11 @@ def _conv_transpose2d_types(
 
 
 def _conv_transpose2d(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
-    """Convolve x, with zeros between its elements, with the kernels turned round."""
+    """Convolve x, with zeros between its elements, with the kernels turned round.
+
+    An infinite weight makes NaN of those zeros, which kernels that add up element by element do not: to leave them out
+    would take a step for every tap, or a convolution for every phase of the strides.
+    """
     x, w, *bias = (value for value in inputs if value is not None)
     shape, kernel = steps.type_of(x).shape, steps.type_of(w).shape
     groups = integer(settings.get("groups"), "groups")
