@@ -1,4 +1,4 @@
-"""Index inputs: what is out of range is an error after the work, and nothing is read there."""
+"""Elements that are errors after the work: indices out of range, by which nothing is read, exponents and zeros."""
 
 from __future__ import annotations
 
@@ -82,3 +82,15 @@ def test_an_element_without_a_sign_is_named_by_its_place(carry_out: CarryOut) ->
 
     assert caught.value.code == "out-of-range"
     assert unpack(carry_out("cast", x[0], **settings), T1, (2,)).tolist() == [1, -1]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
+def test_a_negative_exponent_is_named_by_its_place_in_the_result(carry_out: CarryOut, dtype: type[np.generic]) -> None:
+    a, b = np.array([[2], [-3]], dtype), np.array([3, 0], dtype)
+    said = r"pow of i\d+\[2,1\] and i\d+\[2\]: the exponent at \[0, 1\] of the result is negative"
+
+    with pytest.raises(ExecutionError, match=said) as caught:
+        carry_out("pow", a, np.array([3, -1], dtype))
+
+    assert caught.value.code == "out-of-range"
+    assert carry_out("pow", a, b).tolist() == [[8, 1], [-27, 1]]
