@@ -96,3 +96,15 @@ def test_an_empty_slice_without_a_start_is_refused(device: VulkanBackend) -> Non
 
     with pytest.raises(ShapeError, match=r"a slice over axes \[1\] of shape \[2, 0\] is empty"):
         device.bind_fold((1,), fold, source, output)
+
+
+def test_remainders_within_a_reduction_take_their_turns_too(device: VulkanBackend) -> None:
+    x = np.ldexp(1 + np.arange(3000) % 7 / 8, 100).astype(np.float32)
+    zero, three = tree.literal(0.0, F32), tree.literal(3.0, F32)
+    first, second = tree.Input(0, F32), tree.Input(1, F32)
+    fold = Fold(start=zero, element=tree.rem(first, three), combine=tree.add(first, second), finish=first)
+    output = device.allocate(TensorType(F32))
+
+    device.bind_fold((0,), fold, device.upload(TensorType(F32, x.shape), x), output)()
+
+    assert device.read(output) == np.fmod(x, np.float32(3)).sum()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import U32
 from openinfer.errors import ShapeError
+from openinfer.expr.glsl_math import REMAINDER_TURNS
 from openinfer.expr.glsl_renderer import glsl_type, helper_source, render
 from openinfer.expr.linear import Instruction, Program, linearise
 from openinfer.ops.strides import broadcast_walk, contiguous, merged
@@ -87,7 +88,8 @@ def fold_shader(
     if count == 0 and fold.start is None and output.count:
         raise ShapeError(f"a slice over axes {list(axes)} of shape {list(source.shape)} is empty")
     finish = counting_in_32_bits(linearise(fold.finish))
-    divided = most_turns is not None and count > most_turns
+    turns = Turns(count, 1 + inner_turns(linearise(fold.element), linearise(fold.combine)), at=2)
+    divided = most_turns is not None and turns.steps * turns.each > most_turns
     glsl = _fold_source(fold, finish, source, output, (outer.rank, inner.rank), divided=divided)
     walks = (*outer.extents, *outer.strides[0], *inner.extents, *inner.strides[0])
     return Shader(
@@ -95,7 +97,7 @@ def fold_shader(
         (output.count, count, 0, count, *walks),
         output.count,
         needed_features(linearise(fold.element), linearise(fold.combine), finish),
-        Turns(count, at=2),
+        turns,
         scratch_nbytes=max(fold.combine.dtype.bits // 8, 4) * output.count if divided else 0,
     )
 
@@ -146,6 +148,12 @@ def counting_in_32_bits(finish: Program) -> Program:
         return finish
     counted = Instruction("input", U32, index=1)
     return Program((*steps[:number], counted, *steps[number + 1 :]))
+
+
+def inner_turns(*programs: Program) -> int:
+    """Return how many turns of loops the functions of programs take at most."""
+    steps = (step for program in programs for step in program.instructions)
+    return sum(REMAINDER_TURNS for step in steps if step.function == "rem" and step.dtype.is_float)
 
 
 def needed_features(*programs: Program) -> frozenset[str]:
