@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +15,7 @@ from openinfer.dtypes import BUILTIN
 from openinfer.errors import ValidationError
 from openinfer.simulate import Simulator
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+pytestmark = pytest.mark.usefixtures("vulkan")
 
 RECORDED = Path(__file__).parents[2] / "shared" / "conformance" / "ops"
 TOLERANCES = {"f8": (1.2, 0.5), "bf16": (0.2, 0.04), "f16": (1.2, 0.16), "f32": (2e-4, 2e-4), "f64": (2e-7, 2e-7)}
@@ -29,18 +28,6 @@ COMPUTED = {dtype.name for dtype in BUILTIN if dtype.bits <= 32}
 def cases() -> list[dict[str, Any]]:
     manifest = RECORDED / "manifest.json"
     return json.loads(manifest.read_text())["cases"] if manifest.exists() else []
-
-
-@pytest.fixture(scope="module", autouse=True)
-def vulkan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A Vulkan device, with a cache of shaders of its own."""
-    probing = pytest.importorskip("openinfer_backend_vulkan.probe")
-    found = probing.probe()
-    if not found.available:
-        pytest.skip(f"no Vulkan device: {found.detail}")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def executor_of(case: dict[str, Any], model: oi.Model) -> Any:

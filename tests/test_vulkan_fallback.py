@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,26 +14,13 @@ from openinfer.plugins.environment import Environment
 from openinfer.simulate import Executor, Simulator
 from openinfer.simulate.divergence import check_comparisons, compare_executors
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+pytestmark = pytest.mark.usefixtures("vulkan")
 
 TYPES = ("f64", "i64", "u64")
 FEATURES = ("shaderInt64", "shaderFloat64")
 MODEL = oi.Model.from_arrays(
     {"w": np.linspace(-1, 1, 6).reshape(2, 3), "k": np.array([2**62, -(2**40), 3]), "f": np.ones(3, np.float32)}
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def vulkan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A Vulkan device, with a cache of shaders of its own."""
-    probing = pytest.importorskip("openinfer_backend_vulkan.probe")
-    found = probing.probe()
-    if not found.available:
-        pytest.skip(f"no Vulkan device: {found.detail}")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def executor(text: str, device: str = "vulkan", *, trace: bool = False) -> Executor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +15,7 @@ from openinfer.errors import DeviceError, ValidationError
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Simulator, logs
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+pytestmark = pytest.mark.usefixtures("vulkan")
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"
 
@@ -36,18 +35,6 @@ block entry {
   return y, p, best;
 }
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def vulkan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A Vulkan device, with a cache of shaders of its own."""
-    probing = pytest.importorskip("openinfer_backend_vulkan.probe")
-    found = probing.probe()
-    if not found.available:
-        pytest.skip(f"no Vulkan device: {found.detail}")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
