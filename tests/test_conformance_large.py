@@ -45,6 +45,23 @@ def test_every_operator_is_tried_on_a_large_shape(schema: Any) -> None:
     assert [case for dtype in types for case in large(schema.name, dtype)]
 
 
+@pytest.mark.parametrize("op", ["add", "gelu", "softmax", "cumsum", "sdpa", "matmul", "flip", "scatter"])
+def test_large_results_are_written_over_inputs_too(op: str) -> None:
+    assert [case for case in large(op) if case.target is not None]
+
+
+def test_rows_and_columns_of_many_elements_broadcast() -> None:
+    every = cases(ENVIRONMENT.op("fma"), ENVIRONMENT.dtypes["f32"], ENVIRONMENT.dtypes)
+    shapes = [
+        tuple(given.shape for given in case.call.inputs if given is not None)
+        for case in every
+        if case.shapes == "broadcast" and case.target is None
+    ]
+
+    assert ((37, 131), (131,), (37, 1)) in shapes
+    assert ((131,), (37, 1), (37, 131)) in shapes
+
+
 def test_large_examples_are_of_known_operators_that_need_them() -> None:
     schemas = {schema.name: schema for schema in openinfer_ops()}
 

@@ -32,6 +32,9 @@ time."""
 LARGE_F32 = 140_003
 """The same for f32: expressions of several functions go block by block from 131,072 elements on."""
 
+IN_PLACE_LARGE = frozenset({"f32", "i8"})
+"""Element types of which large results are written over inputs too: a block must not overwrite what another reads."""
+
 LONG = 10_007
 """Elements of the large shape of reductions: odd, and few enough that sums of squares are exact in f32."""
 
@@ -147,8 +150,10 @@ def _limit(limit: int | None, otherwise: int) -> int:
 def _targets(schema: OpSchema, case: Case) -> Iterator[int]:
     if not schema.in_place or case.settings.get("acc") is not None or len(case.call.outputs) != 1:
         return
+    if case.shapes == "large" and case.call.outputs[0].dtype.name not in IN_PLACE_LARGE:
+        return
     for number, given in enumerate(case.call.inputs):
-        if given == case.call.outputs[0] and case.shapes != "large":
+        if given == case.call.outputs[0]:
             yield number
 
 
@@ -293,6 +298,10 @@ def _shapes(inputs: int, *, broadcast: bool, large: int | None = None) -> Iterat
         for shift in range(len(others)):
             yield "broadcast", [others[(shift + number) % len(others)] for number in range(inputs)]
         yield "broadcast", [(0, 3), *[(1, 3)] * (inputs - 1)]
+        if large:
+            wide: list[tuple[int, ...]] = [(37, 131), (131,), (37, 1)]
+            for shift in range(2):
+                yield "broadcast", [wide[(shift + number) % len(wide)] for number in range(inputs)]
 
 
 def _element_types(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> Iterator[list[DType]]:

@@ -22,6 +22,7 @@ LARGE: dict[str, tuple[OpExample, ...]] = {
         example((67, 129), (129, 83)),
         example((131, 67), (83, 131), trans_a=True, trans_b=True, dtypes=_FLOATS_ONLY),
         example((3, 35, 37), (37, 41)),
+        example((67, 67), (67, 67)),  # written over either input, too
         example((1, 611), (611, 67), dtypes=_FLOATS_ONLY),
         # Two pieces of sixteen million products each, cut at a multiple of 64 rows or columns.
         example((389, 300), (300, 391), dtypes=frozenset({"f32"})),
