@@ -216,10 +216,11 @@ class _Recipe:
         outputs: list[Buffer] = []
         results: list[tuple[Varying, Buffer]] = []
         for kind, output in zip(prepared.call.outputs, self.outputs, strict=True):
-            buffer = output
             if isinstance(output, Varying):
                 buffer = output.buffer(kind)
                 results.append((output, buffer))
+            else:
+                buffer = output
             for each in buffers:
                 if each is buffer:
                     return False
