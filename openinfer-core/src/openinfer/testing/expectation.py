@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_ELEMENTS = 1 << 11
 """Elements up to which an oracle that goes element by element computes them all."""
 
-RANDOM_ELEMENTS = 96
+RANDOM_ELEMENTS = 64
 """Elements of a larger result at random, beside those at its corners and at both sides of powers of two."""
 
 
