@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from openinfer_backend_vulkan.probe import probe
+
 pytestmark = [
     pytest.mark.usefixtures("device"),
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no processes"),
@@ -61,6 +63,8 @@ print(os.waitpid(child, 0)[1], filled(backend))
     ],
 )
 def test_a_forked_process(child: str, said: str) -> None:
+    if "llvmpipe" not in probe().detail:
+        pytest.skip("drivers of hardware may end the devices of both when a forked process ends, NVIDIA's does")
     program = PROGRAM.replace("{child}", child)
 
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
