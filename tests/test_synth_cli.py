@@ -154,7 +154,7 @@ def test_verification_names_the_statement_that_a_random_input_does_not_suit(file
     result = synth(files, "--target", "c", "--verify", graph="lookup.oi")
 
     assert result.exit_code == 1
-    assert "error[out-of-range]: op embedding(ids,w) >> y" in result.stderr
+    assert "error[out-of-range]: op embedding(ids: i32[2], w: f32[3,2]) >> y" in result.stderr
     assert "lookup.oi:5:3" in result.stderr
 
 
