@@ -359,7 +359,7 @@ def test_an_operator_on_another_device_is_one_place_with_its_transfers() -> None
     executor = oi.Simulator(oi.Model.from_arrays({}), placement=True).make_executor(oi.graph(text))
     inspector = Inspector(executor, [OperatorBreakpoint("add")])
     inspector.begin(x=np.ones(2, np.float32))
-    assert [upcoming for _, upcoming in stops(inspector)] == ["op add(y,x) >> y"] * 2
+    assert [ahead for _, ahead in stops(inspector)] == ["op add(y,x) >> y"] * 2
     assert executor.fetch("y").tolist() == [2.0, 2.0]
     inspector.begin(x=np.ones(2, np.float32))
     inspector.step()
