@@ -1,9 +1,9 @@
 """Read mutated containers: `python openinfer-oinf/fuzz/fuzz_reader.py [--files N] [--seed S]`.
 
-Every file has to be read, or refused with an `OinfError`: in at most 0.2 s, in an address space at most 64 MiB larger
-than that of the process before its first file, and without any other exception or warning. Prints how often each code
-was found. Exit codes: 0 all went well, 1 a file broke a rule (it is kept in `--keep`), 3 a code of the format
-description's table of verdicts was never reached.
+Every file has to be read, or refused with an `OinfError`: in at most ``--limit`` seconds of processor time, in an
+address space at most 64 MiB larger than that of the process before its first file, and without any other exception or
+warning. Prints how often each code was found. Exit codes: 0 all went well, 1 a file broke a rule (it is kept in
+`--keep`), 3 a code of the format description's table of verdicts was never reached.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ SECONDS = 0.2
 
 @dataclass
 class Tally:
-    """What became of the files."""
+    """What became of the files, of which each may take ``limit`` seconds."""
 
+    limit: float = SECONDS
     files: int = 0
     valid: int = 0
     codes: Counter[str] = field(default_factory=Counter[str])
@@ -118,7 +119,7 @@ def fuzz_batch(
             _record(tally, keep, data, f"{type(error).__name__}: {error}", number, at)
             findings = ()
         seconds = time.process_time() - started
-        if seconds > SECONDS:
+        if seconds > tally.limit:
             _record(tally, keep, data, f"took {seconds:.2f} s", number, at)
         tally.slowest = max(tally.slowest, seconds)
         tally.files += 1
@@ -159,10 +160,11 @@ def main() -> int:
         "--first-batch", type=int, default=0, metavar="B", help=f"batches of {BATCH} files: where to start"
     )
     parser.add_argument("--keep", type=Path, default=Path("fuzz-findings"), metavar="DIR")
+    parser.add_argument("--limit", type=float, default=SECONDS, metavar="SECONDS", help="of processor time for a file")
     arguments = parser.parse_args()
 
     warnings.simplefilter("error")
-    seeds, tally = seed_files(), Tally()
+    seeds, tally = seed_files(), Tally(arguments.limit)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder) / "mutated.oinf"
         # Once before the limit, so that what is loaded on first use is loaded.

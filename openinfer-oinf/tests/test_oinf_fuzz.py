@@ -15,7 +15,8 @@ def fuzz(tmp_path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_mutated_files_are_read_or_refused_and_reach_every_verdict(tmp_path):
-    done = fuzz(tmp_path, "--files", "40000", "--seed", "1")
+    # Machines that run tests may be slow, or busy: the limit proper is for runs by hand.
+    done = fuzz(tmp_path, "--files", "40000", "--seed", "1", "--limit", "2")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     assert not (tmp_path / "kept").exists()
 
