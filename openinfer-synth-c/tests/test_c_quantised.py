@@ -12,7 +12,7 @@ from openinfer.model import Model
 from openinfer.simulate import Simulator
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
-RANGES = {"i8": (-128, 127), "i4": (-8, 7), "u2": (0, 3)}
+RANGES = {"i8": (-128, 127), "i4": (-8, 7), "u4": (0, 15), "i2": (-2, 1), "u2": (0, 3), "t2": (-1, 1)}
 
 
 def weights(dtype: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
@@ -24,10 +24,11 @@ def weights(dtype: str, shape: tuple[int, ...], random: np.random.Generator) -> 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 @pytest.mark.parametrize("infinite", [False, True], ids=["finite", "some scales infinite"])
-@pytest.mark.parametrize("dtype", ["i8", "i4", "u2", "t1"])
+@pytest.mark.parametrize("dtype", [*RANGES, "t1"])
 def test_products_with_packed_weights(dtype: str, infinite: bool) -> None:
-    """Tiles with a rest of columns and of rows, one group and several, rows that end inside a byte, w turned."""
-    cases = [((37, 1048), 0, False), ((60, 24), 30, False), ((33, 19), 11, False), ((16, 36), 12, True)]
+    """Tiles with a rest of columns and of rows, rows that end inside a word or a byte, groups, w turned."""
+    whole_words, bytes_alone, parts_of_bytes = ((37, 4256), 0, False), ((60, 24), 30, False), ((33, 19), 11, False)
+    cases = [whole_words, bytes_alone, parts_of_bytes, ((16, 36), 12, True)]
     random = np.random.default_rng(0)
     declared: list[str] = []
     statements: list[str] = []

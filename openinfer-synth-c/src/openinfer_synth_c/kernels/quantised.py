@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import F32, F64, I2, I4, I8, T1, T2, U2, U4, U8, Kind
+from openinfer.expr.c_packed import load_word_text
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.ops.strides import contiguous
 from openinfer_synth_c.index_text import flat, for_head
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from openinfer_synth_c.elements import Bound
     from openinfer_synth_c.site import KernelSite
 
-TILE = 1024
-"""Columns that are summed at once: their sums stay in the cache while rows of weights go by."""
+TILE = 4096
+"""Columns that are summed at once: their sums, two floats each, stay in the cache while rows of weights go by."""
 
 UNROLLED = 4
 """Rows of weights that are added to the sums together."""
@@ -43,14 +44,15 @@ class _Product:
         return self.site.input(1)
 
     @property
-    def lanes(self) -> int:
-        """Weights in a byte."""
-        return 8 // self.weights.type.dtype.bits
+    def word(self) -> int:
+        """Bits that are read at once: 32 of packed weights where each row begins a new word, else those of an item."""
+        dtype = self.weights.type.dtype
+        return 32 if dtype.is_packed and self.columns * dtype.bits % 32 == 0 else 8
 
     @property
-    def unit(self) -> int:
-        """What `decoded` weights are multiples of."""
-        return {8: 1, 4: 16, 2: 64, 1: 64}[self.weights.type.dtype.bits]
+    def lanes(self) -> int:
+        """Weights in a word."""
+        return self.word // self.weights.type.dtype.bits
 
     def parameter(self, bound: Bound | None, group: str, column: str) -> str | None:
         """Return a scale or zero point as a number of the computing type."""
@@ -66,20 +68,30 @@ class _Product:
             index = flat(tuple(reversed(places)) if self.transposed else places, contiguous(shape))
         return f"({c_type(self.dtype)}){bound.at(index)}"
 
-    def decoded(self, byte: str, lane: int) -> str:
-        """Return a weight of a byte, times the unit: its bits are brought to the top of the byte."""
+    def read(self, row: str, number: str) -> str:
+        """Return a word of a row, of which `decoded` gives the weights: packed ones are without a sign in it."""
+        dtype = self.weights.type.dtype
+        if not dtype.is_packed:
+            return f"{row}[{number}]"
+        if self.word == 32:
+            text = self.site.code.noted(load_word_text(row, f"4 * {number}"))
+        else:
+            text = f"(uint32_t){row}[{number}]"
+        if dtype.kind is Kind.UNSIGNED or dtype is T1:
+            return text
+        signs = sum(1 << dtype.bits * (lane + 1) - 1 for lane in range(self.lanes))
+        return f"{text} ^ {signs:#x}u"
+
+    def decoded(self, word: str, lane: int) -> str:
+        """Return a weight of a word."""
         dtype, number = self.weights.type.dtype, c_type(self.dtype)
-        if self.lanes == 1:
-            return f"({number}){byte}"
-        shift = 8 - dtype.bits * (lane + 1)
-        top = (
-            f"(({byte} << {shift}) & {0x100 - (0x100 >> dtype.bits)})"
-            if shift
-            else (f"({byte} & {0x100 - (0x100 >> dtype.bits)})")
-        )
+        if not dtype.is_packed:
+            return f"({number}){word}"
+        shifted = f"{word} >> {lane * dtype.bits}" if lane else word
+        code = f"(int32_t)({shifted} & {(1 << dtype.bits) - 1}u)"
         if dtype is T1:
-            return f"({number})({top} - 64)"
-        return f"({number}){top}" if dtype.kind is Kind.UNSIGNED else f"({number})(({top} ^ 128) - 128)"
+            return f"({number})(2 * {code} - 1)"
+        return f"({number}){code}" if dtype.kind is Kind.UNSIGNED else f"({number})({code} - {1 << dtype.bits - 1})"
 
 
 @kernel("qmatmul", dtypes=(*FLOATS, I8, U8, I4, U4, I2, U2, T1, T2))
@@ -104,7 +116,7 @@ def qmatmul(site: KernelSite) -> None:
         dtype=F64 if any(bound.type.dtype is F64 for bound in given) else F32,
     )
     with site.code.loops((for_head("m", product.rows),)):
-        if transposed or columns % product.lanes or not depth:
+        if transposed or columns % (8 // w.type.dtype.bits) or not depth:
             _single(product)
         else:
             _tiles(product)
@@ -210,33 +222,33 @@ def _add_group(product: _Product) -> None:
 
 
 def _offsets(product: _Product, array: str) -> None:
-    """Append the zero points of a group, times the unit."""
+    """Append the zero points of a group."""
     zero_point, code = product.site.optional(3), product.site.code
     if zero_point is None:
         return
     code.line(f"{c_type(product.dtype)} zero{array};")
-    unit = literal_text(product.dtype, product.unit)
     with code.loops((for_head("i", "width"),)):
         for lane in range(product.lanes):
             found = product.parameter(zero_point, "g", f"(n0 + i * {product.lanes} + {lane})")
-            code.line(f"zero[{lane}][i] = {unit} * {found};")
+            code.line(f"zero[{lane}][i] = {found};")
 
 
 def _rows(product: _Product, first: str, last: str, count: int) -> None:
     """Append the addition of rows of weights to the sums of a group, ``count`` at a time."""
-    site, code, number = product.site, product.site.code, c_type(product.dtype)
-    w, factor = product.weights, literal_text(product.dtype, 1 / product.unit)
+    site, code, w = product.site, product.site.code, product.weights
+    word = "uint32_t" if w.type.dtype.is_packed else w.item_type
     subtracts = site.optional(3) is not None
     with code.braces(f"for (size_t k = {first}; k < {last}; k += {count})"):
         for row in range(count):
-            value = site.input(0).at(f"m * {product.depth} + k + {row}")
-            code.line(f"const {number} x{row}_ = ({number}){value} * {factor};")
-            start = f"((k + {row}) * {product.columns} + n0) / {product.lanes}"
+            code.line(f"const {c_type(product.dtype)} x{row}_ = {_x(product, f'k + {row}')};")
+            start = f"((k + {row}) * {product.columns} + n0) / {8 // w.type.dtype.bits}"
             code.line(f"const {w.item_type} *const row{row} = {w.variable} + {start};")
         with code.loops((for_head("i", "width"),)):
+            for row in range(count):
+                code.line(f"const {word} word{row} = {product.read(f'row{row}', 'i')};")
             for lane in range(product.lanes):
                 terms: list[str] = []
                 for row in range(count):
-                    weight = product.decoded(f"row{row}[i]", lane)
+                    weight = product.decoded(f"word{row}", lane)
                     terms.append(f"x{row}_ * " + (f"({weight} - zero[{lane}][i])" if subtracts else weight))
                 code.line(f"part[{lane}][i] += {' + '.join(terms)};")
