@@ -32,6 +32,15 @@ def copy_into(target: Array, source: Array) -> BoundCall:
     return partial(np.copyto, target, source, casting="unsafe")
 
 
+def quieted(array: Array, workspace: Workspace, *, in_place: bool) -> tuple[Array, BoundCall]:
+    """Return where floats are whose NaNs are all quiet, and the call that brings them there.
+
+    NumPy's fmax and fmin skip a quiet NaN, but make one of a signalling NaN in some of their loops.
+    """
+    target = array if in_place else workspace.take(array.shape, array.dtype)
+    return target, partial(np.multiply, array, array.dtype.type(1), out=target)
+
+
 class Staging:
     """Collects what has to be done before and after the work of a kernel."""
 

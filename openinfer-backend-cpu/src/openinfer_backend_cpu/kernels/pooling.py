@@ -11,7 +11,7 @@ import numpy as np
 from openinfer.dtypes import FLOAT, SINT, UINT
 from openinfer.ops.windows import per_dim, windows
 from openinfer_backend_cpu.registration import kernel
-from openinfer_backend_cpu.staging import Staging, compute_dtype
+from openinfer_backend_cpu.staging import Staging, compute_dtype, quieted
 from openinfer_backend_cpu.windows import Windows, padded_input
 
 if TYPE_CHECKING:
@@ -41,7 +41,10 @@ def max_pool(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], wo
     source, fill = padded_input(x, where, dtype, border, workspace)
     staging = Staging(workspace)
     target = staging.store(outputs[0], dtype)
-    return staging.around(*fill, *_accumulate(source, where, target, np.fmax if floating else np.maximum))
+    if not floating:
+        return staging.around(*fill, *_accumulate(source, where, target, np.maximum))
+    quiet, make_quiet = quieted(source, workspace, in_place=source is not x)
+    return staging.around(*fill, make_quiet, *_accumulate(quiet, where, target, np.fmax))
 
 
 @kernel("avg_pool2d", dtypes=_FLOAT)

@@ -58,16 +58,20 @@ def _position(call: OpCall, x: Array, out: Array, workspace: Workspace, *, large
 
 
 def _first(source: Array, largest: bool) -> Array:
-    if source.dtype.kind != "f":
-        return source.argmax(-1) if largest else source.argmin(-1)
-    worst = -np.inf if largest else np.inf
-    clean = np.where(np.isnan(source), source.dtype.type(worst), source)
-    return clean.argmax(-1) if largest else clean.argmin(-1)
+    numbers = _numbers(source, largest)
+    return numbers.argmax(-1) if largest else numbers.argmin(-1)
 
 
 def _last(source: Array, largest: bool) -> Array:
-    best = (np.fmax if largest else np.fmin).reduce(source, axis=-1, keepdims=True)
+    best = (np.maximum if largest else np.minimum).reduce(_numbers(source, largest), axis=-1, keepdims=True)
     return source.shape[-1] - 1 - (source == best)[..., ::-1].argmax(-1)
+
+
+def _numbers(source: Array, largest: bool) -> Array:
+    """Return the elements with what is never better than another in the place of NaN."""
+    if source.dtype.kind != "f":
+        return source
+    return np.where(np.isnan(source), source.dtype.type(-np.inf if largest else np.inf), source)
 
 
 def _with_nan(source: Array, found: Array, *, propagate: bool, first: bool) -> Array:

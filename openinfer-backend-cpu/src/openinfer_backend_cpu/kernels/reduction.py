@@ -47,31 +47,36 @@ def sum_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], wo
 @kernel("max_axis", dtypes=_NUMERIC)
 def max_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Maximum over axes; a NaN sticks in first place and is skipped elsewhere (``nan="propagate"``: it wins)."""
-    return _extremum(call, inputs[0], outputs[0], workspace, np.maximum, np.fmax)
+    return _extremum(call, inputs[0], outputs[0], workspace, np.maximum, -np.inf)
 
 
 @kernel("min_axis", dtypes=_NUMERIC)
 def min_axis(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Minimum over axes; NaN as for `max_axis`."""
-    return _extremum(call, inputs[0], outputs[0], workspace, np.minimum, np.fmin)
+    return _extremum(call, inputs[0], outputs[0], workspace, np.minimum, np.inf)
 
 
-def _extremum(
-    call: OpCall, x: Array, out: Array, workspace: Workspace, propagating: np.ufunc, skipping: np.ufunc
-) -> BoundCall:
+def _extremum(call: OpCall, x: Array, out: Array, workspace: Workspace, better: np.ufunc, worst: float) -> BoundCall:
     axes = reduced_axes(call.settings.get("axes"), x.ndim)
     dtype = compute_dtype(x.dtype)
     staging = Staging(workspace)
     source = staging.load(x, dtype)
     target = _kept(staging.store(out, dtype), x.shape, axes)
     if dtype.kind != "f" or call.settings.get("nan") == "propagate":
-        return staging.around(partial(propagating.reduce, source, axis=axes, out=target))
+        return staging.around(partial(better.reduce, source, axis=axes, out=target))
     first = source[(*(0 if axis in axes else slice(None) for axis in range(x.ndim)), ...)]
     unordered = workspace.take(first.shape, np.dtype(np.bool_))
     return staging.around(
-        partial(skipping.reduce, source, axis=axes, out=target),
+        partial(_skipping_nan, source, axes, target, better, worst),
         in_order([partial(np.isnan, first, out=unordered), partial(np.copyto, target, first, where=unordered)]),
     )
+
+
+def _skipping_nan(source: Array, axes: tuple[int, ...], target: Array, better: np.ufunc, worst: float) -> None:
+    """Reduce the numbers; NumPy's fmax and fmin make a NaN of a signalling one in some of their loops."""
+    better.reduce(source, axis=axes, out=target)
+    if np.isnan(target).any():
+        better.reduce(source, axis=axes, out=target, where=np.equal(source, source), initial=worst)
 
 
 def _kept(out: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from openinfer.ops.shapes import axis_of, integer
 from openinfer_backend_cpu.registration import kernel
-from openinfer_backend_cpu.staging import Staging, compute_dtype, copy_into
+from openinfer_backend_cpu.staging import Staging, compute_dtype, copy_into, quieted
 from openinfer_backend_cpu.targets import flat_places, tuple_places
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def _updated(
     rows = given.reshape(numbers.size, size)
     if reduction == "none":
         return staging.around(*check, copy, partial(slices.__setitem__, numbers, rows))
-    ufunc = _COMBINED[reduction]
-    if dtype.kind == "f":
-        ufunc = _SKIPPING_NAN.get(reduction, ufunc)
-    return staging.around(*check, copy, partial(ufunc.at, slices, numbers, rows))
+    if dtype.kind != "f" or reduction not in _SKIPPING_NAN:
+        return staging.around(*check, copy, partial(_COMBINED[reduction].at, slices, numbers, rows))
+    _, make_quiet = quieted(target, workspace, in_place=True)
+    rows, make_rows_quiet = quieted(rows, workspace, in_place=given is not updates)
+    work = partial(_SKIPPING_NAN[reduction].at, slices, numbers, rows)
+    return staging.around(*check, copy, make_quiet, make_rows_quiet, work)
