@@ -68,3 +68,26 @@ def test_products_with_packed_weights(dtype: str, infinite: bool) -> None:
             np.testing.assert_allclose(
                 executor.fetch(f"y{n}"), value, rtol=1e-4, atol=1e-5 * abs(value[np.isfinite(value)]).max()
             )
+
+
+@pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered:RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["i4", "i2", "t2"])
+def test_columns_of_no_weight_are_exactly_nothing(dtype: str) -> None:
+    """However the weights are read; and what is infinite or nearly so in x counts as it does weight by weight."""
+    greatest = float(np.finfo(np.float32).max)
+    x = np.random.default_rng(1).standard_normal((6, 37)).astype(np.float32)
+    x[1, 3], x[2, 5], x[3, 7], x[4, [8, 9]], x[5, 36] = np.inf, -np.inf, np.nan, (greatest, -greatest), greatest
+    w = np.zeros((37, 64), np.int8)
+    w[:, 32:48], w[:, 48:] = -1, RANGES[dtype][0]
+    text = f"""
+        dynamic {{ x: f32[6,37]; w: {dtype}[37,64]; s: f32[64]; }} volatile {{ y: f32[6,64]; }}
+        block entry {{ op qmatmul(x, w, s) >> y; return; }}
+    """
+    with Simulator(Model.from_arrays({}), graph(text), device="c").make_executor() as executor:
+        executor.step(x=x, w=w, s=np.full(64, 0.5, np.float32))
+        found = executor.fetch("y")
+    expected = (x.astype(np.float64) @ w * 0.5).astype(np.float32)
+    assert not found[[0, 4, 5], :32].any()
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(found[1:4], expected[1:4])
+    np.testing.assert_allclose(found[5, 32:48], expected[5, 32:48], rtol=1e-5)

@@ -68,8 +68,21 @@ class _Product:
             index = flat(tuple(reversed(places)) if self.transposed else places, contiguous(shape))
         return f"({c_type(self.dtype)}){bound.at(index)}"
 
+    @property
+    def bias(self) -> int:
+        """How much greater a code (`decoded`) is than its weight: a power of two, with which products are exact."""
+        dtype = self.weights.type.dtype
+        if not dtype.is_packed or dtype.kind is Kind.UNSIGNED:
+            return 0
+        return 1 if dtype is T1 else 1 << dtype.bits - 1
+
+    @property
+    def subtracts(self) -> bool:
+        """Whether the bias is taken from the sum of a group at once, which it can be while nothing is infinite."""
+        return bool(self.bias) and self.site.optional(3) is None
+
     def read(self, row: str, number: str) -> str:
-        """Return a word of a row, of which `decoded` gives the weights: packed ones are without a sign in it."""
+        """Return a word of a row; the sign bits of packed integers are turned, so that they count up from 0."""
         dtype = self.weights.type.dtype
         if not dtype.is_packed:
             return f"{row}[{number}]"
@@ -77,21 +90,19 @@ class _Product:
             text = self.site.code.noted(load_word_text(row, f"4 * {number}"))
         else:
             text = f"(uint32_t){row}[{number}]"
-        if dtype.kind is Kind.UNSIGNED or dtype is T1:
+        if dtype is T1 or not self.bias:
             return text
-        signs = sum(1 << dtype.bits * (lane + 1) - 1 for lane in range(self.lanes))
+        signs = sum(self.bias << dtype.bits * lane for lane in range(self.lanes))
         return f"{text} ^ {signs:#x}u"
 
     def decoded(self, word: str, lane: int) -> str:
-        """Return a weight of a word."""
+        """Return the code of a weight in a word, which is not negative for packed types: 0 or 2 for t1."""
         dtype, number = self.weights.type.dtype, c_type(self.dtype)
         if not dtype.is_packed:
             return f"({number}){word}"
-        shifted = f"{word} >> {lane * dtype.bits}" if lane else word
-        code = f"(int32_t)({shifted} & {(1 << dtype.bits) - 1}u)"
-        if dtype is T1:
-            return f"({number})(2 * {code} - 1)"
-        return f"({number}){code}" if dtype.kind is Kind.UNSIGNED else f"({number})({code} - {1 << dtype.bits - 1})"
+        shift = lane * dtype.bits - (dtype is T1)
+        shifted = word if not shift else f"{word} >> {shift}" if shift > 0 else f"{word} << {-shift}"
+        return f"({number})(int32_t)({shifted} & {2 if dtype is T1 else (1 << dtype.bits) - 1}u)"
 
 
 @kernel("qmatmul", dtypes=(*FLOATS, I8, U8, I4, U4, I2, U2, T1, T2))
@@ -99,7 +110,8 @@ def qmatmul(site: KernelSite) -> None:
     """``y[m, n]`` is the sum over groups of the scale times the sum of ``x[m, k] * (w[k, n] - zero_point)``.
 
     Sums are scaled, not weights, but under scales that are infinite: a weight of 0 is NaN there, and one of either sign
-    is an infinity.
+    is an infinity. Signed packed weights are summed as codes from 0 up, less their bias times the sum of x, which is
+    the same but for rounding, and exact for weights of 0.
     """
     x, w, settings = site.input(0), site.input(1), site.call.settings
     transposed = bool(settings.get("trans_w"))
@@ -165,17 +177,22 @@ def _weight(product: _Product, group: str, column: str) -> str:
 
 def _single(product: _Product) -> None:
     """Append the product weight by weight."""
-    code, number = product.site.code, c_type(product.dtype)
-    zero = literal_text(product.dtype, 0)
+    code = product.site.code
     with code.loops((for_head("n", product.columns),)):
-        code.line(f"{number} total = {zero};")
+        code.line(f"{c_type(product.dtype)} total = {literal_text(product.dtype, 0)};")
         if product.depth:
             with code.loops((for_head("g", product.depth // product.group),)):
-                code.line(f"{number} part = {zero};")
-                with code.loops((_group_head(product, "g"),)):
-                    code.line(f"part += {_x(product, 'k')} * {_weight(product, 'g', 'n')};")
-                _scaled(product, "total", "part", "g", "n")
+                _single_group(product, "total", "n")
         _store(product, "n", "total")
+
+
+def _single_group(product: _Product, total: str, column: str) -> None:
+    """Append the addition of a group of a column, weight by weight."""
+    code = product.site.code
+    code.line(f"{c_type(product.dtype)} sum = {literal_text(product.dtype, 0)};")
+    with code.loops((_group_head(product, "g"),)):
+        code.line(f"sum += {_x(product, 'k')} * {_weight(product, 'g', column)};")
+    _scaled(product, total, "sum", "g", column)
 
 
 def _tiles(product: _Product) -> None:
@@ -190,6 +207,8 @@ def _tiles(product: _Product) -> None:
         code.line(f"const size_t width = {width};", f"{number} total{array} = {{{{{zero}}}}};")
         with code.loops((for_head("g", product.depth // product.group),)):
             code.line(f"{number} part{array} = {{{{{zero}}}}};")
+            if product.subtracts:
+                code.line(f"{number} sum = {zero}, size = {zero};")
             _offsets(product, array)
             whole = product.group - product.group % UNROLLED
             if whole:
@@ -203,46 +222,53 @@ def _tiles(product: _Product) -> None:
 
 
 def _add_group(product: _Product) -> None:
-    """Append the addition of the sums of a group under its scales; an infinite one, which is rare, is looked for."""
-    code, lanes = product.site.code, product.lanes
-    columns = [f"(n0 + i * {lanes} + {lane})" for lane in range(lanes)]
-    scales = [product.parameter(product.site.input(2), "g", column) for column in columns]
-    code.line("int odd = 0;")
-    with code.loops((for_head("i", "width"),)):
-        for scale in scales:
-            with code.braces():
-                code.line(f"const {c_type(product.dtype)} scale = {scale};", "odd |= !(scale - scale == 0);")
+    """Append the addition of the sums of a group under its scales; what is not finite, which is rare, is looked for."""
+    code, lanes, number = product.site.code, product.lanes, c_type(product.dtype)
+    scale = product.site.input(2)
+    if product.subtracts:
+        code.line(f"const {number} bias = sum * {literal_text(product.dtype, product.bias)};")
+        # Codes are less than twice the bias, or for t1 just that: no sum of them comes to more than this.
+        code.line(f"const {number} most = size * {literal_text(product.dtype, 2 * product.bias)};")
+    code.line(f"int odd = {'!(most - most == 0)' if product.subtracts else '0'};")
+    with code.loops((for_head("j", f"width * {lanes}"),)):
+        code.line(f"const {number} scale = {product.parameter(scale, 'g', '(n0 + j)')};")
+        code.line("odd |= !(scale - scale == 0);")
     with code.loops(("if (odd == 0)", for_head("i", "width"))):
-        for lane, scale in enumerate(scales):
-            code.line(f"total[{lane}][i] += part[{lane}][i] * {scale};")
-    with code.loops(("else", for_head("i", "width"))):
-        for lane, column in enumerate(columns):
-            with code.braces():
-                _scaled(product, f"total[{lane}][i]", f"part[{lane}][i]", "g", column)
+        for lane in range(lanes):
+            part = f"(part[{lane}][i] - bias)" if product.subtracts else f"part[{lane}][i]"
+            factor = product.parameter(scale, "g", f"(n0 + i * {lanes} + {lane})")
+            code.line(f"total[{lane}][i] += {part} * {factor};")
+    with code.loops(("else", for_head("i", "width"), for_head("lane", lanes))):
+        _single_group(product, "total[lane][i]", f"(n0 + i * {lanes} + lane)")
 
 
 def _offsets(product: _Product, array: str) -> None:
-    """Append the zero points of a group."""
+    """Append the zero points of a group as codes."""
     zero_point, code = product.site.optional(3), product.site.code
     if zero_point is None:
         return
     code.line(f"{c_type(product.dtype)} zero{array};")
+    bias = f" + {literal_text(product.dtype, product.bias)}" if product.bias else ""
     with code.loops((for_head("i", "width"),)):
         for lane in range(product.lanes):
             found = product.parameter(zero_point, "g", f"(n0 + i * {product.lanes} + {lane})")
-            code.line(f"zero[{lane}][i] = {found};")
+            code.line(f"zero[{lane}][i] = {found}{bias};")
 
 
 def _rows(product: _Product, first: str, last: str, count: int) -> None:
     """Append the addition of rows of weights to the sums of a group, ``count`` at a time."""
     site, code, w = product.site, product.site.code, product.weights
     word = "uint32_t" if w.type.dtype.is_packed else w.item_type
-    subtracts = site.optional(3) is not None
+    zero_point = site.optional(3) is not None
     with code.braces(f"for (size_t k = {first}; k < {last}; k += {count})"):
         for row in range(count):
             code.line(f"const {c_type(product.dtype)} x{row}_ = {_x(product, f'k + {row}')};")
             start = f"((k + {row}) * {product.columns} + n0) / {8 // w.type.dtype.bits}"
             code.line(f"const {w.item_type} *const row{row} = {w.variable} + {start};")
+        if product.subtracts:
+            magnitude = "fabs" if product.dtype is F64 else "fabsf"
+            code.line(f"sum += {' + '.join(f'x{row}_' for row in range(count))};")
+            code.line(f"size += {' + '.join(f'{magnitude}(x{row}_)' for row in range(count))};")
         with code.loops((for_head("i", "width"),)):
             for row in range(count):
                 code.line(f"const {word} word{row} = {product.read(f'row{row}', 'i')};")
@@ -250,5 +276,5 @@ def _rows(product: _Product, first: str, last: str, count: int) -> None:
                 terms: list[str] = []
                 for row in range(count):
                     weight = product.decoded(f"word{row}", lane)
-                    terms.append(f"x{row}_ * " + (f"({weight} - zero[{lane}][i])" if subtracts else weight))
+                    terms.append(f"x{row}_ * " + (f"({weight} - zero[{lane}][i])" if zero_point else weight))
                 code.line(f"part[{lane}][i] += {' + '.join(terms)};")
