@@ -70,6 +70,33 @@ def test_products_with_packed_weights(dtype: str, infinite: bool) -> None:
             )
 
 
+@pytest.mark.parametrize("dtype", [*RANGES, "t1"])
+def test_turned_weights_are_read_by_words(dtype: str) -> None:
+    """Blocks of columns with a rest, groups that lie in one stretch of x and in several, a rest of x."""
+    random = np.random.default_rng(2)
+    for columns, depth, group in ((300, 96, 32), (3, 8256, 0), (3, 8224, 32), (2, 224, 224)):
+        size = group or depth
+        x, w = random.standard_normal((2, depth)).astype(np.float32), weights(dtype, (columns, depth), random)
+        table = (columns, depth // size) if group else (columns,)
+        scale, zero = random.random(table, np.float32), weights(dtype, table, random)
+        dims = ", ".join(map(str, table))
+        text = f"""
+            dynamic {{ x: f32[2,{depth}]; w: {dtype}[{columns},{depth}]; s: f32[{dims}]; z: {dtype}[{dims}]; }}
+            volatile {{ y: f32[2,{columns}]; plain: f32[2,{columns}]; }}
+            block entry {{
+              op qmatmul(x, w, s, z, group_size={group}, trans_w=true) >> y;
+              op qmatmul(x, w, s, group_size={group}, trans_w=true) >> plain;
+              return;
+            }}
+        """
+        factor, offset = (np.repeat(each.reshape(columns, -1).astype(np.float64), size, 1) for each in (scale, zero))
+        with Simulator(Model.from_arrays({}), graph(text), device="c").make_executor() as executor:
+            executor.step(x=x, w=w, s=scale, z=zero)
+            for name, real in (("y", (w - offset) * factor), ("plain", w * factor)):
+                bound = 1e-6 * (abs(x.astype(np.float64)) @ abs(real).T).max()
+                np.testing.assert_allclose(executor.fetch(name), x @ real.T, rtol=0, atol=bound)
+
+
 @pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered:RuntimeWarning")
 @pytest.mark.parametrize("dtype", ["i4", "i2", "t2"])
 def test_columns_of_no_weight_are_exactly_nothing(dtype: str) -> None:

@@ -21,21 +21,31 @@ if TYPE_CHECKING:
     from openinfer_synth_c.site import KernelSite
 
 TILE = 4096
-"""Columns that are summed at once: their sums, two floats each, stay in the cache while rows of weights go by."""
+"""Columns that are summed at once: their sums, two floats each, stay in the cache while rows of weights go by.
+
+With w turned, elements of x that are kept in the order of the lanes of a word.
+"""
 
 UNROLLED = 4
 """Rows of weights that are added to the sums together."""
 
+BLOCK = 256
+"""Rows of w, turned, that meet the same elements of x."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """A product being written: rows of x, depth of the sums and columns of w, and elements that share a scale."""
+    """A product being written: rows of x, depth of the sums and columns of w.
+
+    ``group`` elements are summed before they are scaled; ``parts`` such sums after one another share a scale.
+    """
 
     site: KernelSite
     rows: int
     depth: int
     columns: int
     group: int
+    parts: int
     transposed: bool
     dtype: DType
 
@@ -45,9 +55,17 @@ class _Product:
 
     @property
     def word(self) -> int:
-        """Bits that are read at once: 32 of packed weights where each row begins a new word, else those of an item."""
+        """Bits that are read at once: 32 of packed weights where each row begins a new word, else those of an item.
+
+        With w turned, 32 in any case.
+        """
         dtype = self.weights.type.dtype
-        return 32 if dtype.is_packed and self.columns * dtype.bits % 32 == 0 else 8
+        return 32 if self.transposed or (dtype.is_packed and self.columns * dtype.bits % 32 == 0) else 8
+
+    @property
+    def reads_items(self) -> bool:
+        """Whether a weight is read as it is, not as the bits of a word."""
+        return not self.weights.type.dtype.is_packed and self.word == 8
 
     @property
     def lanes(self) -> int:
@@ -59,7 +77,7 @@ class _Product:
         if bound is None:
             return None
         shape = bound.type.shape
-        places: Sequence[str] = (group, column)
+        places: Sequence[str] = (group if self.parts == 1 else f"{group} / {self.parts}", column)
         if not shape:
             index = "0"
         elif len(shape) == 1:
@@ -72,7 +90,7 @@ class _Product:
     def bias(self) -> int:
         """How much greater a code (`decoded`) is than its weight: a power of two, with which products are exact."""
         dtype = self.weights.type.dtype
-        if not dtype.is_packed or dtype.kind is Kind.UNSIGNED:
+        if self.reads_items or dtype.kind is Kind.UNSIGNED:
             return 0
         return 1 if dtype is T1 else 1 << dtype.bits - 1
 
@@ -82,9 +100,9 @@ class _Product:
         return bool(self.bias) and self.site.optional(3) is None
 
     def read(self, row: str, number: str) -> str:
-        """Return a word of a row; the sign bits of packed integers are turned, so that they count up from 0."""
+        """Return a word of a row; the sign bits of integers in it are turned, so that they count up from 0."""
         dtype = self.weights.type.dtype
-        if not dtype.is_packed:
+        if self.reads_items:
             return f"{row}[{number}]"
         if self.word == 32:
             text = self.site.code.noted(load_word_text(row, f"4 * {number}"))
@@ -96,13 +114,13 @@ class _Product:
         return f"{text} ^ {signs:#x}u"
 
     def decoded(self, word: str, lane: int) -> str:
-        """Return the code of a weight in a word, which is not negative for packed types: 0 or 2 for t1."""
-        dtype, number = self.weights.type.dtype, c_type(self.dtype)
-        if not dtype.is_packed:
-            return f"({number}){word}"
+        """Return the code of a weight in a word, an integer that is not negative: 0 or 2 for t1; a weight as it is."""
+        if self.reads_items:
+            return word
+        dtype = self.weights.type.dtype
         shift = lane * dtype.bits - (dtype is T1)
         shifted = word if not shift else f"{word} >> {shift}" if shift > 0 else f"{word} << {-shift}"
-        return f"({number})(int32_t)({shifted} & {2 if dtype is T1 else (1 << dtype.bits) - 1}u)"
+        return f"(int32_t)({shifted} & {2 if dtype is T1 else (1 << dtype.bits) - 1}u)"
 
 
 @kernel("qmatmul", dtypes=(*FLOATS, I8, U8, I4, U4, I2, U2, T1, T2))
@@ -117,21 +135,32 @@ def qmatmul(site: KernelSite) -> None:
     transposed = bool(settings.get("trans_w"))
     depth, columns = tuple(reversed(w.type.shape)) if transposed else w.type.shape
     group = settings.get("group_size")
+    size = group if isinstance(group, int) and group else depth
+    part = _part(size, 32 // w.type.dtype.bits) if transposed else size
     given = [bound for bound in (x, site.input(2), site.optional(4)) if bound is not None]
     product = _Product(
         site=site,
         rows=math.prod(x.type.shape[:-1]),
         depth=depth,
         columns=columns,
-        group=group if isinstance(group, int) and group else depth,
+        group=part or size,
+        parts=size // part if part else 1,
         transposed=transposed,
         dtype=F64 if any(bound.type.dtype is F64 for bound in given) else F32,
     )
     with site.code.loops((for_head("m", product.rows),)):
-        if transposed or columns % (8 // w.type.dtype.bits) or not depth:
+        if transposed and part:
+            _dots(product)
+        elif transposed or columns % (8 // w.type.dtype.bits) or not depth:
             _single(product)
         else:
             _tiles(product)
+
+
+def _part(group: int, lanes: int) -> int:
+    """Return the largest equal part of a group for which x can be kept at once; 0 where none ends with a word."""
+    sizes = (group // parts for parts in range(1, group // lanes + 1) if group % parts == 0)
+    return next((size for size in sizes if size <= TILE and size % lanes == 0), 0)
 
 
 def _store(product: _Product, column: str, total: str) -> None:
@@ -248,11 +277,14 @@ def _offsets(product: _Product, array: str) -> None:
     if zero_point is None:
         return
     code.line(f"{c_type(product.dtype)} zero{array};")
-    bias = f" + {literal_text(product.dtype, product.bias)}" if product.bias else ""
     with code.loops((for_head("i", "width"),)):
         for lane in range(product.lanes):
             found = product.parameter(zero_point, "g", f"(n0 + i * {product.lanes} + {lane})")
-            code.line(f"zero[{lane}][i] = {found}{bias};")
+            code.line(f"zero[{lane}][i] = {_as_code(product, found)};")
+
+
+def _as_code(product: _Product, zero_point: str | None) -> str:
+    return f"{zero_point} + {literal_text(product.dtype, product.bias)}" if product.bias else f"{zero_point}"
 
 
 def _rows(product: _Product, first: str, last: str, count: int) -> None:
@@ -275,6 +307,63 @@ def _rows(product: _Product, first: str, last: str, count: int) -> None:
             for lane in range(product.lanes):
                 terms: list[str] = []
                 for row in range(count):
-                    weight = product.decoded(f"word{row}", lane)
+                    weight = f"({c_type(product.dtype)}){product.decoded(f'word{row}', lane)}"
                     terms.append(f"x{row}_ * " + (f"({weight} - zero[{lane}][i])" if zero_point else weight))
                 code.line(f"part[{lane}][i] += {' + '.join(terms)};")
+
+
+def _dots(product: _Product) -> None:
+    """Append the product with w turned: of each of its rows with x, word by word, whose products are summed after."""
+    code, lanes, number = product.site.code, product.lanes, c_type(product.dtype)
+    span = min(product.depth, TILE // product.group * product.group)
+    with code.braces(f"for (size_t n0 = 0; n0 < {product.columns}; n0 += {BLOCK})"):
+        code.line(f"const size_t last = n0 + {BLOCK} < {product.columns} ? n0 + {BLOCK} : {product.columns};")
+        code.line(f"{number} total[{min(BLOCK, product.columns)}] = {{{literal_text(product.dtype, 0)}}};")
+        with code.braces(f"for (size_t k0 = 0; k0 < {product.depth}; k0 += {span})"):
+            rest = product.depth % span
+            words = f"k0 + {span} > {product.depth} ? {rest // lanes} : {span // lanes}" if rest else span // lanes
+            code.line(f"const size_t words = {words};", f"{number} x_[{lanes}][{span // lanes}];")
+            with code.loops((for_head("i", "words"),)):
+                for lane in range(lanes):
+                    code.line(f"x_[{lane}][i] = {_x(product, f'k0 + i * {lanes} + {lane}')};")
+            with code.loops((for_head("n", "last", "n0"),)):
+                _dot(product, span // lanes)
+        with code.loops((for_head("n", "last", "n0"),)):
+            _store(product, "n", "total[n - n0]")
+
+
+def _dot(product: _Product, words: int) -> None:
+    """Append the products of a row with the elements of x at hand, and their sums by groups."""
+    site, code, lanes, number = product.site, product.site.code, product.lanes, c_type(product.dtype)
+    per_group = product.group // lanes
+    groups = for_head("j", f"words / {per_group}")
+    group = f"const size_t g = k0 / {product.group} + j;"
+    within = for_head("i", f"(j + 1) * {per_group}", f"j * {per_group}")
+    bytes_before = f"(n * {product.depth} + k0) / {lanes} * 4"
+    code.line(f"const uint8_t *const row = (const uint8_t *){product.weights.variable} + {bytes_before};")
+    offset = product.parameter(site.optional(3), "g", "n")
+    if offset is not None:
+        code.line(f"{number} zero[{words}];")
+        with code.loops((groups,)):
+            code.line(group)
+            with code.loops((within,)):
+                code.line(f"zero[i] = {_as_code(product, offset)};")
+    code.line(f"{number} product[{words}];")
+    with code.loops((for_head("i", "words"),)):
+        code.line(f"const uint32_t word = {product.read('row', 'i')};")
+        terms: list[str] = []
+        for lane in range(lanes):
+            weight = product.decoded("word", lane)
+            if offset is not None:
+                weight = f"(({number}){weight} - zero[i])"
+            elif product.bias:
+                weight = f"({number})({weight} - {product.bias})"
+            else:
+                weight = f"({number}){weight}"
+            terms.append(f"x_[{lane}][i] * {weight}")
+        code.line(f"product[i] = {' + '.join(terms)};")
+    with code.loops((groups,)):
+        code.line(group, f"{number} sum = {literal_text(product.dtype, 0)};")
+        with code.loops((within,)):
+            code.line("sum += product[i];")
+        _scaled(product, "total[n - n0]", "sum", "g", "n")
