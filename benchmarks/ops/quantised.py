@@ -1,6 +1,7 @@
 """Products with quantised weights beside the f32 product of the same shape, one thread.
 
-A row of 4096 by a 4096x4096 matrix, as in the generation of text: what counts is how fast the weights are read.
+A row of 4096 by a 4096x4096 matrix, as in the generation of text: what counts is how fast the weights are read. Turned
+weights are those of `trans_w`: a row of them for each column, as most files of language models have them.
 
 Run: OPENBLAS_NUM_THREADS=1 python benchmarks/ops/quantised.py
 """
@@ -26,15 +27,17 @@ AIMS: Mapping[str, float] = {"cpu i4": 2.6, "c i4": 0.6}
 DEVICES: Mapping[str, Callable[[], CpuBackend | CDevice]] = {"cpu": CpuBackend, "c": CDevice}
 
 
-def bound(device: str, dtype: str, x: np.ndarray, rng: np.random.Generator) -> Callable[[], object]:
+def bound(
+    device: str, dtype: str, x: np.ndarray, rng: np.random.Generator, *, turned: bool = False
+) -> Callable[[], object]:
     """Return a call of the kernel as a device binds it, without the insertion of its inputs."""
     kinds = [
         TensorType(F32, x.shape),
         TensorType(dtype_named(dtype), (SIZE, SIZE)),
-        TensorType(F32, (SIZE // GROUP, SIZE)),
+        TensorType(F32, (SIZE, SIZE // GROUP) if turned else (SIZE // GROUP, SIZE)),
     ]
     environment, backend = Environment.default(), DEVICES[device]()
-    call = call_of(environment.op("qmatmul"), kinds, {"group_size": GROUP})
+    call = call_of(environment.op("qmatmul"), kinds, {"group_size": GROUP, "trans_w": turned})
     found = select(environment, kernel_table(environment, device, frozenset()), call)
     if not isinstance(found, HandWritten):
         raise TypeError(f"expected a kernel, found {found}")
@@ -71,11 +74,12 @@ def main() -> None:
         runs: dict[str, Callable[[], object]] = {"f32": lambda x=x, out=out: np.matmul(x, dense, out=out)}
         runs |= {f"cpu {dtype}": bound("cpu", dtype, x, rng) for dtype in ("i8", "i4", "u4", "i2", "t2", "t1")}
         runs |= {f"c {dtype}": bound("c", dtype, x, rng) for dtype in ("i8", "i4", "t1") if rows == 1}
+        runs |= {f"{device} i4 turned": bound(device, "i4", x, rng, turned=True) for device in DEVICES if rows == 1}
         found = medians(runs, REPEATS if rows == 1 else REPEATS // 3)
         for name, took in found.items():
             aim = f" (aim {AIMS[name]})" if rows == 1 and name in AIMS else ""
             print(
-                f"[{rows}, {SIZE}] by {name:6} [{SIZE}, {SIZE}]  {took:7.2f} ms  ratio {took / found['f32']:.2f}{aim}"
+                f"[{rows}, {SIZE}] by {name:13} [{SIZE}, {SIZE}]  {took:7.2f} ms  ratio {took / found['f32']:.2f}{aim}"
             )
 
 
