@@ -118,3 +118,19 @@ def test_columns_of_no_weight_are_exactly_nothing(dtype: str) -> None:
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(found[1:4], expected[1:4])
     np.testing.assert_allclose(found[5, 32:48], expected[5, 32:48], rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i2", "t2", "t1"])
+def test_long_sums_of_one_sign_keep_their_digits(dtype: str) -> None:
+    """Codes of weights add up to much more than the weights do, whose signs cancel each other out."""
+    random = np.random.default_rng(2)
+    x, w = random.random((3, 4098), np.float32), weights(dtype, (4098, 16), random)
+    text = f"""
+        dynamic {{ x: f32[3,4098]; w: {dtype}[4098,16]; s: f32[16]; }} volatile {{ y: f32[3,16]; }}
+        block entry {{ op qmatmul(x, w, s) >> y; return; }}
+    """
+    with Simulator(Model.from_arrays({}), graph(text), device="c").make_executor() as executor:
+        executor.step(x=x, w=w, s=np.ones(16, np.float32))
+        found = executor.fetch("y")
+    expected = x.astype(np.float64) @ w
+    np.testing.assert_allclose(found, expected, rtol=0, atol=3e-6 * abs(expected).max())

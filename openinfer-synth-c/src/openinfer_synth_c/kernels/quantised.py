@@ -29,6 +29,9 @@ With w turned, elements of x that are kept in the order of the lanes of a word.
 UNROLLED = 4
 """Rows of weights that are added to the sums together."""
 
+UNROLLED_CODES = 8
+"""The same where their bias is taken from their products at once: the more, the less often."""
+
 BLOCK = 256
 """Rows of w, turned, that meet the same elements of x."""
 
@@ -96,7 +99,7 @@ class _Product:
 
     @property
     def subtracts(self) -> bool:
-        """Whether the bias is taken from the sum of a group at once, which it can be while nothing is infinite."""
+        """Whether the bias is taken from the products of several rows at once, not from each weight."""
         return bool(self.bias) and self.site.optional(3) is None
 
     def read(self, row: str, number: str) -> str:
@@ -122,14 +125,20 @@ class _Product:
         shifted = word if not shift else f"{word} >> {shift}" if shift > 0 else f"{word} << {-shift}"
         return f"(int32_t)({shifted} & {2 if dtype is T1 else (1 << dtype.bits) - 1}u)"
 
+    def weight(self, word: str, lane: int, zero: str | None, *, biased: bool = False) -> str:
+        """Return a weight of a word as a number, less a zero point `_as_code`; ``biased``: its code."""
+        number, code = c_type(self.dtype), self.decoded(word, lane)
+        if zero is not None:
+            return f"(({number}){code} - {zero})"
+        return f"({number}){code}" if biased or not self.bias else f"({number})({code} - {self.bias})"
+
 
 @kernel("qmatmul", dtypes=(*FLOATS, I8, U8, I4, U4, I2, U2, T1, T2))
 def qmatmul(site: KernelSite) -> None:
     """``y[m, n]`` is the sum over groups of the scale times the sum of ``x[m, k] * (w[k, n] - zero_point)``.
 
     Sums are scaled, not weights, but under scales that are infinite: a weight of 0 is NaN there, and one of either sign
-    is an infinity. Signed packed weights are summed as codes from 0 up, less their bias times the sum of x, which is
-    the same but for rounding, and exact for weights of 0.
+    is an infinity.
     """
     x, w, settings = site.input(0), site.input(1), site.call.settings
     transposed = bool(settings.get("trans_w"))
@@ -236,12 +245,11 @@ def _tiles(product: _Product) -> None:
         code.line(f"const size_t width = {width};", f"{number} total{array} = {{{{{zero}}}}};")
         with code.loops((for_head("g", product.depth // product.group),)):
             code.line(f"{number} part{array} = {{{{{zero}}}}};")
-            if product.subtracts:
-                code.line(f"{number} sum = {zero}, size = {zero};")
             _offsets(product, array)
-            whole = product.group - product.group % UNROLLED
+            together = UNROLLED_CODES if product.subtracts else UNROLLED
+            whole = product.group - product.group % together
             if whole:
-                _rows(product, f"g * {product.group}", f"g * {product.group} + {whole}", UNROLLED)
+                _rows(product, f"g * {product.group}", f"g * {product.group} + {whole}", together)
             if whole < product.group:
                 _rows(product, f"g * {product.group} + {whole}", f"(g + 1) * {product.group}", 1)
             _add_group(product)
@@ -251,24 +259,19 @@ def _tiles(product: _Product) -> None:
 
 
 def _add_group(product: _Product) -> None:
-    """Append the addition of the sums of a group under its scales; what is not finite, which is rare, is looked for."""
-    code, lanes, number = product.site.code, product.lanes, c_type(product.dtype)
+    """Append the addition of the sums of a group under its scales; an infinite one, which is rare, is looked for."""
+    code, lanes = product.site.code, product.lanes
     scale = product.site.input(2)
-    if product.subtracts:
-        code.line(f"const {number} bias = sum * {literal_text(product.dtype, product.bias)};")
-        # Codes are less than twice the bias, or for t1 just that: no sum of them comes to more than this.
-        code.line(f"const {number} most = size * {literal_text(product.dtype, 2 * product.bias)};")
-    code.line(f"int odd = {'!(most - most == 0)' if product.subtracts else '0'};")
+    code.line("int odd = 0;")
     with code.loops((for_head("j", f"width * {lanes}"),)):
-        code.line(f"const {number} scale = {product.parameter(scale, 'g', '(n0 + j)')};")
+        code.line(f"const {c_type(product.dtype)} scale = {product.parameter(scale, 'g', '(n0 + j)')};")
         code.line("odd |= !(scale - scale == 0);")
     with code.loops(("if (odd == 0)", for_head("i", "width"))):
         for lane in range(lanes):
-            part = f"(part[{lane}][i] - bias)" if product.subtracts else f"part[{lane}][i]"
             factor = product.parameter(scale, "g", f"(n0 + i * {lanes} + {lane})")
-            code.line(f"total[{lane}][i] += {part} * {factor};")
+            code.line(f"total[{lane}][i] += part[{lane}][i] * {factor};")
     with code.loops(("else", for_head("i", "width"), for_head("lane", lanes))):
-        _single_group(product, "total[lane][i]", f"(n0 + i * {lanes} + lane)")
+        _scaled(product, "total[lane][i]", "part[lane][i]", "g", f"(n0 + i * {lanes} + lane)")
 
 
 def _offsets(product: _Product, array: str) -> None:
@@ -288,28 +291,43 @@ def _as_code(product: _Product, zero_point: str | None) -> str:
 
 
 def _rows(product: _Product, first: str, last: str, count: int) -> None:
-    """Append the addition of rows of weights to the sums of a group, ``count`` at a time."""
-    site, code, w = product.site, product.site.code, product.weights
-    word = "uint32_t" if w.type.dtype.is_packed else w.item_type
-    zero_point = site.optional(3) is not None
+    """Append the addition of rows of weights to the sums of a group, ``count`` at a time.
+
+    Their bias is taken from the products of these few rows, of which it is a part that rounding does not show; it is
+    exact for weights of 0. Where it would be infinite, or x is, it is taken from each weight.
+    """
+    code, w, number = product.site.code, product.weights, c_type(product.dtype)
     with code.braces(f"for (size_t k = {first}; k < {last}; k += {count})"):
         for row in range(count):
-            code.line(f"const {c_type(product.dtype)} x{row}_ = {_x(product, f'k + {row}')};")
+            code.line(f"const {number} x{row}_ = {_x(product, f'k + {row}')};")
             start = f"((k + {row}) * {product.columns} + n0) / {8 // w.type.dtype.bits}"
             code.line(f"const {w.item_type} *const row{row} = {w.variable} + {start};")
-        if product.subtracts:
-            magnitude = "fabs" if product.dtype is F64 else "fabsf"
-            code.line(f"sum += {' + '.join(f'x{row}_' for row in range(count))};")
-            code.line(f"size += {' + '.join(f'{magnitude}(x{row}_)' for row in range(count))};")
-        with code.loops((for_head("i", "width"),)):
-            for row in range(count):
-                code.line(f"const {word} word{row} = {product.read(f'row{row}', 'i')};")
-            for lane in range(product.lanes):
-                terms: list[str] = []
-                for row in range(count):
-                    weight = f"({c_type(product.dtype)}){product.decoded(f'word{row}', lane)}"
-                    terms.append(f"x{row}_ * " + (f"({weight} - zero[{lane}][i])" if zero_point else weight))
-                code.line(f"part[{lane}][i] += {' + '.join(terms)};")
+        if not product.subtracts or count == 1:
+            _columns(product, count, at_once=False)
+            return
+        magnitude = "fabs" if product.dtype is F64 else "fabsf"
+        code.line(f"const {number} bias = {literal_text(product.dtype, product.bias)};")
+        code.line(f"const {number} offset = bias * ({' + '.join(f'x{row}_' for row in range(count))});")
+        # No sum of products with codes comes to more: they are at most twice the bias.
+        code.line(f"const {number} most = 2 * bias * ({' + '.join(f'{magnitude}(x{row}_)' for row in range(count))});")
+        with code.braces("if (most - most == 0)"):
+            _columns(product, count, at_once=True)
+        with code.braces("else"):
+            _columns(product, count, at_once=False)
+
+
+def _columns(product: _Product, count: int, *, at_once: bool) -> None:
+    """Append the addition of rows, whose bias is an offset of their products ``at_once`` or of each weight."""
+    code = product.site.code
+    word = product.weights.item_type if product.reads_items else "uint32_t"
+    with code.loops((for_head("i", "width"),)):
+        for row in range(count):
+            code.line(f"const {word} word{row} = {product.read(f'row{row}', 'i')};")
+        for lane in range(product.lanes):
+            zero = f"zero[{lane}][i]" if product.site.optional(3) is not None else None
+            terms = [f"x{row}_ * {product.weight(f'word{row}', lane, zero, biased=at_once)}" for row in range(count)]
+            total = " + ".join(terms)
+            code.line(f"part[{lane}][i] += {f'({total} - offset)' if at_once else total};")
 
 
 def _dots(product: _Product) -> None:
@@ -351,16 +369,8 @@ def _dot(product: _Product, words: int) -> None:
     code.line(f"{number} product[{words}];")
     with code.loops((for_head("i", "words"),)):
         code.line(f"const uint32_t word = {product.read('row', 'i')};")
-        terms: list[str] = []
-        for lane in range(lanes):
-            weight = product.decoded("word", lane)
-            if offset is not None:
-                weight = f"(({number}){weight} - zero[i])"
-            elif product.bias:
-                weight = f"({number})({weight} - {product.bias})"
-            else:
-                weight = f"({number}){weight}"
-            terms.append(f"x_[{lane}][i] * {weight}")
+        zero = None if offset is None else "zero[i]"
+        terms = [f"x_[{lane}][i] * {product.weight('word', lane, zero)}" for lane in range(lanes)]
         code.line(f"product[i] = {' + '.join(terms)};")
     with code.loops((groups,)):
         code.line(group, f"{number} sum = {literal_text(product.dtype, 0)};")
