@@ -70,29 +70,36 @@ def test_programs_over_quantised_containers(model: Model) -> None:
 
 @pytest.mark.parametrize("dtype", ["i8", "u4", "i2", "t1"])
 def test_packed_weights(dtype: str) -> None:
+    """Two tiles of columns; with zero points by groups, and without them by more rows than one sum of codes has."""
     values = {"i8": (-128, 127), "u4": (0, 15), "i2": (-2, 1)}
     low, high = values.get(dtype, (-1, 1))
-    drawn = RANDOM.integers(low, high, (24, 1032), endpoint=True)
+    drawn = RANDOM.integers(low, high, (70, 4104), endpoint=True)
     kind = np.uint8 if dtype == "u4" else np.int8
     text = f"""
     dynamic {{
-      x: f16[2, 24]; w: {dtype}[24, 1032]; s: f32[4, 1032]; z: {dtype}[4, 1032];
-      o: f32[3, 5]; d: {dtype}[5, 3]; c: f32;
+      x: f16[2, 70]; w: {dtype}[70, 4104]; s: f32[7, 4104]; z: {dtype}[7, 4104];
+      o: f32[3, 5]; d: {dtype}[5, 3]; c: f32; p: f32[4104];
     }}
-    volatile {{ y: f16[2, 1032]; t: f32[3, 3]; }}
-    block entry {{ op qmatmul(x, w, s, z, group_size=6) >> y; op qmatmul(o, d, c) >> t; return y, t; }}
+    volatile {{ y: f16[2, 4104]; u: f16[2, 4104]; t: f32[3, 3]; }}
+    block entry {{
+      op qmatmul(x, w, s, z, group_size=10) >> y;
+      op qmatmul(x, w, p) >> u;
+      op qmatmul(o, d, c) >> t;
+      return y, u, t;
+    }}
     """
     signs = np.where(drawn == 0, 1, drawn) if dtype == "t1" else drawn
     assert_c_agrees(
         Model.from_arrays({}),
         text,
-        x=RANDOM.standard_normal((2, 24)).astype(np.float16),
+        x=RANDOM.standard_normal((2, 70)).astype(np.float16),
         w=signs.astype(kind),
-        s=RANDOM.random((4, 1032), np.float32) / 100,
-        z=signs[:4].astype(kind),
+        s=RANDOM.random((7, 4104), np.float32) / 100,
+        z=signs[:7].astype(kind),
         o=RANDOM.standard_normal((3, 5)).astype(np.float32),
         d=signs[:5, :3].astype(kind),
         c=np.float32(0.5),
+        p=RANDOM.random(4104, np.float32) / 100,
     )
 
 
