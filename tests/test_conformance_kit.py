@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from openinfer.errors import DeviceError
+from openinfer.expr import tree
 from openinfer.ir.graph import Graph
 from openinfer.ops.calls import OpCall
+from openinfer.ops.schema import Elementwise, Refusal
 from openinfer.plugin import openinfer_ops
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Executor, Simulator
@@ -180,6 +182,24 @@ def test_settings_of_examples_meet_every_special_value(op: str, setting: str) ->
     inputs = [case.inputs()[0] for case in found if setting in case.settings]
     assert inputs
     assert all(array is not None and np.isin(specials(f32), array).sum() == len(specials(f32)) - 1 for array in inputs)
+
+
+def negative(inputs: Sequence[tree.Expr], settings: Mapping[str, Any]) -> tree.Expr:
+    return tree.lt(inputs[0], tree.literal(0, inputs[0].dtype))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f32", "i8", "i64"])
+def test_elements_that_an_operator_refuses_are_not_drawn(dtype: str) -> None:
+    absolute = ENVIRONMENT.op("abs")
+    assert isinstance(absolute.definition, Elementwise)
+    refusal = Refusal(negative, "what is negative has no root")
+    schema = replace(absolute, definition=replace(absolute.definition, refusal=refusal))
+
+    found = cases(schema, ENVIRONMENT.dtypes[dtype], ENVIRONMENT.dtypes)
+
+    assert {"empty", "odd", "special"} <= {case.shapes for case in found}
+    assert any(case.target is not None for case in found)
+    assert all((array >= 0).all() for case in found for array in case.inputs() if array is not None)
 
 
 def test_a_reduction_is_tried_on_shapes_of_every_kind() -> None:

@@ -7,7 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from openinfer.dtypes import DType
+from openinfer.expr.linear import linearise
+from openinfer.expr.numpy_renderer import compile_program
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of, refused_expression
 from openinfer.ops.examples import operand_type
@@ -99,8 +103,9 @@ def cases(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> list[C
     if isinstance(schema.definition, Reduction):
         drafts += _reductions(schema, dtype)
     drafts += _large(schema, dtype, dtypes)
-    normal = [legal for draft in drafts if (case := _case(schema, draft)) for legal in _accepted(schema, case)]
-    return [*normal, *(replace(case, target=n) for case in normal for n in _targets(schema, case))]
+    normal = [case for draft in drafts if (case := _case(schema, draft)) is not None]
+    written_over = [replace(case, target=n) for case in normal for n in _targets(schema, case)]
+    return [legal for case in (*normal, *written_over) for legal in _accepted(schema, case)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,19 +137,30 @@ def _case(schema: OpSchema, draft: _Draft) -> Case | None:
 
 
 def _accepted(schema: OpSchema, case: Case) -> Iterator[Case]:
-    """Yield the case; where the operator refuses some elements, whole numbers on both sides of zero instead."""
-    if refused_expression(schema, case.call) is None:
+    """Yield the case; where the operator refuses some of its elements, those of small whole numbers that it takes."""
+    if not _refuses(schema, case):
         yield case
         return
-    types = [given.dtype for given in case.call.inputs if given is not None]
     for low, high in ((1, 7), (-7, -1)):
-        limits = [(max(low, _limit(each.minimum, -7)), min(high, _limit(each.maximum, 7))) for each in types]
-        if all(least <= most for least, most in limits):
-            yield replace(case, bounds=tuple(limits))
+        bounds = tuple(None if given is None else _within(given.dtype, low, high) for given in case.call.inputs)
+        changed = replace(case, bounds=bounds)
+        if all(limits is None or limits[0] <= limits[1] for limits in bounds) and not _refuses(schema, changed):
+            yield changed
 
 
-def _limit(limit: int | None, otherwise: int) -> int:
-    return otherwise if limit is None else limit
+def _refuses(schema: OpSchema, case: Case) -> bool:
+    test = refused_expression(schema, case.call)
+    if test is None:
+        return False
+    refused = np.empty(case.call.outputs[0].shape, np.bool_)
+    with np.errstate(all="ignore"):
+        compile_program(linearise(test))(case.inputs(), refused)
+    return bool(refused.any())
+
+
+def _within(dtype: DType, low: int, high: int) -> tuple[int, int]:
+    least, greatest = dtype.minimum, dtype.maximum
+    return low if least is None else max(low, least), high if greatest is None else min(high, greatest)
 
 
 def _targets(schema: OpSchema, case: Case) -> Iterator[int]:
