@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Settings = Mapping[str, SettingValue]
 
 CATEGORY = "mutation"
-WITHOUT_SIGN = "t1 is -1 or 1, and 0 and NaN become 1 with saturate=true only"
+WITHOUT_SIGN = "t1 is -1 or 1, and what is NaN or rounds to 0 becomes 1 with saturate=true only"
 """What is told of an element that `CAST` refuses."""
 
 _CAST = NUMBERS | BOOLS | BITSETS | TERNARY
