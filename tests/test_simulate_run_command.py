@@ -255,3 +255,16 @@ def test_warnings_about_the_program_are_told_once(
     assert result.exit_code == logged.exit_code == 0, result.output
     assert [line.split(": ")[1] for line in result.stderr.splitlines()] == ["warning[no-return]"]
     assert all("[WARNING] -- " in line for line in logged.stderr.splitlines())
+
+
+@pytest.mark.parametrize("arguments", [("run",), ("synth", "--target", "c", "-o", "bundle")], ids=["run", "synth"])
+def test_warnings_cannot_steer_a_terminal(files: Path, arguments: tuple[str, ...]) -> None:
+    block = 'block entry with { placement = "\\x1b[31mmoon" } { op exp(x) >> y; return y; }'
+    (files / "odd.oi").write_text(f"constant {{ x: f32 @init(1.0); }} volatile {{ y: f32; }} {block}")
+    command, *others = arguments
+
+    result = CliRunner().invoke(main, [command, "odd.oi", "--model", "m.oinf", *others], color=True)
+
+    assert result.exit_code == 0, result.output
+    (line,) = result.stderr.splitlines()
+    assert "unknown device `\\x1b[31mmoon` in `placement`" in line

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from openinfer.diagnostics import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -32,10 +34,14 @@ def tell_warnings(warnings: Iterable[Diagnostic]) -> None:
     """Print the warnings about a program that is about to run to standard error, each once, unless the log has them."""
     from openinfer.simulate.logs import LogKind, is_wanted
 
-    if is_wanted(LogKind.WARNING):
-        return
+    if not is_wanted(LogKind.WARNING):
+        print_warnings(warnings)
+
+
+def print_warnings(warnings: Iterable[Diagnostic]) -> None:
+    """Print warnings to standard error, each once and without what a terminal acts on."""
     for line in dict.fromkeys(map(str, warnings)):
-        click.echo(line, err=True)
+        click.echo(printable(line), err=True)
 
 
 def _place(span: Span) -> dict[str, Any]:

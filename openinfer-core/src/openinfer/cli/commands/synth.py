@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from openinfer.cli.findings import print_warnings
 from openinfer.cli.options import SECONDS, FiniteRange, seed_option, size_option
 from openinfer.cli.program_options import input_option, values_of
 
@@ -182,8 +183,7 @@ def _print(
     from openinfer.cli.terminal import table
 
     plan, bundle = synthesis.plan, synthesis.bundle
-    for warning in synthesis.warnings:
-        click.echo(str(warning), err=True)
+    print_warnings(synthesis.warnings)
     if show_plan:
         click.echo(f"{synthesis.report()}\n\n{synthesis.memory_map()}\n")
     click.echo(table(("file", "bytes"), [(name, str(len(data))) for name, data in bundle.files.items()]))
