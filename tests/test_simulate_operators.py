@@ -75,9 +75,21 @@ def test_a_late_setting_with_another_shape_than_declared_is_an_error() -> None:
     )
     x = np.zeros((1, 1, 4, 4), np.float32)
     ex.step(x=x, n=2)
-    with pytest.raises(oi.ShapeError, match=r"`y` is declared f32\[1,1,3,3\]") as caught:
+    message = r"op max_pool2d\(x: f32\[1,1,4,4\]\) >> y: .* yields f32\[1,1,2,2\], `y` is declared f32\[1,1,3,3\]"
+    with pytest.raises(oi.ShapeError, match=message) as caught:
         ex.step(x=x, n=3)
     assert caught.value.node_desc == "op max_pool2d(x) >> y"
+
+
+def test_a_late_setting_leaves_the_element_type_of_a_result_to_the_step() -> None:
+    ex = executor(
+        "dynamic { x: f32[1, 1, 4, 4]; n: i32; } volatile { y: i32[1, 1, 3, 3]; }"
+        " block entry { op max_pool2d(x, kernel=n) >> y; return; }"
+    )
+    message = r"op max_pool2d\(x: f32\[1,1,4,4\]\) >> y: .* yields f32\[1,1,3,3\], `y` is declared i32\[1,1,3,3\]"
+    with pytest.raises(oi.DTypeError, match=message) as caught:
+        ex.step(x=np.zeros((1, 1, 4, 4), np.float32), n=2)
+    assert caught.value.code == "output-dtype"
 
 
 def test_a_loop_index_is_an_i64_scalar() -> None:

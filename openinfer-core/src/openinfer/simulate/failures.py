@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic
-from openinfer.errors import DynamicUnsetError, ExecutionError, OpenInferError, ShapeError
+from openinfer.errors import DTypeError, DynamicUnsetError, ExecutionError, OpenInferError, ShapeError
 from openinfer.ir.resolved import Storage
 from openinfer.ir.text import node_desc
 from openinfer.ops.schema import OpTypeError
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from openinfer.ir.nodes import Node
     from openinfer.simulate.memory import Memory
+
+
+_FAMILIES: dict[str, type[ExecutionError]] = {"shape-mismatch": ShapeError, "output-dtype": DTypeError}
+"""Classes of errors about what an operator takes or yields, by their codes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +56,7 @@ class Place:
         own = isinstance(error, OpenInferError)
         message = str(error) if own else f"{type(error).__name__}: {error}"
         code = error.code if own else None
-        family = ShapeError if isinstance(error, OpTypeError) and code == "shape-mismatch" else ExecutionError
+        family = _FAMILIES.get(error.code, ExecutionError) if isinstance(error, OpTypeError) else ExecutionError
         subject = self.desc if self.told is None else self.told()
         found = family(f"{subject}: {message}", code=code)
         _name(found, self)

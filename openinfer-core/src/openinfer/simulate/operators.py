@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from openinfer.dtypes import I64
-from openinfer.errors import DTypeError, FeatureMissingError, ShapeError
+from openinfer.errors import FeatureMissingError, ShapeError
 from openinfer.ir.resolved import RuntimeScalar
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
-from openinfer.ops.schema import SettingType
+from openinfer.ops.schema import OpTypeError, SettingType
 from openinfer.simulate.binding import in_order
 from openinfer.simulate.integers import LoopIndex, value_of, values_of
 from openinfer.simulate.varying import Varying
@@ -283,9 +283,9 @@ def _check_output(op: str, found: TensorType, output: Buffer | Varying, name: st
     """Check a result against the variable that takes it; a varying one takes any shape."""
     wanted = output.declared.type if isinstance(output, Varying) else output.type
     if found.dtype is not wanted.dtype:
-        raise DTypeError(f"{op} yields {found}, `{name}` is declared {wanted}")
+        raise OpTypeError(f"{op} yields {found}, `{name}` is declared {wanted}", code="output-dtype")
     if found.shape != wanted.shape and not isinstance(output, Varying):
-        raise ShapeError(f"{op} yields {found}, `{name}` is declared {wanted}")
+        raise OpTypeError(f"{op} yields {found}, `{name}` is declared {wanted}")
 
 
 def _bound_late(recipe: _Recipe, late: list[Late], settings: list[Callable[[], SettingValue]]) -> BoundCall:
