@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 
+from openinfer.dsl import graph
+from openinfer.dtypes import F32
 from openinfer.model import Model
 from openinfer.plugins.environment import Environment
+from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
+from openinfer.synth.comparison import compare
 from openinfer.testing.cases import Case, cases, sampled
 from openinfer.testing.checks import wrong
 from openinfer.testing.oracle import known_oracles
@@ -60,3 +65,31 @@ def test_every_operator_is_among_them() -> None:
     met = {case.call.op for part in range(PROGRAMS) for case in chosen(environment, part)}
 
     assert met == set(environment.ops)
+
+
+def test_every_operator_takes_an_expression_that_is_fused_into_it() -> None:
+    environment = Environment.default()
+    given: list[Case] = []
+    for schema in environment.ops.values():
+        dtypes = [dtype for dtype in environment.dtypes.values() if dtype.name in schema.dtypes]
+        plain = [
+            case
+            for case in cases(schema, F32 if F32 in dtypes else dtypes[0], environment.dtypes)
+            if case.shapes not in {"large", "strewn"}
+            and case.target is None
+            and case.call.outputs[0].dtype.name in environment.op("add").dtypes
+        ]
+        given += sampled(plain, 4)
+    names = [output_names(number, case)[0] for number, case in enumerate(given)]
+    doubled = "".join(f"  op add({name}, {name}) >> {name};\n" for name in names)
+    text = graph_of(given, environment).to_dsl().replace("  return;", f"{doubled}  return;")
+
+    synthesis = Synthesizer("c").synthesize(Model.from_arrays({}), graph(text))
+    inputs = inputs_of(given)
+    found = CTarget().build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS, timeout=300).outputs
+
+    executor = Simulator(Model.from_arrays({}), graph(text), device="cpu").make_executor()
+    executor.step(**inputs)
+    for name in names:
+        difference = compare(name, np.asarray(executor.fetch(name)), found[name])
+        assert difference.within, difference

@@ -38,10 +38,14 @@ class Store:
         shape = self.output.type.shape
         if self.widened is not None:
             value = code.cast(operand(value), *self.widened)
-        if self.epilogue is not None:
+        if self.epilogue is None:
+            self.output.store(flat(coordinates, broadcast_strides(shape, shape)), value)
+            return
+        # A kernel may store several elements in one scope, and the epilogue declares names.
+        with code.braces():
             elements = [bound.broadcast_at(coordinates, shape) for bound in self.epilogue_inputs]
             value = code.compute(self.epilogue.program, dict(enumerate((value, *elements))), "r")
-        self.output.store(flat(coordinates, broadcast_strides(shape, shape)), value)
+            self.output.store(flat(coordinates, broadcast_strides(shape, shape)), value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
