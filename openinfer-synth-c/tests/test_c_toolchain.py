@@ -87,6 +87,18 @@ def test_a_compiler_that_fails_is_quoted(tmp_path):
         )
 
 
+def test_of_many_lines_the_first_error_is_quoted_and_the_others_are_a_note(tmp_path):
+    said = "in function f:\\n1:2: error: redefinition\\nnote: here"
+
+    with pytest.raises(SynthesisError) as caught:
+        run_tool([sys.executable, "-c", f"import sys; sys.stderr.write('{said}'); sys.exit(3)"], tmp_path, 20, "it")
+
+    assert str(caught.value).startswith(
+        "it failed with status 3: 1:2: error: redefinition (the traceback shows all 3 lines"
+    )
+    assert caught.value.__notes__ == ["in function f:\n1:2: error: redefinition\nnote: here"]
+
+
 def test_a_program_that_hangs_is_ended_with_its_children(tmp_path):
     marker = tmp_path / "late"
     child = f"import time; time.sleep(3); open({str(marker)!r}, 'w')"

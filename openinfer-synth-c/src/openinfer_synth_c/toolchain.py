@@ -74,9 +74,19 @@ def run_tool(arguments: Sequence[str], directory: Path, timeout: float, what: st
     finally:
         _end(process)
     if process.returncode != 0:
-        said = messages.decode("utf-8", "replace").strip()[:LONGEST_OUTPUT]
-        raise SynthesisError(f"{what} failed with status {process.returncode}: {said}", code="tool-failed")
+        raise _failure(f"{what} failed with status {process.returncode}", messages.decode("utf-8", "replace").strip())
     return output.decode("utf-8", "replace")
+
+
+def _failure(failed: str, said: str) -> SynthesisError:
+    """Return an error with the first line that names one; a traceback shows the other lines too."""
+    lines = said[:LONGEST_OUTPUT].splitlines()
+    first = next((line for line in lines if "error" in line), lines[0] if lines else "no message")
+    more = f" (the traceback shows all {len(lines)} lines of it)" if len(lines) > 1 else ""
+    error = SynthesisError(f"{failed}: {first}{more}", code="tool-failed")
+    if more:
+        error.add_note("\n".join(lines))
+    return error
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
