@@ -143,7 +143,6 @@ SDPA = OpSchema(
     ),
     infer=_sdpa_types,
     definition=Primitive(),
-    broadcast=True,
     in_place=True,
     onnx="Attention",
     examples=(
