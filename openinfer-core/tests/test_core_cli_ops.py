@@ -14,6 +14,8 @@ from openinfer.ops.schema import (
     Elementwise,
     Fold,
     InputSpec,
+    Operand,
+    OpExample,
     OpSchema,
     OpTypeError,
     Primitive,
@@ -65,7 +67,16 @@ OPS = (
     schema("inverse_sum", Composite(lambda steps, inputs, _: (steps.op("double", steps.op("inverse", inputs[0])),))),
     schema("inverse", Primitive(), infer=square_only),
     schema("total", Reduction(lambda rank, _: tuple(range(rank)), sum_all)),
-    schema("tuned", Primitive(), inputs=(InputSpec(name="x"), InputSpec(name="b", optional=True)), settings=SETTINGS),
+    schema(
+        "tuned",
+        Primitive(),
+        inputs=(InputSpec(name="x"), InputSpec(name="b", dtypes=frozenset({"f32"}), optional=True)),
+        settings=SETTINGS,
+        examples=(
+            OpExample(inputs=(Operand(shape=(2, 3)),)),
+            OpExample(inputs=(Operand(shape=(2,)),), settings={"keep": True}, dtypes=frozenset({"i32"})),
+        ),
+    ),
     schema("picky", Primitive(), infer=lambda *_: (_ for _ in ()).throw(OpTypeError("never"))),
 )
 ENVIRONMENT = Environment(
@@ -164,7 +175,9 @@ def test_one_operator_in_full() -> None:
     assert "tuned of x" in output
     assert "setting  axis (also dim): int, required  where" in output
     assert 'setting  mode: "fast" | "slow", default fast' in output
-    assert "types    f32 i32" in output
+    assert "input    x: T\ninput    b?: f32\n" in output
+    assert "types T  f32 i32" in output
+    assert "example  tuned(T[2,3])\nexample  tuned(T[2], keep=true)  T: i32\n" in f"{output}\n"
     assert "defined  by kernels only" in output
 
 

@@ -45,7 +45,7 @@ def in_full(environment: Environment, schema: OpSchema) -> str:
     lines += [_input_line(environment, spec) for spec in schema.inputs]
     lines += [_setting_line(spec) for spec in schema.settings]
     facts = {
-        "types": _dtypes(environment, schema.dtypes),
+        "types T": _dtypes(environment, schema.dtypes),
         "category": schema.category,
         "defined": definition(schema),
         "inputs": "broadcast against one another" if schema.broadcast else "",
@@ -55,12 +55,12 @@ def in_full(environment: Environment, schema: OpSchema) -> str:
         "plugin": environment.providers[("op", schema.name)],
     }
     lines += [f"{what:<8} {fact}" for what, fact in facts.items() if fact]
-    lines += [f"example  {text}" for text in _shown(schema)]
+    lines += [f"example  {text}" for text in _examples(environment, schema)]
     return "\n".join(lines)
 
 
 def _input_line(environment: Environment, spec: InputSpec) -> str:
-    return f"input    {_input(spec)}: {_dtypes(environment, spec.dtypes)}  {spec.doc}".rstrip()
+    return f"input    {_input(spec)}: {_types_of(environment, spec)}  {spec.doc}".rstrip()
 
 
 def _setting_line(spec: SettingSpec) -> str:
@@ -96,13 +96,21 @@ def _shown(schema: OpSchema) -> dict[str, frozenset[str] | None]:
     return {text: types[text] for text in [*forms.values()][:_MOST_EXAMPLES]}
 
 
+def _examples(environment: Environment, schema: OpSchema) -> Iterator[str]:
+    """Yield the examples that are shown, each with what T may be there if not all of the operator's types."""
+    for text, types in _shown(schema).items():
+        yield text if types is None else f"{text}  T: {_dtypes(environment, types)}"
+
+
 def _operand(operand: Operand) -> str:
     return f"{operand.dtype or 'T'}[{','.join(map(str, operand.shape))}]"
 
 
-def _dtypes(environment: Environment, names: frozenset[str] | None) -> str:
-    if names is None:
-        return "any of the operator's types"
+def _types_of(environment: Environment, spec: InputSpec) -> str:
+    return "T" if spec.dtypes is None else _dtypes(environment, spec.dtypes)
+
+
+def _dtypes(environment: Environment, names: frozenset[str]) -> str:
     return " ".join(name for name in environment.dtypes if name in names)
 
 
@@ -160,8 +168,7 @@ def _signature_tables(environment: Environment, schema: OpSchema) -> Iterator[st
     if schema.inputs:
         yield from ("| input | types | |", "|---|---|---|")
         for spec in schema.inputs:
-            types = "T" if spec.dtypes is None else _dtypes(environment, spec.dtypes)
-            yield f"| `{_input(spec)}` | {types} | {_cell(spec.doc)} |"
+            yield f"| `{_input(spec)}` | {_types_of(environment, spec)} | {_cell(spec.doc)} |"
         yield ""
     if schema.settings:
         yield from ("| setting | takes | default | |", "|---|---|---|---|")
@@ -189,8 +196,7 @@ def _facts(environment: Environment, schema: OpSchema) -> Iterator[str]:
         yield "Examples, with types in place of names; T is any type above unless the line ends with others:"
         yield ""
         yield "```text"
-        for text, types in _shown(schema).items():
-            yield text if types is None else f"{text}  T: {_dtypes(environment, types)}"
+        yield from _examples(environment, schema)
         yield "```"
 
 
