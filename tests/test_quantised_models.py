@@ -138,6 +138,11 @@ def test_another_integer_type_is_told_what_to_declare(model: Model) -> None:
         run(model, product("pertensor: i4[10,6];", "qmatmul(x, pertensor)"), x=X)
 
 
+def test_the_right_integer_type_in_another_shape_is_told_of_its_shape_alone(model: Model) -> None:
+    with pytest.raises(ValidationError, match=r"declared i8\[6,10\], the model's `pertensor` is i8\[10,6\] \("):
+        run(model, product("pertensor: i8[6,10];", "qmatmul(x, pertensor)"), x=X)
+
+
 def test_weights_without_a_payload_need_a_scale() -> None:
     model = oi.Model.from_arrays({"w": np.zeros((10, 6), np.int8)})
     with pytest.raises(OpenInferError, match=r"i8\[10,6\]\) needs `scale`: w is no constant that the model has"):

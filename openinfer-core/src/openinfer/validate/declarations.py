@@ -148,7 +148,7 @@ def _check_link(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Fi
         message = f"table `{decl.name}` has the name of a model tensor {in_file}"
         findings.error("model-mismatch", message, span=decl.span)
     elif in_file != variable.type:
-        quantised = f"; {_QUANTISED}" if info.quantised else ""
+        quantised = f"; {_QUANTISED}" if info.quantised and info.dtype is not decl.dtype else ""
         message = f"`{decl.name}` is declared {variable.type}, the model's `{name}` is {in_file}{quantised}"
         elsewhere = {f"the model's `{name}`": info.shape}
         sized = _if_sized(variable, info.shape)
