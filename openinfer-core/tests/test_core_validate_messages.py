@@ -64,6 +64,17 @@ def test_a_variable_among_extents_is_told_to_be_one() -> None:
     found = finding("dynamic { n: i64; } volatile { x: f32[n]; }")
     assert found.code == "unknown-sizevar"
     assert (found.hint or "").startswith("`n` is a variable")
+    found = finding("", "assign n: i64; assign x: f32[n + 1];")
+    assert found.code == "unknown-sizevar"
+    assert (found.hint or "").startswith("`n` is a variable")
+
+
+def test_a_size_that_cannot_be_overridden_is_told_with_those_that_can() -> None:
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph("block entry { return; }"), MODEL, sizes={"Q": 2})
+    (found,) = caught.value.diagnostics
+    assert isinstance(found, Diagnostic)
+    assert (found.code, found.hint) == ("unknown-sizevar", "its size variables are B, D")
 
 
 def test_sizes_are_told_where_shapes_differ_and_not_where_only_dtypes_do() -> None:

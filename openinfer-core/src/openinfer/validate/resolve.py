@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import as_errors, did_you_mean, in_source_order
+from openinfer.diagnostics import as_errors, in_source_order, near_or_known
 from openinfer.ir.check import check_structure
 from openinfer.ir.doubts import NO_DOUBTS
 from openinfer.ir.graph import Graph
@@ -97,7 +97,7 @@ def check_against_model(
     begin = len(findings.items)
     known_sizes = _sizes(model, sizes or {}, findings)
     findings.sizes, findings.overridden = known_sizes, frozenset(sizes or {})
-    findings.variables = frozenset(graph.vars)
+    findings.variables = frozenset(graph.vars) | _temporaries(graph)
     scope = _declared(graph, model, known_sizes, findings, doubts)
     walk = Walk(graph, offered, findings, doubts)
     walk.blocks(scope)
@@ -138,13 +138,17 @@ def _sizes(model: Model, overrides: Mapping[str, int], findings: Findings) -> di
     for name, value in overrides.items():
         exact = exact_size(value)
         if name not in model.sizevars:
-            hint = did_you_mean(name, model.sizevars)
+            hint = near_or_known(name, model.sizevars, "its size variables")
             findings.error("unknown-sizevar", f"{model.name} has no size variable `{name}` to override", hint=hint)
         elif exact is None or exact < 0:
             findings.error("bad-dim", f"size `{name}` is {value!r}, expected a non-negative integer")
         else:
             sizes[name] = exact
     return sizes
+
+
+def _temporaries(graph: Graph) -> frozenset[str]:
+    return frozenset(node.kind.name for _, node in graph.nodes() if isinstance(node.kind, Assign))
 
 
 def _declared(graph: Graph, model: Model, sizes: Mapping[str, int], findings: Findings, doubts: Doubts) -> Scope:
@@ -154,8 +158,7 @@ def _declared(graph: Graph, model: Model, sizes: Mapping[str, int], findings: Fi
     tables = {found.name: found for found in resolved if isinstance(found, PrefixTable)}
     variables |= scale_variables(variables.values(), model)
     tables |= scale_tables(tables.values(), model)
-    assigned = {node.kind.name for _, node in graph.nodes() if isinstance(node.kind, Assign)}
-    names = frozenset((*graph.vars, *variables, *tables)) | assigned | doubts.names
+    names = frozenset((*graph.vars, *variables, *tables)) | _temporaries(graph) | doubts.names
     scope = Scope(model=model, sizes=sizes, variables=variables, tables=tables, names=names, indices={})
     variables |= temporaries(graph, scope, findings, doubts)
     varying = varying_names(graph, variables, sizes)
