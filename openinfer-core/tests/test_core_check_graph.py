@@ -132,7 +132,11 @@ ERRORS = {
     "written table": ("write-readonly", entry("op f(x) >> «W;"), "prefix table entries are read-only"),
     "written loop index": ("write-readonly", entry("loop l (i in 0..2) { op f(x) >> «i; }"), "`i` is read-only"),
     # Cache accesses
-    "plain persistent with brackets": ("not-indexable", entry("cache.read «step[] >> y;"), "without brackets"),
+    "plain persistent with brackets": (
+        "not-indexable",
+        entry("cache.read «step[] >> y;"),
+        "without brackets, or make it a @table",
+    ),
     "table read without brackets": ("needs-index", entry("cache.read «T >> y;"), "is a table"),
     "too many slots": ("index-count", entry("cache.read «T[0, 1, 2] >> y;"), "at most 2 indices, found 3"),
     "negative index": ("negative-index", entry("cache.read «T[-1] >> y;"), "is -1"),

@@ -34,7 +34,10 @@ def access_problems(kind: NodeKind, access: CacheAccess, decl: VarDecl) -> Itera
     name = decl.name
     if not decl.table and not decl.auto_dim:
         if access.bracketed:
-            yield "not-indexable", f"`{name}` is a plain persistent variable: write it without brackets"
+            yield (
+                "not-indexable",
+                f"`{name}` is a plain persistent variable: write it without brackets, or make it a @table",
+            )
         return
     if len(access.slots) > len(decl.formals):
         wanted = len(decl.formals)
