@@ -105,7 +105,7 @@ def _with_axis(
     if wanted != axis:
         raise OpTypeError(
             f"the model has scales of `{name}` along its dim {axis}, {schema.name} takes them along dim {wanted} here: "
-            f"declare `{name}` as a float to have it dequantised, or give {rule.scale}"
+            f"give {rule.scale}, or declare `{name}` as a float, which holds its reals, for an operator of floats"
         )
     return dict(settings)
 
