@@ -134,8 +134,9 @@ def restore_snapshot(snapshot: Snapshot, graph: Graph, memory: Memory, backend: 
         DTypeError, ShapeError, CacheLimitError: a value does not fit its declaration.
     """
     if not force and snapshot.graph != graph_hash(graph):
-        message = "the state was saved by another program: restore it with force=True if that is meant"
-        raise ExecutionError(message, code=MISMATCH)
+        message = "the state was saved by another program"
+        advice = "use another file for this one, or restore it in Python with force=True"
+        raise ExecutionError(f"{message}: {advice}", code=MISMATCH)
     changes = {name: _change(memory, name, snapshot, backend) for name in memory.persistent()}
     lacking = [f"`{name}`" for name, change in changes.items() if change is None]
     if lacking and not force:
