@@ -63,10 +63,12 @@ def test_dimensions_are_exact_integers() -> None:
         model.resolve_dim_value("3 D")
 
 
-def test_what_is_missing_is_told_with_near_names() -> None:
-    model = Model.from_arrays({"weight": np.zeros(1, np.float32)})
+def test_what_is_missing_is_told_with_near_names_or_what_there_is() -> None:
+    model = Model.from_arrays({"weight": np.zeros(1, np.float32)}, sizevars={"B": 1, "D": 2})
     with pytest.raises(ModelError, match="did you mean `weight`"):
         model.load_tensor("weigth")
+    with pytest.raises(ModelError, match=r"no size variable 'K': there are B, D$"):
+        model.size_of("K")
 
 
 def test_element_types_that_openinfer_lacks_are_refused() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from openinfer import symbolic
 from openinfer.array_types import storage_dtype
-from openinfer.diagnostics import did_you_mean
+from openinfer.diagnostics import near_or_known
 from openinfer.dtypes import BITSET, BY_NAME, U8
 from openinfer.errors import ModelError
 from openinfer.model.arrays import ArrayStore
@@ -234,7 +234,6 @@ def _checked(array: Array, info: VarInfo, model: str) -> Array:
 
 
 def _unknown(what: str, table: str, name: str, known: Mapping[str, Any], model: str) -> ModelError:
-    hint = did_you_mean(name, known)
-    message = f"{model} has no {what} {name!r}" + (f": {hint}" if hint else "")
+    message = f"{model} has no {what} {name!r}: {near_or_known(name, known)}"
     code = "unknown-sizevar" if table == "sizevars" else "unbound"
     return ModelError(message, code=code, file=model, table=table, name=name)
