@@ -53,6 +53,7 @@ class Case:
         shapes: what kind of shapes it has, for reports.
         draws: one entry per input (None where left out).
         bounds: least and greatest value of each input, where it has any.
+        declared: types that the program declares for its results, where it has to; none otherwise.
         target: number of the input that the result is written over, or None.
     """
 
@@ -61,6 +62,7 @@ class Case:
     shapes: str
     draws: tuple[Draw | None, ...]
     bounds: tuple[tuple[int, int] | None, ...]
+    declared: tuple[TensorType, ...] = ()
     target: int | None = None
 
     def __str__(self) -> str:
@@ -133,7 +135,14 @@ def _case(schema: OpSchema, draft: _Draft) -> Case | None:
         given = ", ".join([*map(str, draft.inputs), *(f"{name}={value}" for name, value in draft.settings.items())])
         raise OpTypeError(f"{schema.name} does not take its example ({given}): {error}", code=error.code) from None
     draws = tuple(None if t is None else how for t, how in zip(draft.inputs, draft.draws, strict=True))
-    return Case(call=call, settings=draft.settings, shapes=draft.shapes, draws=draws, bounds=draft.bounds)
+    return Case(
+        call=call,
+        settings=draft.settings,
+        shapes=draft.shapes,
+        draws=draws,
+        bounds=draft.bounds,
+        declared=draft.declared,
+    )
 
 
 def _accepted(schema: OpSchema, case: Case) -> Iterator[Case]:

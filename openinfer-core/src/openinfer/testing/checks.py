@@ -16,6 +16,7 @@ from openinfer.testing.comparing import mismatch
 from openinfer.testing.expectation import expected_of
 from openinfer.testing.moving import differing_codes, moved_codes
 from openinfer.testing.precision import tolerance_of
+from openinfer.testing.result_types import mistyped
 from openinfer.testing.values import exact
 
 if TYPE_CHECKING:
@@ -78,12 +79,17 @@ def check_operator(
 class _Draft:
     cases: tuple[Case, ...]
     missing: str
+    failures: tuple[str, ...]
 
 
 def _split(found: Sequence[Case], table: KernelTable, environment: Environment) -> _Draft:
-    reasons = [missing_reason(environment, table, case.call) for case in found]
-    able = tuple(case for case, reason in zip(found, reasons, strict=True) if reason is None)
-    return _Draft(able, next((reason for reason in reasons if reason is not None), ""))
+    """Return the cases that can run, why others cannot, and those whose results the schema gives wrong types."""
+    lines = [mistyped(case) for case in found]
+    typed = [case for case, line in zip(found, lines, strict=True) if line is None]
+    reasons = [missing_reason(environment, table, case.call) for case in typed]
+    able = tuple(case for case, reason in zip(typed, reasons, strict=True) if reason is None)
+    missing = next((reason for reason in reasons if reason is not None), "")
+    return _Draft(able, missing, tuple(line for line in lines if line is not None))
 
 
 def _run(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[Outcome]]:
@@ -113,7 +119,7 @@ def _outcomes(cases: Sequence[Case], place: Place) -> list[Outcome]:
 
 
 def _judged(schema: OpSchema, oracle: Oracle, draft: _Draft, found: Sequence[Outcome]) -> Cell:
-    failures: list[str] = []
+    failures = [*draft.failures]
     for case, outcome in zip(draft.cases, found, strict=True):
         failures += [outcome] if isinstance(outcome, str) else wrong(schema, oracle, case, outcome)
     return Cell(ran=len(draft.cases), missing=draft.missing, failures=tuple(failures))

@@ -1,4 +1,4 @@
-"""The form of an oracle, and how the oracle of an operator is found."""
+"""The form of an oracle, and how what is known of an operator is found."""
 
 from __future__ import annotations
 
@@ -25,10 +25,15 @@ by its canonical name and the types of inputs and outputs. Floats come back befo
 integers before wrapping."""
 
 
-@cache
 def known_oracles() -> Mapping[str, Oracle]:
     """Return the oracles of the built-in operators by operator name."""
-    found: dict[str, Oracle] = {}
+    return known("ORACLES")
+
+
+@cache
+def known(table: str) -> Mapping[str, Any]:
+    """Return what all modules of oracles hold in a table of this name, by operator name."""
+    found: dict[str, Any] = {}
     for module in pkgutil.iter_modules(oracles.__path__, f"{oracles.__name__}."):
-        found |= importlib.import_module(module.name).ORACLES
+        found |= getattr(importlib.import_module(module.name), table, {})
     return found

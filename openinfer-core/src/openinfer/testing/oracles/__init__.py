@@ -2,4 +2,7 @@
 
 Each module holds one family as ``ORACLES``, a mapping from operator names to functions; they are found by scanning, so
 a new family is a new module. Oracles never call kernels, nor the expressions that operators are defined by.
+
+A module may say more about some of its operators, in mappings of the same kind: ``RESULT_TYPES``, the element types of
+results where they are not that of the first input.
 """

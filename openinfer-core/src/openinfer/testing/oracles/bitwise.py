@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.dtypes import U8
 from openinfer.testing.oracles.arithmetic import each
+from openinfer.testing.result_types import fixed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.result_types import ResultTypes
 
 
 def _bits(on_integer: Callable[..., Any], on_bool: Callable[..., Any]) -> Oracle:
@@ -49,4 +52,8 @@ ORACLES: dict[str, Oracle] = {
     "shl": _shift(operator.lshift),
     "shr": _shift(operator.rshift),
     "popcount": _popcount,
+}
+
+RESULT_TYPES: dict[str, ResultTypes] = {
+    "popcount": fixed(U8),
 }

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.dtypes import BOOL, I8
 from openinfer.testing.oracles.arithmetic import each
+from openinfer.testing.result_types import fixed, of_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.result_types import ResultTypes
 
 
 def _compared(rule: Callable[[Any, Any], Any]) -> Oracle:
@@ -60,4 +63,10 @@ ORACLES: dict[str, Oracle] = {
     "where": _chosen(0, 1, 2),
     "sign": _sign,
     "is_neg": _is_neg,
+}
+
+RESULT_TYPES: dict[str, ResultTypes] = {
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "is_neg"), fixed(BOOL)),
+    "where": of_input(1),
+    "sign": fixed(I8),
 }

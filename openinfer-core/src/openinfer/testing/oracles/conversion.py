@@ -18,8 +18,10 @@ from openinfer.testing.oracles.arithmetic import each
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.result_types import ResultTypes
 
 
 _HALF = Fraction(1, 2)
@@ -57,6 +59,13 @@ def _cast(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     return (each(lambda value: _integer(value, to, mode, saturate=keeps), x),)
 
 
+def _named(call: OpCall, declared: Sequence[TensorType]) -> Sequence[DType]:
+    """Return the type that the setting ``to`` names."""
+    del declared
+    to = call.settings["to"]
+    return [to] if isinstance(to, DType) else []
+
+
 def _integer(value: Any, to: DType, mode: str, *, saturate: bool) -> int:
     whole = _whole(value, mode) if isinstance(value, float) else int(value)
     if to.name == "t1":
@@ -73,3 +82,7 @@ def _fill(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
 
 
 ORACLES: dict[str, Oracle] = {"cast": _cast, "fill": _fill}
+
+RESULT_TYPES: dict[str, ResultTypes] = {
+    "cast": _named,
+}

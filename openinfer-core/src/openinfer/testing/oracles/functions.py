@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.dtypes import BOOL
+from openinfer.testing.result_types import fixed
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.result_types import ResultTypes
 
 
 def of_floats(rule: Callable[..., Exact], *names: str) -> Oracle:
@@ -58,4 +62,8 @@ ORACLES: dict[str, Oracle] = {
     "is_finite_each": of_floats(np.isfinite),
     "is_finite": of_floats(lambda x: np.isfinite(x).all()),
     "fill_nan_like": of_floats(lambda x, value: np.where(np.isfinite(x), x, float(value)), "value"),
+}
+
+RESULT_TYPES: dict[str, ResultTypes] = {
+    **dict.fromkeys(("is_nan", "is_inf", "is_finite_each", "is_finite"), fixed(BOOL)),
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.testing.elements import ByElement, Elements
+from openinfer.testing.result_types import as_declared, of_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.result_types import ResultTypes
 
     Given = Sequence[Exact | None]
     Place = tuple[int, ...]
@@ -115,4 +117,9 @@ ORACLES: dict[str, Oracle] = {
     "scatter": _scattered,
     "scatter_nd": _scattered_nd,
     "one_hot": ByElement(_one_hot),
+}
+
+RESULT_TYPES: dict[str, ResultTypes] = {
+    "embedding": of_input(1),
+    "one_hot": as_declared,
 }

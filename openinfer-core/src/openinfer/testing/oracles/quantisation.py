@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from openinfer.dtypes import F32, I32, U8
 from openinfer.testing.elements import ByElement, Elements
 from openinfer.testing.oracles.convolution import convolved
 from openinfer.testing.oracles.linear_algebra import multiplied
+from openinfer.testing.result_types import as_declared, fixed, of_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.testing.elements import Place
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.result_types import ResultTypes
 
     Settings = Mapping[str, SettingValue]
 
@@ -85,6 +89,11 @@ def _dequantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> Elements
     x, scale = np.asarray(inputs[0]), np.asarray(inputs[1])
     block = cast("int", call.settings["block_size"])
     return _dequantised(x, scale, _given(inputs, 2), _axis(call.settings, x.ndim), block)
+
+
+def _reals(call: OpCall, declared: Sequence[TensorType]) -> Sequence[DType]:
+    """Return the type that the program declares, or that of the scale."""
+    return as_declared(call, declared) or of_input(1)(call, declared)
 
 
 def _dynamic_quantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
@@ -157,4 +166,13 @@ ORACLES: dict[str, Oracle] = {
     "conv_integer": ByElement(_conv_integer),
     "qlinear_matmul": ByElement(_qlinear_matmul),
     "qmatmul": ByElement(_qmatmul),
+}
+
+RESULT_TYPES: dict[str, ResultTypes] = {
+    "quantize_linear": as_declared,
+    "dequantize_linear": _reals,
+    "dynamic_quantize_linear": fixed(U8, F32, U8),
+    "matmul_integer": fixed(I32),
+    "conv_integer": fixed(I32),
+    "qlinear_matmul": of_input(7),
 }

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer.dtypes import DType, Kind
+from openinfer.dtypes import I64, DType, Kind
 from openinfer.testing.accumulating import accumulated
+from openinfer.testing.result_types import fixed
 from openinfer.testing.summing import total
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.result_types import ResultTypes
 
     Settings = Mapping[str, SettingValue]
 
@@ -146,4 +148,9 @@ ORACLES: dict[str, Oracle] = {
     "any_axis": _reduced(_any),
     "all_axis": _reduced(_all),
     "l2_axis": _reduced(_norm),
+}
+
+RESULT_TYPES: dict[str, ResultTypes] = {
+    "argmax_axis": fixed(I64),
+    "argmin_axis": fixed(I64),
 }

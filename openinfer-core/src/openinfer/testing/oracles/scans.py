@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from openinfer.dtypes import I64
 from openinfer.testing.oracles.reductions import axes_of, folded
+from openinfer.testing.result_types import fixed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from openinfer.dtypes import DType
+    from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.result_types import ResultTypes
 
     Inputs = Sequence[Exact | None]
 
@@ -67,6 +72,11 @@ def topk(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     return values, indices
 
 
+def _values_and_places(call: OpCall, declared: Sequence[TensorType]) -> Sequence[DType]:
+    del declared
+    return [x.dtype for x in call.inputs if x is not None] + [I64]
+
+
 def argsort(inputs: Inputs, call: OpCall) -> tuple[Exact, ...]:
     x = _given(inputs)
     indices = np.empty(x.shape, object)
@@ -94,4 +104,9 @@ ORACLES: dict[str, Oracle] = {
     "topk": topk,
     "argsort": argsort,
     "logsumexp_axis": logsumexp_axis,
+}
+
+RESULT_TYPES: dict[str, ResultTypes] = {
+    "topk": _values_and_places,
+    "argsort": fixed(I64),
 }

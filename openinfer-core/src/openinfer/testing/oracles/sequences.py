@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from openinfer.testing.elements import ByElement, Elements
+from openinfer.testing.result_types import as_declared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.result_types import ResultTypes
 
     Given = Sequence[Exact | None]
 
@@ -41,3 +43,8 @@ def _kind(out: TensorType) -> Any:
 
 
 ORACLES: dict[str, Oracle] = {"range": ByElement(_ranged), "iota": ByElement(_iota)}
+
+RESULT_TYPES: dict[str, ResultTypes] = {
+    "range": as_declared,
+    "iota": as_declared,
+}
