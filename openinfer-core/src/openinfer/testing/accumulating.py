@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dtypes import DType
+from openinfer.dtypes import DType, Kind
 from openinfer.ops.calls import compute_type
 from openinfer.testing.values import exact, stored
 
@@ -43,3 +43,19 @@ def clipped(value: float, out: DType) -> int:
     if value != value:
         return 0
     return int(max(low, min(high, value)))
+
+
+def may_accumulate(dtype: DType, settings: Mapping[str, SettingValue]) -> bool:
+    """Return whether elements of a type may be accumulated as ``acc`` says: in a float at least as wide, an integer of
+    their sign that is wider and of whole bytes, for ternaries a signed one; and then be converted to any number."""
+    given = settings.get("acc")
+    if given is None:
+        return True
+    wide, *after = (each for each in (given if isinstance(given, tuple) else (given,)) if isinstance(each, DType))
+    if after and after[0].kind is Kind.TERNARY:
+        return False
+    if dtype.is_float:
+        return wide.is_float and wide.bits >= dtype.bits
+    if dtype.kind is Kind.TERNARY:
+        return wide.kind is Kind.SIGNED and wide.bits >= 8
+    return wide.kind is dtype.kind and dtype.is_integer and wide.bits >= 8 and wide.bits > dtype.bits

@@ -17,6 +17,7 @@ from openinfer.ops.calls import call_of, refused_expression
 from openinfer.ops.examples import operand_type
 from openinfer.ops.schema import Elementwise, OpTypeError, Reduction, Required, SettingType
 from openinfer.testing.large_examples import LARGE_TYPES, known_large
+from openinfer.testing.legality import is_legal
 from openinfer.testing.values import Draw, bounded, draw, generator, specials
 
 if TYPE_CHECKING:
@@ -94,11 +95,15 @@ def sampled(found: Sequence[Case], every: int) -> list[Case]:
 
 
 def cases(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> list[Case]:
-    """Return the cases of an operator for one of its element types; ``dtypes`` finds element types by name.
+    """Return the cases of an operator for an element type, none for others than its own; ``dtypes`` finds element types
+    by name.
 
     Raises:
-        OpTypeError: the operator does not take one of its examples.
+        OpTypeError: the operator does not take one of its examples or what the specification allows, or takes what the
+            specification refuses.
     """
+    if dtype.name not in schema.dtypes:
+        return []
     drafts = [*_from_examples(schema, dtype, dtypes)]
     if isinstance(schema.definition, Elementwise):
         drafts += _elementwise(schema, dtype, dtypes)
@@ -125,15 +130,20 @@ def _case(schema: OpSchema, draft: _Draft) -> Case | None:
     """Return the case of a draft, or None where the operator does not take it.
 
     Raises:
-        OpTypeError: it does not take what is an example of it.
+        OpTypeError: it does not take what is an example of it or what the specification allows, or takes what the
+            specification refuses.
     """
+    legal = is_legal(schema.name, draft.inputs, draft.settings)
+    given = ", ".join([*map(str, draft.inputs), *(f"{name}={value}" for name, value in draft.settings.items())])
     try:
         call = call_of(schema, draft.inputs, draft.settings, draft.declared)
     except OpTypeError as error:
-        if not draft.is_example:
+        if not legal and not draft.is_example:
             return None
-        given = ", ".join([*map(str, draft.inputs), *(f"{name}={value}" for name, value in draft.settings.items())])
-        raise OpTypeError(f"{schema.name} does not take its example ({given}): {error}", code=error.code) from None
+        what = f"its example ({given})" if draft.is_example else f"({given})"
+        raise OpTypeError(f"{schema.name} does not take {what}: {error}", code=error.code) from None
+    if legal is False:
+        raise OpTypeError(f"{schema.name} takes ({given}), which the specification refuses")
     draws = tuple(None if t is None else how for t, how in zip(draft.inputs, draft.draws, strict=True))
     return Case(
         call=call,

@@ -4,5 +4,6 @@ Each module holds one family as ``ORACLES``, a mapping from operator names to fu
 a new family is a new module. Oracles never call kernels, nor the expressions that operators are defined by.
 
 A module may say more about some of its operators, in mappings of the same kind: ``RESULT_TYPES``, the element types of
-results where they are not that of the first input.
+results where they are not that of the first input; ``ILLEGAL``, the calls that the specification refuses among those
+that the kit makes of examples and values of settings.
 """

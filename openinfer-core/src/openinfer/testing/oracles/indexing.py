@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.dtypes import Kind
 from openinfer.testing.elements import ByElement, Elements
 from openinfer.testing.result_types import as_declared, of_input
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
+    from openinfer.testing.legality import Illegal
     from openinfer.testing.oracle import Exact, Oracle
     from openinfer.testing.result_types import ResultTypes
 
@@ -109,6 +111,10 @@ def _one_hot(inputs: Given, call: OpCall) -> Elements:
     return Elements((*indices.shape[:axis], depth, *indices.shape[axis:]), kind, rule)
 
 
+def _computes_ternaries(inputs: Sequence[TensorType], settings: Mapping[str, Any]) -> bool:
+    return inputs[0].dtype.kind is Kind.TERNARY and settings.get("reduction", "none") != "none"
+
+
 ORACLES: dict[str, Oracle] = {
     "gather": ByElement(_gathered),
     "embedding": ByElement(_embedded),
@@ -122,4 +128,9 @@ ORACLES: dict[str, Oracle] = {
 RESULT_TYPES: dict[str, ResultTypes] = {
     "embedding": of_input(1),
     "one_hot": as_declared,
+}
+
+ILLEGAL: dict[str, Illegal] = {
+    "scatter": _computes_ternaries,
+    "scatter_nd": _computes_ternaries,
 }

@@ -11,7 +11,10 @@ from openinfer.testing.elements import ByElement, Elements
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
+    from openinfer.testing.legality import Illegal
     from openinfer.testing.oracle import Exact, Oracle
 
     Given = Sequence[Exact | None]
@@ -68,10 +71,24 @@ def _triangle(side: int) -> Oracle:
     return ByElement(elements)
 
 
+def _fills_from_nothing(inputs: Sequence[TensorType], settings: Mapping[str, SettingValue]) -> bool:
+    """Whether a margin of elements of x is asked for along a dim that has none."""
+    pads: Any = settings["pads"]
+    shape = inputs[0].shape
+    empty = [n for n, extent in enumerate(shape) if not extent]
+    return settings.get("mode", "constant") != "constant" and any(
+        pads[n] > 0 or pads[n + len(shape)] > 0 for n in empty
+    )
+
+
 ORACLES: dict[str, Oracle] = {
     "concat": _concatenated,
     "stack": _stacked,
     "pad": ByElement(_padded),
     "triu": _triangle(1),
     "tril": _triangle(-1),
+}
+
+ILLEGAL: dict[str, Illegal] = {
+    "pad": _fills_from_nothing,
 }

@@ -10,10 +10,12 @@ from openinfer.testing.accumulating import accumulated
 from openinfer.testing.elements import ByElement, Elements
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
+    from openinfer.testing.legality import Illegal
     from openinfer.testing.oracle import Exact, Oracle
 
 
@@ -58,4 +60,18 @@ def _linear(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
     return Elements(found.shape, found.kind, rule)
 
 
+def inner_dims_differ(inputs: Sequence[TensorType], settings: Mapping[str, SettingValue]) -> bool:
+    """Whether matrices have no product, with the dims swapped that settings swap."""
+    a, b = (given.shape for given in inputs[:2])
+    # Of one dim, the first of the last two is the last.
+    inner = a[-2:][0] if settings.get("trans_a") else a[-1]
+    is_turned = settings.get("trans_b") or settings.get("trans_w")
+    return inner != (b[-1] if is_turned else b[-2:][0])
+
+
 ORACLES: dict[str, Oracle] = {"matmul": ByElement(_matmul), "linear": ByElement(_linear)}
+
+ILLEGAL: dict[str, Illegal] = {
+    "matmul": inner_dims_differ,
+    "linear": inner_dims_differ,
+}

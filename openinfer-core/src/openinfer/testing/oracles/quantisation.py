@@ -11,7 +11,7 @@ import numpy as np
 from openinfer.dtypes import F32, I32, U8
 from openinfer.testing.elements import ByElement, Elements
 from openinfer.testing.oracles.convolution import convolved
-from openinfer.testing.oracles.linear_algebra import multiplied
+from openinfer.testing.oracles.linear_algebra import inner_dims_differ, multiplied
 from openinfer.testing.result_types import as_declared, fixed, of_input
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.testing.elements import Place
+    from openinfer.testing.legality import Illegal
     from openinfer.testing.oracle import Exact, Oracle
     from openinfer.testing.result_types import ResultTypes
 
@@ -175,4 +176,8 @@ RESULT_TYPES: dict[str, ResultTypes] = {
     "matmul_integer": fixed(I32),
     "conv_integer": fixed(I32),
     "qlinear_matmul": of_input(7),
+}
+
+ILLEGAL: dict[str, Illegal] = {
+    "qmatmul": inner_dims_differ,
 }

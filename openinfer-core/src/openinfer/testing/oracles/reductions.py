@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
+    from openinfer.testing.legality import Illegal
     from openinfer.testing.oracle import Exact, Oracle
     from openinfer.testing.result_types import ResultTypes
 
@@ -137,6 +138,19 @@ def _position(*, greatest: bool) -> Oracle:
     return oracle
 
 
+def _sums_ternaries(inputs: Sequence[TensorType], settings: Settings) -> bool:
+    return inputs[0].dtype.kind is Kind.TERNARY and settings.get("acc") is None
+
+
+def _has_empty_slices(inputs: Sequence[TensorType], settings: Settings) -> bool:
+    shape = inputs[0].shape
+    return any(not shape[axis] for axis in axes_of({"axes": None, **settings}, len(shape)))
+
+
+def _has_empty_slices_of_integers(inputs: Sequence[TensorType], settings: Settings) -> bool:
+    return not inputs[0].dtype.is_float and _has_empty_slices(inputs, settings)
+
+
 ORACLES: dict[str, Oracle] = {
     "sum_axis": _reduced(_sum),
     "mean_axis": _reduced(_mean),
@@ -153,4 +167,11 @@ ORACLES: dict[str, Oracle] = {
 RESULT_TYPES: dict[str, ResultTypes] = {
     "argmax_axis": fixed(I64),
     "argmin_axis": fixed(I64),
+}
+
+ILLEGAL: dict[str, Illegal] = {
+    "sum_axis": _sums_ternaries,
+    "mean_axis": _has_empty_slices_of_integers,
+    "max_axis": _has_empty_slices,
+    "min_axis": _has_empty_slices,
 }

@@ -12,7 +12,9 @@ from openinfer.testing.elements import ByElement, Elements
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
+    from openinfer.testing.legality import Illegal
     from openinfer.testing.oracle import Exact, Oracle
 
 
@@ -56,4 +58,12 @@ def _shares(place: int, size: int, result: int) -> list[tuple[int, float]]:
     return [(low, 1 - (source - low)), (min(low + 1, size - 1), source - low)]
 
 
+def _mixes_no_floats(inputs: Sequence[TensorType], settings: Mapping[str, Any]) -> bool:
+    return settings.get("mode") == "linear" and not inputs[0].dtype.is_float
+
+
 ORACLES: dict[str, Oracle] = {"resize2d": ByElement(_resized)}
+
+ILLEGAL: dict[str, Illegal] = {
+    "resize2d": _mixes_no_floats,
+}
