@@ -9,6 +9,7 @@ import pytest
 
 import openinfer as oi
 from openinfer.dsl import graph
+from openinfer.errors import ExecutionError
 from openinfer.plugins.coverage import coverage
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Executor, Simulator
@@ -152,3 +153,24 @@ def test_no_cell_of_cpu_counts_as_the_device_s_own() -> None:
     rows = [row for row in coverage(Environment.default(), ["add", "exp"]) if row.target == "vulkan"]
     assert {row.by for row in rows if row.dtype in TYPES} == {"fallback"}
     assert all(row.reason.endswith(": it runs on cpu") for row in rows if row.dtype in TYPES)
+
+
+@pytest.mark.parametrize(
+    ("call", "inputs"),
+    [
+        ("pow(n, e)", {"e": np.array([2, -1, 0])}),
+        ("cast(x, to=t1, saturate=false)", {"x": np.array([1.0, 0.25, -3.0])}),
+        ("gather(x, e)", {"e": np.array([0, 3, 1])}),
+    ],
+)
+def test_elements_that_have_no_result_are_errors_there_too(call: str, inputs: dict[str, Any]) -> None:
+    result = {"p": "i64", "c": "t1", "g": "f64"}[call[0]]
+    legal = {"x": np.array([1.0, 2.0, -3.0]), "n": np.array([2, 3, -5]), "e": np.array([2, 1, 0])}
+    with executor(
+        f"dynamic {{ x: f64[3]; n: i64[3]; e: i64[3]; }} volatile {{ y: {result}[3]; }}"
+        f" block entry {{ op {call} >> y; return; }}"
+    ) as vulkan:
+        vulkan.step(**legal)
+        with pytest.raises(ExecutionError) as caught:
+            vulkan.step(**(legal | inputs))
+    assert caught.value.code == "out-of-range"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -11,16 +11,18 @@ from openinfer.errors import OpenInferError
 from openinfer.ops.calls import compute_type
 from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.coverage import missing_reason
+from openinfer.plugins.selection import HandWritten, select
 from openinfer.testing.cases import cases, sampled
 from openinfer.testing.comparing import mismatch
 from openinfer.testing.expectation import expected_of
 from openinfer.testing.moving import differing_codes, moved_codes
 from openinfer.testing.precision import tolerance_of
+from openinfer.testing.refused import REPORTED_BY_KERNELS, refused_case
 from openinfer.testing.result_types import mistyped
 from openinfer.testing.values import exact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import OpSchema
@@ -29,13 +31,23 @@ if TYPE_CHECKING:
     from openinfer.testing.cases import Case
     from openinfer.testing.oracle import Oracle
     from openinfer.testing.places import Place
+    from openinfer.testing.refused import RefusedCase
     from openinfer.testing.values import Array
 
     Outcome: TypeAlias = "list[Array] | str"
     """Outputs of a case, or the error that it ended with."""
 
+Tried = TypeVar("Tried")
+Found = TypeVar("Found")
+
 LONGEST_PROGRAM = 256
 """Cases in one program: compilers of large functions, and planning of memory, take more than proportional time."""
+
+LONGEST_REFUSED = 32
+"""Cases in one program that is run once for each element that has no result."""
+
+REFUSED = "out-of-range"
+"""Code of the error that such an element ends a step with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,35 +73,56 @@ def check_operator(
     About one case in ``every`` is run, and at least one of every type.
     """
     drafts: dict[str, _Draft] = {}
-    refused: dict[str, Cell] = {}
+    untried: dict[str, Cell] = {}
     for dtype in environment.dtypes.values():
         if dtype.name not in schema.dtypes:
             continue
         try:
-            chosen = sampled(cases(schema, dtype, environment.dtypes), every)
+            found = cases(schema, dtype, environment.dtypes)
         except OpTypeError as error:
-            refused[dtype.name] = Cell(ran=0, missing="", failures=(str(error),))
+            untried[dtype.name] = Cell(ran=0, missing="", failures=(str(error),))
         else:
-            drafts[dtype.name] = _split(chosen, place.table, environment)
-    found = _run(drafts, place)
-    return refused | {name: _judged(schema, oracle, drafts[name], found[name]) for name in drafts}
+            drafts[dtype.name] = _split(found, place, environment, every)
+    outcomes, errors = _run(drafts, place), _refuse(drafts, place)
+    return untried | {name: _judged(schema, oracle, drafts[name], outcomes[name], errors[name]) for name in drafts}
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
     cases: tuple[Case, ...]
+    refused: tuple[RefusedCase, ...]
     missing: str
     failures: tuple[str, ...]
 
 
-def _split(found: Sequence[Case], table: KernelTable, environment: Environment) -> _Draft:
+def _split(found: Sequence[Case], place: Place, environment: Environment, every: int) -> _Draft:
     """Return the cases that can run, why others cannot, and those whose results the schema gives wrong types."""
-    lines = [mistyped(case) for case in found]
-    typed = [case for case, line in zip(found, lines, strict=True) if line is None]
-    reasons = [missing_reason(environment, table, case.call) for case in typed]
-    able = tuple(case for case, reason in zip(typed, reasons, strict=True) if reason is None)
-    missing = next((reason for reason in reasons if reason is not None), "")
-    return _Draft(able, missing, tuple(line for line in lines if line is not None))
+    chosen = sampled(found, every)
+    lines = [mistyped(case) for case in chosen]
+    typed = [case for case, line in zip(chosen, lines, strict=True) if line is None]
+    reasons = [missing_reason(environment, place.table, case.call) for case in typed]
+    return _Draft(
+        cases=tuple(case for case, reason in zip(typed, reasons, strict=True) if reason is None),
+        refused=_refused(found, place, environment, every),
+        missing=next((reason for reason in reasons if reason is not None), ""),
+        failures=tuple(line for line in lines if line is not None),
+    )
+
+
+def _refused(found: Sequence[Case], place: Place, environment: Environment, every: int) -> tuple[RefusedCase, ...]:
+    """Return the cases with elements that have no result, as far as the place has something for them."""
+    if place.refuse is None:
+        return ()
+    listed = [case for case in found if refused_case(case) and mistyped(case) is None]
+    able = [case for case in listed if _may_refuse(case.call, place.table, environment)]
+    return tuple(each for case in sampled(able, every) if (each := refused_case(case)))
+
+
+def _may_refuse(call: OpCall, table: KernelTable, environment: Environment) -> bool:
+    """Whether a place has something for a call that has to report elements without a result."""
+    if missing_reason(environment, table, call) is not None:
+        return False
+    return call.op not in REPORTED_BY_KERNELS or isinstance(select(environment, table, call), HandWritten)
 
 
 def _run(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[Outcome]]:
@@ -101,28 +134,56 @@ def _run(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[Outcome]]
         alike = [entry for entry in cases if (entry[2].target is not None) is in_place]
         for start in range(0, len(alike), LONGEST_PROGRAM):
             program = alike[start : start + LONGEST_PROGRAM]
-            outcomes = _outcomes([case for _, _, case in program], place)
+            outcomes = _outcomes([case for _, _, case in program], place.run)
             for (name, number, _), outcome in zip(program, outcomes, strict=True):
                 found[name][number] = outcome
     return found
 
 
-def _outcomes(cases: Sequence[Case], place: Place) -> list[Outcome]:
+def _refuse(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[str]]:
+    """Run all types together with elements that have no result; return what is wrong, by type."""
+    found: dict[str, list[str]] = {name: [] for name in drafts}
+    if place.refuse is None:
+        return found
+    listed = [(name, refused) for name, draft in drafts.items() for refused in draft.refused]
+    for start in range(0, len(listed), LONGEST_REFUSED):
+        program = listed[start : start + LONGEST_REFUSED]
+        outcomes = _outcomes([refused for _, refused in program], place.refuse)
+        for (name, refused), outcome in zip(program, outcomes, strict=True):
+            found[name] += [outcome] if isinstance(outcome, str) else unrefused(refused, outcome)
+    return found
+
+
+def _outcomes(given: Sequence[Tried], run: Callable[[Sequence[Tried]], Sequence[Found]]) -> list[Found | str]:
     """Run cases as a program; one that fails is halved, so that an error stays with the case that it comes from."""
     try:
-        return list(place.run(cases))
+        return list(run(given))
     except OpenInferError as error:
-        if len(cases) == 1:
-            return [f"{cases[0]}: {type(error).__name__}: {error}"]
-    half = len(cases) // 2
-    return [*_outcomes(cases[:half], place), *_outcomes(cases[half:], place)]
+        if len(given) == 1:
+            return [f"{given[0]}: {type(error).__name__}: {error}"]
+    half = len(given) // 2
+    return [*_outcomes(given[:half], run), *_outcomes(given[half:], run)]
 
 
-def _judged(schema: OpSchema, oracle: Oracle, draft: _Draft, found: Sequence[Outcome]) -> Cell:
+def _judged(schema: OpSchema, oracle: Oracle, draft: _Draft, found: Sequence[Outcome], errors: Sequence[str]) -> Cell:
     failures = [*draft.failures]
     for case, outcome in zip(draft.cases, found, strict=True):
         failures += [outcome] if isinstance(outcome, str) else wrong(schema, oracle, case, outcome)
-    return Cell(ran=len(draft.cases), missing=draft.missing, failures=tuple(failures))
+    ran = len(draft.cases) + len(draft.refused)
+    return Cell(ran=ran, missing=draft.missing, failures=(*failures, *errors))
+
+
+def unrefused(refused: RefusedCase, errors: Sequence[OpenInferError | None]) -> list[str]:
+    """Return what is wrong with the errors of a case, a line for each element that did not cause the right one."""
+    return [
+        f"{refused} with {element}: {_told(error)}, expected the error {REFUSED}"
+        for element, error in zip(refused.elements, errors, strict=True)
+        if error is None or error.code != REFUSED
+    ]
+
+
+def _told(error: OpenInferError | None) -> str:
+    return "no error" if error is None else f"{type(error).__name__} ({error.code}): {error}"
 
 
 def wrong(schema: OpSchema, oracle: Oracle, case: Case, found: Sequence[Array]) -> list[str]:

@@ -7,17 +7,20 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.plugins.selection import kernel_table
-from openinfer.testing.programs import run_on_device, run_on_target
+from openinfer.testing.programs import refuse_on_device, run_on_device, run_on_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from openinfer.errors import OpenInferError
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
     from openinfer.testing.cases import Case
+    from openinfer.testing.refused import RefusedCase
     from openinfer.testing.values import Array
 
     Run: TypeAlias = Callable[[Sequence[Case]], list[list[Array]]]
+    Refuse: TypeAlias = Callable[[Sequence[RefusedCase]], list[list[OpenInferError | None]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +30,13 @@ class Place:
     Attributes:
         table: its kernels.
         run: runs cases as one program and returns the outputs of each.
+        refuse: runs cases as one program, a step for each of their elements that have no result, and returns the errors
+            that these end with; None: it is not tried.
     """
 
     table: KernelTable
     run: Run
+    refuse: Refuse | None = None
 
 
 def device_place(name: str, environment: Environment) -> Place:
@@ -42,7 +48,8 @@ def device_place(name: str, environment: Environment) -> Place:
     spec = environment.device(name)
     alone = replace(environment, devices={**environment.devices, name: replace(spec, fallback=None)})
     table = kernel_table(environment, name, spec.expression_dtypes)
-    return Place(table, partial(run_on_device, device=name, environment=alone))
+    on_device = {"device": name, "environment": alone}
+    return Place(table, partial(run_on_device, **on_device), partial(refuse_on_device, **on_device))
 
 
 def target_place(name: str, environment: Environment) -> Place:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.dsl.builder import GraphBuilder
+from openinfer.errors import OpenInferError
 from openinfer.ir.values import Ref
 from openinfer.model import Model
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from openinfer.dsl.builder_values import Given
     from openinfer.ir.graph import Graph
     from openinfer.ops.schema import OpSchema
     from openinfer.plugins.environment import Environment
+    from openinfer.simulate import Executor
     from openinfer.testing.cases import Case
+    from openinfer.testing.refused import RefusedCase
     from openinfer.testing.values import Array
 
 LONGEST_RUN = 300.0
@@ -38,6 +41,35 @@ def run_on_device(cases: Sequence[Case], device: str, environment: Environment) 
         return [
             [executor.fetch_raw(name).array for name in output_names(number, case)] for number, case in enumerate(cases)
         ]
+
+
+def refuse_on_device(
+    given: Sequence[RefusedCase], device: str, environment: Environment
+) -> list[list[OpenInferError | None]]:
+    """Run a step for each of these elements, the only one in the program; return what each step ended with.
+
+    Raises:
+        OpenInferError: the program cannot be run, or ends with an error without any of them.
+    """
+    simulator = Simulator(Model.from_arrays({}), device=device, environment=environment)
+    cases = [refused.case for refused in given]
+    with simulator.make_executor(graph_of(cases, environment)) as executor:
+        legal = inputs_of(cases)
+        executor.step(**legal)
+        found: list[list[OpenInferError | None]] = []
+        for number, refused in enumerate(given):
+            places = [(input_name(number, element.input), element) for element in refused.elements]
+            found.append([_error_of(executor, legal | {n: each.put_into(legal[n])}) for n, each in places])
+        return found
+
+
+def _error_of(executor: Executor, inputs: Mapping[str, Array]) -> OpenInferError | None:
+    """Return the error that a step with these inputs ends with."""
+    try:
+        executor.step(**inputs)
+    except OpenInferError as error:
+        return error
+    return None
 
 
 def run_on_target(cases: Sequence[Case], target: str, environment: Environment) -> list[list[Array]]:

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from openinfer.testing.elements import ByElement, Elements
+from openinfer.testing.refused import Element, past_the_ends
 from openinfer.testing.summing import total
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.ir.resolved import SettingValue
     from openinfer.ops.calls import OpCall
     from openinfer.testing.elements import Place
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.refused import RefusedElements
 
     Settings = Mapping[str, SettingValue]
     Inputs = Sequence[Exact | None]
@@ -140,9 +142,20 @@ def _turned(x: Any, cos: Any, sin: Any, settings: Settings) -> Any:
     return y
 
 
+def _beside_tables(call: OpCall) -> Iterator[Element]:
+    """Yield positions that cosines and sines have no row for."""
+    cos = call.inputs[1]
+    if cos is not None:
+        yield from past_the_ends(3, cos.shape[0])
+
+
 ORACLES: dict[str, Oracle] = {
     "sdpa": ByElement(sdpa),
     "attn": ByElement(attn),
     "rope": rope,
     "rope_cached": rope_cached,
+}
+
+REFUSED: dict[str, RefusedElements] = {
+    "rope_cached": _beside_tables,
 }

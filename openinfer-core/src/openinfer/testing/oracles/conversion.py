@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer.dtypes import DType, Kind
+from openinfer.dtypes import T1, DType, Kind
 from openinfer.testing.accumulating import clipped
 from openinfer.testing.oracles.arithmetic import each
+from openinfer.testing.refused import Element
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.refused import RefusedElements
     from openinfer.testing.result_types import ResultTypes
 
 
@@ -81,8 +83,22 @@ def _fill(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     return (np.full(np.asarray(inputs[0]).shape, value, dtype=kind),)
 
 
+def _without_sign(call: OpCall) -> Iterator[Element]:
+    """Yield what is 0 once it is rounded, and NaN, where t1 is to hold a sign and nothing else is said."""
+    if call.settings["to"] is not T1 or call.settings["saturate"]:
+        return
+    mode = str(call.settings["rounding_mode"])
+    for value in (0.0, -0.25, 0.5, 0.75, math.nan):
+        if math.isnan(value) or _whole(value, mode) == 0:
+            yield Element(0, value)
+
+
 ORACLES: dict[str, Oracle] = {"cast": _cast, "fill": _fill}
 
 RESULT_TYPES: dict[str, ResultTypes] = {
     "cast": _named,
+}
+
+REFUSED: dict[str, RefusedElements] = {
+    "cast": _without_sign,
 }

@@ -9,15 +9,17 @@ import numpy as np
 
 from openinfer.dtypes import Kind
 from openinfer.testing.elements import ByElement, Elements
+from openinfer.testing.refused import Element, past_the_ends
 from openinfer.testing.result_types import as_declared, of_input
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.testing.legality import Illegal
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.refused import RefusedElements
     from openinfer.testing.result_types import ResultTypes
 
     Given = Sequence[Exact | None]
@@ -115,6 +117,29 @@ def _computes_ternaries(inputs: Sequence[TensorType], settings: Mapping[str, Any
     return inputs[0].dtype.kind is Kind.TERNARY and settings.get("reduction", "none") != "none"
 
 
+def _shape(call: OpCall, number: int) -> Place:
+    given = call.inputs[number]
+    return () if given is None else given.shape
+
+
+def _beside_an_axis(call: OpCall) -> Iterator[Element]:
+    axis = int(str(call.settings["axis"]))
+    yield from past_the_ends(1, _shape(call, 0)[axis])
+
+
+def _beside_a_table(call: OpCall) -> Iterator[Element]:
+    yield Element(0, _shape(call, 1)[0])
+    yield Element(0, -1)
+
+
+def _beside_dims(call: OpCall) -> Iterator[Element]:
+    """Yield indices past each of the dims that the last tuple names."""
+    settings: Mapping[str, Any] = call.settings
+    length, batch = _shape(call, 1)[-1], settings.get("batch_dims", 0)
+    for number, extent in enumerate(_shape(call, 0)[batch : batch + length]):
+        yield from past_the_ends(1, extent, place=number - length)
+
+
 ORACLES: dict[str, Oracle] = {
     "gather": ByElement(_gathered),
     "embedding": ByElement(_embedded),
@@ -133,4 +158,13 @@ RESULT_TYPES: dict[str, ResultTypes] = {
 ILLEGAL: dict[str, Illegal] = {
     "scatter": _computes_ternaries,
     "scatter_nd": _computes_ternaries,
+}
+
+REFUSED: dict[str, RefusedElements] = {
+    "gather": _beside_an_axis,
+    "embedding": _beside_a_table,
+    "gather_elements": _beside_an_axis,
+    "gather_nd": _beside_dims,
+    "scatter": _beside_an_axis,
+    "scatter_nd": _beside_dims,
 }

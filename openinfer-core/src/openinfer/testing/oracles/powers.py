@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.testing.refused import Element
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.refused import RefusedElements
 
 
 def power(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
@@ -25,4 +28,15 @@ def power(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     return (result,)
 
 
+def _negative_exponents(call: OpCall) -> Iterator[Element]:
+    exponent = call.inputs[1]
+    if exponent is not None and exponent.dtype.minimum:
+        yield Element(1, -1)
+        yield Element(1, exponent.dtype.minimum)
+
+
 ORACLES: dict[str, Oracle] = {"pow": power}
+
+REFUSED: dict[str, RefusedElements] = {
+    "pow": _negative_exponents,
+}
