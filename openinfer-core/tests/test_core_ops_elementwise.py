@@ -269,6 +269,16 @@ def test_what_does_not_fit_is_refused(
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize(("kind", "condition"), [("f32", "i32"), ("i32", "f32"), ("bool", "u8")])
+def test_a_condition_is_bool_or_of_the_type_of_what_it_chooses_from(evaluate: Any, kind: str, condition: str) -> None:
+    with pytest.raises(
+        OpTypeError, match=rf"cond is {condition}\[1\], expected bool or the type of a, {kind}"
+    ) as caught:
+        evaluate("filter", None, (kind, [1]), (kind, [0]), (condition, [1]))
+
+    assert caught.value.code == "dtype-unsupported"
+
+
 def test_inputs_of_two_types_are_refused(evaluate: Any) -> None:
     with pytest.raises(OpTypeError, match=r"inputs of add have one dtype, found f32\[1\] and f64\[1\]") as caught:
         evaluate("add", None, ("f32", [1.0]), ("f64", [1.0]))

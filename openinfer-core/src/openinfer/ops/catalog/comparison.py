@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL, DType, Kind
@@ -18,13 +19,15 @@ from openinfer.ops.dtype_sets import (
     TERNARY,
 )
 from openinfer.ops.elementwise import elementwise, of_elements
-from openinfer.ops.schema import InputSpec
+from openinfer.ops.schema import InputSpec, OpTypeError
+from openinfer.ops.shapes import needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.expr.tree import Expr
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
     from openinfer.ops.schema import OpSchema
 
     Settings = Mapping[str, SettingValue]
@@ -54,6 +57,21 @@ def _filter(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
     return tree.select(tree.cast(condition, BOOL), a, b)
 
 
+def _with_checked_condition(schema: OpSchema) -> OpSchema:
+    """Return the operator with a condition, its last input, of bool or of the type of the first input only."""
+
+    def infer(
+        inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+    ) -> tuple[TensorType, ...]:
+        a, condition = needed(inputs), needed(inputs, 2)
+        if condition.dtype not in (BOOL, a.dtype):
+            message = f"cond is {condition}, expected bool or the type of a, {a.dtype}: cast it"
+            raise OpTypeError(message, code="dtype-unsupported", position=2)
+        return schema.infer(inputs, settings, declared)
+
+    return replace(schema, infer=infer)
+
+
 def _where(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
     del settings, out
     return tree.select(*inputs)
@@ -75,15 +93,17 @@ IS_NEG = elementwise(
     category=CATEGORY,
     result=BOOL,
 )
-FILTER = elementwise(
-    "filter",
-    "a b cond",
-    NUMBERS | BOOLS | TERNARY,
-    _filter,
-    summary="a where cond is not 0, else b; NaN counts as true",
-    category=CATEGORY,
-    specs=(InputSpec(name="cond", dtypes=NUMBERS | BOOLS | TERNARY, doc="bool, or of the type of a"),),
-    onnx="Where",
+FILTER = _with_checked_condition(
+    elementwise(
+        "filter",
+        "a b cond",
+        NUMBERS | BOOLS | TERNARY,
+        _filter,
+        summary="a where cond is not 0, else b; NaN counts as true",
+        category=CATEGORY,
+        specs=(InputSpec(name="cond", dtypes=NUMBERS | BOOLS | TERNARY, doc="bool, or of the type of a"),),
+        onnx="Where",
+    )
 )
 WHERE = elementwise(
     "where",
