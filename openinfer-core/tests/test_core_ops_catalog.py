@@ -119,6 +119,58 @@ def test_the_operators_of_the_reference_take_its_inputs_settings_and_types(catal
     assert lacking == []
 
 
+OTHER_NAMES = {
+    "argmax_axis": "argmax",
+    "argmin_axis": "argmin",
+    "sum_axis": "sum reduce_sum",
+    "mean_axis": "mean reduce_mean",
+    "prod_axis": "prod reduce_prod",
+    "max_axis": "reduce_max",
+    "min_axis": "reduce_min",
+    "clamp": "clip",
+    "recip": "reciprocal",
+    "fill": "full_like",
+    "shl": "shift_left",
+    "shr": "shift_right",
+    "fma": "mul_add",
+    "rem": "fmod",
+    "silu": "swish",
+    "transpose": "permute",
+    "gather": "take",
+    "expand": "broadcast_to",
+    "range": "arange",
+    "identity": "copy",
+}
+OTHER_SETTINGS = [
+    {"axis", "axes"},
+    {"perm", "dims"},
+    {"eps", "epsilon"},
+    {"groups", "group"},
+    {"stride", "strides"},
+    {"padding", "pads"},
+    {"dilation", "dilations"},
+    {"rounding_mode", "rounding"},
+]
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_an_operator_has_the_other_names_that_the_specification_gives_it(name: str) -> None:
+    assert set(OTHER_NAMES[name].split()) <= set(OFFERED[name].aliases)
+
+
+def test_settings_of_one_name_have_its_other_names_on_every_operator() -> None:
+    # Only on reductions do `axis` and `axes` mean one setting everywhere.
+    specs = [
+        (schema.name, {spec.name, *spec.aliases})
+        for schema in OFFERED.values()
+        for spec in schema.settings
+        if schema.category == "reduction" or spec.name not in ("axis", "axes")
+    ]
+    lacking = [(op, both - found) for op, found in specs for both in OTHER_SETTINGS if found & both and both - found]
+
+    assert lacking == []
+
+
 def test_listing_operators_needs_no_array_library() -> None:
     code = (
         "import sys; from openinfer.plugin import openinfer_ops; assert list(openinfer_ops());"

@@ -208,6 +208,7 @@ REM = elementwise(
     examples=(example(FLOATS | _DIVIDED, inputs=2, div_by_zero_mask=1),),
     settings=(_MASK,),
     check=_mask,
+    aliases=("fmod",),
     onnx="Mod",
 )
 MOD = elementwise(
@@ -226,6 +227,7 @@ FMA = elementwise(
     of_elements(_fma),
     summary="a * b + c, product and sum rounded one after the other",
     category=CATEGORY,
+    aliases=("mul_add",),
 )
 NEG = elementwise(
     "neg",

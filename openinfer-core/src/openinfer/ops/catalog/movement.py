@@ -193,5 +193,6 @@ IDENTITY = _movement(
     _same_types,
     summary="an independent copy",
     examples=(_of((3, 5)), _of((2, 0, 3)), _of((257,)), _of(())),
+    aliases=("copy",),
     onnx="Identity",
 )

@@ -125,6 +125,7 @@ CAST = OpSchema(
             name="rounding_mode",
             type=SettingType.STR,
             default="trunc",
+            aliases=("rounding",),
             choices=MODES,
             doc="how floats become integers",
         ),

@@ -68,6 +68,7 @@ PAD = OpSchema(
         SettingSpec(
             name="pads",
             type=SettingType.INT_LIST,
+            aliases=("padding",),
             doc="margins before every dim, then those behind; negative ones cut off, before anything is added",
         ),
         SettingSpec(
