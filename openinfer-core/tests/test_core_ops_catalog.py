@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from openinfer.expr.numpy_renderer import compile_program
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall, call_of, fold_expression, scalar_expression
 from openinfer.ops.examples import example_call
-from openinfer.ops.schema import Elementwise, OpSchema, Reduction, Required, SettingType
+from openinfer.ops.schema import Elementwise, OpSchema, OpTypeError, Reduction, Required, SettingType
 from openinfer.plugin import openinfer_dtypes, openinfer_ops
 
 FACTS = Path(__file__).parents[3] / "shared" / "spec" / "ops_catalog.json"
@@ -104,6 +105,16 @@ def reference_facts() -> list[dict[str, Any]]:
     return json.loads(FACTS.read_text())["ops"]
 
 
+def default_of(schema: OpSchema, name: str) -> Any:
+    """Return the default of a setting, None for a required one."""
+    spec = schema.setting(name)
+    return "no such setting" if spec is None else None if isinstance(spec.default, Required) else spec.default
+
+
+BY_TYPE = {"dtype_min", "dtype_max", "inf", "-inf", "nan|0"}  # defaults that depend on the type: None here
+OPTIONAL_HERE = {"axes"}  # on reductions: all dims
+
+
 def test_the_operators_of_the_reference_take_its_inputs_settings_and_types(catalog: Mapping[str, OpSchema]) -> None:
     lacking: list[str] = []
     for fact in reference_facts():
@@ -111,12 +122,43 @@ def test_the_operators_of_the_reference_take_its_inputs_settings_and_types(catal
         if schema is None:
             lacking.append(fact["name"])
             continue
-        settings = {attr["name"] for attr in fact["attrs"]}
         if [i["name"] for i in fact["inputs"]] != [spec.name for spec in schema.inputs]:
             lacking.append(f"{fact['name']}: inputs {fact['inputs']}")
-        lacking += [f"{fact['name']}.{name}" for name in settings if schema.setting(name) is None]
         lacking += [f"{fact['name']} on {d}" for d in fact["dtypes"] if d not in schema.dtypes]
+        for attr in fact["attrs"]:
+            spec = schema.setting(attr["name"])
+            if spec is None:
+                lacking.append(f"{fact['name']}.{attr['name']}")
+            elif attr["name"] not in OPTIONAL_HERE and isinstance(spec.default, Required) != attr["required"]:
+                lacking.append(f"{fact['name']}.{attr['name']}: required")
     assert lacking == []
+
+
+def test_settings_have_the_defaults_of_the_specification(catalog: Mapping[str, OpSchema]) -> None:
+    found: list[tuple[str, str, Any]] = []
+    wanted: list[tuple[str, str, Any]] = []
+    for fact in reference_facts():
+        for attr in [*fact["attrs"], *fact.get("recommended", {}).get("extra_attrs", [])]:
+            default = attr["default"]
+            wanted.append((fact["name"], attr["name"], None if default in BY_TYPE else default))
+            found.append((fact["name"], attr["name"], default_of(catalog[fact["name"]], attr["name"])))
+    assert found == wanted
+
+
+def test_accumulators_are_those_of_the_specification(catalog: Mapping[str, OpSchema]) -> None:
+    for fact in reference_facts():
+        schema, legal = catalog[fact["name"]], {tuple(pair) for pair in fact["acc_pairs"]}
+        assert (schema.setting("acc") is not None) == bool(legal)
+        integers = [d for d in fact["dtypes"] if BY_NAME[d].is_integer] if legal else []
+        for dtype, wider in itertools.product(integers, BY_NAME):
+            types = [TensorType(BY_NAME[dtype], (1, 1)) for _ in schema.inputs]
+            try:
+                call = call_of(schema, types, {"acc": BY_NAME[wider]})
+            except OpTypeError:
+                assert (dtype, wider) not in legal
+            else:
+                assert (dtype, wider) in legal
+                assert call.outputs[0].dtype.name == wider
 
 
 OTHER_NAMES = {

@@ -49,9 +49,9 @@ _KEEPDIMS = SettingSpec(
 _NAN = SettingSpec(
     name="nan",
     type=SettingType.STR,
-    default="first",
-    choices=("first", "propagate"),
-    doc="whether a NaN wins only as the first element, or always",
+    default="ignore",
+    choices=("ignore", "propagate"),
+    doc="whether a NaN is passed over, unless it is the first element, or always wins",
 )
 
 
