@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -143,6 +144,17 @@ def test_settings_have_the_defaults_of_the_specification(catalog: Mapping[str, O
             wanted.append((fact["name"], attr["name"], None if default in BY_TYPE else default))
             found.append((fact["name"], attr["name"], default_of(catalog[fact["name"]], attr["name"])))
     assert found == wanted
+
+
+def test_onnx_operators_are_those_of_the_specification(catalog: Mapping[str, OpSchema]) -> None:
+    for fact in reference_facts():
+        wanted = set(re.findall(r"[A-Z][a-z]\w*", fact["onnx"] or ""))
+        assert wanted <= set((catalog[fact["name"]].onnx or "").split(", ")), fact["name"]
+
+
+@pytest.mark.parametrize("name", ["floor_div", "fma", "popcount"])
+def test_an_operator_that_onnx_lacks_names_none(name: str) -> None:
+    assert OFFERED[name].onnx is None
 
 
 def test_accumulators_are_those_of_the_specification(catalog: Mapping[str, OpSchema]) -> None:

@@ -249,6 +249,11 @@ def _fill_nanlike(call: Asked) -> Array:
     return ask("Where", broken, like(call.get("value"), call.x), call.x)
 
 
+@of("is_finite_each")
+def _is_finite_each(call: Asked) -> Array:
+    return ask("Not", ask("Or", ask("IsNaN", call.x), ask("IsInf", call.x)))
+
+
 @of("relu")
 def _relu(call: Asked) -> Array:
     if call.x.dtype.kind != "f":
@@ -318,6 +323,17 @@ def _reduce(call: Asked) -> Array:
     every = range(call.x.ndim) if axes in (None, ()) else (axes,) if isinstance(axes, int) else axes
     named = whole(*every) if call.x.ndim else None
     return ask(REDUCTIONS[call.op], call.x, named, keepdims=int(call.get("keepdims")))
+
+
+@of("any_axis", "all_axis")
+def _of_bools(call: Asked) -> Array:
+    if call.x.size == 0:
+        raise IncomparableError("the evaluator finds no extremum of nothing")
+    axes = call.get("axes")
+    named = None if axes is None else np.atleast_1d(np.array(axes, np.int64))
+    extremum = {"any_axis": "ReduceMax", "all_axis": "ReduceMin"}[call.op]
+    numbers = ask("Cast", call.x, to=onnx.TensorProto.INT32)
+    return ask("Cast", ask(extremum, numbers, named, keepdims=int(call.get("keepdims"))), to=onnx.TensorProto.BOOL)
 
 
 @of("argmax_axis", "argmin_axis")

@@ -110,6 +110,14 @@ def _tile(call: Asked) -> Array:
     return ask("Tile", call.x, whole(*call.get("repeats")))
 
 
+@of("repeat")
+def _repeat(call: Asked) -> Array:
+    axis, count = call.get("axis") % call.x.ndim, call.get("count")
+    apart = ask("Unsqueeze", call.x, whole(axis + 1))
+    shape = [*call.x.shape[: axis + 1], count, *call.x.shape[axis + 1 :]]
+    return ask("Reshape", ask("Expand", apart, whole(*shape)), whole(*call.outputs[0].shape), allowzero=1)
+
+
 @of("transpose")
 def _transpose(call: Asked) -> Array:
     perm = call.get("perm")

@@ -180,6 +180,11 @@ def _signature_tables(environment: Environment, schema: OpSchema) -> Iterator[st
         yield ""
 
 
+def _onnx_link(name: str) -> str:
+    page = re.split(r"\W", name, maxsplit=1)[0]
+    return f"[{name}](https://onnx.ai/onnx/operators/onnx__{page}.html)"
+
+
 def _facts(environment: Environment, schema: OpSchema) -> Iterator[str]:
     yield f"* T is one of: {_dtypes(environment, schema.dtypes)}."
     yield f"* Defined {definition(schema)}."
@@ -189,8 +194,8 @@ def _facts(environment: Environment, schema: OpSchema) -> Iterator[str]:
     if schema.aliases:
         yield f"* Also called: {', '.join(f'`{alias}`' for alias in schema.aliases)}."
     if schema.onnx is not None:
-        first = re.split(r"\W", schema.onnx, maxsplit=1)[0]
-        yield f"* Nearest ONNX operator: [{schema.onnx}](https://onnx.ai/onnx/operators/onnx__{first}.html)."
+        links = [_onnx_link(name) for name in schema.onnx.split(", ")]
+        yield f"* Nearest ONNX operator{'s' if len(links) > 1 else ''}: {', '.join(links)}."
     if schema.examples:
         yield ""
         yield "Examples, with types in place of names; T is any type above unless the line ends with others:"

@@ -306,7 +306,7 @@ class OpSchema:
         broadcast: whether inputs broadcast against each other.
         in_place: whether an output may be one of the inputs (results are computed from the values before the operator).
         aliases: other names.
-        onnx: nearest ONNX operator.
+        onnx: nearest ONNX operator, or the operators that make it up in their order, separated by commas.
         stored_scales: inputs that a quantised tensor of the model supplies.
         examples: legal calls at several shapes, each setting used; elementwise operators need none.
         replaces: provider (plugin name) whose operator of this name it takes the place of.

@@ -169,7 +169,7 @@ RELU = elementwise(
         _number("clamp_max", None, "upper bound of the result; default none"),
     ),
     check=_check_relu,
-    onnx="LeakyRelu",
+    onnx="LeakyRelu, Clip",
 )
 CLAMP = elementwise(
     "clamp",

@@ -78,7 +78,7 @@ def _where(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
 
 
 EQ = _comparison("eq", NUMBERS | BOOLS | BITSETS | TERNARY, tree.eq, "a = b; false for NaN", "Equal")
-NE = _comparison("ne", NUMBERS | BOOLS | BITSETS | TERNARY, tree.ne, "a != b; true for NaN", "Not")
+NE = _comparison("ne", NUMBERS | BOOLS | BITSETS | TERNARY, tree.ne, "a != b; true for NaN", "Equal, Not")
 LT = _comparison("lt", NUMBERS, tree.lt, "a < b", "Less")
 LE = _comparison("le", NUMBERS, tree.le, "a <= b", "LessOrEqual")
 GT = _comparison("gt", NUMBERS, tree.gt, "a > b", "Greater")

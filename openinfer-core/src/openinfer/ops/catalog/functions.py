@@ -70,7 +70,7 @@ def _round(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
 EXP = _function("exp", tree.exp, "e^x", "Exp")
 LOG = _function("log", tree.log, "natural logarithm; log 0 is -inf, of negatives NaN", "Log")
 SQRT = _function("sqrt", tree.sqrt, "square root; of negatives NaN", "Sqrt")
-RSQRT = _function("rsqrt", _rsqrt, "1 / sqrt(x); +inf for 0", "Reciprocal")
+RSQRT = _function("rsqrt", _rsqrt, "1 / sqrt(x); +inf for 0", "Sqrt, Reciprocal")
 SIN = _function("sin", tree.sin, "sine of radians", "Sin")
 COS = _function("cos", tree.cos, "cosine of radians", "Cos")
 TAN = _function("tan", tree.tan, "tangent of radians", "Tan")
@@ -78,7 +78,7 @@ TANH = _function("tanh", tree.tanh, "hyperbolic tangent", "Tanh")
 ERF = _function("erf", tree.erf, "error function", "Erf")
 FLOOR = _function("floor", tree.floor, "greatest integer not above x", "Floor")
 CEIL = _function("ceil", tree.ceil, "least integer not below x", "Ceil")
-TRUNC = _function("trunc", tree.trunc, "x without its fraction", "Floor")
+TRUNC = _function("trunc", tree.trunc, "x without its fraction", "Sign, Abs, Floor, Mul")
 
 ROUND = elementwise(
     "round",
@@ -131,7 +131,7 @@ FILL_NAN_LIKE = elementwise(
     examples=(example(FLOATS, value=-1.5),),
     settings=(SettingSpec(name="value", type=SettingType.SCALAR, default=0.0, doc="replaces NaN and infinities"),),
     check=scalars_fit("value"),
-    onnx="Where",
+    onnx="IsNaN, IsInf, Or, Where",
 )
 IS_NAN = elementwise(
     "is_nan",
@@ -161,4 +161,5 @@ IS_FINITE_EACH = elementwise(
     summary="whether each element is neither NaN nor an infinity",
     category=CATEGORY,
     result=BOOL,
+    onnx="IsNaN, IsInf, Or, Not",
 )

@@ -103,7 +103,7 @@ STACK = _joining(
     _stack_types,
     SettingSpec(name="axis", type=SettingType.INT, default=0, doc="the dim of the result that counts the inputs"),
     "the inputs along a dim of its own",
-    "ConcatFromSequence",
+    "Unsqueeze, Concat",
     (
         OpExample(inputs=(Operand(shape=(3, 2)), Operand(shape=(3, 2)))),
         _example(-1, (3, 2), (3, 2), (3, 2)),

@@ -388,7 +388,7 @@ REPEAT = _rearrangement(
     _int("count", "how often"),
     summary="each slice of a dim several times in a row",
     examples=(_example(3, 5, axis=0, count=2), _example(2, 3, 5, axis=-1, count=3), _example(3, axis=0, count=0)),
-    onnx=None,
+    onnx="Unsqueeze, Expand, Reshape",
 )
 DEPTH_TO_SPACE = _rearrangement(
     "depth_to_space",

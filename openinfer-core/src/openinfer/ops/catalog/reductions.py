@@ -321,6 +321,7 @@ ANY_AXIS = _reduction(
     summary="whether any element is true; false for an empty slice",
     infer=_inference(None, may_be_empty=True),
     empty=True,
+    onnx="Cast, ReduceMax",
 )
 ALL_AXIS = _reduction(
     "all_axis",
@@ -329,6 +330,7 @@ ALL_AXIS = _reduction(
     summary="whether all elements are true; true for an empty slice",
     infer=_inference(None, may_be_empty=True),
     empty=True,
+    onnx="Cast, ReduceMin",
 )
 IS_FINITE = OpSchema(
     name="is_finite",

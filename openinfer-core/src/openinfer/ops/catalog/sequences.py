@@ -119,6 +119,6 @@ IOTA = OpSchema(
     settings=(SettingSpec(name="axis", type=SettingType.INT, default=0, doc="the dim"),),
     infer=_iota_types,
     definition=Primitive(),
-    onnx="Range",
+    onnx="Range, Expand",
     examples=(_example(3, 5), _example(2, 3, 7, axis=-1), _example(0)),
 )
