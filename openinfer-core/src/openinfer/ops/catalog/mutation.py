@@ -115,7 +115,8 @@ FILL = elementwise(
 )
 CAST = OpSchema(
     name="cast",
-    summary="x as another type: floats round, integers clip (or wrap with saturate=false); bool is x != 0, t1 x >= 0",
+    summary="x as another type: floats round, integers clip (or wrap with saturate=false); bool is x != 0, "
+    "t1 the sign of x once rounded",
     category=CATEGORY,
     inputs=(InputSpec(name="x"),),
     dtypes=_CAST,
@@ -127,7 +128,7 @@ CAST = OpSchema(
             default="trunc",
             aliases=("rounding",),
             choices=MODES,
-            doc="how floats become integers",
+            doc="how floats become integers and ternaries",
         ),
         SettingSpec(
             name="saturate",
