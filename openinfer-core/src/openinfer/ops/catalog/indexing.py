@@ -163,11 +163,13 @@ EMBEDDING = OpSchema(
     dtypes=EVERY,
     infer=_embedding_types,
     definition=Primitive(),
+    in_place=True,
     onnx="Gather",
     examples=(
         OpExample(inputs=(_index((2, 3), 0, 6), Operand(shape=(7, 5)))),
         OpExample(inputs=(_index((), 0, 4, "u16"), Operand(shape=(5, 3)))),
         OpExample(inputs=(_index((0,), 0, 4), Operand(shape=(5, 3)))),
+        OpExample(inputs=(_index((5,), 0, 4), Operand(shape=(5, 3)))),
     ),
 )
 GATHER_ELEMENTS = OpSchema(
