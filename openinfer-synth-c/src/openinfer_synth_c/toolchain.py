@@ -81,7 +81,7 @@ def run_tool(arguments: Sequence[str], directory: Path, timeout: float, what: st
 def _failure(failed: str, said: str) -> SynthesisError:
     """Return an error with the first line that names one; a traceback shows the other lines too."""
     lines = said[:LONGEST_OUTPUT].splitlines()
-    first = next((line for line in lines if "error" in line), lines[0] if lines else "no message")
+    first = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "no message")
     more = f" (the traceback shows all {len(lines)} lines of it)" if len(lines) > 1 else ""
     error = SynthesisError(f"{failed}: {first}{more}", code="tool-failed")
     if more:
