@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, cast
 
-from openinfer.ops.schema import Composite, Elementwise, Primitive, Reduction, Required
+from openinfer.ops.examples import example_call
+from openinfer.ops.schema import Composite, Elementwise, Operand, OpExample, OpTypeError, Primitive, Reduction, Required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from openinfer.ops.schema import InputSpec, Operand, OpExample, OpSchema, SettingSpec
+    from openinfer.ops.schema import InputSpec, OpSchema, SettingSpec
     from openinfer.plugins.environment import Environment
 
 
@@ -70,7 +71,7 @@ def _setting_line(spec: SettingSpec) -> str:
     return f"setting  {spec.name}{aliases}: {kind}, {default}  {spec.doc}".rstrip()
 
 
-def _example(schema: OpSchema, example: OpExample) -> str:
+def _example(environment: Environment, schema: OpSchema, example: OpExample) -> str:
     """Return an example with types for names: ``T`` is any of the operator's."""
     last = len(schema.inputs) - 1
     specs = [schema.inputs[min(number, last)] for number in range(len(example.inputs))]
@@ -80,25 +81,52 @@ def _example(schema: OpSchema, example: OpExample) -> str:
         if operand is not None
     ]
     settings = [f"{name}={_value(value)}" for name, value in example.settings.items()]
-    outputs = "".join(f" >> {_operand(operand)}" for operand in example.outputs)
-    return f"{schema.name}({', '.join([*given, *settings])}){outputs}"
+    return f"{schema.name}({', '.join([*given, *settings])}){_results(environment, schema, example)}"
 
 
-def _shown(schema: OpSchema) -> dict[str, frozenset[str] | None]:
+def _results(environment: Environment, schema: OpSchema, example: OpExample) -> str:
+    """Return the types of an example's results, where ``T`` is that of its inputs whatever it is.
+
+    Nothing for an example that the operator does not take: that is for the conformance kit to tell.
+    """
+    names = schema.dtypes if example.dtypes is None else example.dtypes
+    dtypes = [dtype for name, dtype in environment.dtypes.items() if name in names]
+    try:
+        found = [example_call(schema, example, dtype, environment.dtypes).outputs for dtype in dtypes]
+    except OpTypeError:
+        return ""
+    texts: list[str] = []
+    for results in zip(*found, strict=True):
+        same = all(result.dtype is dtype for result, dtype in zip(results, dtypes, strict=True))
+        kinds = dict.fromkeys("T" if same else str(result.dtype) for result in results)
+        texts.append(f"{' or '.join(kinds)}[{','.join(map(str, results[0].shape))}]")
+    return f" >> {', '.join(texts)}"
+
+
+def _shown(environment: Environment, schema: OpSchema) -> dict[str, frozenset[str] | None]:
     """Return the examples that are shown, with what T may be there: of those that differ in types alone, the first."""
     forms: dict[str, str] = {}
     types: dict[str, frozenset[str] | None] = {}
-    for example in schema.examples:
-        text = _example(schema, example)
+    for example in schema.examples or _plain(schema):
+        text = _example(environment, schema, example)
         forms.setdefault(re.sub(r"\w+(?=\[)", "", text), text)
         before = types.get(text, example.dtypes)
         types[text] = None if before is None or example.dtypes is None else before | example.dtypes
     return {text: types[text] for text in [*forms.values()][:_MOST_EXAMPLES]}
 
 
+def _plain(schema: OpSchema) -> tuple[OpExample, ...]:
+    """Return the call of an elementwise operator with its inputs alone, where it needs nothing else."""
+    needs_more = any(isinstance(spec.default, Required) for spec in schema.settings)
+    if needs_more or not isinstance(schema.definition, Elementwise):
+        return ()
+    alone = (spec.dtypes if spec.dtypes and len(spec.dtypes) == 1 else () for spec in schema.inputs)
+    return (OpExample(inputs=tuple(Operand(shape=(2, 3), dtype=next(iter(names), None)) for names in alone)),)
+
+
 def _examples(environment: Environment, schema: OpSchema) -> Iterator[str]:
     """Yield the examples that are shown, each with what T may be there if not all of the operator's types."""
-    for text, types in _shown(schema).items():
+    for text, types in _shown(environment, schema).items():
         yield text if types is None else f"{text}  T: {_dtypes(environment, types)}"
 
 
@@ -196,13 +224,12 @@ def _facts(environment: Environment, schema: OpSchema) -> Iterator[str]:
     if schema.onnx is not None:
         links = [_onnx_link(name) for name in schema.onnx.split(", ")]
         yield f"* Nearest ONNX operator{'s' if len(links) > 1 else ''}: {', '.join(links)}."
-    if schema.examples:
+    examples = [*_examples(environment, schema)]
+    if examples:
         yield ""
         yield "Examples, with types in place of names; T is any type above unless the line ends with others:"
         yield ""
-        yield "```text"
-        yield from _examples(environment, schema)
-        yield "```"
+        yield from ("```text", *examples, "```")
 
 
 def _cell(text: str) -> str:
