@@ -248,7 +248,7 @@ def cases() -> list[Case]:
             Case(f, (dtype,) * arity(f), BOOL if f in ("is_nan", "is_inf", "sign_bit") else dtype, oracle)
             for f, oracle in EXACT_FLOAT.items()
         ]
-        limits = {"erf": 12} if dtype is F64 else {}
+        limits = {"erf": 8} if dtype is F64 else {}
         found += [Case(f, (dtype,) * arity(f), dtype, o, limits.get(f, 4)) for f, o in LIBRARY_FLOAT.items()]
     found += [Case(f, (d,) * arity(f), d, oracle) for d in INTEGERS for f, oracle in INTEGER.items()]
     found += [Case(f, (BOOL,) * arity(f), BOOL, oracle) for f, oracle in LOGICAL.items()]
