@@ -41,7 +41,8 @@ IN_PLACE_LARGE = frozenset({"f32", "i8"})
 """Element types of which large results are written over inputs too: a block must not overwrite what another reads."""
 
 LONG = 10_007
-"""Elements of the large shape of reductions: odd, and few enough that sums of squares are exact in f32."""
+"""Elements of other large shapes, such as those of reductions: odd, and few enough that sums of squares are exact in
+f32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,10 +273,10 @@ def _elementwise(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) ->
             yield _shaped(types, each, settings, name, Draw.CODES, bounds)
 
 
-def _large_count(dtype: DType) -> int | None:
-    """Return the elements of the large shape; None for types that are held and computed in like another one."""
+def _large_count(dtype: DType) -> int:
+    """Return the elements of the large shape: fewer for types that are worked on like another one."""
     if dtype.bits not in (4, 8, 32):
-        return None
+        return LONG
     return LARGE_F32 if dtype.name == "f32" else LARGE
 
 

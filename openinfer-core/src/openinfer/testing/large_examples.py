@@ -14,7 +14,7 @@ from openinfer.testing import large
 if TYPE_CHECKING:
     from openinfer.ir.resolved import SettingValue
 
-LARGE_TYPES = frozenset({"f32", "bf16", "f8", "i8", "i32", "u4"})
+LARGE_TYPES = frozenset({"f32", "f64", "bf16", "f8", "i8", "i32", "i64", "u4"})
 """Element types that large examples run with: one for each way that elements are held and computed in. Small cases meet
 the others."""
 
