@@ -103,6 +103,43 @@ def test_packed_weights(dtype: str) -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", ["i8", "u4", "t1"])
+def test_turned_packed_weights(dtype: str) -> None:
+    """Zero points for all, for each column, for each group, and none; two blocks of columns; f64."""
+    low, high = {"i8": (-128, 127), "u4": (0, 15)}.get(dtype, (-1, 1))
+    drawn = RANDOM.integers(low, high, (260, 64), endpoint=True)
+    signs = np.where(drawn == 0, 1, drawn).astype(np.uint8 if dtype == "u4" else np.int8)
+    text = f"""
+    dynamic {{
+      x: f32[2, 64]; wide: f64[2, 64]; w: {dtype}[260, 64];
+      one: f32; column: f32[260]; group: f32[260, 2];
+      z: {dtype}; zc: {dtype}[260]; zg: {dtype}[260, 2];
+    }}
+    volatile {{ a: f64[2, 260]; b: f32[2, 260]; c: f32[2, 260]; d: f32[2, 260]; }}
+    block entry {{
+      op qmatmul(wide, w, one, z, trans_w=true) >> a;
+      op qmatmul(x, w, column, zc, trans_w=true) >> b;
+      op qmatmul(x, w, group, zg, group_size=32, trans_w=true) >> c;
+      op qmatmul(x, w, one, trans_w=true) >> d;
+      return a, b, c, d;
+    }}
+    """
+    x = RANDOM.standard_normal((2, 64)) / 100
+    assert_c_agrees(
+        Model.from_arrays({}),
+        text,
+        x=x.astype(np.float32),
+        wide=x,
+        w=signs,
+        one=np.float32(0.5),
+        column=RANDOM.random(260, np.float32),
+        group=RANDOM.random((260, 2), np.float32),
+        z=signs[0, 0],
+        zc=signs[:, 1].copy(),
+        zg=signs[:, 2:4].copy(),
+    )
+
+
 def test_quantisation_and_products_of_integers() -> None:
     text = """
     dynamic { x: f32[4, 6]; s: f32[4, 3]; a: u8[3, 4]; az: u8; i: i8[1, 2, 5, 5]; k: i8[3, 2, 2, 2]; kz: i8[3]; }

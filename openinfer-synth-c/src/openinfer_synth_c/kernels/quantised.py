@@ -354,26 +354,21 @@ def _dot(product: _Product, words: int) -> None:
     """Append the products of a row with the elements of x at hand, and their sums by groups."""
     site, code, lanes, number = product.site, product.site.code, product.lanes, c_type(product.dtype)
     per_group = product.group // lanes
-    groups = for_head("j", f"words / {per_group}")
-    group = f"const size_t g = k0 / {product.group} + j;"
-    within = for_head("i", f"(j + 1) * {per_group}", f"j * {per_group}")
     bytes_before = f"(n * {product.depth} + k0) / {lanes} * 4"
     code.line(f"const uint8_t *const row = (const uint8_t *){product.weights.variable} + {bytes_before};")
-    offset = product.parameter(site.optional(3), "g", "n")
+    offset = product.parameter(site.optional(3), f"(k0 / {product.group} + i / {per_group})", "n")
     if offset is not None:
         code.line(f"{number} zero[{words}];")
-        with code.loops((groups,)):
-            code.line(group)
-            with code.loops((within,)):
-                code.line(f"zero[i] = {_as_code(product, offset)};")
+        with code.loops((for_head("i", "words"),)):
+            code.line(f"zero[i] = {_as_code(product, offset)};")
     code.line(f"{number} product[{words}];")
     with code.loops((for_head("i", "words"),)):
         code.line(f"const uint32_t word = {product.read('row', 'i')};")
         zero = None if offset is None else "zero[i]"
         terms = [f"x_[{lane}][i] * {product.weight('word', lane, zero)}" for lane in range(lanes)]
         code.line(f"product[i] = {' + '.join(terms)};")
-    with code.loops((groups,)):
-        code.line(group, f"{number} sum = {literal_text(product.dtype, 0)};")
-        with code.loops((within,)):
+    with code.loops((for_head("j", f"words / {per_group}"),)):
+        code.line(f"const size_t g = k0 / {product.group} + j;", f"{number} sum = {literal_text(product.dtype, 0)};")
+        with code.loops((for_head("i", f"(j + 1) * {per_group}", f"j * {per_group}"),)):
             code.line("sum += product[i];")
         _scaled(product, "total[n - n0]", "sum", "g", "n")
