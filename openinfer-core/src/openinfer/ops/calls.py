@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import F32, DType
 from openinfer.expr import tree
+from openinfer.ops.definitions import check_expression, check_fold, check_refusal
 from openinfer.ops.schema import Composite, Elementwise, Fold, OpTypeError, Reduction, Required
 from openinfer.ops.setting_kinds import check_setting
 
@@ -141,18 +142,33 @@ def scalar_expression(schema: OpSchema, call: OpCall) -> Expr:
 
     Raises:
         OpTypeError: the operator is not elementwise.
+        ExprError: its definition yields another type than that of the output, or reads what is not an input.
     """
     if not isinstance(schema.definition, Elementwise):
         raise OpTypeError(f"{schema.name} is not elementwise")
     out = call.outputs[0].dtype
-    return tree.cast(schema.definition.build(_elements(call), call.settings, compute_type(out)), out)
+    built = schema.definition.build(_elements(call), call.settings, compute_type(out))
+    check_expression(schema.name, built, _stored(call), compute_type(out))
+    return tree.cast(built, out)
 
 
 def refused_expression(schema: OpSchema, call: OpCall) -> Expr | None:
-    """Return whether an element of an elementwise call is refused, from stored inputs; None where none ever is."""
+    """Return whether an element of an elementwise call is refused, from stored inputs; None where none ever is.
+
+    Raises:
+        ExprError: the test is not a bool, or reads what is not an input.
+    """
     if not isinstance(schema.definition, Elementwise) or schema.definition.refusal is None:
         return None
-    return schema.definition.refusal.build(_elements(call), call.settings)
+    built = schema.definition.refusal.build(_elements(call), call.settings)
+    if built is not None:
+        check_refusal(schema.name, built, _stored(call))
+    return built
+
+
+def _stored(call: OpCall) -> dict[int, DType]:
+    """Return the element types of the inputs of a call by position."""
+    return {number: given.dtype for number, given in enumerate(call.inputs) if given is not None}
 
 
 def _elements(call: OpCall) -> list[Expr]:
@@ -169,6 +185,7 @@ def fold_expression(schema: OpSchema, call: OpCall) -> tuple[tuple[int, ...], Fo
 
     Raises:
         OpTypeError: the operator is not a reduction.
+        ExprError: the parts of its fold do not fit one another, its input or its output.
     """
     if not isinstance(schema.definition, Reduction):
         raise OpTypeError(f"{schema.name} is not a reduction")
@@ -177,6 +194,7 @@ def fold_expression(schema: OpSchema, call: OpCall) -> tuple[tuple[int, ...], Fo
         raise OpTypeError(f"{schema.name} needs an input", code="arity")
     out = call.outputs[0].dtype
     fold = schema.definition.build(compute_type(given.dtype), call.settings, compute_type(out))
+    check_fold(schema.name, fold, compute_type(given.dtype), compute_type(out))
     widened = tree.cast(tree.Input(0, given.dtype), compute_type(given.dtype))
     stored = Fold(fold.start, tree.substitute(fold.element, {0: widened}), fold.combine, tree.cast(fold.finish, out))
     return schema.definition.axes(len(given.shape), call.settings), stored

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 from openinfer.dtypes import DType, Kind
 from openinfer.ops.schema import Composite, Elementwise, OpSchema, Primitive, Reduction
 from openinfer.plugins import types
+from openinfer.plugins.definitions import definition_misfit
+from openinfer.plugins.discovery import CORE
 from openinfer.plugins.registration import failure, guarded
 
 if TYPE_CHECKING:
@@ -116,10 +118,17 @@ def _iterable(value: Any) -> Any:
 
 def _offer(candidate: Candidate, kind: OfferKind, value: Any) -> Offer:
     with guarded(candidate, f"looking at what hook {kind.hook} yielded", hook=kind.hook):
-        wrong = misfit(kind.type, value)
+        wrong = misfit(kind.type, value) or _definition_misfit(candidate, value)
     if wrong is not None:
         raise failure(candidate, f"hook {kind.hook} yielded {wrong}", hook=kind.hook)
     return Offer(kind, value, (value.name, *getattr(value, "aliases", ())))
+
+
+def _definition_misfit(candidate: Candidate, value: object) -> str | None:
+    # The definitions of core are tested with it: what is always there is not checked again at each start.
+    if not isinstance(value, OpSchema) or candidate.distribution == CORE:
+        return None
+    return definition_misfit(value)
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*")

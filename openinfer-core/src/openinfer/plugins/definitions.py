@@ -1,0 +1,51 @@
+"""Whether the definitions of an operator that a plugin offers yield the types that they have to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BUILTIN, BY_NAME
+from openinfer.expr.tree import ExprError
+from openinfer.ops.calls import fold_expression, refused_expression, scalar_expression
+from openinfer.ops.schema import Elementwise, Reduction, Required
+from openinfer.ops.small_calls import small_call
+
+if TYPE_CHECKING:
+    from openinfer.dtypes import DType
+    from openinfer.ops.schema import OpSchema
+
+
+def definition_misfit(schema: OpSchema) -> str | None:
+    """Return what is wrong with the expressions of an operator, found with a small call of each element type, or None.
+
+    Whatever else its rules raise is reported for the statement that needs them: other settings may be fine.
+    """
+    if not isinstance(schema.definition, Elementwise | Reduction):
+        return None
+    return next((wrong for dtype in BUILTIN if (wrong := _misfit_for(schema, dtype)) is not None), None)
+
+
+def _misfit_for(schema: OpSchema, dtype: DType) -> str | None:
+    if dtype.name not in schema.dtypes or not _has_own_settings(schema, dtype):
+        return None
+    try:
+        call = small_call(schema, dtype, BY_NAME)
+        if call is None:
+            return None
+        if isinstance(schema.definition, Reduction):
+            fold_expression(schema, call)
+        else:
+            scalar_expression(schema, call)
+            refused_expression(schema, call)
+    except ExprError as error:
+        return f"OpSchema {schema.name!r} for {dtype}: {error}"
+    except (Exception, SystemExit):  # noqa: BLE001 - rules of others may raise anything
+        return None
+    return None
+
+
+def _has_own_settings(schema: OpSchema, dtype: DType) -> bool:
+    """Whether a small call has settings that the schema names, not values that were tried."""
+    if any(example.dtypes is None or dtype.name in example.dtypes for example in schema.examples):
+        return True
+    return not any(isinstance(setting.default, Required) for setting in schema.settings)
