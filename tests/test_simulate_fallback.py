@@ -64,6 +64,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Environment:
         probe="example_box:probe",
         backend="example_box:Backend",
         expression_dtypes=NARROW,
+        optional_dtypes=WIDE,
         fallback=Fallback(device="cpu", dtypes=WIDE),
     )
     known = Environment.default()

@@ -9,6 +9,7 @@ import pytest
 
 from openinfer.diagnostics import Severity
 from openinfer.dsl import graph
+from openinfer.dtypes import BUILTIN
 from openinfer.errors import DeviceError, ValidationError
 from openinfer.model import Model
 from openinfer.plugins.coverage import coverage
@@ -27,7 +28,7 @@ NARROW = frozenset({"f32", "i32", "bool"})
 WIDE = NARROW | {"f64", "i64", "i8"}
 
 
-def device(name: str, dtypes: frozenset[str], fallback: Fallback | None = None) -> DeviceSpec:
+def device(name: str, dtypes: frozenset[str] | None, fallback: Fallback | None = None) -> DeviceSpec:
     return DeviceSpec(name=name, summary="", probe="x:y", backend="x:y", expression_dtypes=dtypes, fallback=fallback)
 
 
@@ -204,3 +205,50 @@ def test_a_description_with_a_wrong_fallback_is_told(fallback: Fallback, wrong: 
 
     assert told is not None
     assert wrong in told
+
+
+INSIDE = {"popcount": ("i16", "u16"), "relu": ("i32", "i64"), "mean_axis": ("i32", "i64"), "sigmoid": ("f16", "f32")}
+"""Operators with an element type, and another one that only occurs within their expressions."""
+
+
+def by_of(op: str, dtype: str, *devices: DeviceSpec) -> tuple[str, str]:
+    """How the first of some devices carries an operator out, and why not."""
+    rows = coverage(replace(environment(*devices), targets={}), [op])
+    return next((row.by, row.reason) for row in rows if row.dtype == dtype and row.target == devices[0].name)
+
+
+@pytest.mark.parametrize("op", INSIDE)
+def test_types_within_an_expression_count(op: str) -> None:
+    dtype, inner = INSIDE[op]
+    every = frozenset(each.name for each in BUILTIN)
+    lacking, told = device("box", every - {inner}), f"its expression computes in {inner}"
+    optional = replace(lacking, optional_dtypes=frozenset({inner}))
+    able = by_of(op, dtype, device("box", every))[0]
+
+    assert able in ("expression", "fold")
+    assert by_of(op, dtype, lacking) == ("missing", f"box has no {op} for {dtype}: {told}")
+    assert by_of(op, dtype, optional) == (able, "")
+    assert by_of(op, dtype, device("box", None)) == (able, "")
+
+
+def test_an_operator_falls_back_for_a_type_within_its_expression() -> None:
+    left = Fallback(device="host", dtypes=frozenset({"i64"}))
+    box, host = device("box", frozenset({"i32", "bool"}), left), device("host", None)
+
+    found = resolved("op mean_axis(x, axes=[0]) >> y;", "x: i32[2]; y: i32;", on=environment(box, host))
+
+    assert found.placed == {0: "host"}
+    assert "box has no mean_axis for i32: its expression computes in i64" in found.warnings[0].message
+    assert by_of("mean_axis", "i32", box, host)[0] == "fallback"
+
+
+def test_none_leaves_every_type_to_the_other_device() -> None:
+    box, host = device("box", frozenset(), Fallback(device="host")), device("host", None)
+
+    rows = list(coverage(replace(environment(box, host), targets={}), ["relu"]))
+
+    assert misfit(DeviceSpec, box) is None
+    assert misfit(DeviceSpec, host) is None
+    assert {row.by for row in rows if row.target == "box"} == {"fallback"}
+    assert {row.by for row in rows if row.target == "host"} == {"expression"}
+    assert len(rows) == 20

@@ -18,13 +18,14 @@ OPENINFER_API = 1
 
 @hookimpl
 def openinfer_devices() -> Iterable[DeviceSpec]:
-    """The device vulkan: every Vulkan device can compute in the element types of at most 32 bits."""
+    """The device vulkan: every Vulkan device can compute in the element types of at most 32 bits, some in all."""
     yield DeviceSpec(
         name="vulkan",
         summary="compute shaders through the Vulkan API",
         probe="openinfer_backend_vulkan.probe:probe",
         backend="openinfer_backend_vulkan.backend:VulkanBackend",
         expression_dtypes=frozenset(dtype.name for dtype in BY_NAME.values() if dtype.bits <= 32),
+        optional_dtypes=frozenset({"f64", "i64", "u64"}),
         fallback=Fallback(device="cpu", dtypes=frozenset({"f64", "i64", "u64"})),
     )
 

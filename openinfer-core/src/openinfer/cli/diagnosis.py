@@ -99,7 +99,9 @@ def left_to_another(spec: DeviceSpec, environment: Environment) -> str:
     """Return what is to be said behind a device of the element types that it leaves to another."""
     if spec.fallback is None:
         return ""
-    told = f"; leaves what it lacks for {', '.join(sorted(spec.fallback.dtypes))} to {spec.fallback.device}"
+    types = spec.fallback.dtypes
+    what = "" if types is None else f" for {', '.join(sorted(types))}"
+    told = f"; leaves what it lacks{what} to {spec.fallback.device}"
     other = environment.devices.get(spec.fallback.device)
     if other is None:
         return f"{told}, which no loaded plugin offers"

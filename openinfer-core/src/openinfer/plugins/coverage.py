@@ -86,7 +86,8 @@ class _Place:
 
 def _table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -> KernelTable | str:
     try:
-        return kernel_table(environment, spec.name, spec.expression_dtypes)
+        optional = getattr(spec, "optional_dtypes", frozenset[str]())
+        return kernel_table(environment, spec.name, spec.expression_dtypes, optional)
     except PluginError as error:
         return str(error)
 
@@ -110,7 +111,7 @@ def _found(
     missing = list(lacks(environment, table, call))
     if missing:
         other = place.fallback and devices.get(place.fallback.device)
-        left = place.fallback is not None and all(place.fallback.takes(lack.call) for lack in missing)
+        left = place.fallback is not None and all(lack.is_taken_by(place.fallback) for lack in missing)
         reason = missing[0].reason
         if left and other and isinstance(other.table, KernelTable) and not any(lacks(environment, other.table, call)):
             return "fallback", f"{reason}: it runs on {other.name}"

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer.dtypes import BUILTIN
 from openinfer.errors import PluginError
+from openinfer.expr.linear import linearise
 from openinfer.ops.calls import Decomposition, decomposition, fold_expression, refused_expression, scalar_expression
 from openinfer.ops.schema import Composite, Elementwise, Fold, OpSchema, Reduction
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from openinfer.expr.tree import Expr
     from openinfer.ops.calls import OpCall
     from openinfer.plugins.environment import Environment
-    from openinfer.plugins.types import KernelSpec
+    from openinfer.plugins.types import Fallback, KernelSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,16 @@ class Decomposed:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Nothing fits; ``reason`` is one line."""
+    """Nothing fits.
+
+    Attributes:
+        reason: why, one line.
+        inside: element types, by name, that only occur within the expression of the operator, and that the target does
+            not compute in.
+    """
 
     reason: str
+    inside: frozenset[str] = frozenset()
 
 
 Implementation: TypeAlias = HandWritten | DerivedExpression | DerivedFold | Decomposed | Missing
@@ -62,16 +71,32 @@ Implementation: TypeAlias = HandWritten | DerivedExpression | DerivedFold | Deco
 
 @dataclass(frozen=True, slots=True)
 class KernelTable:
-    """Kernels of one device or synth target, and the element types that its derived kernels take."""
+    """Kernels of one device or synth target, and the element types that its derived kernels take.
+
+    Attributes:
+        expression_dtypes: what they may read, compute in and write.
+        optional_dtypes: what they may also compute in, between inputs and outputs.
+    """
 
     target: str
     kernels: Mapping[str, Sequence[KernelSpec]]
     expression_dtypes: frozenset[str]
+    optional_dtypes: frozenset[str] = frozenset()
 
 
-def kernel_table(environment: Environment, target: str, expression_dtypes: frozenset[str]) -> KernelTable:
-    """Return the kernels for a device or synth target (imports what its plugins need for that)."""
-    return KernelTable(target, environment.kernels(target), expression_dtypes)
+def kernel_table(
+    environment: Environment,
+    target: str,
+    expression_dtypes: frozenset[str] | None,
+    optional_dtypes: frozenset[str] = frozenset(),
+) -> KernelTable:
+    """Return the kernels for a device or synth target (imports what its plugins need for that).
+
+    ``expression_dtypes`` and ``optional_dtypes`` are those of its description.
+    """
+    every = frozenset(dtype.name for dtype in BUILTIN)
+    taken = every if expression_dtypes is None else expression_dtypes
+    return KernelTable(target, environment.kernels(target), taken, optional_dtypes)
 
 
 def select(environment: Environment, table: KernelTable, call: OpCall) -> Implementation:
@@ -84,10 +109,18 @@ def select(environment: Environment, table: KernelTable, call: OpCall) -> Implem
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A call that nothing carries out: one that was asked for, or a part of its decomposition."""
+    """A call that nothing carries out: one that was asked for, or a part of its decomposition.
+
+    ``reason`` and ``inside`` are those of `Missing`.
+    """
 
     call: OpCall
     reason: str
+    inside: frozenset[str] = frozenset()
+
+    def is_taken_by(self, fallback: Fallback) -> bool:
+        """Whether the call may run on the device that a fallback names, as far as its types go."""
+        return fallback.takes(self.call, self.inside)
 
 
 def lacks(
@@ -105,7 +138,7 @@ def lacks(
         except passed_over:
             continue
         if isinstance(chosen, Missing):
-            yield Lack(current, chosen.reason)
+            yield Lack(current, chosen.reason, chosen.inside)
         elif isinstance(chosen, Decomposed):
             waiting += [step.call for step in chosen.decomposition.steps]
 
@@ -152,9 +185,11 @@ def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Impl
             out = call.outputs[0].dtype
             message = f"{table.target} has no kernel for {schema.name} to {out}, and an expression reports no errors"
             return Missing(f"{message} ({refusal.rule})")
-        return DerivedExpression(scalar_expression(schema, call))
+        expr = scalar_expression(schema, call)
+        return _uncomputed(table, call, _dtypes_in(expr)) or DerivedExpression(expr)
     if isinstance(schema.definition, Reduction):
-        return DerivedFold(*fold_expression(schema, call))
+        axes, fold = fold_expression(schema, call)
+        return _uncomputed(table, call, _dtypes_of_fold(fold)) or DerivedFold(axes, fold)
     if table.kernels.get(schema.name):
         given = ", ".join(str(t) for t in call.inputs if t is not None)
         return Missing(f"{table.target} has no {schema.name} for {given}: its kernels take other types or settings")
@@ -164,3 +199,25 @@ def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Impl
 def _foreign_dtypes(table: KernelTable, call: OpCall) -> list[str]:
     names = {t.dtype.name for t in (*call.inputs, *call.outputs) if t is not None}
     return sorted(names - table.expression_dtypes)
+
+
+def _uncomputed(table: KernelTable, call: OpCall, occurring: set[str]) -> Missing | None:
+    """Return why a derived kernel whose inputs and outputs are fine cannot be had, where that is so."""
+    inside = sorted(occurring - table.expression_dtypes - table.optional_dtypes)
+    if not inside:
+        return None
+    given = ", ".join(str(t.dtype) for t in call.inputs if t is not None) or str(call.outputs[0].dtype)
+    reason = f"{table.target} has no {call.op} for {given}: its expression computes in {', '.join(inside)}"
+    return Missing(reason, frozenset(inside))
+
+
+def _dtypes_in(expr: Expr) -> set[str]:
+    return {step.dtype.name for step in linearise(expr).instructions}
+
+
+def _dtypes_of_fold(fold: Fold) -> set[str]:
+    parts = [part for part in (fold.start, fold.element, fold.combine) if part is not None]
+    found = {name for part in parts for name in _dtypes_in(part)}
+    # The number of elements is a constant, whatever the type in which `finish` has it.
+    steps = linearise(fold.finish).instructions
+    return found | {step.dtype.name for step in steps if (step.function, step.index) != ("input", 1)}

@@ -83,15 +83,22 @@ class Fallback:
     Attributes:
         device: name of the other device.
         dtypes: element types, by name: what the device lacks may run there if one of them is among its inputs and
-            outputs. Whatever else the device lacks is an error.
+            outputs, or is what the device cannot compute in within its expression. Whatever else the device lacks is an
+            error. None: everything that the device lacks may run there.
     """
 
     device: str
-    dtypes: frozenset[str]
+    dtypes: frozenset[str] | None = None
 
-    def takes(self, call: OpCall) -> bool:
-        """Whether a call that the device lacks may run on the other one, as far as its types go."""
-        return any(given is not None and given.dtype.name in self.dtypes for given in (*call.inputs, *call.outputs))
+    def takes(self, call: OpCall, inside: frozenset[str] = frozenset()) -> bool:
+        """Whether a call that the device lacks may run on the other one, as far as its types go.
+
+        ``inside`` are types within its expression that the device does not compute in.
+        """
+        if self.dtypes is None:
+            return True
+        types = (given for given in (*call.inputs, *call.outputs) if given is not None)
+        return bool(self.dtypes & inside) or any(given.dtype.name in self.dtypes for given in types)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +111,12 @@ class DeviceSpec:
         probe: ``"module:function"`` returning `Availability`; must not raise when something is missing.
         backend: ``"module:class"``, an `openinfer.simulate.backend.DeviceBackend`, called with the ordinal (1 for
             ``vulkan:1``).
-        expression_dtypes: element types, by name, that kernels derived from expressions and folds may read, compute and
-            write on this device.
+        expression_dtypes: element types, by name, that kernels derived from expressions and folds may read, compute in
+            and write on this device: all that occur in an expression, `bool` of its conditions too. None: every one of
+            the language.
+        optional_dtypes: element types, by name, in which some hardware computes: they may also occur between inputs and
+            outputs. Where the hardware that was opened lacks one, a `bind_` method raises
+            `openinfer.errors.FeatureMissingError`.
         fallback: where operators run that the device lacks; None where each of them is an error.
         whole_programs: whether the backend carries out execution plans (it is an
             `openinfer.simulate.whole_program.ProgramBackend`): a program that no plan holds is refused.
@@ -116,7 +127,8 @@ class DeviceSpec:
     summary: str
     probe: str
     backend: str
-    expression_dtypes: frozenset[str]
+    expression_dtypes: frozenset[str] | None
+    optional_dtypes: frozenset[str] = frozenset()
     fallback: Fallback | None = None
     whole_programs: bool = False
     replaces: str | None = None
@@ -136,7 +148,7 @@ class SynthTargetSpec:
     name: str
     summary: str
     target: str
-    expression_dtypes: frozenset[str]
+    expression_dtypes: frozenset[str] | None
     replaces: str | None = None
 
 

@@ -64,5 +64,6 @@ def choose_device(name: str, environment: Environment) -> DeviceChoice:
 def open_device(choice: DeviceChoice, environment: Environment) -> tuple[DeviceBackend, Binder]:
     """Return an opened device, and what binds operators on it."""
     backend: DeviceBackend = load_object(choice.spec.backend)(choice.ordinal)
-    table = kernel_table(environment, choice.spec.name, choice.spec.expression_dtypes)
+    spec = choice.spec
+    table = kernel_table(environment, spec.name, spec.expression_dtypes, spec.optional_dtypes)
     return backend, Binder(environment, table, backend)

@@ -150,7 +150,12 @@ def plan_findings(
     if not spec.whole_programs:
         return ()
     try:
-        make_plan(resolved, model, environment, kernel_table(environment, spec.name, spec.expression_dtypes))
+        make_plan(
+            resolved,
+            model,
+            environment,
+            kernel_table(environment, spec.name, spec.expression_dtypes, spec.optional_dtypes),
+        )
     except SynthesisError as error:
         if error.code == NO_OUTPUTS:
             return ()

@@ -47,7 +47,7 @@ def device_place(name: str, environment: Environment) -> Place:
     """
     spec = environment.device(name)
     alone = replace(environment, devices={**environment.devices, name: replace(spec, fallback=None)})
-    table = kernel_table(environment, name, spec.expression_dtypes)
+    table = kernel_table(environment, name, spec.expression_dtypes, spec.optional_dtypes)
     on_device = {"device": name, "environment": alone}
     return Place(table, partial(run_on_device, **on_device), partial(refuse_on_device, **on_device))
 

@@ -83,7 +83,7 @@ class _Kernels:
         missing = [] if spec is None else self._missing(op, spec)
         if spec is None or not missing:
             return device
-        if spec.fallback is None or not all(spec.fallback.takes(lack.call) for lack in missing):
+        if spec.fallback is None or not all(lack.is_taken_by(spec.fallback) for lack in missing):
             for lack in missing:
                 self._findings.error("kernel-missing", lack.reason)
             return device
@@ -110,7 +110,9 @@ class _Kernels:
     def _missing(self, op: ResolvedOp, spec: DeviceSpec) -> list[Lack]:
         table = self._tables.get(spec.name)
         if table is None:
-            table = self._tables[spec.name] = kernel_table(self._environment, spec.name, spec.expression_dtypes)
+            table = self._tables[spec.name] = kernel_table(
+                self._environment, spec.name, spec.expression_dtypes, spec.optional_dtypes
+            )
         # Kernels and definitions of plugins may need a setting that is known only when the program runs; the executor
         # selects again then.
         passed_over = (OpTypeError, KeyError, PluginError) if op.runtime_settings else (OpTypeError,)

@@ -43,6 +43,8 @@ def _row(environment: Environment, spec: DeviceSpec) -> dict[str, Any]:
         "summary": spec.summary,
         "available": availability.available,
         "detail": availability.detail,
-        "fallback": None if left is None else {"device": left.device, "dtypes": sorted(left.dtypes)},
+        "fallback": None
+        if left is None
+        else {"device": left.device, "dtypes": None if left.dtypes is None else sorted(left.dtypes)},
         "plugin": environment.providers[("device", spec.name)],
     }
