@@ -214,17 +214,34 @@ class _Recorder:
     def type_of(self, value: int) -> TensorType:
         return self.values[value]
 
-    def op(self, name: str, *inputs: int, **settings: SettingValue) -> int:
-        return self._append(call_of(self._schemas(name), [self.values[i] for i in inputs], settings), inputs)
+    def op(self, name: str, *inputs: int | None, **settings: SettingValue) -> int:
+        return self.ops(name, *inputs, **settings)[0]
+
+    def ops(self, name: str, *inputs: int | None, **settings: SettingValue) -> tuple[int, ...]:
+        schema = self._schemas(name)
+        given = (*inputs, *(None for _ in schema.inputs[len(inputs) :]))
+        _check_given(schema, given)
+        types = [None if value is None else self.values[value] for value in given]
+        return self._append(call_of(schema, types, settings), given)
 
     def reshape(self, value: int, shape: tuple[int, ...]) -> int:
         given = self.values[value]
-        return self._append(call_of(self._schemas("reshape"), [given], {}, [replace(given, shape=shape)]), (value,))
+        (made,) = self._append(call_of(self._schemas("reshape"), [given], {}, [replace(given, shape=shape)]), (value,))
+        return made
 
-    def _append(self, call: OpCall, inputs: tuple[int, ...]) -> int:
-        self.values.append(call.outputs[0])
-        self.steps.append(Step(call, inputs, (len(self.values) - 1,)))
-        return len(self.values) - 1
+    def _append(self, call: OpCall, inputs: tuple[int | None, ...]) -> tuple[int, ...]:
+        first = len(self.values)
+        self.values += call.outputs
+        made = tuple(range(first, len(self.values)))
+        self.steps.append(Step(call, inputs, made))
+        return made
+
+
+def _check_given(schema: OpSchema, inputs: Sequence[int | None]) -> None:
+    for position, value in enumerate(inputs):
+        spec = _input_spec(schema, position)
+        if value is None and not spec.optional:
+            raise OpTypeError(f"{schema.name} needs the input {spec.name}", code="arity", position=position)
 
 
 def decomposition(schema: OpSchema, call: OpCall, schemas: Callable[[str], OpSchema]) -> Decomposition:

@@ -136,7 +136,10 @@ class BuildFold(Protocol):
 
 
 class Decompose(Protocol):
-    """Writes an operator in terms of others through a `Decomposer`; returns the numbers of the output values."""
+    """Writes an operator in terms of others through a `Decomposer`; returns the numbers of the output values.
+
+    ``inputs`` has one entry per input of the schema (None for an optional one left out), variadic ones following.
+    """
 
     def __call__(
         self,
@@ -156,8 +159,15 @@ class Decomposer(Protocol):
 
     def type_of(self, value: int) -> TensorType: ...
 
-    def op(self, name: str, *inputs: int, **settings: SettingValue) -> int:
-        """Append a call of another operator with one output and return that value."""
+    def op(self, name: str, *inputs: int | None, **settings: SettingValue) -> int:
+        """Append a call of another operator and return its first output.
+
+        An input that is None is left out, as are those behind the last one given: both have to be optional.
+        """
+        ...
+
+    def ops(self, name: str, *inputs: int | None, **settings: SettingValue) -> tuple[int, ...]:
+        """Append a call of another operator, as `op` does, and return all of its outputs."""
         ...
 
     def reshape(self, value: int, shape: tuple[int, ...]) -> int:

@@ -116,7 +116,14 @@ class CallLowering:
             raise at_node("unsupported", message, at.origin.block, at.node)
         given_inputs = zip(parts.inputs, inputs, strict=True)
         operands = {number: operand for number, operand in given_inputs if number is not None and operand is not None}
-        results = dict(zip(parts.outputs, outputs, strict=True))
+        made_here = {number for step in parts.steps for number in step.outputs}
+        results: dict[int, int] = {}
+        copied: list[tuple[int, int]] = []
+        for number, output in zip(parts.outputs, outputs, strict=True):
+            if number in made_here and number not in results:
+                results[number] = output
+            else:
+                copied.append((number, output))
         deeper = Operation(origin=at.origin, placement=at.placement, name=at.name, node=at.node, depth=at.depth + 1)
         for step in parts.steps:
             given = [None if i is None else operands[i] for i in step.inputs]
@@ -126,10 +133,8 @@ class CallLowering:
                 operands[number] = ValueRef(value)
                 made.append(value)
             yield from self.steps(step.call, given, tuple(made), deeper)
-        made_here = {number for step in parts.steps for number in step.outputs}
-        for number, output in results.items():
-            if number not in made_here:
-                yield CopyStep(origin=at.origin, source=operands[number], output=output)
+        for number, output in copied:
+            yield CopyStep(origin=at.origin, source=operands[number], output=output)
 
 
 def _elementwise(expr: Expr, inputs: Sequence[Operand | None], output: int, at: Operation) -> ElementwiseStep:
