@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from openinfer.errors import DeviceError
+from openinfer.dtypes import DType, Kind
+from openinfer.errors import DeviceError, FeatureMissingError, OpenInferError
 from openinfer.expr import tree
 from openinfer.ir.graph import Graph
 from openinfer.ops.calls import OpCall
@@ -23,6 +24,7 @@ from openinfer.testing.cases import Case, cases, sampled
 from openinfer.testing.checks import check_operator, wrong
 from openinfer.testing.oracle import Exact, known_oracles
 from openinfer.testing.places import Place, device_place
+from openinfer.testing.refused import RefusedCase
 from openinfer.testing.values import specials
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -254,6 +256,49 @@ def test_an_error_stays_with_its_case() -> None:
 
     assert [name for name, each in lines.items() if each] == ["f32"]
     assert f"{found}: DeviceError: the shaft is jammed" in lines["f32"]
+
+
+@pytest.mark.parametrize("some", [True, False])
+def test_a_feature_that_the_hardware_lacks_is_missing_and_no_failure(*, some: bool) -> None:
+    def run(given: Sequence[Case]) -> list[list[Array]]:
+        if any(case.shapes == "example" or not some for case in given):
+            raise FeatureMissingError("this box lacks what a kernel needs: shaderInt64")
+        return CPU.run(given)
+
+    cells = check_operator(
+        ENVIRONMENT.op("mean_axis"), known_oracles()["mean_axis"], replace(CPU, run=run), ENVIRONMENT, every=EVERY
+    )
+
+    for cell in cells.values():
+        assert cell.missing == "this box lacks what a kernel needs: shaderInt64"
+        assert not cell.failures
+    assert any(cell.ran for cell in cells.values()) is some
+
+
+def test_an_element_with_no_result_may_meet_hardware_that_lacks_a_feature() -> None:
+    def refuse(given: Sequence[RefusedCase]) -> list[list[OpenInferError | None]]:
+        raise FeatureMissingError(f"this box lacks what {len(given)} kernels need")
+
+    schema, oracle = ENVIRONMENT.op("gather"), known_oracles()["gather"]
+    (cell, *others) = check_operator(schema, oracle, replace(CPU, refuse=refuse), ENVIRONMENT, every=EVERY).values()
+
+    assert cell.missing == "this box lacks what 1 kernels need"
+    assert not any(each.failures for each in (cell, *others))
+
+
+def test_element_types_of_plugins_are_not_drawn() -> None:
+    wide = DType(name="i128", kind=Kind.SIGNED, bits=128, oinf_tag=0, storage="int128", compute="i128")
+    environment = replace(ENVIRONMENT, dtypes={"i128": wide, **ENVIRONMENT.dtypes, "u128": replace(wide, name="u128")})
+
+    for op in ("sum_axis", "cast"):
+        schema = ENVIRONMENT.op(op)
+        schema = replace(schema, dtypes=schema.dtypes | {"i128"})
+        cells = check_operator(schema, known_oracles()[op], device_place("cpu", environment), environment, every=EVERY)
+
+        assert set(cells) == set(ENVIRONMENT.op(op).dtypes)
+        assert not any(cell.failures or cell.missing for cell in cells.values())
+        f32 = ENVIRONMENT.dtypes["f32"]
+        assert cases(schema, f32, environment.dtypes) == cases(schema, f32, ENVIRONMENT.dtypes)
 
 
 def test_a_sample_is_the_same_each_time_and_has_every_type() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dtypes import DType
+from openinfer.dtypes import BY_NAME, DType
 from openinfer.expr.linear import linearise
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.ir.types import TensorType
@@ -95,6 +95,11 @@ def sampled(found: Sequence[Case], every: int) -> list[Case]:
     return [case for number, case in enumerate(found) if not number or zlib.crc32(repr(case).encode()) % every == 0]
 
 
+def types_of_language(dtypes: Mapping[str, DType]) -> dict[str, DType]:
+    """Return the element types that programs can be written with; what plugins add can only be listed."""
+    return {name: dtype for name, dtype in dtypes.items() if BY_NAME.get(name) is dtype}
+
+
 def cases(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> list[Case]:
     """Return the cases of an operator for an element type, none for others than its own; ``dtypes`` finds element types
     by name.
@@ -105,6 +110,7 @@ def cases(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> list[C
     """
     if dtype.name not in schema.dtypes:
         return []
+    dtypes = types_of_language(dtypes)
     drafts = [*_from_examples(schema, dtype, dtypes)]
     if isinstance(schema.definition, Elementwise):
         drafts += _elementwise(schema, dtype, dtypes)

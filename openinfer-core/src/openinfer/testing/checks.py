@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
-from openinfer.errors import OpenInferError
+from openinfer.errors import FeatureMissingError, OpenInferError
 from openinfer.ops.calls import compute_type
 from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.coverage import missing_reason
 from openinfer.plugins.selection import HandWritten, select
-from openinfer.testing.cases import cases, sampled
+from openinfer.testing.cases import cases, sampled, types_of_language
 from openinfer.testing.comparing import mismatch
 from openinfer.testing.expectation import expected_of
 from openinfer.testing.moving import differing_codes, moved_codes
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from openinfer.testing.refused import RefusedCase
     from openinfer.testing.values import Array
 
-    Outcome: TypeAlias = "list[Array] | str"
-    """Outputs of a case, or the error that it ended with."""
+    Outcome: TypeAlias = "list[Array] | Lacking | str"
+    """Outputs of a case, why the hardware cannot run it, or the error that it ended with."""
 
 Tried = TypeVar("Tried")
 Found = TypeVar("Found")
@@ -48,6 +48,13 @@ LONGEST_REFUSED = 32
 
 REFUSED = "out-of-range"
 """Code of the error that such an element ends a step with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """Why the hardware at hand cannot run a case: it has not got an optional feature."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +81,12 @@ def check_operator(
     """
     drafts: dict[str, _Draft] = {}
     untried: dict[str, Cell] = {}
-    for dtype in environment.dtypes.values():
+    types = types_of_language(environment.dtypes)
+    for dtype in types.values():
         if dtype.name not in schema.dtypes:
             continue
         try:
-            found = cases(schema, dtype, environment.dtypes)
+            found = cases(schema, dtype, types)
         except OpTypeError as error:
             untried[dtype.name] = Cell(ran=0, missing="", failures=(str(error),))
         else:
@@ -140,9 +148,9 @@ def _run(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[Outcome]]
     return found
 
 
-def _refuse(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[str]]:
-    """Run all types together with elements that have no result; return what is wrong, by type."""
-    found: dict[str, list[str]] = {name: [] for name in drafts}
+def _refuse(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[Lacking | str]]:
+    """Run all types together with elements that have no result; return what is wrong or cannot be run, by type."""
+    found: dict[str, list[Lacking | str]] = {name: [] for name in drafts}
     if place.refuse is None:
         return found
     listed = [(name, refused) for name, draft in drafts.items() for refused in draft.refused]
@@ -150,27 +158,34 @@ def _refuse(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[str]]:
         program = listed[start : start + LONGEST_REFUSED]
         outcomes = _outcomes([refused for _, refused in program], place.refuse)
         for (name, refused), outcome in zip(program, outcomes, strict=True):
-            found[name] += [outcome] if isinstance(outcome, str) else unrefused(refused, outcome)
+            found[name] += [outcome] if isinstance(outcome, str | Lacking) else unrefused(refused, outcome)
     return found
 
 
-def _outcomes(given: Sequence[Tried], run: Callable[[Sequence[Tried]], Sequence[Found]]) -> list[Found | str]:
+def _outcomes(given: Sequence[Tried], run: Callable[[Sequence[Tried]], Sequence[Found]]) -> list[Found | Lacking | str]:
     """Run cases as a program; one that fails is halved, so that an error stays with the case that it comes from."""
     try:
         return list(run(given))
     except OpenInferError as error:
+        if len(given) == 1 and isinstance(error, FeatureMissingError):
+            return [Lacking(str(error))]
         if len(given) == 1:
             return [f"{given[0]}: {type(error).__name__}: {error}"]
     half = len(given) // 2
     return [*_outcomes(given[:half], run), *_outcomes(given[half:], run)]
 
 
-def _judged(schema: OpSchema, oracle: Oracle, draft: _Draft, found: Sequence[Outcome], errors: Sequence[str]) -> Cell:
+def _judged(
+    schema: OpSchema, oracle: Oracle, draft: _Draft, found: Sequence[Outcome], refusals: Sequence[Lacking | str]
+) -> Cell:
     failures = [*draft.failures]
     for case, outcome in zip(draft.cases, found, strict=True):
-        failures += [outcome] if isinstance(outcome, str) else wrong(schema, oracle, case, outcome)
-    ran = len(draft.cases) + len(draft.refused)
-    return Cell(ran=ran, missing=draft.missing, failures=(*failures, *errors))
+        if not isinstance(outcome, Lacking):
+            failures += [outcome] if isinstance(outcome, str) else wrong(schema, oracle, case, outcome)
+    failures += [line for line in refusals if not isinstance(line, Lacking)]
+    lacking = [each.reason for each in (*found, *refusals) if isinstance(each, Lacking)]
+    ran = len(draft.cases) + len(draft.refused) - len(lacking)
+    return Cell(ran=ran, missing=draft.missing or next(iter(lacking), ""), failures=tuple(failures))
 
 
 def unrefused(refused: RefusedCase, errors: Sequence[OpenInferError | None]) -> list[str]:

@@ -82,6 +82,7 @@ def _cells(config: pytest.Config) -> list[tuple[str, str, str, str]]:
         OpenInferError: a device, target or operator is unknown.
     """
     from openinfer.plugins.environment import Environment
+    from openinfer.testing.cases import types_of_language
 
     environment = Environment.default()
     targets: list[str] = config.getoption("--openinfer-target") or []
@@ -94,6 +95,6 @@ def _cells(config: pytest.Config) -> list[tuple[str, str, str, str]]:
         (kind, place, op.name, dtype)
         for kind, place in places
         for op in ops
-        for dtype in environment.dtypes
+        for dtype in types_of_language(environment.dtypes)
         if dtype in op.dtypes
     ]
