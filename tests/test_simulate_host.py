@@ -197,15 +197,11 @@ def test_what_cannot_be_fetched_says_why(ex: Executor, access: str, code: str) -
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [("f32[1125899906842624]", "allocate"), ("f32[4611686018427387904]", "")],
-    ids=["much", "more than addresses"],
-)
-def test_what_is_too_large_for_this_machine_is_named(kind: str, reason: str) -> None:
+@pytest.mark.parametrize("kind", ["f32[1125899906842624]", "f32[2305843009213693951]"], ids=["much", "addresses"])
+def test_what_is_too_large_for_this_machine_is_named(kind: str) -> None:
     program = graph(f"dynamic {{ x: {kind} @init(0.0); }} volatile {{ y: {kind}; }} block entry {{ return; }}")
     ex = Simulator(MODEL, program).make_executor()
-    with pytest.raises(oi.ExecutionError, match=f"`y` is more than this machine holds: .*{reason}") as caught:
+    with pytest.raises(oi.ExecutionError, match=r"`y` is more than this machine holds: .*allocate") as caught:
         ex.fetch("y")
     assert caught.value.code == "too-large"
 

@@ -236,8 +236,9 @@ def test_a_buffer_of_another_device_is_refused(device: VulkanBackend) -> None:
 
 
 def test_a_tensor_larger_than_a_buffer_may_be_is_refused(device: VulkanBackend) -> None:
-    with pytest.raises(DeviceError, match="larger than a storage buffer may be here"):
+    with pytest.raises(DeviceError, match="larger than a storage buffer may be here") as caught:
         device.allocate(TensorType(F32, (1 << 40,)))
+    assert caught.value.code == "too-large"
 
 
 def test_a_device_number_that_is_not_there_names_those_that_are(device: VulkanBackend) -> None:

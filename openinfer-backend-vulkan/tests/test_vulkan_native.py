@@ -55,5 +55,11 @@ def test_a_failed_call_names_function_result_and_advice() -> None:
         native.check("vkQueueSubmit", lost)
 
 
+@pytest.mark.parametrize("which", ["DEVICE", "HOST"])
+def test_memory_that_is_used_up_is_too_large(which: str) -> None:
+    assert VulkanCallError("vkAllocateMemory", f"VK_ERROR_OUT_OF_{which}_MEMORY").code == "too-large"
+    assert VulkanCallError("vkAllocateMemory", "VK_ERROR_DEVICE_LOST").code == "device"
+
+
 def test_an_unknown_result_is_shown_as_its_number() -> None:
     assert result_name(-987654) == "VkResult(-987654)"

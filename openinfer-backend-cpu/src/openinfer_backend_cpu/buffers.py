@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from openinfer.array_types import storage_dtype
+from openinfer.array_types import need_room, storage_dtype
 from openinfer.packing import pack, unpack
 
 if TYPE_CHECKING:
@@ -32,10 +32,17 @@ class CpuBuffer:
 
 
 def empty(type: TensorType) -> CpuBuffer:
-    """Return a buffer with undefined content."""
+    """Return a buffer with undefined content.
+
+    Raises:
+        MemoryError: there is no such memory.
+    """
     if type.dtype.is_packed:
+        need_room((type.nbytes,), 1)
         return CpuBuffer(type, np.empty(type.nbytes, np.uint8))
-    return CpuBuffer(type, np.empty(type.shape, storage_dtype(type.dtype)))
+    item = storage_dtype(type.dtype)
+    need_room(type.shape, item.itemsize)
+    return CpuBuffer(type, np.empty(type.shape, item))
 
 
 def beginning(array: Array, type: TensorType) -> Array:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.array_types import need_room
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -44,7 +46,12 @@ class Workspace:
         self._used = min(self._used, mark)
 
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """Return an array for the call that is being bound."""
+        """Return an array for the call that is being bound.
+
+        Raises:
+            MemoryError: there is no such memory.
+        """
+        need_room(shape, dtype.itemsize)
         nbytes = math.prod(shape) * dtype.itemsize
         if self._used + nbytes > self._block.nbytes:
             self._block = _aligned(max(nbytes, 2 * self._block.nbytes))

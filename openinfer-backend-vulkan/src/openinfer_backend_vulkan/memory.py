@@ -71,7 +71,8 @@ class Memory:
         self._collect()
         limit = self._device.physical.max_storage_bytes
         if nbytes > limit:
-            raise DeviceError(f"a tensor of {nbytes} bytes is larger than a storage buffer may be here ({limit} bytes)")
+            message = f"a tensor of {nbytes} bytes is larger than a storage buffer may be here ({limit} bytes)"
+            raise DeviceError(message, code="too-large")
         size = max(4, -(-nbytes // 4) * 4)
         handle = _create_buffer(self._device, size)
         owned = self._device.destroying("vkDestroyBuffer", handle)

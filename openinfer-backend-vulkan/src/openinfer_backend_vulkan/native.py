@@ -30,13 +30,17 @@ class LoaderMissingError(DeviceError):
     default_code = "device"
 
 
+_OUT_OF_MEMORY = frozenset({"VK_ERROR_OUT_OF_DEVICE_MEMORY", "VK_ERROR_OUT_OF_HOST_MEMORY"})
+
+
 class VulkanCallError(DeviceError):
     """A Vulkan function failed; ``result`` is the name of its result code."""
 
     default_code = "device"
 
     def __init__(self, function: str, result: str, advice: str = "") -> None:
-        super().__init__(f"{function} failed with {result}" + (f": {advice}" if advice else ""))
+        code = "too-large" if result in _OUT_OF_MEMORY else None
+        super().__init__(f"{function} failed with {result}" + (f": {advice}" if advice else ""), code=code)
         self.function = function
         self.result = result
 

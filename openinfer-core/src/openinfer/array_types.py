@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from openinfer.dtypes import BY_NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from openinfer.dtypes import DType
@@ -21,6 +24,16 @@ def storage_dtype(dtype: DType) -> np.dtype[Any]:
 
         return np.dtype(getattr(ml_dtypes, dtype.storage))
     return np.dtype(dtype.storage)
+
+
+def need_room(shape: Sequence[int], itemsize: int) -> None:
+    """Check that an array of a shape can exist, given the bytes of an element.
+
+    Raises:
+        MemoryError: its sizes have more than 64 bits, for which NumPy has errors of several kinds.
+    """
+    if math.prod(extent for extent in shape if extent) * itemsize >= 1 << 63:
+        raise MemoryError("it passes the largest size of arrays")
 
 
 def dtype_of_array(array: npt.NDArray[Any]) -> DType | None:

@@ -71,6 +71,8 @@ def number_text(value: int) -> str:
     Raises:
         SynthesisError: it needs more than 64 bits.
     """
+    if value == -(2**63):
+        return "INT64_MIN"
     if abs(value) >= 2**63:
         message = f"the number {value} in a loop bound or an index needs more than the 64 bits of C's int64_t"
         raise SynthesisError(message, code="unsupported")

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from openinfer.dtypes import DType
 
+LARGEST_SIZE = (1 << 63) - 1
+"""Elements, or bytes, that a tensor may have."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
@@ -26,6 +29,12 @@ class TensorType:
     def nbytes(self) -> int:
         """Bytes in storage, packed types packed."""
         return self.dtype.storage_nbytes(self.count)
+
+    @property
+    def fits(self) -> bool:
+        """Whether sizes of it have 64 bits, as in a container: its bytes, and the product of its dims other than 0."""
+        product = math.prod(extent for extent in self.shape if extent)
+        return product <= LARGEST_SIZE and self.dtype.storage_nbytes(product) <= LARGEST_SIZE
 
     def __str__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import F32, DType
 from openinfer.expr import tree
+from openinfer.ir.types import LARGEST_SIZE
 from openinfer.ops.definitions import check_expression, check_fold, check_refusal
 from openinfer.ops.schema import Composite, Elementwise, Fold, OpTypeError, Reduction, Required
 from openinfer.ops.setting_kinds import check_setting
@@ -63,16 +64,17 @@ def call_of(
     """Return the call of an operator: defaults filled in, output types inferred.
 
     Raises:
-        OpTypeError: a setting is unknown, missing or of the wrong kind, or the operator cannot take these types.
+        OpTypeError: a setting is unknown, missing or of the wrong kind, the operator cannot take these types, or what
+            it yields is ``too-large``.
     """
     check_dtypes(schema, inputs)
     filled = filled_settings(schema, settings)
-    return OpCall(
-        op=schema.name,
-        inputs=tuple(inputs),
-        outputs=schema.infer(inputs, filled, declared),
-        settings=filled,
-    )
+    outputs = schema.infer(inputs, filled, declared)
+    past = next((made for made in outputs if not made.fits), None)
+    if past is not None:
+        message = f"{schema.name} yields {past}: no tensor has more than {LARGEST_SIZE} elements or bytes"
+        raise OpTypeError(message, code="too-large")
+    return OpCall(op=schema.name, inputs=tuple(inputs), outputs=outputs, settings=filled)
 
 
 def check_dtypes(schema: OpSchema, inputs: Sequence[TensorType | None]) -> None:

@@ -81,5 +81,6 @@ def cut(shape: Sequence[int], axes: Sequence[int], ranges: Sequence[range]) -> M
     for axis, chosen in zip(axes, ranges, strict=True):
         places[axis] = chosen
     start = tuple(places_.start if places_ else 0 for places_ in places)
-    dims = tuple(Dim(len(places_), axis, places_.step) for axis, places_ in enumerate(places))
+    # A step from one place to none has any size, also one that an address cannot hold.
+    dims = tuple(Dim(len(all_), axis, all_.step if len(all_) > 1 else 1) for axis, all_ in enumerate(places))
     return Moved(tuple(map(len, places)), View(start, dims))

@@ -6,6 +6,7 @@ Backends use `windows` too, so that an operator's shape rule and its kernels can
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import TYPE_CHECKING
 
 from openinfer.ops.schema import OpTypeError, SettingSpec, SettingType
@@ -70,7 +71,18 @@ class Window:
     @property
     def always_reads(self) -> bool:
         """Whether every position reads at least one element of the image."""
-        return all(any(0 <= place < self.size for place in self.places(p)) for p in range(self.positions))
+        if not self.positions:
+            return True
+        if not self.kernel or (self.positions - 1) * self.stride - self.before >= self.size:
+            return False
+        # Positions in front of the image reach it by their first element that is not in front of it.
+        if -(-self.before // self.dilation) >= self.kernel:
+            return False
+        in_front = min(self.positions, -(-self.before // self.stride))
+        different = min(in_front, self.dilation // gcd(self.stride, self.dilation))
+        if self.dilation <= self.size or different > self.size:
+            return self.dilation <= self.size
+        return all((p * self.stride - self.before) % self.dilation < self.size for p in range(different))
 
     def places(self, position: int) -> range:
         """Return the places of the image that a position reads, also those outside it."""
@@ -122,8 +134,9 @@ def _window(size: int, kernel: int, stride: int, dilation: int, before: int, aft
     return Window(
         size=size,
         kernel=kernel,
-        stride=stride,
-        dilation=dilation,
+        # What is stepped over once has a step of any size: one that an address cannot hold would go on to kernels.
+        stride=stride if positions > 1 else 1,
+        dilation=dilation if kernel > 1 else 1,
         before=before,
         after=after,
         positions=positions,

@@ -30,11 +30,19 @@ class WeightStore:
         self.weights: list[PackedWeight] = []
 
     def number_of(self, name: str, type: TensorType, initial: Initial) -> int:
-        """Return the number of the weight that holds an initial value; ``name`` is the variable's, for a fill."""
+        """Return the number of the weight that holds an initial value; ``name`` is the variable's.
+
+        Raises:
+            SynthesisError: there is no memory for it (``too-large``), or as `stored_array` says.
+        """
         key = (repr(initial), type)
         if key not in self._numbers:
             source = name if isinstance(initial, Filled) else initial.name
-            data = _bytes_of(stored_array(self._model, type, initial))
+            try:
+                data = _bytes_of(stored_array(self._model, type, initial))
+            except MemoryError as error:
+                message = f"the data of `{name}`, {type}, is more than this machine holds: {error}"
+                raise about("too-large", message) from error
             self._numbers[key] = len(self.weights)
             self.weights.append(PackedWeight(number=len(self.weights), source=source, type=type, data=data))
         return self._numbers[key]

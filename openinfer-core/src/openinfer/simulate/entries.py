@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from openinfer.array_types import need_room
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -229,7 +231,7 @@ class DenseEntries:
             for place, extent, bound in zip(index, room, self._bounds, strict=True)
         )
         self._move((*wider, *self.array.shape[self._axes :]))
-        present = np.zeros(wider, np.bool_)
+        present = filled(wider, np.array(False))
         present[tuple(map(slice, room))] = self.present
         self.present = present
 
@@ -300,7 +302,12 @@ class SparseEntries:
 
 
 def filled(shape: Index, fill: Array) -> Array:
-    """Return an array of one value; zeros take no memory until they are written."""
+    """Return an array of one value; zeros take no memory until they are written.
+
+    Raises:
+        MemoryError: there is no such memory.
+    """
+    need_room(shape, fill.dtype.itemsize)
     if not fill.tobytes().strip(b"\0"):
         return np.zeros(shape, fill.dtype)
     return np.full(shape, fill)

@@ -56,6 +56,8 @@ class Place:
         own = isinstance(error, OpenInferError)
         message = str(error) if own else f"{type(error).__name__}: {error}"
         code = error.code if own else None
+        if isinstance(error, MemoryError):
+            message, code = f"more than this machine holds: {error}", "too-large"
         family = _FAMILIES.get(error.code, ExecutionError) if isinstance(error, OpTypeError) else ExecutionError
         subject = self.desc if self.told is None else self.told()
         found = family(f"{subject}: {message}", code=code)

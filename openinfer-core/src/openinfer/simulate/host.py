@@ -188,8 +188,7 @@ class _Held:
         if not isinstance(error, MemoryError | ValueError | OverflowError):
             return
         shown = self.access if len(self.access) <= LONGEST_SHOWN else f"{self.access[:LONGEST_SHOWN]}…"
-        lacks_memory = isinstance(error, MemoryError)
-        why = "the memory for it cannot be allocated" if lacks_memory else "it passes the largest size of arrays"
+        why = str(error) if isinstance(error, MemoryError) else "it passes the largest size of arrays"
         message = f"`{shown}` is more than this machine holds: {why}"
         raise ExecutionError(message, code="too-large") from error
 

@@ -11,7 +11,7 @@ from openinfer.dtypes import BY_NAME, DType, Kind
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.places import span_of
 from openinfer.ir.resolved import Filled, FromMetadata, FromTensor, PrefixTable, ResolvedVar, Storage
-from openinfer.ir.types import TensorType
+from openinfer.ir.types import LARGEST_SIZE, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from openinfer.model import Model, VarInfo
     from openinfer.symbolic import IntExpr
     from openinfer.validate.findings import Findings
-
-LARGEST_SIZE = 2**63 - 1
-"""Most elements that a tensor may have."""
 
 LARGEST_RANK = 32
 """Most dimensions that a tensor may have: what every backend's array library takes."""
@@ -53,9 +50,10 @@ def tensor_type(
     if len(dims) > LARGEST_RANK:
         findings.error("bad-dim", f"a tensor has {len(dims)} dimensions, more than {LARGEST_RANK}", span=span)
         return None
-    if found.count > LARGEST_SIZE:
+    if not found.fits:
         shown = ", ".join(symbolic.text(dim) for dim in dims)
-        message = f"a tensor [{shown}] has more than {LARGEST_SIZE} elements{_where_from(dims, findings)}"
+        what = "elements" if found.count > LARGEST_SIZE else "bytes, or elements if no dim were 0"
+        message = f"a tensor [{shown}] has more than {LARGEST_SIZE} {what}{_where_from(dims, findings)}"
         findings.error("bad-dim", message, span=span)
         return None
     return found
