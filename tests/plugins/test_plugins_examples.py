@@ -327,3 +327,19 @@ def test_the_listing_cannot_be_run() -> None:
 
     with pytest.raises(SynthesisError, match="cannot be run"):
         synthesis.run({"x": X})
+
+
+def test_the_conformance_kit_tests_the_operator_of_a_plugin_by_its_oracle() -> None:
+    finished = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs"),
+            *("openinfer.testing.conformance", "--openinfer-op", "leaky_square"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+    assert finished.returncode == 0, finished.stdout
+    assert "4 passed" in finished.stdout

@@ -250,6 +250,10 @@ def _no_settings() -> Mapping[str, SettingValue]:
     return {}
 
 
+def _no_domain() -> Mapping[str, tuple[float, float]]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operand:
     """An input or output of an example.
@@ -319,6 +323,11 @@ class OpSchema:
         onnx: nearest ONNX operator, or the operators that make it up in their order, separated by commas.
         stored_scales: inputs that a quantised tensor of the model supplies.
         examples: legal calls at several shapes, each setting used; elementwise operators need none.
+        oracle: ``"module:function"``, an `openinfer.testing.oracle.Oracle` that computes the operator in another way:
+            the conformance kit compares devices with it. For the operators of core it has its own.
+        tolerance: units in the last place that floats may be off there, of the type that they are computed in; 0: every
+            bit is compared. None: as it follows from the definition.
+        domain: least and greatest value that the kit gives inputs, by name; any where there is none.
         replaces: provider (plugin name) whose operator of this name it takes the place of.
     """
 
@@ -338,6 +347,9 @@ class OpSchema:
     onnx: str | None = None
     stored_scales: StoredScales | None = None
     examples: tuple[OpExample, ...] = ()
+    oracle: str | None = None
+    tolerance: float | None = None
+    domain: Mapping[str, tuple[float, float]] = field(default_factory=_no_domain)
     replaces: str | None = None
 
     def setting(self, name: str) -> SettingSpec | None:

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 
 def definition_misfit(schema: OpSchema) -> str | None:
-    """Return what is wrong with the expressions of an operator, found with a small call of each element type, or None.
+    """Return what is wrong with an operator, of its expressions with a small call of each element type, or None.
 
     Whatever else its rules raise is reported for the statement that needs them: other settings may be fine.
     """
+    stranger = next((name for name in schema.domain if schema.input(name) is None), None)
+    if stranger is not None:
+        return f"OpSchema {schema.name!r}: domain names {stranger!r}, which is not an input"
     if not isinstance(schema.definition, Elementwise | Reduction):
         return None
     return next((wrong for dtype in BUILTIN if (wrong := _misfit_for(schema, dtype)) is not None), None)

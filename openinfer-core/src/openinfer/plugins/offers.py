@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +17,7 @@ from openinfer.plugins.discovery import CORE
 from openinfer.plugins.registration import failure, guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     import pluggy
 
@@ -141,6 +141,7 @@ _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     "float": (float, int),
     "bytes": (bytes,),
+    "float | None": (float, int, type(None)),
     "frozenset[str]": (frozenset,),
     "frozenset[str] | None": (frozenset, type(None)),
     "Fallback | None": (types.Fallback, type(None)),
@@ -161,11 +162,31 @@ def _is_reference(found: object) -> bool:
     return isinstance(found, str) and _REFERENCE.fullmatch(found) is not None
 
 
+def _is_reference_or_none(found: object) -> bool:
+    return found is None or _is_reference(found)
+
+
+def _are_ranges(found: object) -> bool:
+    if not isinstance(found, Mapping):
+        return False
+    ranges = cast("Mapping[object, object]", found)
+    return all(isinstance(name, str) and _is_range(limits) for name, limits in ranges.items())
+
+
+def _is_range(found: object) -> bool:
+    if not isinstance(found, tuple) or len(limits := cast("tuple[object, ...]", found)) != 2:
+        return False
+    low, high = limits
+    return isinstance(low, int | float) and isinstance(high, int | float) and low <= high
+
+
 _FORMS: dict[str, tuple[Callable[[object], bool], str]] = {
     "name": (_is_name, "an identifier"),
     "device": (_is_name, "an identifier"),
     "aliases": (_are_names, "a tuple of identifiers"),
     "infer": (callable, "a function"),
+    "oracle": (_is_reference_or_none, "'module:attribute'"),
+    "domain": (_are_ranges, "a mapping from names of inputs to (least, greatest)"),
     **dict.fromkeys(
         ("probe", "backend", "target", "run", "open", "runner", "observer", "command"),
         (_is_reference, "'module:attribute'"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dtypes import BY_NAME, DType
+from openinfer.dtypes import DType
 from openinfer.expr.linear import linearise
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.ir.types import TensorType
@@ -18,7 +18,7 @@ from openinfer.ops.examples import operand_type
 from openinfer.ops.schema import Elementwise, OpTypeError, Reduction, Required, SettingType
 from openinfer.testing.large_examples import LARGE_TYPES, known_large
 from openinfer.testing.legality import is_legal
-from openinfer.testing.values import Draw, bounded, draw, generator, specials
+from openinfer.testing.values import Draw, bounded, draw, generator, held_within, specials, types_of_language
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,6 +55,7 @@ class Case:
         shapes: what kind of shapes it has, for reports.
         draws: one entry per input (None where left out).
         bounds: least and greatest value of each input, where it has any.
+        domains: bounds of values that are drawn without them: whatever is within them stays.
         declared: types that the program declares for its results, where it has to; none otherwise.
         target: number of the input that the result is written over, or None.
     """
@@ -64,6 +65,7 @@ class Case:
     shapes: str
     draws: tuple[Draw | None, ...]
     bounds: tuple[tuple[int, int] | None, ...]
+    domains: tuple[tuple[float, float] | None, ...] = ()
     declared: tuple[TensorType, ...] = ()
     target: int | None = None
 
@@ -84,6 +86,10 @@ class Case:
                 found.append(bounded(given.dtype, given.shape, *limits, random))
             else:
                 found.append(draw(given.dtype, given.shape, how, random))
+        for place, limits in enumerate(self.domains):
+            given, drawn = self.call.inputs[place], found[place]
+            if limits is not None and given is not None and drawn is not None and self.bounds[place] is None:
+                found[place] = held_within(drawn, given.dtype, *limits, random)
         return found
 
 
@@ -93,11 +99,6 @@ def sampled(found: Sequence[Case], every: int) -> list[Case]:
     Which ones depends on their text alone, so that over all element types every setting and kind of shape is met.
     """
     return [case for number, case in enumerate(found) if not number or zlib.crc32(repr(case).encode()) % every == 0]
-
-
-def types_of_language(dtypes: Mapping[str, DType]) -> dict[str, DType]:
-    """Return the element types that programs can be written with; what plugins add can only be listed."""
-    return {name: dtype for name, dtype in dtypes.items() if BY_NAME.get(name) is dtype}
 
 
 def cases(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> list[Case]:
@@ -158,8 +159,17 @@ def _case(schema: OpSchema, draft: _Draft) -> Case | None:
         shapes=draft.shapes,
         draws=draws,
         bounds=draft.bounds,
+        domains=_domains(schema, len(draft.inputs)),
         declared=draft.declared,
     )
+
+
+def _domains(schema: OpSchema, inputs: int) -> tuple[tuple[float, float] | None, ...]:
+    """Return the domain of each input of a call; none where no input of the operator has one."""
+    if not schema.domain:
+        return ()
+    specs = [schema.inputs[min(place, len(schema.inputs) - 1)] for place in range(inputs)]
+    return tuple(schema.domain.get(spec.name) for spec in specs)
 
 
 def _accepted(schema: OpSchema, case: Case) -> Iterator[Case]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -12,14 +13,15 @@ from openinfer.ops.calls import compute_type
 from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.coverage import missing_reason
 from openinfer.plugins.selection import HandWritten, select
-from openinfer.testing.cases import cases, sampled, types_of_language
+from openinfer.testing.cases import cases, sampled
 from openinfer.testing.comparing import mismatch
-from openinfer.testing.expectation import expected_of
+from openinfer.testing.expectation import Expected, expected_of
 from openinfer.testing.moving import differing_codes, moved_codes
+from openinfer.testing.places import reference_place
 from openinfer.testing.precision import tolerance_of
 from openinfer.testing.refused import REPORTED_BY_KERNELS, refused_case
 from openinfer.testing.result_types import mistyped
-from openinfer.testing.values import exact
+from openinfer.testing.values import exact, types_of_language
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
     from openinfer.testing.cases import Case
-    from openinfer.testing.oracle import Oracle
+    from openinfer.testing.oracle import Exact, Oracle
     from openinfer.testing.places import Place
     from openinfer.testing.refused import RefusedCase
     from openinfer.testing.values import Array
@@ -73,11 +75,15 @@ class Cell:
 
 
 def check_operator(
-    schema: OpSchema, oracle: Oracle, place: Place, environment: Environment, *, every: int = 1
+    schema: OpSchema, oracle: Oracle | None, place: Place, environment: Environment, *, every: int = 1
 ) -> Mapping[str, Cell]:
     """Run an operator with every element type on a device or target; return what came of each, by the type's name.
 
-    About one case in ``every`` is run, and at least one of every type.
+    Without an oracle, results are compared with those of the operator's definition on the device cpu. About one case in
+    ``every`` is run, and at least one of every type.
+
+    Raises:
+        DeviceError: there is no oracle, and no device cpu.
     """
     drafts: dict[str, _Draft] = {}
     untried: dict[str, Cell] = {}
@@ -92,7 +98,17 @@ def check_operator(
         else:
             drafts[dtype.name] = _split(found, place, environment, every)
     outcomes, errors = _run(drafts, place), _refuse(drafts, place)
-    return untried | {name: _judged(schema, oracle, drafts[name], outcomes[name], errors[name]) for name in drafts}
+    wanted = None if oracle is not None else _run(drafts, reference_place(schema, environment))
+
+    def judge(name: str, number: int, found: Sequence[Array]) -> list[str]:
+        case = drafts[name].cases[number]
+        if oracle is not None:
+            return wrong(schema, oracle, case, found)
+        return [] if wanted is None else unlike(schema, case, wanted[name][number], found)
+
+    return untried | {
+        name: _judged(draft, outcomes[name], errors[name], partial(judge, name)) for name, draft in drafts.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +192,12 @@ def _outcomes(given: Sequence[Tried], run: Callable[[Sequence[Tried]], Sequence[
 
 
 def _judged(
-    schema: OpSchema, oracle: Oracle, draft: _Draft, found: Sequence[Outcome], refusals: Sequence[Lacking | str]
+    draft: _Draft, found: Sequence[Outcome], refusals: Sequence[Lacking | str], judge: Callable[[int, Any], list[str]]
 ) -> Cell:
     failures = [*draft.failures]
-    for case, outcome in zip(draft.cases, found, strict=True):
+    for number, outcome in enumerate(found):
         if not isinstance(outcome, Lacking):
-            failures += [outcome] if isinstance(outcome, str) else wrong(schema, oracle, case, outcome)
+            failures += [outcome] if isinstance(outcome, str) else judge(number, outcome)
     failures += [line for line in refusals if not isinstance(line, Lacking)]
     lacking = [each.reason for each in (*found, *refusals) if isinstance(each, Lacking)]
     ran = len(draft.cases) + len(draft.refused) - len(lacking)
@@ -208,10 +224,7 @@ def wrong(schema: OpSchema, oracle: Oracle, case: Case, found: Sequence[Array]) 
         lines = [differing_codes(want, got) for want, got in zip(codes, found, strict=True)]
         return [f"{case}: {line}" for line in lines if line is not None]
     with np.errstate(all="ignore"):
-        inputs = [
-            None if array is None or given is None else exact(array, given.dtype)
-            for array, given in zip(case.inputs(), case.call.inputs, strict=True)
-        ]
+        inputs = _exact_inputs(case)
         expected = expected_of(oracle, inputs, _rounded(case.call))
         tolerance = tolerance_of(schema, case.call, inputs, [output.values for output in expected])
     lines = [
@@ -219,6 +232,32 @@ def wrong(schema: OpSchema, oracle: Oracle, case: Case, found: Sequence[Array]) 
         for want, got, out in zip(expected, found, case.call.outputs, strict=True)
     ]
     return [f"{case}: {line}" for line in lines if line is not None]
+
+
+def unlike(schema: OpSchema, case: Case, reference: Outcome, found: Sequence[Array]) -> list[str]:
+    """Return what is wrong with the outputs of a case, a line for each that is unlike that of the reference.
+
+    Both may be off, so that functions of a library may differ by twice the tolerance.
+    """
+    if isinstance(reference, str | Lacking):
+        told = reference if isinstance(reference, str) else reference.reason
+        return [f"nothing to compare with, the definition fails on cpu: {told}"]
+    outputs = [out.dtype for out in case.call.outputs]
+    expected = [exact(array, dtype) for array, dtype in zip(reference, outputs, strict=True)]
+    with np.errstate(all="ignore"):
+        tolerance = tolerance_of(schema, case.call, _exact_inputs(case), expected)
+    lines = [
+        mismatch(Expected(tuple(want.shape), want), got, dtype, replace(tolerance, ulps=2 * tolerance.ulps))
+        for want, got, dtype in zip(expected, found, outputs, strict=True)
+    ]
+    return [f"{case}: {line}" for line in lines if line is not None]
+
+
+def _exact_inputs(case: Case) -> list[Exact | None]:
+    return [
+        None if array is None or given is None else exact(array, given.dtype)
+        for array, given in zip(case.inputs(), case.call.inputs, strict=True)
+    ]
 
 
 def _rounded(call: OpCall) -> OpCall:

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from openinfer.errors import OpenInferError
+    from openinfer.ops.schema import OpSchema
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
+    from openinfer.plugins.types import KernelSpec
     from openinfer.testing.cases import Case
     from openinfer.testing.refused import RefusedCase
     from openinfer.testing.values import Array
@@ -50,6 +52,19 @@ def device_place(name: str, environment: Environment) -> Place:
     table = kernel_table(environment, name, spec.expression_dtypes, spec.optional_dtypes)
     on_device = {"device": name, "environment": alone}
     return Place(table, partial(run_on_device, **on_device), partial(refuse_on_device, **on_device))
+
+
+def reference_place(schema: OpSchema, environment: Environment) -> Place:
+    """Return the device cpu without kernels of an operator: its definition is what is left.
+
+    Raises:
+        DeviceError: there is no device cpu.
+    """
+
+    def others(target: str) -> list[KernelSpec]:
+        return [kernel for kernel in environment.kernel_source(target) if kernel.op != schema.name]
+
+    return device_place("cpu", replace(environment, kernel_source=others))
 
 
 def target_place(name: str, environment: Environment) -> Place:

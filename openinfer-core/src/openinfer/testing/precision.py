@@ -37,14 +37,21 @@ def tolerance_of(
 ) -> Tolerance:
     """Return how far the results of a call may be off."""
     floats = [values for values in inputs if values is not None and values.dtype == float]
+    if schema.tolerance is not None:
+        return Tolerance(schema.tolerance, _reach(schema, floats, expected), zero_signs=not schema.tolerance)
     if schema.category in EXACT or _rounds_once(schema, call):
         return Tolerance(zero_signs=not _picks_zeros(schema, call))
+    ulps = ELEMENTWISE_ULPS if isinstance(schema.definition, Elementwise) else OTHER_ULPS
+    return Tolerance(ulps, _reach(schema, floats, expected))
+
+
+def _reach(schema: OpSchema, floats: Sequence[Exact], expected: Sequence[Exact]) -> Exact | float:
+    """Return the magnitude in whose units cancellation is judged."""
     if isinstance(schema.definition, Elementwise):
         sizes = [np.minimum(np.abs(values), FLAT) for values in floats]
-        reach = np.nan_to_num(np.max(np.broadcast_arrays(*sizes), axis=0)) if sizes else 0.0
-        return Tolerance(ELEMENTWISE_ULPS, reach)
+        return np.nan_to_num(np.max(np.broadcast_arrays(*sizes), axis=0)) if sizes else 0.0
     results = [values for values in expected if values.dtype == float]
-    return Tolerance(OTHER_ULPS, max(map(_magnitude, (*floats, *results)), default=0.0))
+    return max(map(_magnitude, (*floats, *results)), default=0.0)
 
 
 def _rounds_once(schema: OpSchema, call: OpCall) -> bool:

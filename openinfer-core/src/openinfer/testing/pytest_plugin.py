@@ -82,7 +82,7 @@ def _cells(config: pytest.Config) -> list[tuple[str, str, str, str]]:
         OpenInferError: a device, target or operator is unknown.
     """
     from openinfer.plugins.environment import Environment
-    from openinfer.testing.cases import types_of_language
+    from openinfer.testing.values import types_of_language
 
     environment = Environment.default()
     targets: list[str] = config.getoption("--openinfer-target") or []

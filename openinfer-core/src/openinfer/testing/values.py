@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from dataclasses import dataclass
 from enum import Enum
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.array_types import storage_dtype
-from openinfer.dtypes import DType, Kind
+from openinfer.dtypes import BY_NAME, DType, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from openinfer.testing.oracle import Exact
@@ -103,6 +106,26 @@ def bounded(dtype: DType, shape: tuple[int, ...], low: int, high: int, random: n
     if dtype.kind is Kind.TERNARY and dtype.bits == 1:
         drawn = np.where(drawn == 0, 1, drawn)
     return np.asarray(drawn).astype(storage_dtype(dtype))
+
+
+def held_within(array: Array, dtype: DType, low: float, high: float, random: np.random.Generator) -> Array:
+    """Return an array with other values in place of those outside two bounds, inclusive."""
+    outside = ~((array >= low) & (array <= high))
+    if dtype.is_float:
+        others = random.uniform(low, high, array.shape).astype(array.dtype)
+        # Rounding to the type may lead past a bound.
+        others = np.where((others >= low) & (others <= high), others, np.asarray((low + high) / 2).astype(array.dtype))
+    elif dtype.minimum is None or dtype.maximum is None:
+        return array
+    else:
+        least, greatest = max(math.ceil(low), dtype.minimum), min(math.floor(high), dtype.maximum)
+        others = bounded(dtype, array.shape, least, max(least, greatest), random)
+    return np.where(outside, others, array).astype(array.dtype)
+
+
+def types_of_language(dtypes: Mapping[str, DType]) -> dict[str, DType]:
+    """Return the element types that programs can be written with; what plugins add can only be listed."""
+    return {name: dtype for name, dtype in dtypes.items() if BY_NAME.get(name) is dtype}
 
 
 def specials(dtype: DType) -> Array:

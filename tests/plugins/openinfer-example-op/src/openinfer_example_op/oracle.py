@@ -1,0 +1,20 @@
+"""What the operator computes, written with NumPy: the conformance kit compares every device with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.ops.calls import OpCall
+    from openinfer.testing.oracle import Exact
+
+
+def leaky_square(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
+    """Return the result in double precision; the kit rounds it to the type of the output."""
+    (x,) = inputs
+    assert x is not None
+    return (np.where(x >= 0, x * x, call.settings["slope"] * x),)
