@@ -10,8 +10,9 @@ import pytest
 
 import openinfer as oi
 from openinfer.dsl import graph
-from openinfer.dtypes import BY_NAME
+from openinfer.dtypes import BY_NAME, F32
 from openinfer.errors import OpenInferError, SynthesisError
+from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.ops.examples import operand_type
 from openinfer.ops.schema import OpTypeError, Required, SettingType
@@ -119,6 +120,16 @@ def test_a_large_window_is_judged_at_once() -> None:
 
     assert window.always_reads
     assert not Window(size=5, kernel=2, stride=1, dilation=many, before=many, after=0, positions=many).always_reads
+
+
+def test_a_padded_image_has_places_that_64_bits_count() -> None:
+    inputs = [TensorType(F32, (1, 1, 7)), TensorType(F32, (1, 1, 3)), None]
+    schema = ENVIRONMENT.op("conv1d")
+
+    assert call_of(schema, inputs, {"dilation": 2**62 - 5, "padding": "same_upper"}).outputs[0].shape == (1, 1, 7)
+    with pytest.raises(OpTypeError, match="places that a dim may have") as caught:
+        call_of(schema, inputs, {"dilation": 2**62, "padding": "same_upper"})
+    assert caught.value.code == "too-large"
 
 
 def program(statements: str, declared: str = "") -> str:

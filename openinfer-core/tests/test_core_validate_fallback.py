@@ -231,6 +231,13 @@ def test_types_within_an_expression_count(op: str) -> None:
     assert by_of(op, dtype, device("box", None)) == (able, "")
 
 
+def test_conditions_within_an_expression_are_free() -> None:
+    narrow = device("box", frozenset({"f32"}))
+
+    assert by_of("relu", "f32", narrow) == ("expression", "")
+    assert by_of("is_nan", "f32", narrow) == ("missing", "box has no is_nan for bool")
+
+
 def test_an_operator_falls_back_for_a_type_within_its_expression() -> None:
     left = Fallback(device="host", dtypes=frozenset({"i64"}))
     box, host = device("box", frozenset({"i32", "bool"}), left), device("host", None)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
 
+from openinfer.ir.types import LARGEST_SIZE
 from openinfer.ops.schema import OpTypeError, SettingSpec, SettingType
 from openinfer.ops.shapes import integers, shown
 
@@ -127,6 +128,9 @@ def _window(size: int, kernel: int, stride: int, dilation: int, before: int, aft
     room = size + before + after - extent
     if room < 0:
         raise OpTypeError(f"a window of {extent} does not fit into {size} with padding {before} and {after}")
+    if size + before + after > LARGEST_SIZE:
+        message = f"{size} with padding {before} and {after} is more than the {LARGEST_SIZE} places that a dim may have"
+        raise OpTypeError(message, code="too-large")
     positions = room // stride + 1
     if ceil_mode:
         positions = -(-room // stride) + 1

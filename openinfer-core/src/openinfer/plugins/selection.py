@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from openinfer.dtypes import BUILTIN
+from openinfer.dtypes import BOOL, BUILTIN
 from openinfer.errors import PluginError
 from openinfer.expr.linear import linearise
 from openinfer.ops.calls import Decomposition, decomposition, fold_expression, refused_expression, scalar_expression
@@ -203,7 +203,8 @@ def _foreign_dtypes(table: KernelTable, call: OpCall) -> list[str]:
 
 def _uncomputed(table: KernelTable, call: OpCall, occurring: set[str]) -> Missing | None:
     """Return why a derived kernel whose inputs and outputs are fine cannot be had, where that is so."""
-    inside = sorted(occurring - table.expression_dtypes - table.optional_dtypes)
+    # Conditions are no memory of a device, which has comparisons or cannot take expressions at all.
+    inside = sorted(occurring - table.expression_dtypes - table.optional_dtypes - {BOOL.name})
     if not inside:
         return None
     given = ", ".join(str(t.dtype) for t in call.inputs if t is not None) or str(call.outputs[0].dtype)

@@ -112,8 +112,8 @@ class DeviceSpec:
         backend: ``"module:class"``, an `openinfer.simulate.backend.DeviceBackend`, called with the ordinal (1 for
             ``vulkan:1``).
         expression_dtypes: element types, by name, that kernels derived from expressions and folds may read, compute in
-            and write on this device: all that occur in an expression, `bool` of its conditions too. None: every one of
-            the language.
+            and write on this device: all that occur in an expression, but for `bool` in its conditions. None: every one
+            of the language.
         optional_dtypes: element types, by name, in which some hardware computes: they may also occur between inputs and
             outputs. Where the hardware that was opened lacks one, a `bind_` method raises
             `openinfer.errors.FeatureMissingError`.
