@@ -131,6 +131,11 @@ def test_a_padded_image_has_places_that_64_bits_count() -> None:
         call_of(schema, inputs, {"dilation": 2**62, "padding": "same_upper"})
     assert caught.value.code == "too-large"
 
+    pictures = [TensorType(F32, (1, 1, 3, 3)), TensorType(F32, (1, 1, 3, 3)), None]
+    with pytest.raises(OpTypeError, match="3 elements and 3 taps add to") as caught:
+        call_of(ENVIRONMENT.op("conv_transpose2d"), pictures, {"dilation": 2**62, "padding": "same_upper"})
+    assert caught.value.code == "too-large"
+
 
 def program(statements: str, declared: str = "") -> str:
     return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.ir.types import LARGEST_SIZE
 from openinfer.ops.schema import OpTypeError, SettingSpec, SettingType
 from openinfer.ops.shapes import integers, shown
 from openinfer.ops.windows import given_paddings, per_dim
@@ -77,6 +78,11 @@ def transposed_windows(image: Sequence[int], kernel: Sequence[int], settings: Se
 
 
 def _padded(window: TransposedWindow, settings: Settings, axis: int, rank: int) -> TransposedWindow:
+    if window.whole > LARGEST_SIZE:
+        message = (
+            f"{window.size} elements and {window.kernel} taps add to {window.whole} places, more than {LARGEST_SIZE}"
+        )
+        raise OpTypeError(message, code="too-large")
     before, after = _sides(window, settings, axis, rank)
     if window.size < 1 or window.kernel < 1 or window.whole - before - after < 1:
         raise OpTypeError(
