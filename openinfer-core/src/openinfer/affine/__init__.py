@@ -1,0 +1,11 @@
+"""Index arithmetic: integer polynomials over loop variables, with quotients and remainders that fold exactly.
+
+Stages (`openinfer.compute`) and loop programs (`openinfer.loops`) say with an `Index` which element they touch. Because
+every variable has an extent, the bounds of an index are known, and an access can be proved to lie within its tensor.
+"""
+
+from openinfer.affine.index import Index, Quotient, Remainder, Var
+from openinfer.affine.interval import Interval
+from openinfer.affine.text import IndexSyntaxError, parse_index
+
+__all__ = ["Index", "IndexSyntaxError", "Interval", "Quotient", "Remainder", "Var", "parse_index"]

@@ -1,0 +1,347 @@
+"""Variables and the integer polynomials over them that address elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer.affine.interval import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+class Arithmetic:
+    """The operators ``+ - * // %`` of variables and indices."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Operand) -> Index:
+        return _merged((*Index.of(self).terms, *Index.of(other).terms))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Index:
+        return Index(tuple((atoms, -factor) for atoms, factor in Index.of(self).terms))
+
+    def __sub__(self, other: Operand) -> Index:
+        return Index.of(self) + -Index.of(other)
+
+    def __rsub__(self, other: Operand) -> Index:
+        return -Index.of(self) + other
+
+    def __mul__(self, other: Operand) -> Index:
+        return _merged(
+            (tuple(sorted(a + b, key=_atom_key)), c * d)
+            for a, c in Index.of(self).terms
+            for b, d in Index.of(other).terms
+        )
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, by: Operand) -> Index:
+        """Return the quotient by a positive index, rounded down: folded where the bounds of the index allow it.
+
+        Raises:
+            ValueError: ``by`` is a constant below 1, or has more than one term.
+        """
+        divisor = _divisor(by)
+        multiple, rest = Index.of(self).divided(divisor)
+        return multiple if rest.is_within(0, divisor) else multiple + Index.of(Quotient(rest, divisor))
+
+    def __mod__(self, by: Operand) -> Index:
+        """Return the remainder by a positive index, never negative: folded where the bounds of the index allow it.
+
+        Raises:
+            ValueError: ``by`` is a constant below 1, or has more than one term.
+        """
+        divisor = _divisor(by)
+        _, rest = Index.of(self).divided(divisor)
+        return rest if rest.is_within(0, divisor) else Index.of(Remainder(rest, divisor))
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Arithmetic):
+    """A loop variable that counts from 0 up to ``extent`` (exclusive), or a parameter known at run time.
+
+    Attributes:
+        name: an identifier; within one stage or loop program it names one variable.
+        extent: number of values, an index over parameters where it is known at run time only; None: the variable is
+            a parameter, any integer from 0 on.
+    """
+
+    name: str
+    extent: int | Index | None = None
+
+    @property
+    def interval(self) -> Interval:
+        """What values the variable can have."""
+        if isinstance(self.extent, int):
+            return Interval(0, max(self.extent - 1, 0))
+        return Interval(0, None)
+
+    @property
+    def text(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """``of // by``, rounded down, where it could not be folded. ``by`` is positive."""
+
+    of: Index
+    by: Index
+    text: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", f"({self.of})//{_divisor_text(self.by)}")
+
+    @property
+    def interval(self) -> Interval:
+        low, high = self.of.interval.low, self.of.interval.high
+        by = self.by.constant
+        if by is None:
+            return Interval(None if low is None else min(low, 0), None if high is None else max(high, 0))
+        return Interval(None if low is None else low // by, None if high is None else high // by)
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """``of % by``, never negative, where it could not be folded. ``by`` is positive."""
+
+    of: Index
+    by: Index
+    text: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", f"({self.of})%{_divisor_text(self.by)}")
+
+    @property
+    def interval(self) -> Interval:
+        by = self.by.constant
+        return Interval(0, None if by is None else by - 1)
+
+
+Atom: TypeAlias = Var | Quotient | Remainder
+Term: TypeAlias = tuple[tuple[Atom, ...], int]
+Operand: TypeAlias = "Arithmetic | Quotient | Remainder | int"
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Arithmetic):
+    """A sum of integer multiples of products of atoms.
+
+    Attributes:
+        terms: (atoms, coefficient) in canonical order: no coefficient is 0, no two terms have the same atoms, and the
+            constant, whose atoms are (), comes last. Equal terms therefore mean equal polynomials.
+    """
+
+    terms: tuple[Term, ...] = ()
+
+    @staticmethod
+    def of(value: Operand) -> Index:
+        """Return ``value`` as an index."""
+        if isinstance(value, Index):
+            return value
+        if isinstance(value, int):
+            return Index((((), value),)) if value else Index()
+        if not isinstance(value, (Var, Quotient, Remainder)):
+            raise TypeError(f"an index is made of integers, variables and indices, found {value!r}")
+        return Index((((value,), 1),))
+
+    def divided(self, by: Index) -> tuple[Index, Index]:
+        """Return (multiple, rest), self = by * multiple + rest, where the rest has no term that ``by`` divides."""
+        ((divisor, scale),) = by.terms
+        multiple: list[Term] = []
+        rest: list[Term] = []
+        for atoms, factor in self.terms:
+            left = _without(atoms, divisor)
+            if left is None or (left and factor % scale):
+                rest.append((atoms, factor))
+            else:
+                multiple.append((left, factor // scale))
+                rest.append((atoms, factor % scale))
+        return _merged(multiple), _merged(rest)
+
+    def __str__(self) -> str:
+        """Return canonical text, which `parse_index` reads back."""
+        if not self.terms:
+            return "0"
+        first, *others = [_term_text(atoms, factor) for atoms, factor in self.terms]
+        signed = (f" - {text[1:]}" if text.startswith("-") else f" + {text}" for text in others)
+        return first + "".join(signed)
+
+    @property
+    def text(self) -> str:
+        return str(self)
+
+    @property
+    def constant(self) -> int | None:
+        """The value of an index without variables, else None."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    @property
+    def offset(self) -> int:
+        """The constant term."""
+        return self.terms[-1][1] if self.terms and not self.terms[-1][0] else 0
+
+    def coefficient(self, var: Var) -> int | None:
+        """Return the factor of a variable that occurs linearly and alone (0 where it does not occur), else None."""
+        found = 0
+        for atoms, factor in self.terms:
+            if atoms == (var,):
+                found = factor
+            elif any(var in variables_of(atom) for atom in atoms):
+                return None
+        return found
+
+    def variables(self) -> frozenset[Var]:
+        """Return every variable that occurs, also those within quotients and remainders."""
+        return frozenset(var for atoms, _ in self.terms for atom in atoms for var in variables_of(atom))
+
+    @property
+    def interval(self) -> Interval:
+        """Bounds of the value; exact for sums of distinct variables."""
+        total = Interval(0, 0)
+        for atoms, factor in self.terms:
+            product = Interval(factor, factor)
+            for atom in atoms:
+                product = product * atom.interval
+            total = total + product
+        return total
+
+    def substituted(self, values: Mapping[Var, Index]) -> Index:
+        """Return the index with variables replaced; quotients and remainders are folded anew."""
+        total = Index()
+        for atoms, factor in self.terms:
+            product = Index.of(factor)
+            for atom in atoms:
+                product = product * _substituted(atom, values)
+            total = total + product
+        return total
+
+    def is_within(self, low: int, extent: int | Index) -> bool:
+        """Return whether ``low <= self < extent`` is certain, whatever the parameters are."""
+        return _is_never_negative(self - low) and _is_never_negative(Index.of(extent) - 1 - self)
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """Return the value where every variable has the value that ``values`` holds under its name.
+
+        Works with NumPy arrays of integers as well.
+
+        Raises:
+            KeyError: a variable has no value.
+        """
+        total = 0
+        for atoms, factor in self.terms:
+            product = factor
+            for atom in atoms:
+                product = product * _atom_value(atom, values)
+            total = total + product
+        return total
+
+
+def variables_of(atom: Atom) -> frozenset[Var]:
+    """Return the variables of an atom."""
+    return frozenset((atom,)) if isinstance(atom, Var) else atom.of.variables() | atom.by.variables()
+
+
+def _atom_key(atom: Atom) -> str:
+    return atom.text
+
+
+def _term_key(term: Term) -> tuple[bool, tuple[str, ...]]:
+    return (not term[0], tuple(atom.text for atom in term[0]))
+
+
+def _merged(terms: Iterable[Term]) -> Index:
+    total: dict[tuple[Atom, ...], int] = {}
+    for atoms, factor in terms:
+        total[atoms] = total.get(atoms, 0) + factor
+    return Index(tuple(sorted(((atoms, factor) for atoms, factor in total.items() if factor), key=_term_key)))
+
+
+def _divisor(by: Operand) -> Index:
+    divisor = Index.of(by)
+    if len(divisor.terms) != 1 or divisor.terms[0][1] < 1:
+        raise ValueError(f"indices are divided by a positive integer or product of parameters, found {divisor}")
+    return divisor
+
+
+def _without(atoms: tuple[Atom, ...], divisor: tuple[Atom, ...]) -> tuple[Atom, ...] | None:
+    """Return the atoms that are left of a product divided by another; None: it does not divide."""
+    left = list(atoms)
+    for atom in divisor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def _divisor_text(by: Index) -> str:
+    return str(by) if by.constant is not None or len(by.terms[0][0]) == by.terms[0][1] == 1 else f"({by})"
+
+
+def _term_text(atoms: tuple[Atom, ...], factor: int) -> str:
+    if not atoms:
+        return str(factor)
+    if factor == len(atoms) == 1:
+        return atoms[0].text
+    product = "*".join(_factors(atoms))
+    if factor == 1:
+        return product
+    return f"-{product}" if factor == -1 else f"{factor}*{product}"
+
+
+def _factors(atoms: tuple[Atom, ...]) -> Iterator[str]:
+    """Yield the text of each atom, a quotient in parentheses: ``*`` and ``//`` bind equally."""
+    for atom in atoms:
+        yield atom.text if isinstance(atom, Var) else f"({atom.text})"
+
+
+def _substituted(atom: Atom, values: Mapping[Var, Index]) -> Index:
+    if isinstance(atom, Var):
+        return values.get(atom, Index.of(atom))
+    inner, by = atom.of.substituted(values), atom.by.substituted(values)
+    return inner // by if isinstance(atom, Quotient) else inner % by
+
+
+def _atom_value(atom: Atom, values: Mapping[str, int]) -> int:
+    if isinstance(atom, Var):
+        return values[atom.name]
+    inner, by = atom.of.evaluate(values), atom.by.evaluate(values)
+    return inner // by if isinstance(atom, Quotient) else inner % by
+
+
+def _is_never_negative(index: Index) -> bool:
+    """Return whether an index is at least 0 for certain.
+
+    Where intervals do not decide, loop variables are replaced by the end of their range that makes the index least, so
+    that ``n - 1 - i`` with ``i < n`` is seen to be at least 0.
+    """
+    low = index.interval.low
+    if low is not None:
+        return low >= 0
+    for var in sorted(index.variables(), key=_atom_key):
+        slope = None if var.extent is None else _slope(index, var)
+        if slope is None or var.extent is None:
+            continue
+        if _is_never_negative(slope):
+            return _is_never_negative(index.substituted({var: Index()}))
+        if _is_never_negative(-slope):
+            return _is_never_negative(index.substituted({var: Index.of(var.extent) - 1}))
+    return False
+
+
+def _slope(index: Index, var: Var) -> Index | None:
+    """Return the factor of a variable in which the index is linear, itself an index; None: it is not linear in it."""
+    terms: list[Term] = []
+    for atoms, factor in index.terms:
+        times = atoms.count(var)
+        if times > 1 or any(var in variables_of(atom) for atom in atoms if atom != var):
+            return None
+        if times:
+            terms.append((_without(atoms, (var,)) or (), factor))
+    return _merged(terms) if terms else None
