@@ -1,0 +1,218 @@
+"""Stages: tensor expressions over index space, which say what each element is and leave order and memory open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer.expr.linear import linearise
+
+if TYPE_CHECKING:
+    from openinfer.affine import Index, Var
+    from openinfer.dtypes import DType
+    from openinfer.expr.tree import Expr, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An operand of a computation.
+
+    Attributes:
+        name: an identifier.
+        shape: extents, outermost first; indices over parameters where they are known at run time only.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The element of a tensor at some place.
+
+    Attributes:
+        tensor: name of the tensor.
+        at: one index per dimension.
+        dtype: element type of the tensor.
+        fill: value of the places outside of the tensor; None: every place lies inside for certain.
+    """
+
+    tensor: str
+    at: tuple[Index, ...]
+    dtype: DType
+    fill: Literal | None = None
+
+    def _key(self) -> tuple[object, ...]:
+        fill = None if self.fill is None else linearise(self.fill)
+        return (self.tensor, self.at, self.dtype, fill)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Read) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((self.tensor, self.at))
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The value of an index as a number, such as a place along an axis."""
+
+    at: Index
+    dtype: DType
+
+
+Element: TypeAlias = Read | Position
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup:
+    """An index that is computed from elements, as ``gather`` needs it.
+
+    Attributes:
+        var: the variable that stands for it; its extent says which values are legal.
+        value: an i64 over elements that do not use ``var``. A value outside of the extent is an error at run time.
+        rule: what the error says: what is legal, and what to do.
+    """
+
+    var: Var
+    value: Expr
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
+    """An error at run time where ``refused``, a bool over elements, is true; ``rule`` is what it says."""
+
+    refused: Expr
+    rule: str
+
+
+class Order(Enum):
+    """In which order the terms of a fold are combined.
+
+    ``SEQUENTIAL`` is row-major order. ``ANY`` allows partial totals, trees and fused multiply-add.
+    """
+
+    SEQUENTIAL = "sequential"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Total:
+    """One total of a fold. In expressions total ``t`` of ``n`` is ``Input(~t)``, and its next term ``Input(~(n + t))``.
+
+    Attributes:
+        start: value before the first term, over elements that do not depend on the folded axes; None: the first term.
+        term: what each place of the folded axes contributes, over elements.
+        combine: the next value of the total, over all totals and terms.
+    """
+
+    start: Expr | None
+    term: Expr
+    combine: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A reduction over axes; several totals advance together (a maximum and its place).
+
+    Attributes:
+        axes: folded axes, outermost first.
+        running: a scan: a value is stored after every step, and ``Stage.value`` and ``Stage.at`` may use the axes.
+    """
+
+    axes: tuple[Var, ...]
+    totals: tuple[Total, ...]
+    order: Order
+    running: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """``tensor[at] = value`` for every place of the axes. Stages with one meaning and form compare equal.
+
+    A stage may read the tensor that it writes, at the very place that it writes: then places are visited in row-major
+    order, so that several updates of one element (``scatter``) follow one another.
+
+    Attributes:
+        tensor: name of the tensor that is written.
+        axes: the places that are computed, outermost first.
+        elements: what expressions read: ``Input(k)`` is ``elements[k]``.
+        value: the element that is stored, of the tensor's type, over elements and (with a fold) totals.
+        at: where it is stored: one index per dimension of the tensor.
+        lookups: indices computed from elements; one may use those before it.
+        checks: conditions that are errors.
+    """
+
+    tensor: str
+    axes: tuple[Var, ...]
+    elements: tuple[Element, ...]
+    value: Expr
+    at: tuple[Index, ...]
+    fold: Fold | None = None
+    lookups: tuple[Lookup, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stage) and _key(self) == _key(other)
+
+    def __hash__(self) -> int:
+        return hash((self.tensor, self.axes, self.elements, self.at))
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether the stage updates what it reads, so that places are visited in order."""
+        return any(isinstance(element, Read) and element.tensor == self.tensor for element in self.elements)
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """What an operator computes: stages that write outputs and temporaries, in an order that respects their reads.
+
+    Attributes:
+        parameters: sizes that are known at run time only.
+    """
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    stages: tuple[Stage, ...]
+    temporaries: tuple[Tensor, ...] = ()
+    parameters: tuple[Var, ...] = ()
+
+    def tensor(self, name: str) -> Tensor:
+        """Return the tensor of that name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for tensor in (*self.inputs, *self.outputs, *self.temporaries):
+            if tensor.name == name:
+                return tensor
+        raise KeyError(name)
+
+
+def _key(stage: Stage) -> tuple[object, ...]:
+    """Return what makes stages equal: expressions by their straight-line form."""
+    fold = stage.fold
+    folded = fold and (
+        fold.axes,
+        fold.order,
+        fold.running,
+        tuple(
+            (total.start and linearise(total.start), linearise(total.term), linearise(total.combine))
+            for total in fold.totals
+        ),
+    )
+    return (
+        stage.tensor,
+        stage.axes,
+        stage.elements,
+        linearise(stage.value),
+        stage.at,
+        folded,
+        tuple((lookup.var, linearise(lookup.value), lookup.rule) for lookup in stage.lookups),
+        tuple((linearise(check.refused), check.rule) for check in stage.checks),
+    )
