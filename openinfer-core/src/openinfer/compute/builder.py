@@ -15,7 +15,19 @@ from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.affine import Index, Var
-from openinfer.compute.stage import Check, Computation, Fold, Lookup, Order, Position, Read, Stage, Tensor, Total
+from openinfer.compute.stage import (
+    Check,
+    Computation,
+    Fold,
+    Lookup,
+    Order,
+    Position,
+    Read,
+    Stage,
+    Tensor,
+    Total,
+    places_of,
+)
 from openinfer.dtypes import I64
 from openinfer.errors import OpenInferError
 from openinfer.expr import tree
@@ -333,7 +345,7 @@ class _Renumbering:
     def _number(self, number: int) -> int:
         if number not in self._numbers:
             element = self._by_number[number]
-            self._find_lookups(element.at if isinstance(element, Read) else (element.at,))
+            self._find_lookups(places_of(element))
             self._numbers.setdefault(number, len(self._numbers))
         return self._numbers[number]
 
@@ -355,7 +367,7 @@ def _axes_of(
     at: Sequence[Index], elements: Sequence[Element], lookups: Sequence[Lookup], folded: Sequence[Var]
 ) -> tuple[Var, ...]:
     """Return the axes in order: those of the place that is stored first, then others that elements use."""
-    places = [*at, *(index for e in elements for index in (e.at if isinstance(e, Read) else (e.at,)))]
+    places = [*at, *(index for e in elements for index in places_of(e))]
     computed = {lookup.var for lookup in lookups} | set(folded)
     found = dict.fromkeys(var for var in _ordered(places) if var.extent is not None and var not in computed)
     return tuple(found)

@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from openinfer.affine import Index
 from openinfer.array_types import storage_dtype
-from openinfer.compute.stage import Read
+from openinfer.compute.stage import Read, variables_of
 from openinfer.errors import OpenInferError
 from openinfer.expr.linear import linearise
 from openinfer.expr.numpy_renderer import compile_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.affine import Var
     from openinfer.compute.stage import Computation, Element, Fold, Stage
@@ -137,7 +137,7 @@ class _StageRun:
     def find_lookups(self, look: _Elements) -> None:
         """Add the values of computed indices to the variables of a place."""
         for lookup, value in self._lookups:
-            if not all(_is_known(index, look.env) for index in _places_of(self._stage.elements, lookup.value)):
+            if any(var.name not in look.env for var in variables_of(lookup.value, self._stage.elements)):
                 continue
             found = value(look, {})
             if found.size and not 0 <= int(found.min()) <= int(found.max()) < _extent(lookup.var, look.env):
@@ -212,13 +212,3 @@ def _extent(var: Var, env: Mapping[str, Any]) -> int:
 
 def _broadcast(index: Index, env: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(np.asarray(index.evaluate(env), np.int64), shape)
-
-
-def _places_of(elements: Sequence[Element], expr: Expr) -> Iterator[Index]:
-    for number in linearise(expr).inputs:
-        element = elements[number]
-        yield from element.at if isinstance(element, Read) else (element.at,)
-
-
-def _is_known(index: Index, env: Mapping[str, Any]) -> bool:
-    return all(var.name in env for var in index.variables())

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from openinfer.expr.linear import linearise
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from openinfer.affine import Index, Var
     from openinfer.dtypes import DType
     from openinfer.expr.tree import Expr, Literal
@@ -162,6 +164,17 @@ class Stage:
         return hash((self.tensor, self.axes, self.elements, self.at))
 
     @property
+    def folded_lookups(self) -> tuple[Lookup, ...]:
+        """Lookups that depend on folded axes, so that they are computed for every term."""
+        depends = set(() if self.fold is None else self.fold.axes)
+        found: list[Lookup] = []
+        for lookup in self.lookups:
+            if variables_of(lookup.value, self.elements) & depends:
+                depends.add(lookup.var)
+                found.append(lookup)
+        return tuple(found)
+
+    @property
     def is_sequential(self) -> bool:
         """Whether the stage updates what it reads, so that places are visited in order."""
         return any(isinstance(element, Read) and element.tensor == self.tensor for element in self.elements)
@@ -192,6 +205,17 @@ class Computation:
             if tensor.name == name:
                 return tensor
         raise KeyError(name)
+
+
+def places_of(element: Element) -> tuple[Index, ...]:
+    """Return the indices that an element uses."""
+    return element.at if isinstance(element, Read) else (element.at,)
+
+
+def variables_of(expr: Expr, elements: Sequence[Element]) -> set[Var]:
+    """Return the variables that the elements of an expression use."""
+    used = (elements[number] for number in linearise(expr).inputs if number >= 0)
+    return {var for element in used for index in places_of(element) for var in index.variables()}
 
 
 def _key(stage: Stage) -> tuple[object, ...]:

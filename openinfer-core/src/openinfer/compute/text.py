@@ -24,7 +24,7 @@ from openinfer.expr.text import literal_text, program_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from openinfer.affine import Index, Var
+    from openinfer.affine import Var
     from openinfer.compute.stage import Computation, Element, Fold, Stage, Tensor
     from openinfer.expr.tree import Expr
 
@@ -87,14 +87,9 @@ class _StageText:
 
     def lookups(self, *, inside: bool) -> Iterator[str]:
         """Yield the lookups that need the folded axes, or those that do not."""
-        folded = frozenset(() if self._stage.fold is None else self._stage.fold.axes)
-        depends = set(folded)
+        folded = self._stage.folded_lookups
         for lookup in self._stage.lookups:
-            elements = [self._stage.elements[number] for number in linearise(lookup.value).inputs]
-            used = {var for element in elements for index in _places(element) for var in index.variables()}
-            if used & depends:
-                depends.add(lookup.var)
-            if bool(used & depends) == inside:
+            if (lookup in folded) == inside:
                 lines, value = self._expression(lookup.value)
                 yield from lines
                 yield f"{lookup.var.name} = lookup({value}, {lookup.var.extent}, {lookup.rule!r})"
@@ -134,7 +129,3 @@ def _element_text(element: Element) -> str:
 
 def _at_text(at: tuple[object, ...]) -> str:
     return ", ".join(map(str, at)) or "()"
-
-
-def _places(element: Element) -> tuple[Index, ...]:
-    return element.at if isinstance(element, Read) else (element.at,)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
 from openinfer.compute.builder import ComputationError
-from openinfer.compute.stage import Read
+from openinfer.compute.stage import Read, places_of
 from openinfer.dtypes import BOOL, I64
 from openinfer.expr.linear import linearise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from openinfer.compute.stage import Computation, Element, Stage, Tensor
+    from openinfer.compute.stage import Computation, Stage, Tensor
     from openinfer.dtypes import DType
     from openinfer.expr.tree import Expr
 
@@ -79,7 +79,8 @@ class _StageCheck:
         for name in names:
             if names.count(name) > 1:
                 raise ComputationError(f"two variables are called {name}")
-        for index in (*stage.at, *_indices(stage.elements)):
+        used = (index for element in stage.elements for index in places_of(element))
+        for index in (*stage.at, *used):
             for var in sorted(index.variables() - set(bound), key=lambda var: var.name):
                 raise ComputationError(f"the variable {var.name} in {index} is not bound")
         outside = set(folded) if stage.fold is not None and not stage.fold.running else set[object]()
@@ -152,8 +153,3 @@ class _StageCheck:
         for axis in self.stage.axes:
             if axis not in used and axis.extent != 1:
                 raise ComputationError(f"stores to one place for every {axis.name}: fold over it, or store along it")
-
-
-def _indices(elements: Sequence[Element]) -> Iterator[Index]:
-    for element in elements:
-        yield from element.at if isinstance(element, Read) else (element.at,)

@@ -1,0 +1,60 @@
+"""Loop programs: what a kernel does, in loops over index variables around scalar statements, for one machine.
+
+`nodes` are the data, `verify` checks them and counts proved accesses, `text` and `reading` are their text both ways,
+and `interpret` is their meaning on NumPy arrays. Printers turn them into the source of a language.
+"""
+
+from openinfer.loops.errors import LoopProgramError
+from openinfer.loops.nodes import (
+    Across,
+    Alloc,
+    Barrier,
+    Bind,
+    Buffer,
+    Fail,
+    For,
+    If,
+    Kernel,
+    Leaf,
+    Let,
+    Load,
+    Lookup,
+    Memory,
+    Number,
+    Register,
+    Set,
+    Statement,
+    Store,
+    Value,
+    Within,
+    value_of,
+)
+from openinfer.loops.verify import Accesses, verify
+
+__all__ = [
+    "Accesses",
+    "Across",
+    "Alloc",
+    "Barrier",
+    "Bind",
+    "Buffer",
+    "Fail",
+    "For",
+    "If",
+    "Kernel",
+    "Leaf",
+    "Let",
+    "Load",
+    "Lookup",
+    "LoopProgramError",
+    "Memory",
+    "Number",
+    "Register",
+    "Set",
+    "Statement",
+    "Store",
+    "Value",
+    "Within",
+    "value_of",
+    "verify",
+]

@@ -1,0 +1,111 @@
+"""Whether iterations of a parallel loop touch one element, of which at least one writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Var
+from openinfer.loops.nodes import Alloc, Barrier, Fail, For, If, Let, Load, Lookup, Set, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from openinfer.loops.nodes import Buffer, Statement, Value
+
+
+def find_race(var: Var, body: Sequence[Statement]) -> str | None:
+    """Return how iterations of a parallel loop over ``var`` may disturb one another, None where they never do.
+
+    Between two barriers, what one iteration writes outside of itself no other may write or read. That is certain where
+    the address of a store is a mixed-radix number of ``var`` and the loops within, and other accesses have the same
+    address.
+    """
+    if var.extent in (0, 1):
+        return None
+    for part in _between_barriers(body):
+        found = _Accesses(var, part).race()
+        if found is not None:
+            return f"iterations over {var.name} {found}"
+    return None
+
+
+def _between_barriers(body: Sequence[Statement]) -> Iterator[list[Statement]]:
+    part: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Barrier):
+            yield part
+            part = []
+        else:
+            part.append(statement)
+    yield part
+
+
+class _Accesses:
+    """What the statements of one iteration touch outside of it."""
+
+    def __init__(self, var: Var, body: Sequence[Statement]) -> None:
+        self._var = var
+        self._own: set[str] = set()
+        self._inner: set[Var] = set()
+        self._stores: list[tuple[Buffer, Index]] = []
+        self._loads: list[tuple[Buffer, Index]] = []
+        self._scalars: list[str] = []
+        self._collect(body)
+
+    def race(self) -> str | None:
+        if self._scalars:
+            return f"set one scalar, {self._scalars[0]}"
+        for buffer, address in self._stores:
+            if buffer.name in self._own:
+                continue
+            if not self._is_injective(address):
+                return f"may write one element, {buffer.name}[{address}]"
+            for other, place in (*self._stores, *self._loads):
+                if other == buffer and place != address:
+                    return f"write {buffer.name}[{address}] and use {buffer.name}[{place}]"
+        return None
+
+    def _is_injective(self, address: Index) -> bool:
+        """Return whether different iterations have different addresses."""
+        if any(address.coefficient(var) is None for var in (self._var, *self._inner)):
+            return False
+        reach = Index()
+        for stride, var in self._strides(address):
+            if not reach.is_within(0, stride):
+                return False
+            reach = reach + Var(f"{var.name}'", var.extent) * stride
+        return bool(address.coefficient(self._var))
+
+    def _strides(self, address: Index) -> list[tuple[int, Var]]:
+        """Return the distance between iterations of each loop that counts, the shortest first."""
+        factors = {var: address.coefficient(var) for var in (self._var, *self._inner)}
+        found = [(abs(factor), var) for var, factor in factors.items() if factor]
+        return sorted(found, key=lambda pair: (pair[0], pair[1].name))
+
+    def _collect(self, body: Sequence[Statement]) -> None:
+        for statement in body:
+            match statement:
+                case For(var, _, inner):
+                    self._inner.add(var)
+                    self._collect(inner)
+                case If(_, inner):
+                    self._collect(inner)
+                case Alloc(buffer):
+                    self._own.add(buffer.name)
+                case Let(name, value):
+                    self._own.add(name)
+                    self._read(value)
+                case Set(name, value):
+                    self._read(value)
+                    if name not in self._own:
+                        self._scalars.append(name)
+                case Lookup(_, value) | Fail(value, _):
+                    self._read(value)
+                case Store(buffer, address, value):
+                    self._read(value)
+                    self._stores.append((buffer, address))
+                case Barrier():
+                    pass
+
+    def _read(self, value: Value) -> None:
+        self._loads += [(leaf.buffer, leaf.address) for leaf in value.leaves if isinstance(leaf, Load)]

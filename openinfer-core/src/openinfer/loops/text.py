@@ -1,0 +1,101 @@
+"""The text of a loop program, which reads back to an equal one. Its syntax is Python's, its words are these:
+
+    def rows(x: GLOBAL[f32, 12], y: GLOBAL[f32, 3], *, n):        # buffers with memory, type and size; parameters
+        'y = sum_axis(x)'                                         # its origin
+        for i in SERIAL(3):                                       # a loop and how it is bound
+            total: f32 = 0.0                                      # a named scalar
+            for j in SERIAL(4):
+                total = total + x[4*i + j]                        # set again
+            y[i] = total                                          # a store
+
+``t: PRIVATE[f32, 16]`` allocates, ``if 0 <= i < n:`` tests, ``BARRIER()`` waits, ``guarded(x[i - 1], 0.0, 0 <= i - 1 <
+6)`` reads only where it may, ``number(i, i64)`` is the value of an index, ``across(add, t)`` combines a private buffer,
+``p: index[7] = cast(x[i], i64)`` binds an index, and ``fail(refused, 'rule')`` ends the step with an error.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+from openinfer.expr.linear import linearise
+from openinfer.expr.text import literal_text, program_text
+from openinfer.loops.nodes import Across, Alloc, Barrier, Fail, For, If, Let, Load, Lookup, Number, Set, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from openinfer.loops.nodes import Buffer, Kernel, Leaf, Statement, Value, Within
+
+_INDENT = "    "
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """Return the text of a loop program, with a line end after the last line."""
+    buffers = [f"{buffer.name}: {_buffer_text(buffer)}" for buffer in kernel.buffers]
+    parameters = ["*", *(var.name for var in kernel.parameters)] if kernel.parameters else []
+    lines = [f"def {kernel.name}({', '.join([*buffers, *parameters])}):"]
+    if kernel.origin:
+        lines.append(f"{_INDENT}{kernel.origin!r}")
+    lines += _KernelText().block(kernel.body, _INDENT)
+    if len(lines) == 1:
+        lines.append(f"{_INDENT}pass")
+    return "\n".join(lines) + "\n"
+
+
+def within_text(test: Within) -> str:
+    return f"0 <= {test.index} < {test.extent}"
+
+
+def _buffer_text(buffer: Buffer) -> str:
+    return f"{buffer.memory.value}[{buffer.dtype}, {buffer.size}]"
+
+
+class _KernelText:
+    def __init__(self) -> None:
+        self._names = count()
+
+    def block(self, body: Sequence[Statement], pad: str) -> Iterator[str]:
+        for statement in body:
+            match statement:
+                case For(var, bind, inner):
+                    yield f"{pad}for {var.name} in {bind.value}({var.extent}):"
+                    yield from self.block(inner, pad + _INDENT) if inner else (f"{pad}{_INDENT}pass",)
+                case If(tests, inner):
+                    yield f"{pad}if {' and '.join(map(within_text, tests))}:"
+                    yield from self.block(inner, pad + _INDENT) if inner else (f"{pad}{_INDENT}pass",)
+                case Alloc(buffer):
+                    yield f"{pad}{buffer.name}: {_buffer_text(buffer)}"
+                case Barrier():
+                    yield f"{pad}BARRIER()"
+                case Let(name, value):
+                    yield from self._line(pad, f"{name}: {value.dtype} = ", value)
+                case Set(name, value):
+                    yield from self._line(pad, f"{name} = ", value)
+                case Lookup(var, value):
+                    yield from self._line(pad, f"{var.name}: index[{var.extent}] = ", value)
+                case Store(buffer, address, value):
+                    yield from self._line(pad, f"{buffer.name}[{address}] = ", value)
+                case Fail(refused, rule):
+                    yield from self._line(pad, "fail(", refused, f", {rule!r})")
+
+    def _line(self, pad: str, before: str, value: Value, after: str = "") -> Iterator[str]:
+        inputs = {number: _leaf_text(leaf) for number, leaf in enumerate(value.leaves)}
+        lines, text = program_text(linearise(value.expr), inputs, lambda: f"v{next(self._names)}")
+        yield from (pad + line for line in lines)
+        yield f"{pad}{before}{text}{after}"
+
+
+def _leaf_text(leaf: Leaf) -> str:
+    match leaf:
+        case Load(buffer, address, guards, fill):
+            place = f"{buffer.name}[{address}]"
+            if fill is None:
+                return place
+            return f"guarded({', '.join([place, literal_text(fill.dtype, fill.value), *map(within_text, guards)])})"
+        case Number(index, dtype):
+            return f"number({index}, {dtype})"
+        case Across(function, buffer):
+            return f"across({function}, {buffer.name})"
+        case _:
+            return leaf.name

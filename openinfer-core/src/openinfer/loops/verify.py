@@ -1,0 +1,219 @@
+"""Whether a loop program means something: names are bound, accesses lie inside, parallel loops do not race."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Var
+from openinfer.dtypes import BOOL, I64
+from openinfer.expr.linear import linearise
+from openinfer.loops.errors import LoopProgramError
+from openinfer.loops.nodes import (
+    Across,
+    Alloc,
+    Barrier,
+    Bind,
+    Buffer,
+    Fail,
+    For,
+    If,
+    Let,
+    Load,
+    Lookup,
+    Memory,
+    Number,
+    Register,
+    Set,
+    Store,
+)
+from openinfer.loops.races import find_race
+from openinfer.loops.text import within_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.dtypes import DType
+    from openinfer.loops.nodes import Kernel, Leaf, Statement, Value, Within
+
+
+@dataclass(slots=True)
+class Accesses:
+    """How many accesses lie inside of their buffer whatever the data are, and how many because of a test."""
+
+    proved: int = 0
+    guarded: int = 0
+
+
+def verify(kernel: Kernel) -> Accesses:
+    """Check a loop program and count its accesses.
+
+    Raises:
+        LoopProgramError: a name is unknown or used twice; types do not agree; an access may lie outside of its buffer
+            and no test keeps it inside; a constant buffer is written; iterations of a parallel loop write one element,
+            or one reads what another writes; a barrier stands where not every thread arrives.
+    """
+    check = _Check(kernel.name)
+    scope = _Scope(
+        frozenset(kernel.parameters),
+        {buffer.name: buffer for buffer in kernel.buffers},
+        {},
+    )
+    if len(scope.buffers) < len(kernel.buffers):
+        raise LoopProgramError(f"{kernel.name}: two buffers have one name")
+    check.block(kernel.body, scope)
+    return check.accesses
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What is known at a statement."""
+
+    variables: frozenset[Var]
+    buffers: Mapping[str, Buffer]
+    registers: Mapping[str, DType]
+    tests: tuple[Within, ...] = ()
+    threads: tuple[Var, ...] = ()
+
+
+@dataclass(slots=True)
+class _Check:
+    kernel: str
+    accesses: Accesses = field(default_factory=Accesses)
+
+    def block(self, body: Sequence[Statement], scope: _Scope) -> None:
+        for statement in body:
+            scope = self._statement(statement, scope)
+
+    def _statement(self, statement: Statement, scope: _Scope) -> _Scope:
+        """Check a statement and return what is known behind it."""
+        match statement:
+            case For(var, bind, body):
+                self._loop(var, bind, body, scope)
+            case If(tests, body):
+                for test in tests:
+                    self._bound(test.index, scope)
+                self.block(body, replace(scope, tests=(*scope.tests, *tests)))
+            case Alloc() | Let() | Lookup():
+                return self._declared(statement, scope)
+            case Set(name, value):
+                self._value(value, scope)
+                if scope.registers.get(name) is not value.dtype:
+                    raise self._error(f"{name} is {scope.registers.get(name, 'not named')}, it is set to {value.dtype}")
+            case Fail(refused, _):
+                self._value(refused, scope)
+                if refused.dtype is not BOOL:
+                    raise self._error(f"a test is {refused.dtype}, expected bool")
+            case Store():
+                self._store(statement, scope)
+            case Barrier():
+                if any(test.index.variables() & set(scope.threads) for test in scope.tests):
+                    raise self._error("a barrier stands where only some threads of a group arrive")
+        return scope
+
+    def _declared(self, statement: Alloc | Let | Lookup, scope: _Scope) -> _Scope:
+        match statement:
+            case Alloc(buffer):
+                self._new(buffer.name, scope)
+                if buffer.memory not in (Memory.PRIVATE, Memory.SHARED):
+                    raise self._error(f"{buffer.name} is allocated as {buffer.memory.value}")
+                return replace(scope, buffers={**scope.buffers, buffer.name: buffer})
+            case Let(name, value):
+                self._new(name, scope)
+                self._value(value, scope)
+                return replace(scope, registers={**scope.registers, name: value.dtype})
+            case Lookup(var, value):
+                self._new(var.name, scope)
+                self._value(value, scope)
+                if value.dtype is not I64:
+                    raise self._error(f"the index {var.name} is computed as {value.dtype}, expected i64")
+                return replace(scope, variables=scope.variables | {var})
+
+    def _loop(self, var: Var, bind: Bind, body: Sequence[Statement], scope: _Scope) -> None:
+        self._new(var.name, scope)
+        if isinstance(var.extent, Index):
+            self._bound(var.extent, scope)
+        elif var.extent is None:
+            raise self._error(f"the loop over {var.name} has no extent")
+        threads = (*scope.threads, var) if bind is Bind.LOCAL else scope.threads
+        self.block(body, replace(scope, variables=scope.variables | {var}, threads=threads))
+        race = find_race(var, body) if bind.is_parallel else None
+        if race is not None:
+            raise self._error(race)
+
+    def _store(self, store: Store, scope: _Scope) -> None:
+        self._value(store.value, scope)
+        if store.buffer.memory is Memory.CONSTANT:
+            raise self._error(f"{store.buffer.name} is constant and is written")
+        if store.value.dtype is not store.buffer.dtype:
+            raise self._error(f"{store.buffer.name} holds {store.buffer.dtype}, {store.value.dtype} is stored")
+        self._access(store.buffer, store.address, (), scope)
+
+    def _value(self, value: Value, scope: _Scope) -> None:
+        for leaf in value.leaves:
+            self._leaf(leaf, scope)
+        for instruction in linearise(value.expr).instructions:
+            if instruction.function != "input":
+                continue
+            if not 0 <= instruction.index < len(value.leaves):
+                raise self._error(f"an expression uses input {instruction.index}, which has no leaf")
+            if value.leaves[instruction.index].dtype is not instruction.dtype:
+                found = value.leaves[instruction.index].dtype
+                raise self._error(f"an expression uses input {instruction.index} as {instruction.dtype}, it is {found}")
+
+    def _leaf(self, leaf: Leaf, scope: _Scope) -> None:
+        match leaf:
+            case Load(buffer, address, guards, fill):
+                if (fill is None) != (not guards):
+                    raise self._error(f"a load of {buffer.name} has guards without a fill, or a fill without guards")
+                for guard in guards:
+                    self._bound(guard.index, scope)
+                self._access(buffer, address, guards, scope)
+            case Register(name, dtype):
+                if scope.registers.get(name) is not dtype:
+                    raise self._error(f"{name} is used as {dtype}, it is {scope.registers.get(name, 'not named')}")
+            case Number(index, _):
+                self._bound(index, scope)
+            case Across(_, buffer):
+                if scope.buffers.get(buffer.name) != buffer or buffer.memory is not Memory.PRIVATE:
+                    raise self._error(f"{buffer.name} is not a private buffer here")
+
+    def _access(self, buffer: Buffer, address: Index, guards: Sequence[Within], scope: _Scope) -> None:
+        if scope.buffers.get(buffer.name) != buffer:
+            raise self._error(f"there is no buffer {buffer.name} of this form here")
+        self._bound(address, scope)
+        if address.is_within(0, buffer.size):
+            self.accesses.proved += 1
+        elif _under(address, (*scope.tests, *guards)).is_within(0, buffer.size):
+            self.accesses.guarded += 1
+        else:
+            tests = " and ".join(map(within_text, (*scope.tests, *guards))) or "there is no test"
+            raise self._error(f"{buffer.name}[{address}] may lie outside of {buffer.size} elements ({tests})")
+
+    def _bound(self, index: Index, scope: _Scope) -> None:
+        for var in sorted(index.variables() - scope.variables, key=lambda var: var.name):
+            raise self._error(f"the variable {var.name} in {index} is not bound")
+
+    def _new(self, name: str, scope: _Scope) -> None:
+        known = {var.name for var in scope.variables} | scope.buffers.keys() | scope.registers.keys()
+        if name in known:
+            raise self._error(f"the name {name} is in use")
+
+    def _error(self, message: str) -> LoopProgramError:
+        return LoopProgramError(f"{self.kernel}: {message}")
+
+
+def _under(index: Index, tests: Sequence[Within]) -> Index:
+    """Return an index that has the bounds of ``index`` where all tests hold.
+
+    Each test ``0 <= t < n`` makes ``t`` a variable of extent n, so that adding multiples of the difference changes no
+    value; the multiple is one that removes a variable.
+    """
+    for number, test in enumerate(tests):
+        known = Var(f"test{number}'", test.extent if test.extent.constant is None else test.extent.constant)
+        for var in sorted(test.index.variables(), key=lambda var: var.name):
+            factor, times = test.index.coefficient(var), index.coefficient(var)
+            if factor and times and times % factor == 0:
+                index = index + (known - test.index) * (times // factor)
+                break
+    return index

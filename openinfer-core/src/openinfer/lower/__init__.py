@@ -1,0 +1,5 @@
+"""From stages to loop programs: a computation, and how it is to be carried out, becomes loops over statements."""
+
+from openinfer.lower.sequential import lowered
+
+__all__ = ["lowered"]

@@ -1,0 +1,163 @@
+"""Computations as loops in the order in which they are written: every axis a loop, every sum in row-major order."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index
+from openinfer.compute import Read
+from openinfer.dtypes import BOOL, I64
+from openinfer.expr import tree
+from openinfer.layout import row_major
+from openinfer.loops import (
+    Bind,
+    Buffer,
+    Fail,
+    For,
+    Kernel,
+    Let,
+    Load,
+    Lookup,
+    Number,
+    Register,
+    Set,
+    Store,
+    Within,
+    value_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from openinfer import compute
+    from openinfer.affine import Var
+    from openinfer.compute import Computation, Fold, Stage
+    from openinfer.expr.tree import Expr
+    from openinfer.layout import Layout
+    from openinfer.loops import Leaf, Statement, Value
+
+
+def lowered(computation: Computation, origin: str = "") -> Kernel:
+    """Return a computation as one loop program over row-major buffers: its inputs, outputs and temporaries.
+
+    Results have the bits of `openinfer.compute.evaluate`.
+    """
+    tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
+    layouts = {tensor.name: row_major(tensor.shape) for tensor in tensors}
+    buffers = {tensor.name: Buffer(tensor.name, tensor.dtype, layouts[tensor.name].size) for tensor in tensors}
+    numbers = count()
+    body: list[Statement] = []
+    for stage in computation.stages:
+        body += _StageLowering(stage, buffers, layouts, numbers).statements()
+    return Kernel(computation.name, tuple(buffers.values()), tuple(body), computation.parameters, origin)
+
+
+class _StageLowering:
+    """Turns one stage into statements. Registers have numbers that no other stage of the kernel uses."""
+
+    def __init__(
+        self, stage: Stage, buffers: Mapping[str, Buffer], layouts: Mapping[str, Layout], numbers: Iterator[int]
+    ) -> None:
+        self._stage = stage
+        self._buffers = buffers
+        self._layouts = layouts
+        self._leaves: dict[int, Leaf] = {number: self._leaf(e) for number, e in enumerate(stage.elements)}
+        totals = () if stage.fold is None else stage.fold.totals
+        self._totals = [Register(f"total{next(numbers)}", total.term.dtype) for total in totals]
+        self._first = Register(f"first{next(numbers)}", BOOL)
+        self._leaves |= {~number: register for number, register in enumerate(self._totals)}
+
+    def statements(self) -> tuple[Statement, ...]:
+        stage = self._stage
+        lookups = [lookup for lookup in stage.lookups if lookup not in stage.folded_lookups]
+        body = [*self._looked_up(lookups)]
+        if stage.fold is None:
+            body += self._stored()
+        else:
+            body += self._started(stage.fold)
+            body += _nest(stage.fold.axes, self._advanced(stage.fold))
+            body += () if stage.fold.running else self._stored()
+        return _nest(stage.axes, body)
+
+    def _leaf(self, element: compute.Element) -> Leaf:
+        if not isinstance(element, Read):
+            return Number(element.at, element.dtype)
+        buffer, layout = self._buffers[element.tensor], self._layouts[element.tensor]
+        guards = () if element.fill is None else self._guards(element, layout)
+        return Load(buffer, layout.address(element.at), guards, element.fill if guards else None)
+
+    def _guards(self, read: Read, layout: Layout) -> tuple[Within, ...]:
+        """Return the tests that are not certain to hold."""
+        pairs = zip(read.at, layout.shape, strict=True)
+        return tuple(Within(index, extent) for index, extent in pairs if not index.is_within(0, extent))
+
+    def _looked_up(self, lookups: Sequence[compute.Lookup]) -> Iterator[Statement]:
+        for lookup in lookups:
+            extent = Index.of(0 if lookup.var.extent is None else lookup.var.extent)
+            limit = {1: Number(extent, I64)}
+            value = self._value(lookup.value)
+            low = tree.lt(tree.Input(0, I64), tree.literal(0, I64))
+            high = tree.ge(tree.Input(0, I64), tree.Input(1, I64))
+            named = Register(f"{lookup.var.name}_value", I64)
+            yield Let(named.name, value)
+            yield Fail(value_of(tree.logical_or(low, high), {0: named, **limit}), lookup.rule)
+            yield Lookup(lookup.var, value_of(tree.Input(0, I64), {0: named}))
+
+    def _started(self, fold: Fold) -> Iterator[Statement]:
+        for register, total in zip(self._totals, fold.totals, strict=True):
+            zero = tree.literal(0, register.dtype)
+            yield Let(register.name, self._value(zero if total.start is None else total.start))
+        if self._starts_with_first_term(fold):
+            yield Let(self._first.name, self._value(tree.literal(1, BOOL)))
+
+    def _starts_with_first_term(self, fold: Fold) -> bool:
+        return any(total.start is None for total in fold.totals)
+
+    def _advanced(self, fold: Fold) -> Iterator[Statement]:
+        """Yield what is done at each place: several totals change at once, after all of them are computed."""
+        yield from self._looked_up(self._stage.folded_lookups)
+        values = [self._combined(fold, number) for number in range(len(fold.totals))]
+        if len(values) == 1:
+            yield Set(self._totals[0].name, values[0])
+        else:
+            following = [Register(f"{total.name}_next", total.dtype) for total in self._totals]
+            for register, value in zip(following, values, strict=True):
+                yield Let(register.name, value)
+            for register, total in zip(following, self._totals, strict=True):
+                yield Set(total.name, value_of(tree.Input(0, register.dtype), {0: register}))
+        if self._starts_with_first_term(fold):
+            yield Set(self._first.name, self._value(tree.literal(0, BOOL)))
+        if fold.running:
+            yield from self._stored()
+
+    def _combined(self, fold: Fold, number: int) -> Value:
+        """Return the next value of a total, with the terms written out in it."""
+        total = fold.totals[number]
+        terms: dict[int, Expr] = {~(len(fold.totals) + place): other.term for place, other in enumerate(fold.totals)}
+        combined = tree.substitute(total.combine, terms)
+        if total.start is not None:
+            return self._value(combined)
+        first = len(self._stage.elements)
+        chosen = tree.select(tree.Input(first, BOOL), total.term, combined)
+        return value_of(chosen, {**self._leaves, first: self._first})
+
+    def _stored(self) -> Iterator[Statement]:
+        stage = self._stage
+        for check in stage.checks:
+            yield Fail(self._value(check.refused), check.rule)
+        address = self._layouts[stage.tensor].address(stage.at)
+        yield Store(self._buffers[stage.tensor], address, self._value(stage.value))
+
+    def _value(self, expr: Expr) -> Value:
+        return value_of(expr, self._leaves)
+
+
+def _nest(axes: Sequence[Var], body: Iterator[Statement] | Sequence[Statement]) -> tuple[Statement, ...]:
+    """Return loops over the axes around some statements; nothing where an axis is empty."""
+    statements = () if any(axis.extent == 0 for axis in axes) else tuple(body)
+    if not statements:
+        return ()
+    for axis in reversed(axes):
+        statements = (For(axis, Bind.SERIAL, statements),)
+    return statements
