@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ENVIRONMENT = Environment.default()
 CPU = CpuBackend()
-BINDER = Binder(ENVIRONMENT, kernel_table(ENVIRONMENT, "cpu", None), CPU)
+BINDER = Binder(ENVIRONMENT, kernel_table(ENVIRONMENT, ENVIRONMENT.devices["cpu"]), CPU)
 NUMBERS = {
     SettingType.INT,
     SettingType.FLOAT,

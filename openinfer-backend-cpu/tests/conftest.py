@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from openinfer.array_types import dtype_of_array
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.plugins.environment import Environment
-from openinfer.plugins.selection import KernelTable, kernel_table
+from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.binding import Binder
 from openinfer_backend_cpu.backend import CpuBackend
 
@@ -28,13 +29,12 @@ def run_operator() -> RunOperator:
     It runs twice on the same buffers, so that state left over from a run would show.
     """
     environment = Environment.default()
-    expressions = environment.devices["cpu"].expression_dtypes
-    full = kernel_table(environment, "cpu", expressions)
+    full = kernel_table(environment, environment.devices["cpu"])
 
     def run(op: str, inputs: Arrays, *, without_kernels: Sequence[str] = (), **settings: Any) -> list[np.ndarray]:
         kept = {name: found for name, found in full.kernels.items() if name not in without_kernels}
         backend = CpuBackend()
-        binder = Binder(environment, KernelTable("cpu", kept, expressions), backend)
+        binder = Binder(environment, replace(full, kernels=kept), backend)
         call = call_of(environment.op(op), [None if a is None else _type(a) for a in inputs], settings)
         buffers = [None if a is None else backend.upload(_type(a), np.ascontiguousarray(a)) for a in inputs]
         outputs = [backend.allocate(kind) for kind in call.outputs]

@@ -172,7 +172,7 @@ def qmatmul(
     inputs = [*kinds[:3], kinds[3] if zero else None, TensorType(BY_NAME["f32"], bias.shape)]
     environment, backend = Environment.default(), CpuBackend()
     call = call_of(environment.op("qmatmul"), inputs, {"group_size": group, "trans_w": trans})
-    chosen = select(environment, kernel_table(environment, "cpu", frozenset()), call)
+    chosen = select(environment, kernel_table(environment, environment.devices["cpu"]), call)
     assert isinstance(chosen, HandWritten)
     arrays = [x, w, scale, zeros, bias]
     buffers = [

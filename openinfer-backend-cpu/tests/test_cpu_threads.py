@@ -31,7 +31,7 @@ from openinfer_backend_cpu.tiles import tiles
 # More threads than processors are possible from here on only.
 linear_algebra().threads.set_count(int(sys.argv[1]))
 environment = Environment.default()
-table = kernel_table(environment, "cpu", environment.devices["cpu"].expression_dtypes)
+table = kernel_table(environment, environment.devices["cpu"])
 rng = np.random.default_rng(5)
 
 def noise(*shape, dtype=np.float32):

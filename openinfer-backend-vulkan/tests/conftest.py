@@ -68,7 +68,7 @@ def carry_out(device: VulkanBackend) -> CarryOut:
     """Runs an operator as the simulator would, with what the environment selects for it."""
     environment = Environment.default()
     spec = environment.device("vulkan")
-    table = kernel_table(environment, spec.name, spec.expression_dtypes, spec.optional_dtypes)
+    table = kernel_table(environment, spec)
 
     def run(op: str, *inputs: Array | None, **settings: Any) -> Array:
         types = [None if a is None else TensorType(_DTYPES[a.dtype.name], a.shape) for a in inputs]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.array_types import storage_dtype
+from openinfer.compute.evaluate import compiled
 from openinfer.errors import DeviceError
 from openinfer.expr.linear import linearise
 from openinfer.packing import repeated
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
@@ -116,6 +118,17 @@ class CpuBackend:
         given, target = elements(own(source), self._workspace), elements(own(output), self._workspace)
         work = bind_fold(axes, fold, given.array, target.array, self._workspace)
         return _with_packing([given], work, [target])
+
+    def bind_computation(
+        self, computation: Computation, inputs: Sequence[Buffer], outputs: Sequence[Buffer]
+    ) -> BoundCall:
+        """Return a call of an operator's stages, vectorised over the places of each stage."""
+        sources = self._sources(inputs)
+        targets = [elements(own(buffer), self._workspace) for buffer in outputs]
+        given = {t.name: s.array for t, s in zip(computation.inputs, sources, strict=True) if s is not None}
+        results = {t.name: target.array for t, target in zip(computation.outputs, targets, strict=True)}
+        run, arrays = compiled(computation), {**given, **results}
+        return _with_packing(sources, lambda: run(arrays), targets)
 
     def scalar_reader(self, buffer: Buffer) -> Callable[[], Scalar] | None:
         """Return a quick way to read a buffer of one element; None for types that Python has no number for."""

@@ -25,6 +25,7 @@ def openinfer_devices() -> Iterable[DeviceSpec]:
         probe="openinfer_backend_cpu.probe:probe",
         backend="openinfer_backend_cpu.backend:CpuBackend",
         expression_dtypes=frozenset(dtype.name for dtype in BUILTIN),
+        computations=True,
     )
 
 

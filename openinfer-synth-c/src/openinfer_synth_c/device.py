@@ -16,8 +16,9 @@ from openinfer.array_types import storage_dtype
 from openinfer.errors import DeviceError, ShapeError
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
+from openinfer.ir.types import TensorType
 from openinfer.packing import repeated
-from openinfer.plan.steps import ElementwiseStep, FoldStep, KernelStep, ValueRef
+from openinfer.plan.steps import ComputeStep, ElementwiseStep, FoldStep, KernelStep, ValueRef
 from openinfer.scalars import converted, repeated_code
 from openinfer_synth_c.program_calls import bind_plan
 from openinfer_synth_c.step_calls import StepCalls
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
-    from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Fold
     from openinfer.plan.execution_plan import ExecutionPlan
@@ -129,6 +130,24 @@ class CDevice:
             raise ShapeError(f"a slice over axes {list(axes)} of {source.type} is empty")
         step = FoldStep(origin=NOWHERE, source=ValueRef(0), output=1, axes=axes, fold=fold)
         return self._bound(step, [own(source)], [own(output)], "a reduction")
+
+    def bind_computation(
+        self, computation: Computation, inputs: Sequence[Buffer], outputs: Sequence[Buffer]
+    ) -> BoundCall:
+        """Return a call of an operator's stages."""
+        types = [TensorType(t.dtype, tuple(e.evaluate({}) for e in t.shape)) for t in computation.temporaries]
+        given = [own(buffer) for buffer in inputs]
+        written = [own(buffer) for buffer in (*outputs, *map(self.allocate, types))]
+        numbers = range(len(given), len(given) + len(written))
+        step = ComputeStep(
+            origin=NOWHERE,
+            op=computation.name,
+            computation=computation,
+            inputs=tuple(ValueRef(number) for number in range(len(given))),
+            outputs=tuple(numbers[: len(outputs)]),
+            temporaries=tuple(numbers[len(outputs) :]),
+        )
+        return self._bound(step, given, written, computation.name)
 
     def bind_program(
         self, plan: ExecutionPlan, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer]

@@ -25,6 +25,7 @@ def openinfer_devices() -> Iterable[DeviceSpec]:
         probe="openinfer_synth_c.probe:probe",
         backend="openinfer_synth_c.device:CDevice",
         expression_dtypes=frozenset(dtype.name for dtype in BUILTIN),
+        computations=True,
         whole_programs=True,
     )
 
@@ -37,6 +38,7 @@ def openinfer_synth_targets() -> Iterable[SynthTargetSpec]:
         summary="plain C99 source: no heap, static arena, weights embedded",
         target="openinfer_synth_c.target:CTarget",
         expression_dtypes=frozenset(dtype.name for dtype in BUILTIN),
+        computations=True,
     )
 
 

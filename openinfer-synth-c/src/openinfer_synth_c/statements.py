@@ -9,10 +9,12 @@ from openinfer.dtypes import BOOL
 from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import literal_text
 from openinfer.expr.tree import ExprError
+from openinfer.lower import lowered
 from openinfer.ops.strides import broadcast_strides
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
+    ComputeStep,
     CopyStep,
     ElementwiseStep,
     FillStep,
@@ -28,6 +30,7 @@ from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.folds import fold
 from openinfer_synth_c.index_text import for_head, nest
 from openinfer_synth_c.integers import declare_integers
+from openinfer_synth_c.loop_programs import write_kernel
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.site import KernelSite, Store
 
@@ -80,6 +83,8 @@ class StatementWriter:
                 self._fold(step)
             case KernelStep():
                 self._kernel(step)
+            case ComputeStep():
+                self._compute(step)
             case CopyStep():
                 self._copy(step)
             case FillStep():
@@ -145,6 +150,24 @@ class StatementWriter:
             self._name_unused((*inputs, *outputs), start)
             for output in outputs:
                 output.clear_tail()
+
+    def _compute(self, step: ComputeStep) -> None:
+        computation = step.computation
+        if not any(self._names.type_of_value(value).count for value in step.outputs):
+            return
+        with self._code.braces():
+            binder = Binder(self._code, self._names, self._plan)
+            written = zip(
+                (*computation.outputs, *computation.temporaries), (*step.outputs, *step.temporaries), strict=True
+            )
+            results = {tensor.name: binder.output(value, tensor.name) for tensor, value in written}
+            read = zip(computation.inputs, step.inputs, strict=True)
+            given = {tensor.name: binder.input(operand, tensor.name) for tensor, operand in read}
+            start = len(self._code.lines)
+            write_kernel(self._code, lowered(computation), {**given, **results})
+            self._name_unused((*given.values(), *results.values()), start)
+            for result in results.values():
+                result.clear_tail()
 
     def _name_unused(self, bounds: Sequence[Bound | None], start: int) -> None:
         """Append a mention of every operand that a kernel left alone: C compilers warn of such variables."""

@@ -6,7 +6,17 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.ops.examples import example_call
-from openinfer.ops.schema import Composite, Elementwise, Operand, OpExample, OpTypeError, Primitive, Reduction, Required
+from openinfer.ops.schema import (
+    Composite,
+    Compute,
+    Elementwise,
+    Operand,
+    OpExample,
+    OpTypeError,
+    Primitive,
+    Reduction,
+    Required,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,6 +167,7 @@ _DEFINITIONS: dict[type[Any], str] = {
     Elementwise: "by a scalar expression: runs on every device and synth target with its types",
     Reduction: "by a fold of scalar expressions: runs on every device and synth target with its types",
     Composite: "by decomposition into other operators",
+    Compute: "by stages over index space: runs on devices and synth targets that take them",
     Primitive: "by kernels only",
 }
 

@@ -6,6 +6,7 @@ Folds are carried out term by term in row-major order, whatever their `Order` al
 from __future__ import annotations
 
 from itertools import product
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.affine import Var
-    from openinfer.compute.stage import Computation, Element, Fold, Stage
+    from openinfer.compute.stage import Computation, Element, Fold, Stage, Tensor
     from openinfer.expr.numpy_renderer import Evaluate
     from openinfer.expr.tree import Expr
 
@@ -46,23 +47,31 @@ def evaluate(
     Raises:
         RefusedError: an element is refused; the message is the rule of the check.
     """
-    return compiled(computation)(inputs, parameters or {})
+    sizes = parameters or {}
+    arrays = {tensor.name: array for tensor, array in zip(computation.inputs, inputs, strict=True)}
+    arrays |= {tensor.name: _zeros(tensor, sizes) for tensor in computation.outputs}
+    compiled(computation)(arrays, sizes)
+    return tuple(arrays[tensor.name] for tensor in computation.outputs)
 
 
-def compiled(computation: Computation) -> Callable[[Sequence[Array], Mapping[str, int]], tuple[Array, ...]]:
-    """Return a function that evaluates the computation, its expressions compiled once."""
+def compiled(computation: Computation) -> Callable[[Mapping[str, Array], Mapping[str, int]], None]:
+    """Return a function that evaluates the computation on arrays by name, its expressions compiled once.
+
+    It reads inputs and writes outputs; temporaries are its own.
+    """
     runs = [_StageRun(stage) for stage in computation.stages]
 
-    def run(inputs: Sequence[Array], parameters: Mapping[str, int]) -> tuple[Array, ...]:
-        arrays = {tensor.name: array for tensor, array in zip(computation.inputs, inputs, strict=True)}
-        for tensor in (*computation.outputs, *computation.temporaries):
-            shape = tuple(extent.evaluate(parameters) for extent in tensor.shape)
-            arrays[tensor.name] = np.zeros(shape, storage_dtype(tensor.dtype))
+    def run(given: Mapping[str, Array], parameters: Mapping[str, int] = MappingProxyType({})) -> None:
+        arrays = {**given, **{tensor.name: _zeros(tensor, parameters) for tensor in computation.temporaries}}
         for stage_run in runs:
             stage_run(arrays, parameters)
-        return tuple(arrays[tensor.name] for tensor in computation.outputs)
 
     return run
+
+
+def _zeros(tensor: Tensor, parameters: Mapping[str, int]) -> Array:
+    shape = tuple(extent.evaluate(parameters) for extent in tensor.shape)
+    return np.zeros(shape, storage_dtype(tensor.dtype))
 
 
 class _StageRun:

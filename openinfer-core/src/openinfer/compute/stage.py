@@ -212,6 +212,14 @@ def places_of(element: Element) -> tuple[Index, ...]:
     return element.at if isinstance(element, Read) else (element.at,)
 
 
+def expressions_of(stage: Stage) -> tuple[Expr, ...]:
+    """Return every expression of a stage."""
+    totals = () if stage.fold is None else stage.fold.totals
+    folded = [part for total in totals for part in (total.start, total.term, total.combine) if part is not None]
+    lookups = [lookup.value for lookup in stage.lookups]
+    return (stage.value, *folded, *lookups, *(check.refused for check in stage.checks))
+
+
 def variables_of(expr: Expr, elements: Sequence[Element]) -> set[Var]:
     """Return the variables that the elements of an expression use."""
     used = (elements[number] for number in linearise(expr).inputs if number >= 0)

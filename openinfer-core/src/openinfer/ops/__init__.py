@@ -6,6 +6,7 @@ built-in operators, found by scanning that package.
 
 from openinfer.ops.schema import (
     Composite,
+    Compute,
     Definition,
     Elementwise,
     Fold,
@@ -24,6 +25,7 @@ from openinfer.ops.schema import (
 
 __all__ = [
     "Composite",
+    "Compute",
     "Definition",
     "Elementwise",
     "Fold",

@@ -11,10 +11,12 @@ from openinfer.errors import OpenInferError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from openinfer.compute import Builder
     from openinfer.dtypes import DType
     from openinfer.expr.tree import Expr
     from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
 
 
 class OpTypeError(OpenInferError):
@@ -238,12 +240,28 @@ class Composite:
     decompose: Decompose
 
 
+class DefineStages(Protocol):
+    """Writes the stages of a call with a builder, whose inputs and outputs are those of the call."""
+
+    def __call__(self, k: Builder, call: OpCall) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """Each output element is an expression over index space: contractions, windows, data movement, lookups.
+
+    ``define`` reads elements in their stored types; the value of a stage is converted to the type of its output.
+    """
+
+    define: DefineStages
+
+
 @dataclass(frozen=True, slots=True)
 class Primitive:
     """The operator has kernels only: contractions and data movement."""
 
 
-Definition: TypeAlias = Elementwise | Reduction | Composite | Primitive
+Definition: TypeAlias = Elementwise | Reduction | Composite | Compute | Primitive
 
 
 def _no_settings() -> Mapping[str, SettingValue]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
+    ComputeStep,
     CopyStep,
     ElementwiseStep,
     FillStep,
@@ -63,6 +64,8 @@ def operands(step: Step) -> tuple[Operand, ...]:
             return (step.source, *_epilogue_inputs(step.epilogue))
         case KernelStep():
             return (*(i for i in step.inputs if i is not None), *_epilogue_inputs(step.epilogue))
+        case ComputeStep():
+            return step.inputs
         case CopyStep():
             return (step.source,)
         case _:
@@ -90,6 +93,8 @@ def writes(step: Step) -> int:
     match step:
         case KernelStep():
             return mask(step.outputs)
+        case ComputeStep():
+            return mask((*step.outputs, *step.temporaries))
         case ElementwiseStep() | FoldStep() | CopyStep() | FillStep() | InputStep():
             return 1 << step.output
         case LoopStep() | CallStep() | ReturnStep() | BarrierStep():

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
+from openinfer.ir.types import TensorType
 from openinfer.plan.findings import at_node
-from openinfer.plan.steps import CopyStep, ElementwiseStep, FoldStep, KernelStep, ValueRef
-from openinfer.plugins.selection import Decomposed, DerivedExpression, DerivedFold, HandWritten, select
+from openinfer.plan.steps import ComputeStep, CopyStep, ElementwiseStep, FoldStep, KernelStep, ValueRef
+from openinfer.plugins.selection import Computed, Decomposed, DerivedExpression, DerivedFold, HandWritten, select
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
     from openinfer.ir.nodes import Node
-    from openinfer.ir.types import TensorType
     from openinfer.ops.calls import Decomposition, OpCall
     from openinfer.plan.steps import Operand, Origin, Placement, Step
     from openinfer.plugins.environment import Environment
@@ -68,6 +69,8 @@ class CallLowering:
                 inputs=tuple(inputs),
                 outputs=private,
             )
+        elif isinstance(chosen, Computed):
+            yield self._computed(call, chosen.computation, inputs, private, at)
         elif isinstance(chosen, DerivedFold):
             yield self._fold(call, chosen, inputs, private[0], at)
         elif isinstance(chosen, Decomposed):
@@ -83,6 +86,25 @@ class CallLowering:
         if ValueRef(value) not in inputs:
             return value
         return self.intermediate(f"{at.name}.result", self.type_of(value))
+
+    def _computed(
+        self,
+        call: OpCall,
+        computation: Computation,
+        inputs: Sequence[Operand | None],
+        outputs: tuple[int, ...],
+        at: Operation,
+    ) -> ComputeStep:
+        types = [TensorType(t.dtype, tuple(e.evaluate({}) for e in t.shape)) for t in computation.temporaries]
+        return ComputeStep(
+            origin=at.origin,
+            placement=at.placement,
+            op=call.op,
+            computation=computation,
+            inputs=tuple(operand for operand in inputs if operand is not None),
+            outputs=outputs,
+            temporaries=tuple(self.intermediate(f"{at.name}.{call.op}", type_) for type_ in types),
+        )
 
     def _fold(
         self, call: OpCall, chosen: DerivedFold, inputs: Sequence[Operand | None], output: int, at: Operation

@@ -10,6 +10,7 @@ from openinfer.plan.accesses import members, operands, walk, writes
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
+    ComputeStep,
     CopyStep,
     ElementwiseStep,
     FillStep,
@@ -89,6 +90,8 @@ def kind_of(step: Step) -> str:
     match step:
         case KernelStep():
             return step.call.op if step.epilogue is None else f"{step.call.op}+elementwise"
+        case ComputeStep():
+            return step.op
         case FoldStep():
             return "fold" if step.epilogue is None else "fold+elementwise"
         case _:

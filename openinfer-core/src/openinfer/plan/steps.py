@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from openinfer.expr.linear import linearise
 
 if TYPE_CHECKING:
+    from openinfer.compute import Computation
     from openinfer.expr.linear import Program
     from openinfer.expr.tree import Expr
     from openinfer.ops.calls import OpCall
@@ -141,6 +142,19 @@ class KernelStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeStep:
+    """A computation: its inputs, outputs and temporaries are values of the plan. No output lies where an input lies."""
+
+    origin: Origin
+    op: str
+    computation: Computation
+    inputs: tuple[Operand, ...]
+    outputs: tuple[int, ...]
+    temporaries: tuple[int, ...] = ()
+    placement: Placement = Placement()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopyStep:
     """``output`` takes the elements of ``source``, which has the same type."""
 
@@ -212,6 +226,7 @@ Step: TypeAlias = (
     ElementwiseStep
     | FoldStep
     | KernelStep
+    | ComputeStep
     | CopyStep
     | FillStep
     | InputStep

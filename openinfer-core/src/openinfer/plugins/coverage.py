@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from openinfer.errors import OpenInferError, PluginError
 from openinfer.ops.small_calls import small_call
 from openinfer.plugins.selection import (
+    Computed,
     Decomposed,
     DerivedExpression,
     DerivedFold,
@@ -37,9 +38,9 @@ class Coverage:
         dtype: element type of the inputs that have no types of their own.
         place: ``"device"`` or ``"synth target"``.
         target: name of the device or synth target.
-        by: ``"kernel"``, ``"expression"``, ``"fold"``, ``"decomposition"``; ``"fallback"`` where a device lacks it and
-            leaves it to another; ``"missing"``, or ``"unknown"`` when no example call is known or the kernels cannot
-            be listed.
+        by: ``"kernel"``, ``"expression"``, ``"fold"``, ``"decomposition"``, ``"computation"``; ``"fallback"`` where a
+            device lacks it and leaves it to another; ``"missing"``, or ``"unknown"`` when no example call is known or
+            the kernels cannot be listed.
         reason: why it is missing or unknown, or left to another device, and which.
     """
 
@@ -86,8 +87,7 @@ class _Place:
 
 def _table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -> KernelTable | str:
     try:
-        optional = getattr(spec, "optional_dtypes", frozenset[str]())
-        return kernel_table(environment, spec.name, spec.expression_dtypes, optional)
+        return kernel_table(environment, spec)
     except PluginError as error:
         return str(error)
 
@@ -117,7 +117,13 @@ def _found(
             return "fallback", f"{reason}: it runs on {other.name}"
         return "missing", reason
     found = select(environment, table, call)
-    kinds = {HandWritten: "kernel", DerivedExpression: "expression", DerivedFold: "fold", Decomposed: "decomposition"}
+    kinds = {
+        HandWritten: "kernel",
+        DerivedExpression: "expression",
+        DerivedFold: "fold",
+        Decomposed: "decomposition",
+        Computed: "computation",
+    }
     return next(name for kind, name in kinds.items() if isinstance(found, kind)), ""
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.dtypes import DType, Kind
-from openinfer.ops.schema import Composite, Elementwise, OpSchema, Primitive, Reduction
+from openinfer.ops.schema import Composite, Compute, Elementwise, OpSchema, Primitive, Reduction
 from openinfer.plugins import types
 from openinfer.plugins.definitions import definition_misfit
 from openinfer.plugins.discovery import CORE
@@ -146,7 +146,7 @@ _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
     "frozenset[str] | None": (frozenset, type(None)),
     "Fallback | None": (types.Fallback, type(None)),
     "Kind": (Kind,),
-    "Definition": (Elementwise, Reduction, Composite, Primitive),
+    "Definition": (Elementwise, Reduction, Composite, Compute, Primitive),
 }
 
 

@@ -8,19 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer.compute.stage import expressions_of
 from openinfer.dtypes import BOOL, BUILTIN
 from openinfer.errors import PluginError
 from openinfer.expr.linear import linearise
 from openinfer.ops.calls import Decomposition, decomposition, fold_expression, refused_expression, scalar_expression
-from openinfer.ops.schema import Composite, Elementwise, Fold, OpSchema, Reduction
+from openinfer.ops.computations import computation_of
+from openinfer.ops.schema import Composite, Compute, Elementwise, Fold, OpSchema, Reduction
+from openinfer.plugins.types import DeviceSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
     from openinfer.ops.calls import OpCall
     from openinfer.plugins.environment import Environment
-    from openinfer.plugins.types import Fallback, KernelSpec
+    from openinfer.plugins.types import Fallback, KernelSpec, SynthTargetSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,13 @@ class Decomposed:
 
 
 @dataclass(frozen=True, slots=True)
+class Computed:
+    """The stages of the operator, for the inputs that are given."""
+
+    computation: Computation
+
+
+@dataclass(frozen=True, slots=True)
 class Missing:
     """Nothing fits.
 
@@ -66,7 +77,7 @@ class Missing:
     inside: frozenset[str] = frozenset()
 
 
-Implementation: TypeAlias = HandWritten | DerivedExpression | DerivedFold | Decomposed | Missing
+Implementation: TypeAlias = HandWritten | DerivedExpression | DerivedFold | Decomposed | Computed | Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +87,22 @@ class KernelTable:
     Attributes:
         expression_dtypes: what they may read, compute in and write.
         optional_dtypes: what they may also compute in, between inputs and outputs.
+        computations: whether operators may be carried out by their stages.
     """
 
     target: str
     kernels: Mapping[str, Sequence[KernelSpec]]
     expression_dtypes: frozenset[str]
     optional_dtypes: frozenset[str] = frozenset()
+    computations: bool = False
 
 
-def kernel_table(
-    environment: Environment,
-    target: str,
-    expression_dtypes: frozenset[str] | None,
-    optional_dtypes: frozenset[str] = frozenset(),
-) -> KernelTable:
-    """Return the kernels for a device or synth target (imports what its plugins need for that).
-
-    ``expression_dtypes`` and ``optional_dtypes`` are those of its description.
-    """
+def kernel_table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -> KernelTable:
+    """Return the kernels for a device or synth target (imports what its plugins need for that)."""
     every = frozenset(dtype.name for dtype in BUILTIN)
-    taken = every if expression_dtypes is None else expression_dtypes
-    return KernelTable(target, environment.kernels(target), taken, optional_dtypes)
+    taken = every if spec.expression_dtypes is None else spec.expression_dtypes
+    optional = spec.optional_dtypes if isinstance(spec, DeviceSpec) else frozenset[str]()
+    return KernelTable(spec.name, environment.kernels(spec.name), taken, optional, spec.computations)
 
 
 def select(environment: Environment, table: KernelTable, call: OpCall) -> Implementation:
@@ -190,6 +196,9 @@ def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Impl
     if isinstance(schema.definition, Reduction):
         axes, fold = fold_expression(schema, call)
         return _uncomputed(table, call, _dtypes_of_fold(fold)) or DerivedFold(axes, fold)
+    if isinstance(schema.definition, Compute) and table.computations:
+        computation = computation_of(schema, call)
+        return _uncomputed(table, call, _dtypes_of_stages(computation)) or Computed(computation)
     if table.kernels.get(schema.name):
         given = ", ".join(str(t) for t in call.inputs if t is not None)
         return Missing(f"{table.target} has no {schema.name} for {given}: its kernels take other types or settings")
@@ -214,6 +223,10 @@ def _uncomputed(table: KernelTable, call: OpCall, occurring: set[str]) -> Missin
 
 def _dtypes_in(expr: Expr) -> set[str]:
     return {step.dtype.name for step in linearise(expr).instructions}
+
+
+def _dtypes_of_stages(computation: Computation) -> set[str]:
+    return {name for stage in computation.stages for expr in expressions_of(stage) for name in _dtypes_in(expr)}
 
 
 def _dtypes_of_fold(fold: Fold) -> set[str]:

@@ -120,6 +120,8 @@ class DeviceSpec:
         fallback: where operators run that the device lacks; None where each of them is an error.
         whole_programs: whether the backend carries out execution plans (it is an
             `openinfer.simulate.whole_program.ProgramBackend`): a program that no plan holds is refused.
+        computations: whether the backend runs operators that are defined by stages (it is an
+            `openinfer.simulate.backend.ComputationBackend`).
         replaces: plugin whose device of this name it takes the place of.
     """
 
@@ -131,6 +133,7 @@ class DeviceSpec:
     optional_dtypes: frozenset[str] = frozenset()
     fallback: Fallback | None = None
     whole_programs: bool = False
+    computations: bool = False
     replaces: str | None = None
 
 
@@ -143,12 +146,14 @@ class SynthTargetSpec:
         summary: what it writes, one line.
         target: ``"module:class"``, an `openinfer.synth.SynthTarget`, called without arguments.
         expression_dtypes: as for a device.
+        computations: whether plans may have steps of stages (`openinfer.plan.steps.ComputeStep`).
     """
 
     name: str
     summary: str
     target: str
     expression_dtypes: frozenset[str] | None
+    computations: bool = False
     replaces: str | None = None
 
 

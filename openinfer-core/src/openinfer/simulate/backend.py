@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
@@ -108,6 +109,20 @@ class DeviceBackend(Protocol):
 
     def close(self) -> None:
         """Release the device; buffers must not be used afterwards."""
+        ...
+
+
+@runtime_checkable
+class ComputationBackend(DeviceBackend, Protocol):
+    """A device that runs operators that are defined by stages."""
+
+    def bind_computation(
+        self, computation: Computation, inputs: Sequence[Buffer], outputs: Sequence[Buffer]
+    ) -> BoundCall:
+        """Return a call of a computation on its inputs and outputs. No output is one of the inputs.
+
+        A call that meets an element that is refused raises an `openinfer.errors.OpenInferError`, ``out-of-range``.
+        """
         ...
 
 

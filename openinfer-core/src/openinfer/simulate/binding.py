@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 
 from openinfer.errors import KernelMissingError
 from openinfer.plan import make_plan
-from openinfer.plugins.selection import Decomposed, DerivedExpression, DerivedFold, HandWritten, Missing, select
-from openinfer.simulate.backend import HostBackend
+from openinfer.plugins.selection import (
+    Computed,
+    Decomposed,
+    DerivedExpression,
+    DerivedFold,
+    HandWritten,
+    Missing,
+    select,
+)
+from openinfer.simulate.backend import ComputationBackend, HostBackend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +41,7 @@ class Prepared:
     """A call and what carries it out; ``parts`` are the calls that a decomposition consists of."""
 
     call: OpCall
-    chosen: HandWritten | DerivedExpression | DerivedFold | Decomposed
+    chosen: HandWritten | DerivedExpression | DerivedFold | Decomposed | Computed
     parts: tuple[Prepared, ...] = ()
 
 
@@ -104,12 +112,22 @@ class Binder:
         targets, copies = self._separate(prepared.call, inputs, outputs)
         if isinstance(chosen, HandWritten):
             work = [self._backend.bind_kernel(chosen.kernel, prepared.call, inputs, targets)]
+        elif isinstance(chosen, Computed):
+            work = [self._computed(chosen, inputs, targets)]
         elif isinstance(chosen, DerivedFold):
             source = next(buffer for buffer in inputs if buffer is not None)
             work = [self._backend.bind_fold(chosen.axes, chosen.fold, source, targets[0])]
         else:
             work = self._decomposed(chosen.decomposition, prepared.parts, inputs, targets)
         return in_order([*work, *copies])
+
+    def _computed(self, chosen: Computed, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]) -> BoundCall:
+        backend = self._backend
+        if not isinstance(backend, ComputationBackend):
+            message = f"the device {backend.name} says that it runs stages, but its backend has no bind_computation"
+            raise KernelMissingError(message)
+        given = [buffer for buffer in inputs if buffer is not None]
+        return backend.bind_computation(chosen.computation, given, outputs)
 
     def _separate(
         self, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]

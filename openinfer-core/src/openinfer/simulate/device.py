@@ -65,5 +65,5 @@ def open_device(choice: DeviceChoice, environment: Environment) -> tuple[DeviceB
     """Return an opened device, and what binds operators on it."""
     backend: DeviceBackend = load_object(choice.spec.backend)(choice.ordinal)
     spec = choice.spec
-    table = kernel_table(environment, spec.name, spec.expression_dtypes, spec.optional_dtypes)
+    table = kernel_table(environment, spec)
     return backend, Binder(environment, table, backend)

@@ -150,12 +150,7 @@ def plan_findings(
     if not spec.whole_programs:
         return ()
     try:
-        make_plan(
-            resolved,
-            model,
-            environment,
-            kernel_table(environment, spec.name, spec.expression_dtypes, spec.optional_dtypes),
-        )
+        make_plan(resolved, model, environment, kernel_table(environment, spec))
     except SynthesisError as error:
         if error.code == NO_OUTPUTS:
             return ()

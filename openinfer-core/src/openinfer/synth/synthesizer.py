@@ -101,7 +101,7 @@ class Synthesizer:
         from openinfer.validate import resolve
 
         resolved = resolve(_graph_of(graph), model, sizes=sizes, environment=self._environment, strict=strict)
-        table = kernel_table(self._environment, self._spec.name, self._spec.expression_dtypes)
+        table = kernel_table(self._environment, self._spec)
         plan = make_plan(resolved, model, self._environment, table, epilogues=self._target.epilogues)
         large = tuple(_large_arena(plan.arena_nbytes))
         if strict and large:

@@ -49,7 +49,7 @@ def device_place(name: str, environment: Environment) -> Place:
     """
     spec = environment.device(name)
     alone = replace(environment, devices={**environment.devices, name: replace(spec, fallback=None)})
-    table = kernel_table(environment, name, spec.expression_dtypes, spec.optional_dtypes)
+    table = kernel_table(environment, spec)
     on_device = {"device": name, "environment": alone}
     return Place(table, partial(run_on_device, **on_device), partial(refuse_on_device, **on_device))
 
@@ -73,5 +73,5 @@ def target_place(name: str, environment: Environment) -> Place:
     Raises:
         SynthesisError: the target is unknown.
     """
-    table = kernel_table(environment, name, environment.target(name).expression_dtypes)
+    table = kernel_table(environment, environment.target(name))
     return Place(table, partial(run_on_target, target=name, environment=environment))

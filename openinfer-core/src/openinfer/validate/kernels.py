@@ -110,9 +110,7 @@ class _Kernels:
     def _missing(self, op: ResolvedOp, spec: DeviceSpec) -> list[Lack]:
         table = self._tables.get(spec.name)
         if table is None:
-            table = self._tables[spec.name] = kernel_table(
-                self._environment, spec.name, spec.expression_dtypes, spec.optional_dtypes
-            )
+            table = self._tables[spec.name] = kernel_table(self._environment, spec)
         # Kernels and definitions of plugins may need a setting that is known only when the program runs; the executor
         # selects again then.
         passed_over = (OpTypeError, KeyError, PluginError) if op.runtime_settings else (OpTypeError,)
