@@ -39,7 +39,7 @@ def values(*shape: int, seed: int = 1) -> np.ndarray:
 
 def matmul() -> Computation:
     k = Builder("matmul", (tensor("a", 3, 5), tensor("b", 5, 4)), (tensor("y", 3, 4),))
-    a, b = (operand for operand in k.inputs if operand)
+    a, b = k.given
     i, j = k.axes(3, 4)
     r = k.axis(5)
     k.outputs[0][i, j] = k.sum(a[i, r] * b[r, j], over=(r,))
@@ -66,7 +66,7 @@ def test_the_text_of_a_product() -> None:
 
 def test_places_outside_of_a_tensor_are_filled() -> None:
     k = Builder("smooth", (tensor("x", 6),), (tensor("y", 6),))
-    (x,) = (operand for operand in k.inputs if operand)
+    (x,) = k.given
     i = k.axis(6)
     t = k.axis(3)
     k.outputs[0][i] = k.sum(x.within(i + t - 1, fill=0.0), over=(t,), order=Order.SEQUENTIAL)
@@ -77,7 +77,7 @@ def test_places_outside_of_a_tensor_are_filled() -> None:
 
 def test_stages_follow_one_another_through_temporaries() -> None:
     k = Builder("softmax", (tensor("x", 4, 7),), (tensor("y", 4, 7),))
-    (x,) = (operand for operand in k.inputs if operand)
+    (x,) = k.given
     peak, weight = k.temporary(F32, 4), k.temporary(F32, 4, 7)
     i, j = k.axes(4, 7)
     peak[i] = k.fold(x[i, j], (j,), tree.maximum, order=Order.ANY)
@@ -96,7 +96,7 @@ def gather() -> Computation:
     k = Builder(
         "gather", (tensor("x", 7, 2, dtype=F16), tensor("indices", 3, dtype=I32)), (tensor("y", 3, 2, dtype=F16),)
     )
-    x, indices = (operand for operand in k.inputs if operand)
+    x, indices = k.given
     i, j = k.axes(3, 2)
     row = k.lookup(indices[i].cast(I64), 7, "indices are 0 to 6")
     k.outputs[0][i, j] = x[row, j]
@@ -116,7 +116,7 @@ def test_an_index_out_of_range_is_refused() -> None:
 
 def test_updates_of_one_element_follow_one_another() -> None:
     k = Builder("scatter_add", (tensor("x", 4), tensor("at", 5, dtype=I64), tensor("u", 5)), (tensor("y", 4),))
-    x, at, u = (operand for operand in k.inputs if operand)
+    x, at, u = k.given
     y = k.outputs[0]
     i = k.axis(4)
     y[i] = x[i]
@@ -132,7 +132,7 @@ def test_updates_of_one_element_follow_one_another() -> None:
 
 def test_a_running_fold_keeps_every_total() -> None:
     k = Builder("cumsum", (tensor("x", 3, 5),), (tensor("y", 3, 5),))
-    (x,) = (operand for operand in k.inputs if operand)
+    (x,) = k.given
     i, t = k.axes(3, 5)
     k.outputs[0][i, t] = k.fold(x[i, t], (t,), tree.add, start=0.0, running=True)
     x_values = values(3, 5)
@@ -142,7 +142,7 @@ def test_a_running_fold_keeps_every_total() -> None:
 
 def test_totals_advance_together() -> None:
     k = Builder("argmax", (tensor("x", 4, 9),), (tensor("y", 4, dtype=I64),))
-    (x,) = (operand for operand in k.inputs if operand)
+    (x,) = k.given
     i, j = k.axes(4, 9)
 
     def first_greatest(totals: list[tree.Expr], terms: list[tree.Expr]) -> list[tree.Expr]:
@@ -173,7 +173,7 @@ def test_stages_write_parts_of_a_tensor() -> None:
 
 def test_a_scalar_has_no_axes() -> None:
     k = Builder("double", (tensor("x"),), (tensor("y"),))
-    (x,) = (operand for operand in k.inputs if operand)
+    (x,) = k.given
     k.outputs[0][()] = x[()] + x[()]
     (y,) = evaluate(built(k), (np.float32(1.5),))
     assert y.shape == ()
@@ -182,7 +182,7 @@ def test_a_scalar_has_no_axes() -> None:
 
 def test_an_empty_fold_is_its_start() -> None:
     k = Builder("sums", (tensor("x", 2, 0),), (tensor("y", 2),))
-    (x,) = (operand for operand in k.inputs if operand)
+    (x,) = k.given
     i, j = k.axes(2, 0)
     k.outputs[0][i] = k.sum(x[i, j], over=(j,))
     (y,) = evaluate(built(k), (np.zeros((2, 0), np.float32),))
@@ -191,7 +191,7 @@ def test_an_empty_fold_is_its_start() -> None:
 
 def test_an_empty_stage_stores_nothing() -> None:
     k = Builder("copy", (tensor("x", 0, 3),), (tensor("y", 0, 3),))
-    (x,) = (operand for operand in k.inputs if operand)
+    (x,) = k.given
     i, j = k.axes(0, 3)
     k.outputs[0][i, j] = x[i, j]
     (y,) = evaluate(built(k), (np.zeros((0, 3), np.float32),))
@@ -219,7 +219,7 @@ def test_sizes_may_be_known_at_run_time_only() -> None:
 
 def test_a_shared_value_is_named_once() -> None:
     k = Builder("shared", (tensor("x", 3),), (tensor("y", 3),))
-    (x,) = (operand for operand in k.inputs if operand)
+    (x,) = k.given
     i = k.axis(3)
     value: Value = x[i]
     for _ in range(60):
@@ -231,7 +231,7 @@ def test_a_shared_value_is_named_once() -> None:
 
 def test_elements_that_are_refused() -> None:
     k = Builder("checked", (tensor("x", 3, dtype=I32),), (tensor("y", 3, dtype=I32),))
-    (x,) = (operand for operand in k.inputs if operand)
+    (x,) = k.given
     i = k.axis(3)
     k.refuse(x[i] < 0, "elements are not negative")
     k.outputs[0][i] = x[i]
@@ -285,14 +285,14 @@ def test_an_output_that_no_stage_writes_is_refused() -> None:
 
 def test_a_definition_with_the_wrong_number_of_indices_is_refused() -> None:
     k = Builder("wrong", (tensor("x", 3, 4),), (tensor("y", 3),))
-    (x,) = (operand for operand in k.inputs if operand)
+    (x,) = k.given
     with pytest.raises(ComputationError, match="x has 2 dims, found 1 indices"):
         _ = x[k.axis(3)]
 
 
 def test_totals_of_two_folds_do_not_share_a_stage() -> None:
     k = Builder("wrong", (tensor("x", 3, 4),), (tensor("y", 3),))
-    (x,) = (operand for operand in k.inputs if operand)
+    (x,) = k.given
     i, j = k.axes(3, 4)
     r = k.axis(4)
     with pytest.raises(ComputationError, match="totals of different folds"):

@@ -274,7 +274,7 @@ def test_a_loop_program_without_meaning_is_refused(body: str, message: str) -> N
         ("x = 1", "one `def`"),
         ("def k(x: f32[3]): pass", "memory, type and size of x"),
         (HEADER + "    for i in QUICK(3): pass", "a loop: `for i in SERIAL|UNROLL|LANES|GROUP|LOCAL(extent)`"),
-        (HEADER + "    if i < 3: pass", "a test: `0 <= index < extent`"),
+        (HEADER + "    if i < 3: pass", "is not a test: expected `0 <= index < extent`"),
         (HEADER + "    q[0] = 1.0", "one of the buffers x, c, y"),
         (HEADER + "    y[0] = q", "is not an expression"),
         (HEADER + "    t: f64 = x[0]", "a value of type f64 (f32 was written)"),

@@ -128,7 +128,7 @@ class CpuBackend:
         given = {t.name: s.array for t, s in zip(computation.inputs, sources, strict=True) if s is not None}
         results = {t.name: target.array for t, target in zip(computation.outputs, targets, strict=True)}
         run, arrays = compiled(computation), {**given, **results}
-        return _with_packing(sources, lambda: run(arrays), targets)
+        return _with_packing(sources, lambda: run(arrays, {}), targets)
 
     def scalar_reader(self, buffer: Buffer) -> Callable[[], Scalar] | None:
         """Return a quick way to read a buffer of one element; None for types that Python has no number for."""

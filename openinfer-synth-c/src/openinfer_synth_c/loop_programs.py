@@ -17,8 +17,9 @@ from openinfer_synth_c.elements import Bound
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Within
     from openinfer.affine.index import Atom
-    from openinfer.loops import Buffer, Kernel, Leaf, Statement, Value, Within
+    from openinfer.loops import Buffer, Kernel, Leaf, Statement, Value
     from openinfer_synth_c.code import Code
 
 

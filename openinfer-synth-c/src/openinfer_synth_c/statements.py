@@ -9,6 +9,7 @@ from openinfer.dtypes import BOOL
 from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import literal_text
 from openinfer.expr.tree import ExprError
+from openinfer.loops.coalesce import coalesced
 from openinfer.lower import lowered
 from openinfer.ops.strides import broadcast_strides
 from openinfer.plan.steps import (
@@ -164,7 +165,7 @@ class StatementWriter:
             read = zip(computation.inputs, step.inputs, strict=True)
             given = {tensor.name: binder.input(operand, tensor.name) for tensor, operand in read}
             start = len(self._code.lines)
-            write_kernel(self._code, lowered(computation), {**given, **results})
+            write_kernel(self._code, coalesced(lowered(computation)), {**given, **results})
             self._name_unused((*given.values(), *results.values()), start)
             for result in results.values():
                 result.clear_tail()

@@ -4,8 +4,8 @@ Stages (`openinfer.compute`) and loop programs (`openinfer.loops`) say with an `
 every variable has an extent, the bounds of an index are known, and an access can be proved to lie within its tensor.
 """
 
-from openinfer.affine.index import Index, Quotient, Remainder, Var
+from openinfer.affine.index import Index, Quotient, Remainder, Var, Within
 from openinfer.affine.interval import Interval
 from openinfer.affine.text import IndexSyntaxError, parse_index
 
-__all__ = ["Index", "IndexSyntaxError", "Interval", "Quotient", "Remainder", "Var", "parse_index"]
+__all__ = ["Index", "IndexSyntaxError", "Interval", "Quotient", "Remainder", "Var", "Within", "parse_index"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from openinfer.affine.index import Index
+from openinfer.affine.index import Index, Within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +54,19 @@ def index_of_ast(node: ast.expr, variables: Mapping[str, Var]) -> Index:
             raise IndexSyntaxError(
                 f"{ast.unparse(node)!r} is not an index: expected + - * // % over integers and variables"
             )
+
+
+def within_of_ast(node: ast.expr, variables: Mapping[str, Var]) -> Within:
+    """Return the condition that a Python comparison ``0 <= index < extent`` spells.
+
+    Raises:
+        IndexSyntaxError: it is not one.
+    """
+    match node:
+        case ast.Compare(left=ast.Constant(value=0), ops=[ast.LtE(), ast.Lt()], comparators=[index, extent]):
+            return Within(index_of_ast(index, variables), index_of_ast(extent, variables))
+        case _:
+            raise IndexSyntaxError(f"{ast.unparse(node)!r} is not a test: expected `0 <= index < extent`")
 
 
 def _combined(node: ast.expr, op: ast.operator, left: Index, right: Index) -> Index:

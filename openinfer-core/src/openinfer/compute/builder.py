@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
-from openinfer.affine import Index, Var
+from openinfer.affine import Index, Var, Within
 from openinfer.compute.stage import (
     Check,
     Computation,
@@ -136,9 +136,10 @@ class Operand:
         """
         return self.builder.element(Read(self.tensor.name, self._place(at), self.dtype))
 
-    def within(self, *at: Place, fill: Scalar) -> Value:
-        """Read the element at some place, ``fill`` outside of the tensor."""
-        return self.builder.element(Read(self.tensor.name, self._place(at), self.dtype, tree.literal(fill, self.dtype)))
+    def within(self, *at: Place, fill: Scalar, where: Sequence[Within] = ()) -> Value:
+        """Read the element at some place, ``fill`` outside of the tensor and where a condition does not hold."""
+        value = tree.literal(fill, self.dtype)
+        return self.builder.element(Read(self.tensor.name, self._place(at), self.dtype, value, tuple(where)))
 
     def __setitem__(self, at: Place | tuple[Place, ...], value: Value) -> None:
         """Store a value at a place for every value of the axes in it, converted to the tensor's type: a stage.
@@ -161,6 +162,7 @@ class Builder:
 
     Attributes:
         inputs, outputs: the operands; None for an optional input that is left out.
+        given: the inputs without those that are left out.
     """
 
     def __init__(self, name: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> None:
@@ -168,6 +170,7 @@ class Builder:
         self._given = tuple(tensor for tensor in inputs if tensor is not None)
         self._written = tuple(outputs)
         self.inputs = tuple(tensor and Operand(self, tensor) for tensor in inputs)
+        self.given = tuple(operand for operand in self.inputs if operand is not None)
         self.outputs = tuple(Operand(self, tensor) for tensor in outputs)
         self._temporaries: list[Tensor] = []
         self._stages: list[Stage] = []

@@ -6,7 +6,6 @@ Folds are carried out term by term in row-major order, whatever their `Order` al
 from __future__ import annotations
 
 from itertools import product
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -61,7 +60,7 @@ def compiled(computation: Computation) -> Callable[[Mapping[str, Array], Mapping
     """
     runs = [_StageRun(stage) for stage in computation.stages]
 
-    def run(given: Mapping[str, Array], parameters: Mapping[str, int] = MappingProxyType({})) -> None:
+    def run(given: Mapping[str, Array], parameters: Mapping[str, int]) -> None:
         arrays = {**given, **{tensor.name: _zeros(tensor, parameters) for tensor in computation.temporaries}}
         for stage_run in runs:
             stage_run(arrays, parameters)
@@ -141,7 +140,9 @@ class _StageRun:
             if refused(look, totals).any():
                 raise RefusedError(check.rule)
         at = tuple(_broadcast(index, look.env, shape) for index in self._stage.at)
-        arrays[self._stage.tensor][at] = self._value(look, totals)
+        value = self._value(look, totals)
+        # NumPy has no index of arrays for a tensor without dims, which has one element however large the grid.
+        arrays[self._stage.tensor][at] = value if at else value.reshape(-1)[-1]
 
     def find_lookups(self, look: _Elements) -> None:
         """Add the values of computed indices to the variables of a place."""
@@ -178,6 +179,9 @@ class _Elements:
             return np.asarray(array[tuple(at)])
         inside = np.ones(self.shape, np.bool_)
         for index, extent in zip(at, array.shape, strict=True):
+            inside &= (index >= 0) & (index < extent)
+        for guard in element.guards:
+            index, extent = (_broadcast(each, self.env, self.shape) for each in (guard.index, guard.extent))
             inside &= (index >= 0) & (index < extent)
         fill = np.full(self.shape, element.fill.value, array.dtype)
         if array.size:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, IndexSyntaxError, Var
-from openinfer.affine.text import index_of_ast
+from openinfer.affine.text import index_of_ast, within_of_ast
 from openinfer.compute.builder import ComputationError
 from openinfer.compute.stage import Check, Computation, Fold, Lookup, Order, Position, Read, Stage, Tensor, Total
 from openinfer.dtypes import BY_NAME, DType
@@ -183,10 +184,10 @@ class _StageReader:
                 return self._total(name, node)
             case ast.Subscript():
                 return self._element(self._read(node))
-            case ast.Call(func=ast.Name(id="fill"), args=[ast.Subscript() as place, value]):
+            case ast.Call(func=ast.Name(id="fill"), args=[ast.Subscript() as place, value, *tests]):
                 read = self._read(place)
-                fill = self._fill(value, read.dtype)
-                return self._element(Read(read.tensor, read.at, read.dtype, fill))
+                guards = tuple(within_of_ast(test, self._variables) for test in tests)
+                return self._element(replace(read, fill=self._fill(value, read.dtype), guards=guards))
             case ast.Call(func=ast.Name(id="position"), args=[at, ast.Name(id=dtype)]) if dtype in BY_NAME:
                 return self._element(Position(index_of_ast(at, self._variables), BY_NAME[dtype]))
             case _:

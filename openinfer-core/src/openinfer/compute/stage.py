@@ -11,7 +11,7 @@ from openinfer.expr.linear import linearise
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.affine import Index, Var
+    from openinfer.affine import Index, Var, Within
     from openinfer.dtypes import DType
     from openinfer.expr.tree import Expr, Literal
 
@@ -38,17 +38,20 @@ class Read:
         tensor: name of the tensor.
         at: one index per dimension.
         dtype: element type of the tensor.
-        fill: value of the places outside of the tensor; None: every place lies inside for certain.
+        fill: value of places outside of the tensor, and where a guard does not hold; None: every place lies inside
+            for certain, and there is no guard.
+        guards: further conditions for reading the element.
     """
 
     tensor: str
     at: tuple[Index, ...]
     dtype: DType
     fill: Literal | None = None
+    guards: tuple[Within, ...] = ()
 
     def _key(self) -> tuple[object, ...]:
         fill = None if self.fill is None else linearise(self.fill)
-        return (self.tensor, self.at, self.dtype, fill)
+        return (self.tensor, self.at, self.dtype, fill, self.guards)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Read) and self._key() == other._key()
@@ -209,7 +212,9 @@ class Computation:
 
 def places_of(element: Element) -> tuple[Index, ...]:
     """Return the indices that an element uses."""
-    return element.at if isinstance(element, Read) else (element.at,)
+    if not isinstance(element, Read):
+        return (element.at,)
+    return (*element.at, *(index for guard in element.guards for index in (guard.index, guard.extent)))
 
 
 def expressions_of(stage: Stage) -> tuple[Expr, ...]:

@@ -8,7 +8,8 @@
                 total0 = total0 + term0
             y[i0, i1] = total0
 
-``fill(x[i0 - 1], 0.0)`` is an element with a value outside of the tensor, ``position(i0, i64)`` the value of an index,
+``fill(x[i0 - 1], 0.0)`` is an element with a value outside of the tensor, ``fill(x[i0], 0.0, 0 <= i0 - i1 < 3)`` one
+that is read only where a condition holds, ``position(i0, i64)`` the value of an index,
 ``p = lookup(cast(idx[i0], i64), 7, 'rule')`` an index that is computed, ``check(refused, 'rule')`` an error.
 """
 
@@ -124,7 +125,9 @@ def _element_text(element: Element) -> str:
     if not isinstance(element, Read):
         return f"position({element.at}, {element.dtype})"
     place = f"{element.tensor}[{_at_text(element.at)}]"
-    return place if element.fill is None else f"fill({place}, {literal_text(element.dtype, element.fill.value)})"
+    if element.fill is None:
+        return place
+    return f"fill({', '.join([place, literal_text(element.dtype, element.fill.value), *map(str, element.guards)])})"
 
 
 def _at_text(at: tuple[object, ...]) -> str:

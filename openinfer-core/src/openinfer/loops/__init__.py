@@ -26,7 +26,6 @@ from openinfer.loops.nodes import (
     Statement,
     Store,
     Value,
-    Within,
     value_of,
 )
 from openinfer.loops.verify import Accesses, verify
@@ -54,7 +53,6 @@ __all__ = [
     "Statement",
     "Store",
     "Value",
-    "Within",
     "value_of",
     "verify",
 ]

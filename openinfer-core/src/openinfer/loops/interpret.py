@@ -20,8 +20,8 @@ from openinfer.loops.nodes import Across, Alloc, Barrier, Fail, For, If, Let, Lo
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from openinfer.affine import Index
-    from openinfer.loops.nodes import Buffer, Kernel, Leaf, Statement, Within
+    from openinfer.affine import Index, Within
+    from openinfer.loops.nodes import Buffer, Kernel, Leaf, Statement
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -12,7 +12,7 @@ from openinfer.expr.tree import Input, substitute
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from openinfer.affine import Index, Var
+    from openinfer.affine import Index, Var, Within
     from openinfer.dtypes import DType
     from openinfer.expr.tree import Expr, Literal
 
@@ -62,14 +62,6 @@ class Buffer:
     dtype: DType
     size: Index
     memory: Memory = Memory.GLOBAL
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """The condition ``0 <= index < extent``."""
-
-    index: Index
-    extent: Index
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, IndexSyntaxError, Var
-from openinfer.affine.text import index_of_ast
+from openinfer.affine import Index, IndexSyntaxError, Var, Within
+from openinfer.affine.text import index_of_ast, within_of_ast
 from openinfer.dtypes import BY_NAME
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
@@ -31,7 +31,6 @@ from openinfer.loops.nodes import (
     Set,
     Store,
     Value,
-    Within,
     value_of,
 )
 
@@ -223,11 +222,7 @@ class _Reader:
         return self._buffers[name]
 
     def _within(self, node: ast.expr) -> Within:
-        match node:
-            case ast.Compare(left=ast.Constant(value=0), ops=[ast.LtE(), ast.Lt()], comparators=[index, extent]):
-                return Within(index_of_ast(index, self._variables), index_of_ast(extent, self._variables))
-            case _:
-                raise _unexpected(node, "a test: `0 <= index < extent`")
+        return within_of_ast(node, self._variables)
 
 
 def _unexpected(node: ast.AST, expected: str) -> LoopProgramError:

@@ -25,7 +25,7 @@ from openinfer.loops.nodes import Across, Alloc, Barrier, Fail, For, If, Let, Lo
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from openinfer.loops.nodes import Buffer, Kernel, Leaf, Statement, Value, Within
+    from openinfer.loops.nodes import Buffer, Kernel, Leaf, Statement, Value
 
 _INDENT = "    "
 
@@ -43,10 +43,6 @@ def kernel_text(kernel: Kernel) -> str:
     return "\n".join(lines) + "\n"
 
 
-def within_text(test: Within) -> str:
-    return f"0 <= {test.index} < {test.extent}"
-
-
 def _buffer_text(buffer: Buffer) -> str:
     return f"{buffer.memory.value}[{buffer.dtype}, {buffer.size}]"
 
@@ -62,7 +58,7 @@ class _KernelText:
                     yield f"{pad}for {var.name} in {bind.value}({var.extent}):"
                     yield from self.block(inner, pad + _INDENT) if inner else (f"{pad}{_INDENT}pass",)
                 case If(tests, inner):
-                    yield f"{pad}if {' and '.join(map(within_text, tests))}:"
+                    yield f"{pad}if {' and '.join(map(str, tests))}:"
                     yield from self.block(inner, pad + _INDENT) if inner else (f"{pad}{_INDENT}pass",)
                 case Alloc(buffer):
                     yield f"{pad}{buffer.name}: {_buffer_text(buffer)}"
@@ -92,7 +88,7 @@ def _leaf_text(leaf: Leaf) -> str:
             place = f"{buffer.name}[{address}]"
             if fill is None:
                 return place
-            return f"guarded({', '.join([place, literal_text(fill.dtype, fill.value), *map(within_text, guards)])})"
+            return f"guarded({', '.join([place, literal_text(fill.dtype, fill.value), *map(str, guards)])})"
         case Number(index, dtype):
             return f"number({index}, {dtype})"
         case Across(function, buffer):

@@ -28,13 +28,13 @@ from openinfer.loops.nodes import (
     Store,
 )
 from openinfer.loops.races import find_race
-from openinfer.loops.text import within_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Within
     from openinfer.dtypes import DType
-    from openinfer.loops.nodes import Kernel, Leaf, Statement, Value, Within
+    from openinfer.loops.nodes import Kernel, Leaf, Statement, Value
 
 
 @dataclass(slots=True)
@@ -187,7 +187,7 @@ class _Check:
         elif _under(address, (*scope.tests, *guards)).is_within(0, buffer.size):
             self.accesses.guarded += 1
         else:
-            tests = " and ".join(map(within_text, (*scope.tests, *guards))) or "there is no test"
+            tests = " and ".join(map(str, (*scope.tests, *guards))) or "there is no test"
             raise self._error(f"{buffer.name}[{address}] may lie outside of {buffer.size} elements ({tests})")
 
     def _bound(self, index: Index, scope: _Scope) -> None:

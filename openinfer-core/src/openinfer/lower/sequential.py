@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
+from openinfer.affine import Index, Within
 from openinfer.compute import Read
+from openinfer.compute.stage import variables_of
 from openinfer.dtypes import BOOL, I64
 from openinfer.expr import tree
 from openinfer.layout import row_major
@@ -23,7 +24,6 @@ from openinfer.loops import (
     Register,
     Set,
     Store,
-    Within,
     value_of,
 )
 
@@ -70,15 +70,34 @@ class _StageLowering:
 
     def statements(self) -> tuple[Statement, ...]:
         stage = self._stage
-        lookups = [lookup for lookup in stage.lookups if lookup not in stage.folded_lookups]
-        body = [*self._looked_up(lookups)]
+        body: list[Statement] = []
         if stage.fold is None:
             body += self._stored()
         else:
             body += self._started(stage.fold)
             body += _nest(stage.fold.axes, self._advanced(stage.fold))
             body += () if stage.fold.running else self._stored()
-        return _nest(stage.axes, body)
+        return self._axes(body)
+
+    def _axes(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
+        """Return the loops over the axes; an index is looked up in the outermost one where what it needs is known."""
+        axes = self._stage.axes
+        levels = self._levels()
+        statements = (*self._looked_up(levels.get(len(axes), ())), *body)
+        for number in reversed(range(len(axes))):
+            statements = (*self._looked_up(levels.get(number, ())), *_nest(axes[number : number + 1], statements))
+        return statements
+
+    def _levels(self) -> dict[int, list[compute.Lookup]]:
+        """Return lookups by the number of axes that lie around them."""
+        known = {axis: number + 1 for number, axis in enumerate(self._stage.axes)}
+        levels: dict[int, list[compute.Lookup]] = {}
+        for lookup in self._stage.lookups:
+            if lookup not in self._stage.folded_lookups:
+                used = variables_of(lookup.value, self._stage.elements)
+                known[lookup.var] = max((known[var] for var in used if var in known), default=0)
+                levels.setdefault(known[lookup.var], []).append(lookup)
+        return levels
 
     def _leaf(self, element: compute.Element) -> Leaf:
         if not isinstance(element, Read):
@@ -89,8 +108,8 @@ class _StageLowering:
 
     def _guards(self, read: Read, layout: Layout) -> tuple[Within, ...]:
         """Return the tests that are not certain to hold."""
-        pairs = zip(read.at, layout.shape, strict=True)
-        return tuple(Within(index, extent) for index, extent in pairs if not index.is_within(0, extent))
+        inside = (Within(index, extent) for index, extent in zip(read.at, layout.shape, strict=True))
+        return tuple(test for test in (*inside, *read.guards) if not test.is_certain)
 
     def _looked_up(self, lookups: Sequence[compute.Lookup]) -> Iterator[Statement]:
         for lookup in lookups:

@@ -9,11 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
+from openinfer.compute import Tensor
+from openinfer.compute.follow import followed
+from openinfer.dtypes import I64
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
+from openinfer.ir.types import TensorType
 from openinfer.plan.accesses import operand_reads, walk
 from openinfer.plan.steps import (
     BarrierStep,
+    ComputeStep,
     ElementwiseStep,
     Epilogue,
     FoldStep,
@@ -29,8 +35,8 @@ from openinfer.plan.steps import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
-    from openinfer.ir.types import TensorType
     from openinfer.plan.accesses import Accesses
     from openinfer.plan.liveness import Liveness
     from openinfer.plan.steps import Operand, Step
@@ -41,7 +47,7 @@ LARGEST_EXPRESSION = 64
 _RESULT = LoopIndex(-1)
 """Stands for the element that a kernel has computed, which is no operand of the plan."""
 
-_Producer = ElementwiseStep | FoldStep | KernelStep
+_Producer = ElementwiseStep | FoldStep | KernelStep | ComputeStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,12 @@ class Fusion:
     liveness: Liveness
     accesses: Accesses
     epilogues: bool
+
+    def type_of(self, operand: Operand) -> TensorType | None:
+        """Return the type of an operand; None for an entry of a table, whose shape is not known here."""
+        if isinstance(operand, ValueRef):
+            return self.types[operand.value]
+        return TensorType(I64) if isinstance(operand, LoopIndex) else None
 
 
 def fuse(procedures: Sequence[Procedure], around: Fusion) -> tuple[Procedure, ...]:
@@ -95,7 +107,9 @@ def _fuse_list(steps: Sequence[Step], around: Fusion) -> tuple[Step, ...]:
 def _fuse_forward(entries: list[_Entry], position: int, around: Fusion) -> bool:
     """Fuse the step at ``position`` into the step that reads its result, if that can be done; return whether."""
     producer = entries[position].step
-    if not isinstance(producer, _Producer) or (isinstance(producer, KernelStep) and len(producer.outputs) != 1):
+    if not isinstance(producer, _Producer) or (
+        isinstance(producer, KernelStep | ComputeStep) and len(producer.outputs) != 1
+    ):
         return False
     consumer_at = _only_reader(entries, position)
     if consumer_at is None:
@@ -141,6 +155,8 @@ def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> S
         return None
     if isinstance(producer, ElementwiseStep):
         return _joined(producer, consumer, result)
+    if isinstance(producer, ComputeStep):
+        return _followed(producer, consumer, result, around)
     able = around.epilogues and not (isinstance(producer, KernelStep) and not producer.kernel.epilogue)
     return _with_epilogue(producer, consumer, result, around) if able else None
 
@@ -151,7 +167,7 @@ def _allowed(producer: _Producer, consumer: ElementwiseStep) -> bool:
 
 
 def _result_of(step: _Producer) -> int:
-    return step.outputs[0] if isinstance(step, KernelStep) else step.output
+    return step.outputs[0] if isinstance(step, KernelStep | ComputeStep) else step.output
 
 
 def _joined(producer: ElementwiseStep, consumer: ElementwiseStep, result: int) -> ElementwiseStep | None:
@@ -186,9 +202,47 @@ def _with_epilogue(
     return replace(producer, origin=origin, output=consumer.output, epilogue=epilogue)
 
 
-def _main_reads(step: FoldStep | KernelStep) -> int:
+def _followed(producer: ComputeStep, consumer: ElementwiseStep, result: int, around: Fusion) -> ComputeStep | None:
+    """Return a computation that evaluates the consumer's expression where it stores its result."""
+    if _main_reads(producer) >> consumer.output & 1:
+        return None
+    inputs: list[Operand] = [_RESULT]
+    fixed: dict[int, Expr] = {
+        number: tree.Input(0, around.types[result].dtype)
+        for number, operand in enumerate(consumer.inputs)
+        if operand == ValueRef(result)
+    }
+    expr = _renumbered(consumer.expr, consumer.inputs, inputs, fixed)
+    types = [around.type_of(operand) for operand in inputs[1:]]
+    known = [type_ for type_ in types if type_ is not None]
+    if len(known) < len(types):
+        return None
+    computation = followed(producer.computation, expr, _tensors(known, len(producer.inputs)))
+    if computation is None or _longest(computation) > LARGEST_EXPRESSION:
+        return None
+    return replace(
+        producer,
+        origin=_both(producer, consumer),
+        computation=computation,
+        inputs=(*producer.inputs, *inputs[1:]),
+        outputs=(consumer.output,),
+    )
+
+
+def _tensors(types: Sequence[TensorType], first: int) -> list[Tensor]:
+    """Return operands that a computation with ``first`` inputs reads besides."""
+    shapes = [tuple(Index.of(extent) for extent in type_.shape) for type_ in types]
+    pairs = enumerate(zip(types, shapes, strict=True), first)
+    return [Tensor(f"e{number}", type_.dtype, shape) for number, (type_, shape) in pairs]
+
+
+def _longest(computation: Computation) -> int:
+    return max(len(linearise(stage.value).instructions) for stage in computation.stages)
+
+
+def _main_reads(step: FoldStep | KernelStep | ComputeStep) -> int:
     """Return what a kernel reads at other positions than the one that it stores."""
-    operands = step.inputs if isinstance(step, KernelStep) else (step.source,)
+    operands = (step.source,) if isinstance(step, FoldStep) else step.inputs
     bits = 0
     for operand in operands:
         bits |= operand_reads(operand)

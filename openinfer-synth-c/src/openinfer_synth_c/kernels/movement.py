@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.ops.catalog.movement import permutation
 from openinfer.ops.strides import contiguous
 from openinfer_synth_c.index_text import flat, for_head
 from openinfer_synth_c.registration import kernel
@@ -26,15 +25,3 @@ def same_order(site: KernelSite) -> None:
     counters = [f"i{axis}" for axis in range(len(shape))]
     with code.loops(for_head(counter, extent) for counter, extent in zip(counters, shape, strict=True)):
         site.store.write(code, counters, x.at(flat(counters, contiguous(shape))))
-
-
-@kernel("transpose")
-def transpose(site: KernelSite) -> None:
-    """Axis ``i`` of the result is axis ``perm[i]`` of the input."""
-    code, x = site.code, site.input(0)
-    shape = site.call.outputs[0].shape
-    own = contiguous(x.type.shape)
-    strides = [own[axis] for axis in permutation(site.call.settings, len(shape))]
-    counters = [f"i{axis}" for axis in range(len(shape))]
-    with code.loops(for_head(counter, extent) for counter, extent in zip(counters, shape, strict=True)):
-        site.store.write(code, counters, x.at(flat(counters, strides)))

@@ -1,4 +1,4 @@
-"""Margins and triangles: elements that stay where they are, and what stands around them."""
+"""Margins around tensors."""
 
 from __future__ import annotations
 
@@ -80,28 +80,3 @@ def _store(site: KernelSite, counters: Sequence[str], inside: str, element: str,
         return
     code.line(f"{c_type(dtype)} element = {literal};", f"if ({inside}) {{ element = {element}; }}")
     site.store.write(code, counters, "element")
-
-
-@kernel("triu")
-def triu(site: KernelSite) -> None:
-    """Elements on and above a diagonal, 0 elsewhere."""
-    _triangle(site, ">=")
-
-
-@kernel("tril")
-def tril(site: KernelSite) -> None:
-    """Elements on and below a diagonal, 0 elsewhere."""
-    _triangle(site, "<=")
-
-
-def _triangle(site: KernelSite, keeps: str) -> None:
-    code, x = site.code, site.input(0)
-    shape = x.type.shape
-    given = site.call.settings.get("k")
-    wide = shape[-1] + shape[-2]
-    diagonal = min(max(given if isinstance(given, int) else 0, -wide), wide)
-    counters = [f"i{axis}" for axis in range(len(shape))]
-    row, column = counters[-2:]
-    with code.loops(for_head(counter, extent) for counter, extent in zip(counters, shape, strict=True)):
-        inside = f"(int64_t){column} - (int64_t){row} {keeps} {diagonal}"
-        _store(site, counters, inside, x.at(flat(counters, contiguous(shape))), 0)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import EVERY
 from openinfer.ops.schema import (
+    Compute,
     InputSpec,
     Operand,
     OpExample,
     OpSchema,
     OpTypeError,
-    Primitive,
     SettingSpec,
     SettingType,
 )
@@ -21,8 +22,10 @@ from openinfer.ops.shapes import axis_of, integer, needed, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.compute import Builder
     from openinfer.ir.resolved import SettingValue
-    from openinfer.ops.schema import InferTypes
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import DefineStages, InferTypes
 
     Settings = Mapping[str, SettingValue]
 
@@ -63,8 +66,29 @@ def _stack_types(
     return (TensorType(first.dtype, (*first.shape[:axis], len(given), *first.shape[axis:])),)
 
 
+def _concat(k: Builder, call: OpCall) -> None:
+    axis, start = axis_of(integer(call.settings.get("axis"), "axis"), len(call.outputs[0].shape)), Index()
+    for x in k.given:
+        at = k.axes(*x.shape)
+        k.outputs[0][(*at[:axis], at[axis] + start, *at[axis + 1 :])] = x[at]
+        start = start + x.shape[axis]
+
+
+def _stack(k: Builder, call: OpCall) -> None:
+    axis = axis_of(integer(call.settings.get("axis"), "axis"), len(call.outputs[0].shape))
+    for number, x in enumerate(k.given):
+        at = k.axes(*x.shape)
+        k.outputs[0][(*at[:axis], number, *at[axis:])] = x[at]
+
+
 def _joining(
-    name: str, infer: InferTypes, axis: SettingSpec, summary: str, onnx: str, examples: tuple[OpExample, ...]
+    name: str,
+    infer: InferTypes,
+    define: DefineStages,
+    axis: SettingSpec,
+    summary: str,
+    onnx: str,
+    examples: tuple[OpExample, ...],
 ) -> OpSchema:
     return OpSchema(
         name=name,
@@ -74,7 +98,7 @@ def _joining(
         dtypes=EVERY,
         settings=(axis,),
         infer=infer,
-        definition=Primitive(),
+        definition=Compute(define),
         in_place=True,
         onnx=onnx,
         examples=examples,
@@ -88,6 +112,7 @@ def _example(axis: int, *shapes: tuple[int, ...]) -> OpExample:
 CONCAT = _joining(
     "concat",
     _concat_types,
+    _concat,
     SettingSpec(name="axis", type=SettingType.INT, doc="the dim along which they stand"),
     "the inputs one after the other along a dim",
     "Concat",
@@ -101,6 +126,7 @@ CONCAT = _joining(
 STACK = _joining(
     "stack",
     _stack_types,
+    _stack,
     SettingSpec(name="axis", type=SettingType.INT, default=0, doc="the dim of the result that counts the inputs"),
     "the inputs along a dim of its own",
     "Unsqueeze, Concat",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import EVERY
 from openinfer.ops.schema import (
+    Compute,
     InputSpec,
     Operand,
     OpExample,
@@ -22,8 +23,10 @@ from openinfer.ops.shapes import axis_of, integer, integers, needed, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.compute import Builder
     from openinfer.ir.resolved import SettingValue
-    from openinfer.ops.schema import InferTypes
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import Definition, InferTypes
 
     Settings = Mapping[str, SettingValue]
 
@@ -101,10 +104,18 @@ def _of(shape: tuple[int, ...], settings: Settings | None = None, declared: tupl
     return OpExample(inputs=(Operand(shape=shape),), settings=settings or {}, outputs=outputs)
 
 
+def _transpose(k: Builder, call: OpCall) -> None:
+    (x,), (y,) = k.given, k.outputs
+    at = k.axes(*y.shape)
+    placed = dict(zip(permutation(call.settings, len(at)), at, strict=True))
+    y[at] = x[tuple(placed[dim] for dim in range(len(at)))]
+
+
 def _movement(
     name: str,
     infer: InferTypes,
     *,
+    definition: Definition | None = None,
     summary: str,
     examples: tuple[OpExample, ...],
     settings: tuple[SettingSpec, ...] = (),
@@ -119,7 +130,7 @@ def _movement(
         dtypes=EVERY,
         settings=settings,
         infer=infer,
-        definition=Primitive(),
+        definition=definition or Primitive(),
         in_place=True,
         aliases=aliases,
         onnx=onnx,
@@ -130,6 +141,7 @@ def _movement(
 TRANSPOSE = _movement(
     "transpose",
     _transpose_types,
+    definition=Compute(_transpose),
     summary="dim i of the result is dim perm[i] of x",
     examples=(
         _of((3, 5)),

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import EVERY
+from openinfer.ops.moving import move
 from openinfer.ops.schema import (
+    Compute,
     InputSpec,
     Operand,
     OpExample,
     OpSchema,
     OpTypeError,
-    Primitive,
     SettingSpec,
     SettingType,
 )
@@ -21,6 +22,7 @@ from openinfer.ops.shapes import axes_of, axis_of, broadcast, integer, integers,
 from openinfer.ops.views import Dim, Moved, View, cut, in_dims, same_order, whole
 
 if TYPE_CHECKING:
+    from openinfer.compute import Builder
     from openinfer.ir.resolved import SettingValue
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import InferTypes
@@ -38,6 +40,12 @@ the outputs as far as they are known."""
 def moved_by(call: OpCall) -> tuple[Moved, ...]:
     """Return how a call of an operator of this module moves elements, one view per output."""
     return RULES[call.op](needed(call.inputs), call.settings, call.outputs)
+
+
+def _move(k: Builder, call: OpCall) -> None:
+    (x,) = k.given
+    for y, moved in zip(k.outputs, moved_by(call), strict=False):
+        move(k, x, y, moved)
 
 
 def _typed(rule: Rule) -> InferTypes:
@@ -69,7 +77,7 @@ def _rearrangement(
         dtypes=EVERY,
         settings=settings,
         infer=_typed(rule),
-        definition=Primitive(),
+        definition=Compute(_move),
         variadic_outputs=several,
         in_place=True,
         aliases=aliases,

@@ -1,0 +1,81 @@
+"""Operators that are defined by stages compute what their oracles say, element type by element type."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from openinfer.compute.evaluate import evaluate
+from openinfer.compute.reading import parse_computation
+from openinfer.compute.text import computation_text
+from openinfer.loops import verify
+from openinfer.loops.coalesce import coalesced
+from openinfer.loops.interpret import interpret
+from openinfer.lower import lowered
+from openinfer.ops import Compute
+from openinfer.ops.computations import computation_of
+from openinfer.plugins.environment import Environment
+from openinfer.testing.cases import Case, cases
+from openinfer.testing.comparing import mismatch
+from openinfer.testing.expectation import expected_of
+from openinfer.testing.oracle import known_oracles
+from openinfer.testing.precision import tolerance_of
+from openinfer.testing.values import exact
+
+ENVIRONMENT = Environment.default()
+COMPUTED = sorted(name for name, schema in ENVIRONMENT.ops.items() if isinstance(schema.definition, Compute))
+SOME_TYPES = ("f32", "f16", "i64", "u8", "i4", "t2", "bool")
+"""Types that stand for the ways in which elements are held."""
+
+LARGEST = 4000
+"""Most elements of a case that the interpreter, which goes one by one, is tried with."""
+
+
+def small_cases(name: str) -> list[Case]:
+    schema = ENVIRONMENT.op(name)
+    types = [ENVIRONMENT.dtypes[dtype] for dtype in SOME_TYPES if dtype in schema.dtypes]
+    found = [case for dtype in types for case in cases(schema, dtype, ENVIRONMENT.dtypes)]
+    return [case for case in found if sum(out.count for out in case.call.outputs) <= LARGEST]
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_stages_compute_what_the_oracle_says(name: str) -> None:
+    schema, oracle = ENVIRONMENT.op(name), known_oracles()[name]
+    for case in small_cases(name):
+        given = [array for array in case.inputs() if array is not None]
+        found = evaluate(computation_of(schema, case.call), given)
+        types = [given for given in case.call.inputs if given is not None]
+        values = [exact(array, type_.dtype) for array, type_ in zip(given, types, strict=True)]
+        with np.errstate(all="ignore"):
+            expected = expected_of(oracle, values, case.call)
+            tolerance = tolerance_of(schema, case.call, values, [output.values for output in expected])
+        for want, got, out in zip(expected, found, case.call.outputs, strict=True):
+            assert mismatch(want, got, out.dtype, tolerance) is None, str(case)
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_loop_programs_have_the_bits_of_the_stages(name: str) -> None:
+    schema = ENVIRONMENT.op(name)
+    for case in small_cases(name)[:4]:
+        computation = computation_of(schema, case.call)
+        kernel = coalesced(lowered(computation))
+        verify(kernel)
+        given = [array for array in case.inputs() if array is not None]
+        arrays = {tensor.name: array.reshape(-1) for tensor, array in zip(computation.inputs, given, strict=True)}
+        expected = evaluate(computation, given)
+        results = {
+            tensor.name: np.zeros_like(array) for tensor, array in zip(computation.outputs, expected, strict=True)
+        }
+        temporaries = {
+            t.name: np.zeros([e.constant or 0 for e in t.shape], np.float32) for t in computation.temporaries
+        }
+        interpret(kernel, arrays | {n: array.reshape(-1) for n, array in (results | temporaries).items()})
+        for tensor, want in zip(computation.outputs, expected, strict=True):
+            assert results[tensor.name].tobytes() == want.tobytes(), str(case)
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_stages_read_back_from_their_text(name: str) -> None:
+    for case in small_cases(name):
+        computation = computation_of(ENVIRONMENT.op(name), case.call)
+        assert parse_computation(computation_text(computation)) == computation
