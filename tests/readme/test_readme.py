@@ -4,7 +4,7 @@ A page runs section by section (`##`), in one folder with a copy of examples/. I
 line "`path`:" are written to that file; then its python blocks run, which share a namespace, as a reader would type
 them one after the other; then its console blocks that are marked `console runnable`, in which `$ ` starts a command and
 the lines below it are its output, where `...` stands for anything. `console runnable exit=1` says that commands exit
-with 1.
+with 1. A block `text printed` is what the python blocks of its section print.
 
 Programs (`oi`) run for two steps on cpu, with the `model` that the page's block `python model` makes. Other words after
 `oi` say what becomes of a program: see `JUDGES`.
@@ -78,7 +78,8 @@ def blocks_of(text: str) -> Iterator[Block]:
 
 
 def read_pages() -> list[Page]:
-    files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    folders = (ROOT / "docs", ROOT / "docs" / "architecture")
+    files = [ROOT / "README.md", *sorted(file for folder in folders for file in folder.glob("*.md"))]
     return [Page(str(file.relative_to(ROOT)), tuple(blocks_of(file.read_text(encoding="utf-8")))) for file in files]
 
 
@@ -129,10 +130,11 @@ def run(command: list[str], workplace: Path) -> subprocess.CompletedProcess[str]
     )
 
 
-def run_python(page: Page, source: str, workplace: Path) -> None:
+def run_python(page: Page, source: str, workplace: Path) -> str:
     program = f"exec(compile({source!r}, {page.name!r}, 'exec'), {{'__name__': '__main__'}})"
     finished = run([sys.executable, "-W", "error", "-c", program], workplace)
     assert finished.returncode == 0, finished.stdout
+    return finished.stdout
 
 
 def run_console(page: Page, block: Block, workplace: Path) -> str | None:
@@ -167,7 +169,9 @@ def test_pages_run_from_top_to_bottom(page: Page, workplace: Path) -> None:
                 (workplace / block.path).write_text(block.body, encoding="utf-8")
         source = python_source(blocks)
         if source:
-            run_python(page, source, workplace)
+            printed = run_python(page, source, workplace)
+            shown = [block.body for block in blocks if block.info == "text printed"]
+            assert not shown or "".join(printed.split()) == "".join("".join(shown).split()), printed
         for block in blocks:
             if block.info.startswith("console runnable"):
                 lacking = run_console(page, block, workplace)
