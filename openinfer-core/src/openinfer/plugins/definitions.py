@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.compute import ComputationError
 from openinfer.dtypes import BUILTIN, BY_NAME
 from openinfer.expr.tree import ExprError
 from openinfer.ops.calls import fold_expression, refused_expression, scalar_expression
-from openinfer.ops.schema import Elementwise, Reduction, Required
+from openinfer.ops.computations import computation_of
+from openinfer.ops.schema import Compute, Elementwise, Reduction, Required
 from openinfer.ops.small_calls import small_call
 
 if TYPE_CHECKING:
@@ -16,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def definition_misfit(schema: OpSchema) -> str | None:
-    """Return what is wrong with an operator, of its expressions with a small call of each element type, or None.
+    """Return what is wrong with an operator, of its expressions or stages with a small call of each element type, or None.
 
     Whatever else its rules raise is reported for the statement that needs them: other settings may be fine.
     """
     stranger = next((name for name in schema.domain if schema.input(name) is None), None)
     if stranger is not None:
         return f"OpSchema {schema.name!r}: domain names {stranger!r}, which is not an input"
-    if not isinstance(schema.definition, Elementwise | Reduction):
+    if not isinstance(schema.definition, Elementwise | Reduction | Compute):
         return None
     return next((wrong for dtype in BUILTIN if (wrong := _misfit_for(schema, dtype)) is not None), None)
 
@@ -35,12 +37,14 @@ def _misfit_for(schema: OpSchema, dtype: DType) -> str | None:
         call = small_call(schema, dtype, BY_NAME)
         if call is None:
             return None
-        if isinstance(schema.definition, Reduction):
+        if isinstance(schema.definition, Compute):
+            computation_of(schema, call)
+        elif isinstance(schema.definition, Reduction):
             fold_expression(schema, call)
         else:
             scalar_expression(schema, call)
             refused_expression(schema, call)
-    except ExprError as error:
+    except (ExprError, ComputationError) as error:
         return f"OpSchema {schema.name!r} for {dtype}: {error}"
     except (Exception, SystemExit):  # noqa: BLE001 - rules of others may raise anything
         return None

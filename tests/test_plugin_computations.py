@@ -1,0 +1,133 @@
+"""Operators of plugins that are defined by stages: on devices and in C without a kernel, and inside of fused plans."""
+
+from __future__ import annotations
+
+import shutil
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer.dsl import graph
+from openinfer.expr import tree
+from openinfer.ops import Compute, InputSpec, OpSchema, SettingSpec, SettingType
+from openinfer.plugins.coverage import coverage
+from openinfer.plugins.hookspecs import hookimpl
+from openinfer.plugins.loader import load_environment
+from openinfer.simulate import Simulator
+from openinfer.synth import Synthesizer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.compute import Builder
+    from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
+    from openinfer.plugins.environment import Environment
+
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+DEVICES = ["cpu", pytest.param("c", marks=needs_compiler)]
+
+
+def same_type(
+    inputs: Sequence[TensorType | None], settings: Mapping[str, Any], declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    (x,) = inputs
+    assert x is not None
+    return (x,)
+
+
+def local_response_norm(k: Builder, call: OpCall) -> None:
+    """``y[n, c] = x[n, c] / sqrt(1 + sum of x[n, c + d]^2 for |d| <= reach)``."""
+    (x,), (y,), reach = k.given, k.outputs, int(call.settings["reach"])
+    n, c = k.axes(*y.shape)
+    d = k.axis(2 * reach + 1)
+    near = x.within(n, c + d - reach, fill=0.0)
+    total = k.sum(near * near, over=(d,))
+    y[n, c] = x[n, c] / k.apply(tree.sqrt, total + 1.0)
+
+
+def wrong(k: Builder, call: OpCall) -> None:
+    (x,), (y,) = k.given, k.outputs
+    n, c = k.axes(*y.shape)
+    y[n, c] = x[n, c + 1]
+
+
+def environment_with(define: Any) -> Environment:
+    plugin = ModuleType("third_party")
+
+    @hookimpl
+    def openinfer_ops() -> tuple[OpSchema, ...]:
+        schema = OpSchema(
+            name="lrn",
+            summary="local response normalisation over neighbouring channels",
+            category="example",
+            inputs=(InputSpec(name="x", doc="[N, C]"),),
+            settings=(SettingSpec(name="reach", type=SettingType.INT, default=1),),
+            dtypes=frozenset({"f32", "f64"}),
+            infer=same_type,
+            definition=Compute(define),
+        )
+        return (schema,)
+
+    plugin.__dict__.update(OPENINFER_API=1, openinfer_ops=openinfer_ops)
+    return load_environment(extra=[("third_party", plugin)])
+
+
+PROGRAM = """
+dynamic { x: f32[3, 5]; gain: f32[5]; }
+volatile { y: f32[3, 5]; }
+block entry {
+  assign t: f32[3, 5];
+  op lrn(x, reach=2) >> t;
+  op mul(t, gain) >> t;
+  op relu(t) >> y;
+  return y;
+}
+"""
+X = np.random.default_rng(5).standard_normal((3, 5)).astype(np.float32)
+GAIN = np.array([1.0, -2.0, 0.5, 3.0, -1.0], np.float32)
+
+
+def expected() -> np.ndarray:
+    squares = np.pad(X.astype(np.float64) ** 2, ((0, 0), (2, 2)))
+    sums = sum(squares[:, d : d + 5] for d in range(5))
+    return np.maximum(X / np.sqrt(1 + sums) * GAIN, 0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_operator_runs_from_its_stages_alone(device: str) -> None:
+    environment = environment_with(local_response_norm)
+    simulator = Simulator(oi.Model.from_arrays({}), graph(PROGRAM), device=device, environment=environment)
+    with simulator.make_executor() as executor:
+        executor.step(x=X, gain=GAIN)
+        np.testing.assert_allclose(executor.outputs()["y"], expected(), rtol=1e-6)
+
+
+@needs_compiler
+def test_operators_behind_it_are_fused_into_its_loops() -> None:
+    environment = environment_with(local_response_norm)
+    synthesis = Synthesizer("c", environment=environment).synthesize(oi.Model.from_arrays({}), graph(PROGRAM))
+    step, _return = synthesis.plan.procedures[-1].steps
+    assert len(step.origin.statements) == 3
+    assert synthesis.plan.arena_nbytes == 0
+
+
+def test_coverage_says_what_carries_it_out() -> None:
+    found = {
+        (each.place, each.target): each.by
+        for each in coverage(environment_with(local_response_norm), ["lrn"])
+        if each.dtype == "f32"
+    }
+    assert found["device", "cpu"] == "computation"
+    assert found["device", "c"] == "computation"
+    assert found["synth target", "c"] == "computation"
+    assert found["device", "vulkan"] == "missing"
+
+
+def test_stages_that_read_outside_of_a_tensor_are_refused() -> None:
+    listed = {status.name: status for status in environment_with(wrong).plugins}
+    assert listed["third_party"].status.value == "failed"
+    assert "reads x0 at i1 + 1 along dim 1, which may lie outside" in listed["third_party"].reason
