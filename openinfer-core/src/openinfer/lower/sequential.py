@@ -1,4 +1,4 @@
-"""Computations as loops in the order in which they are written: every axis a loop, every sum in row-major order."""
+"""Computations as loops: the axes of each stage as its schedule says, every sum in row-major order."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from openinfer.dtypes import BOOL, I64
 from openinfer.expr import tree
 from openinfer.layout import row_major
 from openinfer.loops import (
-    Bind,
     Buffer,
     Fail,
-    For,
     Kernel,
     Let,
     Load,
@@ -26,12 +24,13 @@ from openinfer.loops import (
     Store,
     value_of,
 )
+from openinfer.lower.nests import nest, scheduled
+from openinfer.schedule import choose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer import compute
-    from openinfer.affine import Var
     from openinfer.compute import Computation, Fold, Stage
     from openinfer.expr.tree import Expr
     from openinfer.layout import Layout
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 def lowered(computation: Computation, origin: str = "") -> Kernel:
     """Return a computation as one loop program over row-major buffers: its inputs, outputs and temporaries.
 
-    Results have the bits of `openinfer.compute.evaluate`.
+    Schedules are those that `openinfer.schedule.choose` returns. Results have the bits of `openinfer.compute.evaluate`.
     """
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
     layouts = {tensor.name: row_major(tensor.shape) for tensor in tensors}
@@ -49,7 +48,8 @@ def lowered(computation: Computation, origin: str = "") -> Kernel:
     numbers = count()
     body: list[Statement] = []
     for stage in computation.stages:
-        body += _StageLowering(stage, buffers, layouts, numbers).statements()
+        schedule = choose(stage, layouts)
+        body += scheduled(schedule, _StageLowering(stage, buffers, layouts, numbers).levels())
     return Kernel(computation.name, tuple(buffers.values()), tuple(body), computation.parameters, origin)
 
 
@@ -68,27 +68,24 @@ class _StageLowering:
         self._first = Register(f"first{next(numbers)}", BOOL)
         self._leaves |= {~number: register for number, register in enumerate(self._totals)}
 
-    def statements(self) -> tuple[Statement, ...]:
+    def levels(self) -> tuple[tuple[Statement, ...], ...]:
+        """Return what is done inside of the first axes, by their number: lookups, and inside of all of them the rest.
+
+        An index is looked up in the outermost loop where what it needs is known.
+        """
         stage = self._stage
-        body: list[Statement] = []
+        rest: list[Statement] = []
         if stage.fold is None:
-            body += self._stored()
+            rest += self._stored()
         else:
-            body += self._started(stage.fold)
-            body += _nest(stage.fold.axes, self._advanced(stage.fold))
-            body += () if stage.fold.running else self._stored()
-        return self._axes(body)
+            rest += self._started(stage.fold)
+            rest += nest(stage.fold.axes, tuple(self._advanced(stage.fold)))
+            rest += () if stage.fold.running else self._stored()
+        lookups = self._lookups_by_level()
+        found = [tuple(self._looked_up(lookups.get(number, ()))) for number in range(len(stage.axes) + 1)]
+        return (*found[:-1], (*found[-1], *rest))
 
-    def _axes(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
-        """Return the loops over the axes; an index is looked up in the outermost one where what it needs is known."""
-        axes = self._stage.axes
-        levels = self._levels()
-        statements = (*self._looked_up(levels.get(len(axes), ())), *body)
-        for number in reversed(range(len(axes))):
-            statements = (*self._looked_up(levels.get(number, ())), *_nest(axes[number : number + 1], statements))
-        return statements
-
-    def _levels(self) -> dict[int, list[compute.Lookup]]:
+    def _lookups_by_level(self) -> dict[int, list[compute.Lookup]]:
         """Return lookups by the number of axes that lie around them."""
         known = {axis: number + 1 for number, axis in enumerate(self._stage.axes)}
         levels: dict[int, list[compute.Lookup]] = {}
@@ -170,13 +167,3 @@ class _StageLowering:
 
     def _value(self, expr: Expr) -> Value:
         return value_of(expr, self._leaves)
-
-
-def _nest(axes: Sequence[Var], body: Iterator[Statement] | Sequence[Statement]) -> tuple[Statement, ...]:
-    """Return loops over the axes around some statements; nothing where an axis is empty."""
-    statements = () if any(axis.extent == 0 for axis in axes) else tuple(body)
-    if not statements:
-        return ()
-    for axis in reversed(axes):
-        statements = (For(axis, Bind.SERIAL, statements),)
-    return statements

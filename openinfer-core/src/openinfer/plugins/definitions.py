@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def definition_misfit(schema: OpSchema) -> str | None:
-    """Return what is wrong with an operator, of its expressions or stages with a small call of each element type, or None.
+    """Return what is wrong with an operator, of its definition with a small call of each element type, or None.
 
     Whatever else its rules raise is reported for the statement that needs them: other settings may be fine.
     """

@@ -1,0 +1,73 @@
+"""Changing the indices of statements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Within
+from openinfer.loops.nodes import Fail, For, If, Let, Load, Lookup, Number, Set, Store, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from openinfer.affine import Var
+    from openinfer.loops.nodes import Leaf, Statement
+
+
+def indices_of(body: Sequence[Statement]) -> Iterator[Index]:
+    """Yield every index of some statements."""
+    found: list[Index] = []
+
+    def note(index: Index) -> Index:
+        found.append(index)
+        return index
+
+    for statement in body:
+        _rewritten(statement, note)
+    yield from found
+
+
+def substituted(body: Sequence[Statement], values: Mapping[Var, Index]) -> tuple[Statement, ...]:
+    """Return statements with variables replaced by indices."""
+    return tuple(_rewritten(statement, lambda index: index.substituted(values)) for statement in body)
+
+
+def _rewritten(statement: Statement, change: Callable[[Index], Index]) -> Statement:
+    """Return a statement with every index changed."""
+    match statement:
+        case For(var, bind, body):
+            extent = change(var.extent) if isinstance(var.extent, Index) else var.extent
+            return For(replace(var, extent=extent), bind, tuple(_rewritten(each, change) for each in body))
+        case If(tests, body):
+            return If(_tests(tests, change), tuple(_rewritten(each, change) for each in body))
+        case Let(name, value):
+            return Let(name, _value(value, change))
+        case Set(name, value):
+            return Set(name, _value(value, change))
+        case Lookup(var, value):
+            return Lookup(var, _value(value, change))
+        case Fail(refused, rule):
+            return Fail(_value(refused, change), rule)
+        case Store(buffer, address, value):
+            return Store(buffer, change(address), _value(value, change))
+        case _:
+            return statement
+
+
+def _tests(tests: Sequence[Within], change: Callable[[Index], Index]) -> tuple[Within, ...]:
+    return tuple(Within(change(test.index), change(test.extent)) for test in tests)
+
+
+def _value(value: Value, change: Callable[[Index], Index]) -> Value:
+    return Value(value.expr, tuple(_leaf(leaf, change) for leaf in value.leaves))
+
+
+def _leaf(leaf: Leaf, change: Callable[[Index], Index]) -> Leaf:
+    match leaf:
+        case Load(buffer, address, guards, fill):
+            return Load(buffer, change(address), _tests(guards, change), fill)
+        case Number(index, dtype):
+            return Number(change(index), dtype)
+        case _:
+            return leaf
