@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import zipfile
+from collections import Counter, OrderedDict
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 from openinfer_oinf import ConversionOptions, OinfError, ReadOptions, convert_to_oinf, open_oinf
 from openinfer_oinf.cli import main
+from openinfer_oinf.convert.picklework import Keys, Work
 from openinfer_oinf.convert.readers import torch_file
 from openinfer_oinf.convert.torchcheck import check_torch
 from openinfer_oinf.jsonfile import json_object
@@ -262,8 +264,17 @@ class TestTorchWithoutTheLibrary:
             (state_dict(rebuild=("builtins", "eval")), "builtins.eval refused"),
             (state_dict(rebuild=("numpy", "load")), "numpy.load refused"),
             (state_dict()[:-1], "not a sound"),
-            (b"\x80\2" + b"K\0" + b"\x85" * 100_000 + b".", "tuples in one another"),
-            (b"\x80\2}(" + b"K\0" + b"\x85q\0h\0" * 500 + b"K\1u.", "tuples in one another"),
+            (b"\x80\2}(K\0\x85K\1u.", "neither a text nor a whole number"),
+            (b"\x80\2}G" + struct.pack(">d", 1.5) + b"K\1s.", "neither a text nor a whole number"),
+            (b"\x80\2}\x8a\x09" + bytes(8) + b"\1K\1s.", "neither a text nor a whole number"),
+            (b"\x80\2(K\0\x85K\1d.", "neither a text nor a whole number"),
+            (b"\x80\4\x8f(K\0\x85\x90.", "neither a text nor a whole number"),
+            (b"\x80\4(K\0\x85\x91.", "neither a text nor a whole number"),
+            (b"\x80\2cbuiltins\nset\n](K\0\x85e\x85R.", "neither a text nor a whole number"),
+            (b"\x80\2ccollections\nOrderedDict\n](K\0\x85K\1\x86e\x85R.", "neither a text nor a whole number"),
+            (b"\x80\2c_codecs\nencode\nX\1\0\0\0aX\4\0\0\0idna\x86R.", "and its encoding"),
+            (b"\x80\2cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85R.", "and its encoding"),
+            (b"\x80\2(X\7\0\0\0storageK\0K\0K\0K\0tQ.", "is no storage"),
             (b"\x80\2}K\1s.", "not a sound"),
             (b"\x80\4\x96" + struct.pack("<Q", 1 << 40) + b".", "not a sound"),
             (b"\x80\4\x8d" + struct.pack("<Q", 1 << 40) + b".", "not a sound"),
@@ -276,6 +287,61 @@ class TestTorchWithoutTheLibrary:
         with pytest.raises(OinfError, match=message) as caught:
             check_torch(archive(path, pickled, _0=bytes(16)))
         assert caught.value.code == "E_SOURCE"
+
+    @pytest.mark.parametrize(
+        "twice",
+        [b"INNERINNER\x86", b"](INNERINNERe", b"}(X\1\0\0\0aINNERX\1\0\0\0bINNERu"],
+        ids=["tuples", "lists", "dicts"],
+    )
+    def test_objects_in_one_another_count_each_time_that_they_are_reached(self, path, twice):
+        levels = (twice.replace(b"INNER", b"h" + bytes([at])) + b"q" + bytes([at + 1]) for at in range(60))
+        with pytest.raises(OinfError, match="stand for more than 419"):
+            check_torch(archive(path, b"\x80\2)q\0" + b"".join(levels) + b"."))
+
+    def test_lists_that_are_filled_from_the_outermost_on_count_too(self, path):
+        made = b"".join(b"]q" + bytes([at]) for at in range(60))
+        filled = b"".join(b"h" + bytes([at]) + (b"h" + bytes([at + 1])) * 2 + b"\x86a" for at in range(59))
+        with pytest.raises(OinfError, match="stand for more than 419"):
+            check_torch(archive(path, b"\x80\2" + made + filled + b"h\0."))
+
+    def test_objects_that_hold_themselves_end(self, path):
+        check_torch(archive(path, b"\x80\2]q\0(h\0h\0eh\0h\0\x86q\1h\0h\1a."))
+
+    def test_steps_of_a_table_are_counted_and_not_taken(self):
+        """Numbers that all collide take as many comparisons as there are pairs of them."""
+        work = Work(1 << 40)
+        keys = Keys(work)
+        for at in range(1000):
+            keys.add(at)
+        assert work.spent == 1000
+        for at in range(1000):
+            keys.add((7 + at * 5) % 1000)
+        assert work.spent > 1000 * 1000
+
+    @pytest.mark.parametrize("step", [3 << 40, 97, -1])
+    def test_numbers_that_may_collide_are_refused_where_they_are_many(self, path, step):
+        keys = b"".join(b"\x8a\x08" + struct.pack("<q", at * step) + b"N" for at in range(20_000))
+        with pytest.raises(OinfError, match="a pickle that takes more than"):
+            check_torch(archive(path, b"\x80\2}(" + keys + b"u."))
+
+    def test_a_table_made_again_and_again_from_one_list_is_refused(self, path):
+        listed = b"](" + b"X\1\0\0\0a" * 20_000 + b"e\x85q\0"
+        again = b"cbuiltins\nset\nq\1" + b"h\1h\0R" * 2_000
+        with pytest.raises(OinfError, match="a pickle that takes more than"):
+            check_torch(archive(path, b"\x80\2" + listed + again + b"."))
+
+    def test_places_of_the_memo_count_as_keys(self, path):
+        places = b"".join(b"Np%d\n" % (at * 97) for at in range(20_000))
+        with pytest.raises(OinfError, match="a pickle that takes more than"):
+            check_torch(archive(path, b"\x80\2" + places + b"."))
+
+    @pytest.mark.parametrize("protocol", [0, 1, 2, 4, 5])
+    def test_what_optimisers_keep_passes(self, path, protocol):
+        """Thousands of states by number, some parameters without any, shared settings, and counters."""
+        settings = {"lr": 0.1, "betas": (0.9, 0.999), "name": "adam", "flags": [True, None, 7]}
+        state = {at: {"step": at, "settings": settings} for at in range(5_000) if at % 50}
+        kept = {"state": state, "epochs": Counter({30: 1, 60: 2}), "order": OrderedDict(a=1, b=2), None: {True: b"x"}}
+        check_torch(archive(path, pickle.dumps(kept, protocol)))
 
     def test_what_a_pickle_names_is_not_called(self, path, tmp_path):
         target = str(tmp_path / "ran")

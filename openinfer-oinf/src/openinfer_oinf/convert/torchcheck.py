@@ -10,19 +10,21 @@ import errno
 import io
 import mmap
 import pickle
-import pickletools
 import zipfile
+from collections.abc import Callable, Sequence, Sized
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, ClassVar, cast
 
 from ..errors import OinfError
 from .model import source_error
+from .picklework import Keys, Work, check_pickle
 
 _MODULES = ("torch", "collections", "_codecs")
 _BUILTINS = ("set", "bytearray", "complex")
 _LEGACY_PICKLES = 5  # magic number, version, platform, the object, the keys of its storages
-# Hashing a tuple goes one level deeper into the processor's stack for each tuple inside.
-_TUPLE_DEPTH = 64
+# Classes that hash what they are made from: whether they take pairs of a key and a value.
+_TABLES = {"set": False, "frozenset": False, "Counter": False, "dict": True, "OrderedDict": True, "defaultdict": True}
+_BYTES = ("bytearray", "encode")
 _BROKEN = (
     *(pickle.UnpicklingError, ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, MemoryError),
     *(zipfile.BadZipFile, NotImplementedError, RuntimeError),
@@ -86,73 +88,118 @@ def _check_legacy(path: Path) -> None:
 def _storages(stream: IO[bytes]) -> dict[str, int]:
     """The bytes that each storage of the next pickle has to hold, by its key."""
     start = stream.tell()
-    _check_tuples(stream)
+    work = check_pickle(stream)
     stream.seek(start)
-    unpickler = _InertUnpickler(stream)
+    unpickler = _InertUnpickler(stream, work)
     unpickler.load()
     return unpickler.storages
 
 
-def _check_tuples(stream: IO[bytes]) -> None:
-    """Follow how deep tuples lie in one another, and that every length is within the pickle, without unpickling."""
-    mark = -1
-    stack: list[int] = []
-    memo: dict[object, int] = {}
-    for opcode, argument, _ in pickletools.genops(stream):
-        name = opcode.name
-        if name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
-            memo[len(memo) if name == "MEMOIZE" else argument] = stack[-1]
-            continue
-        if name in ("GET", "BINGET", "LONG_BINGET", "DUP"):
-            stack.append(stack[-1] if name == "DUP" else memo[argument])
-            continue
-        taken: list[int] = []
-        before = opcode.stack_before
-        if pickletools.markobject in before:
-            while (top := stack.pop()) != mark:
-                taken.append(top)
-            before = before[: before.index(pickletools.markobject)]
-        taken += [stack.pop() for _ in before]
-        depth = 1 + max(taken, default=0) if name.startswith("TUPLE") else 0
-        if depth > _TUPLE_DEPTH:
-            raise source_error(f"tuples in one another, more than {_TUPLE_DEPTH} deep")
-        stack += [mark if each is pickletools.markobject else depth for each in opcode.stack_after]
-
-
 class _Inert:
-    """Stands for any class or function: takes all arguments, all state and all items, and keeps none."""
+    """Stands for any class or function: takes all arguments, all state and all items, and keeps none.
 
-    def __new__(cls, *_arguments: object, **_more: object) -> _Inert:
-        return object.__new__(cls)
+    What the library would do with them is counted in `work`, which the class of each name has.
+    """
+
+    work: Work
+    keys: Keys
+
+    def __new__(cls, *arguments: object, **_more: object) -> _Inert:
+        cls.work.spend(1 + sum(len(each) for each in arguments if isinstance(each, Sized)))
+        made = object.__new__(cls)
+        made.keys = Keys(cls.work)
+        if cls.__name__ in _TABLES:
+            made._take(arguments)
+        elif cls.__name__ in _BYTES and not _is_bytes(arguments):
+            raise source_error(f"{cls.__name__} of something other than a text and its encoding, latin1")
+        return made
 
     def __init__(self, *_arguments: object, **_more: object) -> None: ...
 
+    def _take(self, arguments: tuple[object, ...]) -> None:
+        """Count what filling a table from lists takes."""
+        takes_pairs = _TABLES[type(self).__name__]
+        for each in arguments:
+            if not isinstance(each, list | tuple):
+                continue
+            for item in cast("Sequence[object]", each):
+                pair = cast("Sequence[object]", item) if takes_pairs and isinstance(item, list | tuple) else ()
+                self.add(pair[0] if len(pair) == 2 else cast("object", item))
+
+    def __len__(self) -> int:
+        return self.keys.count
+
     def __setstate__(self, _state: object) -> None: ...
 
-    def __setitem__(self, _key: object, _value: object) -> None: ...
+    def __setitem__(self, key: object, _value: object) -> None:
+        self.add(key)
+
+    def add(self, item: object) -> None:
+        self.keys.add(item)
 
     def append(self, _item: object) -> None: ...
 
     def extend(self, _items: object) -> None: ...
 
 
+def _is_bytes(arguments: tuple[object, ...]) -> bool:
+    """Whether arguments are bytes as pickles spell them: other encodings take quadratic time, a number any room."""
+    first, *encoding = arguments or ("",)
+    return isinstance(first, str | bytes | _Inert) and (not encoding or encoding in (["latin1"], ["latin-1"]))
+
+
+def _push_table(unpickler: Any) -> None:
+    unpickler.append(unpickler.inert("dict")())
+
+
+def _push_filled_table(unpickler: Any) -> None:
+    table = unpickler.inert("dict")()
+    for key in unpickler.pop_mark()[::2]:
+        table.add(key)
+    unpickler.append(table)
+
+
+def _push_filled_set(unpickler: Any) -> None:
+    unpickler.append(unpickler.inert("set")(unpickler.pop_mark()))
+
+
 # The one written in Python: the other makes room for as many memorised objects as a pickle says there are.
 class _InertUnpickler(pickle._Unpickler):  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
-    def __init__(self, stream: IO[bytes]) -> None:
+    """Reads a pickle without building tables, whose keys it only counts."""
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
+        **pickle._Unpickler.dispatch,  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+        pickle.EMPTY_DICT[0]: _push_table,
+        pickle.EMPTY_SET[0]: _push_table,
+        pickle.DICT[0]: _push_filled_table,
+        pickle.FROZENSET[0]: _push_filled_set,
+    }
+
+    def __init__(self, stream: IO[bytes], work: Work) -> None:
         super().__init__(stream)
         self.storages: dict[str, int] = {}
+        self._work = work
+        self._classes: dict[str, type[_Inert]] = {}
 
     def find_class(self, module: str, name: str) -> Any:
         known = module.split(".")[0] in _MODULES or (module in ("builtins", "__builtin__") and name in _BUILTINS)
         if not known:
             message = f"{module}.{name} refused by the restricted unpickler, which builds weights only"
             raise source_error(message)
-        return type(name, (_Inert,), {})
+        return self.inert(name)
+
+    def inert(self, name: str) -> type[_Inert]:
+        """The class that stands for any class or function of a name."""
+        found = self._classes.get(name)
+        if found is None:
+            found = self._classes[name] = type(name, (_Inert,), {"work": self._work})
+        return found
 
     def persistent_load(self, pid: Any) -> Any:
-        _, kind, key, _, count = pid[:5]
-        if not isinstance(key, str) or not isinstance(count, int) or count < 0:
-            raise source_error(f"{pid!r:.200} is no storage")
-        nbytes = count * _WIDTHS.get(getattr(kind, "__name__", ""), 1)
+        match pid:
+            case ("storage", type() as kind, str() as key, str(), int() as count, *_) if count >= 0:
+                nbytes = count * _WIDTHS.get(kind.__name__, 1)
+            case _:
+                raise source_error("a persistent id that is no storage")
         self.storages[key] = max(nbytes, self.storages.get(key, 0))
-        return _Inert()
+        return self.inert("storage")()
