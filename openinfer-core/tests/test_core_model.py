@@ -76,6 +76,12 @@ def test_element_types_that_openinfer_lacks_are_refused() -> None:
         Model.from_arrays({"z": np.zeros(1, np.complex128)})
 
 
+def test_lists_of_whole_numbers_stay_whole() -> None:
+    model = Model.from_arrays({"w": [1, 2**63 + 1], "f": [1.5, 2.0**63]})
+    assert model.load_tensor("w").tolist() == [1, 2**63 + 1]
+    assert model.load_tensor("f").dtype == np.float64
+
+
 def test_loading_from_many_threads_gives_one_array() -> None:
     model = Model.from_arrays({"w": np.zeros(1000, np.float32)})
     with ThreadPoolExecutor(8) as pool:

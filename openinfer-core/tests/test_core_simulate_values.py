@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BF16, BITSET, BOOL, BUILTIN, F8, F16, F32, F64, I4, I32, T1, T2, U8, U64, DType
 from openinfer.errors import DTypeError, ExecutionError, OpenInferError, ShapeError
 from openinfer.events import TraceEvent, split_duration
@@ -90,6 +91,16 @@ def test_what_does_not_fit_is_refused(value: Any, kind: TensorType, error: type[
 
 def test_large_unsigned_integers_stay_exact() -> None:
     assert storage_of([2**64 - 1, 0], TensorType(U64, (2,)), "x").tolist() == [2**64 - 1, 0]
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0), (0, 0, 2)])
+@pytest.mark.parametrize("dtype", [I32, F32, U64], ids=str)
+def test_a_list_without_elements_suits_every_shape_without_elements(dtype: DType, shape: tuple[int, ...]) -> None:
+    value: list[Any] = [[], []] if shape[0] == 2 else []
+    stored = storage_of(value, TensorType(dtype, shape), "x")
+    assert (stored.shape, stored.dtype) == (shape, storage_dtype(dtype))
+    with pytest.raises(ShapeError):
+        storage_of(value, TensorType(dtype, (3, 0)), "x")
 
 
 def test_an_inserted_array_is_copied_and_contiguous() -> None:

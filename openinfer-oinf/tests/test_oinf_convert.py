@@ -387,10 +387,11 @@ def test_the_exit_codes_of_the_command(tmp_path, capsys):
     target = str(tmp_path / "m.oinf")
     assert main(["convert", str(tmp_path / "m.safetensors"), target]) == 1
     assert main(["convert", str(tmp_path / "absent"), target]) == 2
-    with pytest.raises(SystemExit) as caught:
-        main(["convert", "a", "b", "--sizevar", "B"])
-    assert caught.value.code == 2
-    capsys.readouterr()
+    for wrong in (["--sizevar", "B"], ["--meta", "a=" + "[" * 3000], ["--meta", "a=" + "[" * 65 + "]" * 65]):
+        with pytest.raises(SystemExit) as caught:
+            main(["convert", "a", "b", *wrong])
+        assert caught.value.code == 2
+    assert "nested more than 64 deep" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

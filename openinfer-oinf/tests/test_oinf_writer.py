@@ -18,6 +18,7 @@ from openinfer_oinf import (
     QuantParams,
     QuantScale,
     QuantZeroPoint,
+    ScalarValue,
     TensorSpec,
     UninitializedTensor,
     dataclass_to_oinf,
@@ -147,6 +148,41 @@ def test_values_have_to_fit_the_declaration(tmp_path, data, code):
         write()
     assert (caught.value.code, caught.value.entry) == (code, "w")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("u64", [1, 2**63]),
+        ("u64", [[1], [2**64 - 1]]),
+        ("u64", [np.int64(1), np.uint64(2**63 + 1)]),
+        (None, (0, 2**63 + 1)),
+        ("f64", [1, 2**63]),
+        *((dtype, []) for dtype in ("i8", "u64", "bool", "t1", "i4", "f16", None)),
+        ("i8", [[], []]),
+    ],
+)
+def test_lists_hold_whole_numbers_of_64_bits_and_none_at_all(tmp_path, dtype, values):
+    """NumPy makes floats of both, which lose digits and which integer types refuse."""
+    shape = np.shape(values)
+    write_oinf({"t": TensorSpec(values, dtype), "metadata": {"m": ScalarValue(values, dtype)}}, tmp_path / "m")
+    with OinfWriter(tmp_path / "s.oinf") as writer:
+        writer.declare("t", dtype or ("u64" if values else "f64"), shape)
+        writer.write("t", iter([values]) if len(shape) == 1 else values)
+    with open_oinf(tmp_path / "m") as file, open_oinf(tmp_path / "s.oinf") as streamed:
+        assert (
+            file["t"].tolist()
+            == file.metadata["m"].tolist()
+            == streamed["t"].tolist()
+            == np.array(values, object).tolist()
+        )
+
+
+@pytest.mark.parametrize("values", [[2**64], [-1, 2**63], [10**10_000]])
+def test_whole_numbers_beyond_64_bits_are_told_as_such(values):
+    with pytest.raises(OinfError, match=r"whole numbers from .* fit no type of 64 bits") as caught:
+        write_oinf({"t": TensorSpec(values, "u64")}, io.BytesIO())
+    assert caught.value.code == "E_VALUE"
 
 
 def test_nothing_can_be_declared_after_the_first_payload(tmp_path):

@@ -54,9 +54,10 @@ class TensorSpec:
     quant: QuantParams | None = None
 
     def resolved(self) -> tuple[Array, ValueType]:
-        """The data as an array and the type to store. Raises `OinfError` (E_DTYPE)."""
-        array = as_array(self.data)
-        return array, default_type(array) if self.dtype is None else element_type(self.dtype)
+        """The data as an array and the type to store. Raises `OinfError` (E_DTYPE, E_VALUE)."""
+        kind = None if self.dtype is None else element_type(self.dtype)
+        array = as_array(self.data, kind)
+        return array, kind or default_type(array)
 
     def __repr__(self) -> str:
         name = f" {self.name}" if self.name else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ _BY_NUMPY_NAME = {
 
 _ML_INTEGERS = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (1, 2, 4))
 _ML_FLOATS = ("bfloat16", "float8_", "float6_", "float4_")
+_ABOVE_I64 = float(1 << 63)
 _BIT_VIEWS = {("bf16", "uint16"), ("f8", "uint8")}
 
 
@@ -36,15 +37,45 @@ def _rejected(code: str, message: str) -> OinfError:
     return OinfError(Finding(code=code, message=message))
 
 
-def as_array(data: object) -> Array:
-    """Anything array-like as an array of numbers or bools; raises `OinfError` (E_DTYPE) for other things."""
+def as_array(data: object, target: ValueType | None = None) -> Array:
+    """Anything array-like as an array of numbers or bools.
+
+    Lists of whole numbers stay whole: NumPy makes floats of those that are partly negative or small and partly above
+    2**63. A list without elements suits every `target`. Raises `OinfError` (E_DTYPE, and E_VALUE for whole numbers
+    beyond 64 bits).
+    """
     try:
         array: Array = np.asarray(data)
     except (ValueError, TypeError, OverflowError) as error:
         raise _rejected("E_DTYPE", f"cannot be made an array: {error}") from error
+    if isinstance(data, list | tuple):
+        if not array.size and target is not None and target.kind != "float":
+            return array.astype(np.int8)
+        array = _kept_whole(array, cast("Sequence[object]", data))
     if array.dtype.kind not in "biuf" and not _is_ml_dtype(array.dtype):
         raise _rejected("E_DTYPE", f"arrays of {array.dtype} cannot be stored; convert them to numbers or bools")
     return array
+
+
+def _kept_whole(array: Array, data: Sequence[object]) -> Array:
+    """The array of a list that NumPy made floats or objects of, as whole numbers if it has nothing else."""
+    if array.dtype.kind not in "fO" or not array.size:
+        return array
+    if array.dtype.kind == "f" and not array.max() >= _ABOVE_I64:
+        return array
+    elements = np.asarray(data, object).reshape(-1).tolist()
+    if not all(isinstance(each, int | np.integer) and not isinstance(each, bool) for each in elements):
+        return array
+    low, high = min(elements), max(elements)
+    if low < 0 or high >= 1 << 64:
+        raise _rejected(
+            "E_VALUE", f"whole numbers from {_brief(low)} to {_brief(high)} fit no type of 64 bits together"
+        )
+    return np.asarray(data, np.uint64)
+
+
+def _brief(number: int) -> str:
+    return str(number) if abs(number) < 1 << 128 else f"one of {number.bit_length()} bits"
 
 
 def _is_ml_dtype(dtype: np.dtype[Any]) -> bool:
@@ -87,7 +118,7 @@ def joined_blocks(blocks: Iterator[object], target: ValueType) -> Iterator[tuple
     per_byte = 8 // target.bits if target.is_packed else 1
     rest: Array | None = None
     for block in blocks:
-        flat = np.ascontiguousarray(as_array(block)).reshape(-1)
+        flat = np.ascontiguousarray(as_array(block, target)).reshape(-1)
         if rest is not None and rest.size:
             flat = np.concatenate([rest, flat])
         whole = flat.size - flat.size % per_byte

@@ -12,7 +12,7 @@ from .errors import Finding, OinfError
 INDEX_NBYTES = 100_000_000
 
 # Headers and indexes go three levels down; the parser goes a level into the processor's stack for each.
-_DEPTH = 64
+MAX_DEPTH = 64
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
@@ -30,8 +30,8 @@ def _rejected(code: str, message: str, entry: str | None = None) -> OinfError:
 
 def json_object(text: bytes, what: str, code: str) -> dict[str, object]:
     """The object that a text holds, nested at most 64 deep. Raises `OinfError` with `code`."""
-    if _depth(text) > _DEPTH:
-        raise _rejected(code, f"{what} is nested more than {_DEPTH} deep")
+    if is_too_deep(text):
+        raise _rejected(code, f"{what} is nested more than {MAX_DEPTH} deep")
     try:
         value: object = json.loads(text, object_pairs_hook=_unique)
     except ValueError as error:
@@ -41,16 +41,14 @@ def json_object(text: bytes, what: str, code: str) -> dict[str, object]:
     return cast("dict[str, object]", value)
 
 
-def _depth(text: bytes) -> int:
-    """How deep brackets outside of texts lie in one another; no more is counted than matters."""
-    depth = deepest = 0
+def is_too_deep(text: bytes) -> bool:
+    """Whether brackets outside of texts lie in one another more than 64 deep."""
+    depth = 0
     for bracket in _TEXT.sub(b"", text).translate(None, _NO_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
-        if depth > deepest:
-            deepest = depth
-            if deepest > _DEPTH:
-                break
-    return deepest
+        if depth > MAX_DEPTH:
+            return True
+    return False
 
 
 def json_file(path: Path, code: str) -> dict[str, object]:

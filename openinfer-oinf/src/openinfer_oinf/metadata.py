@@ -123,7 +123,7 @@ def _encode_text(key: str, value: str, dtype: ValueType | None) -> MetadataPaylo
 def _metadata_array(value: Array | Sequence[object], dtype: ValueType | None) -> Array:
     if isinstance(value, np.ndarray):
         return as_array(value)
-    array = as_array(value)
+    array = as_array(value, dtype)
     if dtype is not None:
         return array
     if array.dtype.kind == "f":

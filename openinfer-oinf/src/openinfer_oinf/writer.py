@@ -185,7 +185,7 @@ class OinfWriter:
             if isinstance(data, Iterator):
                 self._write_blocks(declared, joined_blocks(cast("Iterator[object]", data), declared.dtype))
                 return
-            array = as_array(data)
+            array = as_array(data, declared.dtype)
             if array.shape != declared.shape:
                 message = f"values of shape {array.shape} where {declared.shape} was declared"
                 raise _rejected("E_SHAPE", message, "tensors", name)

@@ -162,6 +162,8 @@ def _repeated(value: Any, wanted: TensorType) -> Any:
     """Return one number as a value of the whole shape."""
     if isinstance(value, list):
         return cast("Any", value)
+    if 0 in wanted.shape:
+        return []
     for extent in reversed(wanted.shape):
         value = [value] * extent
     return value

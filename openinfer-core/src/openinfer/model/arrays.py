@@ -22,7 +22,7 @@ class ArrayStore:
     """A model made of arrays."""
 
     def __init__(self, arrays: Mapping[str, Any], sizevars: Mapping[str, int], metadata: Mapping[str, Any]) -> None:
-        self._arrays = {name: read_only(np.asarray(value)) for name, value in arrays.items()}
+        self._arrays = {name: read_only(_array(value)) for name, value in arrays.items()}
         self.sizevars: Mapping[str, int] = {name: _size(name, value) for name, value in sizevars.items()}
         self.tensors: Mapping[str, VarInfo] = {name: _info(name, array) for name, array in self._arrays.items()}
         self.metadata: Mapping[str, MetadataValue] = {name: _metadata(name, value) for name, value in metadata.items()}
@@ -42,6 +42,16 @@ def read_only(array: Array) -> Array:
     copy = array.astype(array.dtype.newbyteorder("="), order="C", subok=False, copy=True)
     copy.flags.writeable = False
     return copy
+
+
+def _array(value: Any) -> Array:
+    """Return an array of what is array-like; lists of whole numbers stay whole where NumPy makes floats of them."""
+    array = np.asarray(value)
+    if not isinstance(value, list | tuple) or array.dtype != np.float64:
+        return array
+    elements = np.asarray(value, object)
+    is_whole = all(isinstance(each, int) and 0 <= each < 1 << 64 for each in elements.reshape(-1))
+    return elements.astype(np.uint64) if is_whole and elements.size else array
 
 
 def _info(name: str, array: Array) -> VarInfo:
@@ -69,7 +79,7 @@ def _metadata(name: str, value: Any) -> MetadataValue:
         return MetadataValue(I64.name, value)
     if isinstance(value, float):
         return MetadataValue(F32.name, value)
-    array = np.asarray(value)
+    array = _array(value)
     dtype = dtype_of_array(array)
     if dtype is None:
         raise ModelError(f"metadata {name!r} has element type {array.dtype}, which OpenInfer does not have")

@@ -49,7 +49,7 @@ def storage_of(value: Any, wanted: TensorType, name: str) -> Array:
         DTypeError: ``insert-mismatch``, the value has another element type or does not fit.
         ShapeError: ``insert-mismatch``, the value has another shape.
     """
-    array = _array(value, wanted.dtype, name)
+    array = _array(value, wanted, name)
     if array.shape != wanted.shape:
         message = f"`{name}` is declared {wanted}, found a value of shape {list(array.shape)}"
         raise ShapeError(message, code=MISMATCH)
@@ -70,11 +70,12 @@ def scalar_value(array: Array, dtype: DType) -> Scalar:
     return float(element) if dtype.is_float else bool(element) if dtype.kind is Kind.BOOL else int(element)
 
 
-def _array(value: Any, dtype: DType, name: str) -> Array:
+def _array(value: Any, wanted: TensorType, name: str) -> Array:
+    dtype = wanted.dtype
     if type(value) is np.ndarray:
         array: Array = value
     elif isinstance(value, bool | int | float | list | tuple):
-        return _converted(value, dtype, name)
+        return _converted(value, wanted, name)
     else:
         array = _from_protocol(value, name)
     expected = storage_dtype(dtype)
@@ -93,7 +94,8 @@ def _from_protocol(value: Any, name: str) -> Array:
     raise DTypeError(message, code=MISMATCH)
 
 
-def _converted(value: Any, dtype: DType, name: str) -> Array:
+def _converted(value: Any, wanted: TensorType, name: str) -> Array:
+    dtype = wanted.dtype
     if type(value) is int and not dtype.is_packed and (dtype.minimum or 0) <= value <= (dtype.maximum or 0):
         return np.array(value, storage_dtype(dtype))
     if isinstance(value, bool | int | float):
@@ -102,6 +104,9 @@ def _converted(value: Any, dtype: DType, name: str) -> Array:
         loose = np.asarray(value, dtype=object)
     except ValueError as error:
         raise ShapeError(f"`{name}`: {error}", code=MISMATCH) from error
+    if not loose.size and wanted.shape[: loose.ndim] == loose.shape:
+        # No list shows how long its rows would be if it had any.
+        return np.empty(wanted.shape, storage_dtype(dtype))
     elements = [_element(item, dtype, name) for item in loose.reshape(-1).tolist()]
     own = storage_dtype(dtype)
     wide = np.dtype(np.float64) if dtype.is_float else own

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import USAGE, Finding, OinfError
+from ..jsonfile import MAX_DEPTH, is_too_deep
 
 if TYPE_CHECKING:
     from ..cli import Subparsers
@@ -66,6 +67,8 @@ def _pair(parse: Callable[[str], _T]) -> Callable[[str], tuple[str, _T]]:
 
 
 def _json_or_text(text: str) -> object:
+    if is_too_deep(text.encode(errors="surrogateescape")):
+        raise argparse.ArgumentTypeError(f"{text:.20}...: nested more than {MAX_DEPTH} deep")
     try:
         value: object = json.loads(text)
     except ValueError:

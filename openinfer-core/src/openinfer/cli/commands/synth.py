@@ -99,8 +99,8 @@ def _verified(
     """Return how far each output is from the simulator's on cpu, and what the program yielded."""
     import numpy as np
 
-    from openinfer.array_types import storage_dtype
     from openinfer.simulate import Random, Simulator
+    from openinfer.simulate.values import Tensor, storage_of
     from openinfer.synth.comparison import compare
 
     executor = Simulator(model, graph, device="cpu", sizes=sizes).make_executor()
@@ -111,7 +111,8 @@ def _verified(
         for number, port in enumerate(synthesis.plan.inputs)
     }
     for name, value in values_of(given, executor, seed, 0).items():
-        inputs[name] = np.asarray(value, storage_dtype(executor.input_type(name).dtype))
+        wanted = executor.input_type(name)
+        inputs[name] = Tensor(wanted.dtype, wanted.shape, storage_of(value, wanted, name)).array
     # The simulator runs first: its errors name the statement that an input does not suit.
     executor.step(**inputs)
     found = synthesis.run(inputs, timeout=timeout)
