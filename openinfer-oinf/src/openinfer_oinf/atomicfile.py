@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import secrets
 import warnings
@@ -13,9 +14,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from numpy.typing import NDArray
 
 _CANNOT_RESERVE = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV)
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike[str]) -> Generator[None]:
+    """Give errors of the system the name of the file to be written: those of a full disk have none, others one that
+    only we know.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), os.fspath(path)) from error
+
+
+class _Written(io.FileIO):
+    """An unbuffered file whose errors name the file that it is to become."""
+
+    def __init__(self, descriptor: int, target: str) -> None:
+        super().__init__(descriptor, "w+b")
+        self._target = target
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        with naming(self._target):
+            return super().write(data)
 
 
 class AtomicFile:
@@ -33,7 +58,9 @@ class AtomicFile:
             raise FileNotFoundError(errno.ENOENT, "the directory to write to does not exist", str(self._target.parent))
         self._temporary = self._target.with_name(f".{self._target.name[:200]}.{secrets.token_hex(8)}.tmp")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-        self.file: BinaryIO = os.fdopen(os.open(self._temporary, flags, 0o666), "w+b", buffering=0)
+        self._name = os.fspath(path)
+        with naming(path):
+            self.file = cast("BinaryIO", _Written(os.open(self._temporary, flags, 0o666), self._name))
         self._finalizer = weakref.finalize(self, _abandon, self.file, self._temporary, self._target, os.getpid())
 
     @classmethod
@@ -56,7 +83,8 @@ class AtomicFile:
         if not hasattr(os, "posix_fallocate"):
             return False
         try:
-            os.posix_fallocate(self.file.fileno(), 0, nbytes)
+            with naming(self._name):
+                os.posix_fallocate(self.file.fileno(), 0, nbytes)
         except OSError as error:
             if error.errno in _CANNOT_RESERVE:
                 return False
@@ -75,10 +103,11 @@ class AtomicFile:
     def commit(self) -> None:
         """Bring the bytes to the disk, then put the file in its place."""
         try:
-            os.fsync(self.file.fileno())
-            self._keep_permissions()
-            self.file.close()
-            self._temporary.replace(self._target)
+            with naming(self._name):
+                os.fsync(self.file.fileno())
+                self._keep_permissions()
+                self.file.close()
+                self._temporary.replace(self._target)
             self._finalizer.detach()
         except BaseException:
             self.discard()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
-import json
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any, cast
 from .classify import field_role
 from .contents import SizeVar, TensorSpec, UninitializedTensor
 from .errors import Finding, OinfError
+from .jsonfile import json_file
 from .save import write_oinf
 
 
@@ -72,13 +72,7 @@ def load_instance(place: str, values: Path | None) -> object:
 
 
 def _from_json(owner: Callable[..., object], path: Path) -> object:
-    try:
-        values: object = json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise _rejected(f"{path} is no JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise _rejected(f"{path} holds no JSON object")
-    fields = cast("dict[str, object]", values)
+    fields = json_file(path, "E_INPUT")
     coerced = {name: _coerced(name, value, field_role(cast("type", owner), name)) for name, value in fields.items()}
     try:
         return owner(**coerced)

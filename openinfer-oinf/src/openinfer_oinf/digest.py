@@ -9,6 +9,7 @@ from pathlib import Path
 from .layout import HAS_DATA, HAS_QUANT, TENSOR_FIELDS, U32, U64, encode_string
 from .progress import advance, expect
 from .reader import OinfFile
+from .source import require_regular_file
 from .tensor import StoredTensor
 
 _BLOCK = 1 << 20
@@ -16,6 +17,7 @@ _BLOCK = 1 << 20
 
 def file_digest(path: str | os.PathLike[str]) -> str:
     """SHA-256 of all bytes of a file, in hexadecimal digits."""
+    require_regular_file(Path(path))
     digest = hashlib.sha256()
     expect(Path(path).stat().st_size)
     with Path(path).open("rb") as file:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from .errors import Finding, OinfError
+from .source import require_regular_file
 
 INDEX_NBYTES = 100_000_000
 
@@ -52,7 +53,11 @@ def is_too_deep(text: bytes) -> bool:
 
 
 def json_file(path: Path, code: str) -> dict[str, object]:
-    """The object that a file of at most 100 MB holds. Raises `OinfError` with `code`, and `OSError`."""
+    """The object that a regular file of at most 100 MB holds.
+
+    Raises `OinfError` with `code`, or E_NOT_A_FILE; `OSError`.
+    """
+    require_regular_file(path)
     if path.stat().st_size > INDEX_NBYTES:
         raise _rejected(code, f"{path.name} is larger than {INDEX_NBYTES} bytes")
     return json_object(path.read_bytes(), path.name, code)

@@ -161,6 +161,6 @@ def _model_error(error: OinfError | OSError, path: str) -> Exception:
     from openinfer.errors import ModelError
 
     code, table, entry = (getattr(error, part, None) for part in ("code", "table", "entry"))
-    text = str(error)
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
     message = text if text.startswith(path) else f"{path}: {text}"
     return ModelError(message, code=code or "model-file", file=path, table=table, name=entry)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Unpack
 
-from .atomicfile import AtomicFile
+from .atomicfile import AtomicFile, naming
 from .checksums import CHECKSUM_KEY, Checksums
 from .contents import TensorSpec, UninitializedTensor
 from .errors import Finding, OinfError
@@ -154,7 +154,8 @@ def save_shards(
     names = [f"{stem}-{at + 1:05}-of-{len(groups):05}.oinf" for at in range(len(groups))]
     weight_map = {tensor: name for name, group in zip(names, groups, strict=True) for tensor in group}
     # Every shard is complete before the first takes its place.
-    with tempfile.TemporaryDirectory(prefix=f".{stem[:200]}.", suffix=".tmp", dir=index.parent) as folder:
+    unfinished = tempfile.TemporaryDirectory(prefix=f".{stem[:200]}.", suffix=".tmp", dir=index.parent)
+    with naming(index), unfinished as folder:
         for name, group in zip(names, groups, strict=True):
             part = {tensor: tensors[tensor] for tensor in group}
             save_file(part, Path(folder, name), sizevars=sizevars, metadata=metadata, **options)

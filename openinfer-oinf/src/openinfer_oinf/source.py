@@ -10,7 +10,7 @@ import weakref
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
 
-from .errors import NOT_A_FILE, Finding, OinfError
+from .errors import NOT_A_FILE, Finding, OinfError, printable
 
 MapMode = Literal["auto"] | bool
 Openable = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
@@ -150,17 +150,22 @@ def open_source(source: Openable, map_file: MapMode) -> ByteSource:
     return FileObjectSource(source)
 
 
-def _require_regular_file(path: Path, mode: int) -> None:
+def require_regular_file(path: Path) -> None:
+    """Raise `OinfError` (E_NOT_A_FILE) for directories, pipes and devices, which no reader opens, and `OSError`."""
+    _require_regular(path, path.stat().st_mode)
+
+
+def _require_regular(path: Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise OinfError(Finding(code=NOT_A_FILE, message="not a regular file"), source=str(path))
+        raise OinfError(Finding(code=NOT_A_FILE, message="not a regular file"), source=printable(str(path)))
 
 
 def _open_path(path: Path, map_file: MapMode) -> ByteSource:
-    # Looked at before opening, too: opening a pipe would wait for a writer.
-    _require_regular_file(path, path.stat().st_mode)
+    # Checked before opening, too: opening a pipe would wait for a writer.
+    require_regular_file(path)
     descriptor = _Descriptor(os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)))
     status = os.fstat(descriptor.number)
-    _require_regular_file(path, status.st_mode)
+    _require_regular(path, status.st_mode)
     if map_file and status.st_size > 0:
         try:
             return MemorySource(mmap.mmap(descriptor.number, status.st_size, access=mmap.ACCESS_READ))

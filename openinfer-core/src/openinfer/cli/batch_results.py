@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.errors import ExecutionError
+from openinfer.regular_files import naming
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
@@ -96,7 +97,8 @@ class StackedResults:
             if not rows.fits(array):
                 message = f"output `{name}` of {outcome.name} is {array.dtype} {list(array.shape)}, {rows.told} before"
                 raise ExecutionError(f"{message}: save outputs that differ with --output-dir", code=WRONG)
-            rows.append(array)
+            with naming(self._file):
+                rows.append(array)
         self._indices.append(outcome.index)
 
     def finish(self) -> None:
@@ -157,7 +159,7 @@ def written(file: Path) -> Generator[IO[bytes]]:
     """Open a file beside ``file`` that takes its place at the end; nothing is left of it after an error."""
     part = file.with_name(f".{file.name}.{secrets.token_hex(6)}.part")
     try:
-        with part.open("xb") as stream:
+        with naming(file), part.open("xb") as stream:
             yield stream
         part.replace(file)
     finally:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Source
+from openinfer.regular_files import read_bounded
 
 if TYPE_CHECKING:
     from openinfer.dsl.reading import Reading
@@ -51,15 +52,15 @@ def read_program(argument: str) -> Reading:
 
 def _given(argument: str, *, strict: bool) -> Graph | Source:
     """Return a program text as it is, or the graph of a JSON document."""
-    from openinfer.dsl import decoded
+    from openinfer.dsl import decoded, text_of_file
     from openinfer.serialize import GraphDeserialize
 
     if argument.endswith(".json"):
         return GraphDeserialize.from_json(Path(argument), strict=strict)
     if argument != STANDARD_INPUT:
-        return Source(argument, decoded(Path(argument).read_bytes(), name=argument))
+        return Source(argument, text_of_file(argument))
     name = "<standard input>"
-    text = decoded(sys.stdin.buffer.read(), name=name)
+    text = decoded(read_bounded(sys.stdin.buffer, name), name=name)
     if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
         return GraphDeserialize.from_json(text.lstrip("\ufeff"), strict=strict, name=name)
     return Source(name, text)

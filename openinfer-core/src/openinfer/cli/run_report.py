@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.cli.terminal import table
+from openinfer.regular_files import naming
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,8 +56,10 @@ def save_array(file: Path, tensor: Tensor) -> None:
     """Write the elements of a value to a ``.npy`` file."""
     import numpy as np
 
-    with file.open("wb") as stream:
-        np.save(stream, np.asarray(tensor.array), allow_pickle=False)
+    with naming(file), file.open("wb") as stream:
+        # A stream that is known as a file takes another way in NumPy, on which the system's reason is lost.
+        target = cast("Any", SimpleNamespace(write=stream.write))
+        np.lib.format.write_array(target, np.asarray(tensor.array), allow_pickle=False)
 
 
 def memory_lines(uses: Sequence[MemoryUse]) -> list[str]:

@@ -13,6 +13,7 @@ import click
 
 from openinfer.diagnostics import Diagnostic
 from openinfer.errors import DTypeError, ExecutionError, ShapeError
+from openinfer.regular_files import head_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,8 +116,7 @@ def parse_output(text: str) -> tuple[str, Path | None]:
 def _array(file: str) -> Any:
     import numpy as np
 
-    with Path(file).open("rb") as stream:
-        begin = stream.read(len(NPY))
+    begin = head_of(file, len(NPY))
     if begin.startswith(ZIP):
         message = f"{file!r} is an archive (.npz): extract the array from it and give that .npy file"
         raise ExecutionError(message, code="input-file")

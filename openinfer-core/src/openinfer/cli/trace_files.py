@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from openinfer.regular_files import naming
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
@@ -44,4 +46,5 @@ def write_trace(path: str, wanted: str | None, events: Sequence[TraceEvent], mem
 
     perfetto = format_of(path, wanted) == PERFETTO
     document = trace_to_perfetto(events, memory) if perfetto else trace_to_json(events)
-    Path(path).write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    with naming(path):
+        Path(path).write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic, Source
 from openinfer.errors import DslSyntaxError
 from openinfer.ir.bulk import many_objects
+from openinfer.regular_files import head_of, read_regular
 
 if TYPE_CHECKING:
     import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from openinfer.dsl.syntax import Program
     from openinfer.ir.graph import Graph
 
-__all__ = ["decoded", "graph", "load_graph", "parse"]
+__all__ = ["decoded", "graph", "load_graph", "parse", "text_of_file"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BYTE_ORDER_MARK = "\ufeff"
@@ -94,8 +94,20 @@ def load_graph(path: str | os.PathLike[str], *, check: bool = False, strict: boo
         OSError: the file cannot be read.
         DslSyntaxError: it is not UTF-8, or as `graph`.
     """
-    text = decoded(Path(path).read_bytes(), name=str(path))
+    text = text_of_file(path)
     return graph(text, check=check, strict=strict, name=str(path))
+
+
+def text_of_file(path: str | os.PathLike[str]) -> str:
+    """Return the program text of a file of at most 64 MiB.
+
+    Raises:
+        OSError: the file cannot be read, is not a regular file, or is too large.
+        DslSyntaxError: as `decoded`.
+    """
+    # Model files are told from texts before their size is an error.
+    _refuse_model(head_of(path, 64), str(path))
+    return decoded(read_regular(path), name=str(path))
 
 
 def decoded(data: bytes, *, name: str) -> str:
@@ -104,15 +116,19 @@ def decoded(data: bytes, *, name: str) -> str:
     Raises:
         DslSyntaxError: ``not-text``: they are not UTF-8, or those of a model file.
     """
-    format_name = _model_format(data[:64])
-    if format_name is not None:
-        message = f"{name}: this is a model file ({format_name}), not program text: give it as the model"
-        raise DslSyntaxError(message, code="not-text")
+    _refuse_model(data[:64], name)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         place = f"byte {data[error.start]:#04x} at offset {error.start}"
         raise DslSyntaxError(f"{name}: not UTF-8 text: {place}", code="not-text", offset=error.start) from error
+
+
+def _refuse_model(head: bytes, name: str) -> None:
+    format_name = _model_format(head)
+    if format_name is not None:
+        message = f"{name}: this is a model file ({format_name}), not program text: give it as the model"
+        raise DslSyntaxError(message, code="not-text")
 
 
 def _model_format(head: bytes) -> str | None:

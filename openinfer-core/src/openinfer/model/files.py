@@ -9,6 +9,7 @@ from openinfer.errors import ModelError
 from openinfer.model.model import Model
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.types import load_object
+from openinfer.regular_files import head_of
 
 if TYPE_CHECKING:
     import os
@@ -30,8 +31,7 @@ class ModelLoader:
         """
         file = Path(path)
         try:
-            with file.open("rb") as stream:
-                head = stream.read(64)
+            head = head_of(file, 64)
         except OSError as error:
             message = f"cannot read model {str(file)!r}: {error.strerror or error}"
             raise ModelError(message, code="model-file", file=str(file)) from error

@@ -7,11 +7,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from openinfer.diagnostics import Diagnostic, Severity, Source, summary
 from openinfer.errors import SerializationError
+from openinfer.regular_files import TEXT_NBYTES, read_regular
 
 _STRING_OR_NON_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN', re.DOTALL)
 
@@ -32,18 +32,18 @@ def read_document(source: Mapping[str, Any] | str | os.PathLike[str], what: str)
     return source if isinstance(source, Mapping) else parse_json(*read_text(source, what))
 
 
-def read_text(source: str | os.PathLike[str], what: str) -> tuple[str, str]:
+def read_text(source: str | os.PathLike[str], what: str, limit: int = TEXT_NBYTES) -> tuple[str, str]:
     """Return JSON text (a ``str``) or that of a file (a path object), with the name that messages use.
 
     Raises:
         SerializationError: the file is not UTF-8, or ``source`` is neither.
-        OSError: the file cannot be read.
+        OSError: the file cannot be read, is not a regular file, or has more than ``limit`` bytes.
     """
     if isinstance(source, str):
         return source, what
     if not isinstance(source, os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
         fail(f"{what}: expected a JSON value, JSON text or a path, found {type(source).__name__}", "wrong-type")
-    name, data = os.fspath(source), Path(source).read_bytes()
+    name, data = os.fspath(source), read_regular(source, limit)
     try:
         return data.decode("utf-8-sig"), name
     except UnicodeDecodeError as error:

@@ -56,6 +56,10 @@ def trace_to_json(events: Iterable[TraceEvent]) -> list[dict[str, Any]]:
     return [EVENT.write(event) for event in events]
 
 
+TRACE_NBYTES = 1 << 30
+"""Most bytes of a trace file: long runs make long traces."""
+
+
 def trace_from_json(source: list[Any] | str | os.PathLike[str]) -> tuple[TraceEvent, ...]:
     """Return the events of a list, JSON text (a ``str``) or file (a path object).
 
@@ -65,7 +69,7 @@ def trace_from_json(source: list[Any] | str | os.PathLike[str]) -> tuple[TraceEv
         SerializationError: with every finding and its JSON pointer.
         OSError: the file cannot be read.
     """
-    document: Any = source if isinstance(source, list) else parse_json(*read_text(source, "trace JSON"))
+    document: Any = source if isinstance(source, list) else parse_json(*read_text(source, "trace JSON", TRACE_NBYTES))
     if not isinstance(document, list):
         fail(f"expected a list of events, found {shown(document)}", "wrong-type")
     try:

@@ -17,6 +17,7 @@ from ..layout import MAGIC
 from ..metadata import UTF8_SUFFIX, ScalarValue
 from ..progress import expect
 from ..reader import OinfFile, open_oinf
+from ..source import require_regular_file
 from ..valuetypes import ValueType, element_type
 from ..writer import OinfWriter
 from . import exporters, readers
@@ -75,7 +76,8 @@ def formats_of(package: ModuleType) -> dict[str, ModuleType]:
 
 
 def reader_of_file(path: Path, name: str | None = None) -> ModuleType:
-    """The reader of a file. Raises `OinfError` (E_SOURCE) when its format is not known."""
+    """The reader of a regular file. Raises `OinfError`: E_NOT_A_FILE, E_SOURCE when its format is not known."""
+    require_regular_file(path)
     known = formats_of(readers)
     if name is not None:
         if name not in known:

@@ -9,9 +9,10 @@ from tempfile import NamedTemporaryFile
 import click
 
 from openinfer.cli.graph_argument import STANDARD_INPUT
-from openinfer.dsl import decoded
+from openinfer.dsl import decoded, text_of_file
 from openinfer.dsl.formatting import formatted
 from openinfer.dsl.upgrade import upgraded
+from openinfer.regular_files import naming, read_bounded
 
 
 @click.command(name="fmt", short_help="Lay out program texts in place.")
@@ -45,17 +46,17 @@ def command(ctx: click.Context, *, files: tuple[str, ...], check: bool, upgrade:
 
 def _read(file: str) -> str:
     if file == STANDARD_INPUT:
-        return decoded(sys.stdin.buffer.read(), name="<standard input>")
-    return decoded(Path(file).read_bytes(), name=file)
+        return decoded(read_bounded(sys.stdin.buffer, "<standard input>"), name="<standard input>")
+    return text_of_file(file)
 
 
 def _replace(file: Path, text: str) -> None:
     """Write a file so that it is whole at every moment, and keep its mode."""
     target = file.resolve()
-    with NamedTemporaryFile("w", encoding="utf-8", newline="\n", dir=target.parent, delete=False) as stream:
+    with naming(file), NamedTemporaryFile("wb", dir=target.parent, buffering=0, delete=False) as stream:
         written = Path(stream.name)
         try:
-            stream.write(text)
+            written.write_text(text, encoding="utf-8", newline="\n")
             written.chmod(target.stat().st_mode & 0o7777)
         except BaseException:
             written.unlink()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from openinfer.cli.graph_argument import read_graph
+from openinfer.regular_files import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,8 @@ def command(*, graph: str, model: str | None, output: str | None, **forms: bool)
     if output is None:
         click.echo(text, nl=False)
     else:
-        Path(output).write_text(text, encoding="utf-8", newline="\n")
+        with naming(output):
+            Path(output).write_text(text, encoding="utf-8", newline="\n")
 
 
 def _text(graph: Graph, form: str, model: str | None, title: str) -> str:

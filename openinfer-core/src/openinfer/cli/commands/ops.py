@@ -14,6 +14,7 @@ from openinfer.cli.terminal import table
 from openinfer.dtypes import DType
 from openinfer.ops.schema import Required
 from openinfer.plugins.environment import Environment
+from openinfer.regular_files import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,10 +54,11 @@ def command(*, name: str | None, coverage: bool, as_json: bool, markdown: Path |
 
 def _write_pages(environment: Environment, schemas: list[OpSchema], folder: Path, *, whole: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for schema in schemas:
-        (folder / f"{schema.name}.md").write_text(page(environment, schema), encoding="utf-8")
-    if whole:
-        (folder / "README.md").write_text(index(environment), encoding="utf-8")
+    pages = {schema.name: page(environment, schema) for schema in schemas}
+    for name, text in {**pages, **({"README": index(environment)} if whole else {})}.items():
+        file = folder / f"{name}.md"
+        with naming(file):
+            file.write_text(text, encoding="utf-8")
 
 
 def _as_json(environment: Environment, schema: OpSchema) -> dict[str, Any]:

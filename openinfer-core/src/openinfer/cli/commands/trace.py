@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +11,7 @@ from openinfer.cli.findings import tell_warnings
 from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
 from openinfer.cli.terminal import wants_colour
 from openinfer.errors import DynamicUnsetError
+from openinfer.regular_files import read_bounded, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,14 +92,17 @@ def command(
 
 def _script(script: str | None) -> list[str] | None:
     """Return the commands of a script or of standard input; None for a dialogue with a person."""
+    from openinfer.dsl import decoded
+
     if script is not None and script != "-":
-        return Path(script).read_text(encoding="utf-8").splitlines()
+        return decoded(read_regular(script), name=script).splitlines()
     # A process that was started without standard input has none to read from.
     if not sys.stdin:
         return []
     if script is None and sys.stdin.isatty():
         return None
-    return sys.stdin.read().splitlines()
+    name = "<standard input>"
+    return decoded(read_bounded(sys.stdin.buffer, name), name=name).splitlines()
 
 
 def _converse(dialogue: Dialogue, lines: list[str] | None, executor: Executor) -> None:

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from openinfer.errors import ExecutionError
+from openinfer.regular_files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -104,7 +105,7 @@ class FileInputs:
             yield Item(file.name, lambda file=file: self._values(file))
 
     def _values(self, file: Path) -> dict[str, Array]:
-        with _readable(file), file.open("rb") as stream:
+        with _readable(file), open_regular(file) as stream:
             if file.suffix == ".npy":
                 return {self.alone: np.lib.format.read_array(stream, allow_pickle=False)}
             with zipfile.ZipFile(stream) as archive:
@@ -152,7 +153,7 @@ class StackedInputs:
         """Open every array; with its length in bytes."""
         with ExitStack() as stack:
             if self._alone is not None:
-                stream = stack.enter_context(self._path.open("rb"))
+                stream = stack.enter_context(open_regular(self._path))
                 yield {self._alone: (stream, self._path.stat().st_size)}
                 return
             archive = stack.enter_context(zipfile.ZipFile(self._path))

@@ -1,0 +1,140 @@
+"""What the commands do with files that are no files, that never end, and with disks that are full."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openinfer_oinf import save_file
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes and limits of file sizes are those of POSIX")
+
+PROGRAM = """
+dynamic { x: u64[1000]; }
+volatile { o: u64[1000]; }
+persistent { k: u64[1000]; }
+block entry { op max(x, x) >> o; cache.write x >> k; return o; }
+"""
+SHORT = "dynamic { x: f32[2]; }\nvolatile { o: f32[2]; }\nblock entry { op abs(x) >> o; return o; }\n"
+
+# Runs a command in a process that cannot write files of more than a kilobyte: a disk that is full, to the writer.
+LIMITED = """
+import resource, runpy, signal, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "net.oi").write_text(PROGRAM)
+    (tmp_path / "short.oi").write_text(SHORT)
+    (tmp_path / "long.oi").write_text(f"{PROGRAM}   // {'x' * 4000}\n")
+    np.savez(tmp_path / "in.npz", x=np.ones((3, 1000), np.uint64))
+    save_file({"w": np.ones(1000, np.float32)}, tmp_path / "w.oinf")
+    save_file({}, tmp_path / "m.oinf")
+    return tmp_path
+
+
+def outcome(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "command", "name"),
+    [
+        ("openinfer", "run net.oi -m m.oinf --input x=1 --output o=o.npy", "o.npy"),
+        ("openinfer", "run net.oi -m m.oinf --input x=1 --steps 30 --trace t.json", "t.json"),
+        ("openinfer", "run net.oi -m m.oinf --input x=1 --state s.oinf", "s.oinf"),
+        ("openinfer", "run net.oi -m m.oinf --batch in.npz --output-dir out", "out/0.npz"),
+        ("openinfer", "run net.oi -m m.oinf --batch in.npz --output o=all.npz", "all.npz"),
+        ("openinfer", "synth short.oi -m m.oinf --target c -o bundle", "bundle"),
+        ("openinfer", "graph net.oi --html -o page.html", "page.html"),
+        ("openinfer", "ops --markdown pages", "pages/argmax_axis.md"),
+        ("openinfer", "fmt long.oi", "long.oi"),
+        ("openinfer_oinf", "extract w.oinf w -o w.npy", "w.npy"),
+        ("openinfer_oinf", "upgrade w.oinf u.oinf", "u.oinf"),
+        ("openinfer_oinf", "canonicalize w.oinf c.oinf", "c.oinf"),
+        ("openinfer_oinf", "convert w.oinf w.npz", "w.npz"),
+        ("openinfer_oinf", "convert w.oinf w.safetensors", "w.safetensors"),
+        ("openinfer_oinf", "convert in.npz in.oinf", "in.oinf"),
+        ("openinfer_oinf", "quantize w.oinf q.oinf --dtype i32", "q.oinf"),
+    ],
+)
+def test_a_write_that_fails_names_its_file(folder: Path, module: str, command: str, name: str) -> None:
+    ended = outcome(folder, "-c", LIMITED, module, *command.split())
+    assert ended.returncode != 0
+    assert "File too large" in ended.stderr
+    assert name in ended.stderr
+    assert "Errno" not in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("openinfer", "check PIPE.oi"),
+        ("openinfer", "check PIPE.json"),
+        ("openinfer", "graph PIPE.oi"),
+        ("openinfer", "fmt PIPE.oi"),
+        ("openinfer", "check net.oi -m PIPE.oinf"),
+        ("openinfer", "run net.oi -m PIPE.oinf --input x=1"),
+        ("openinfer", "run net.oi -m m.oinf --input x=PIPE.npy"),
+        ("openinfer", "run net.oi -m m.oinf --input x=1 --state PIPE.oinf"),
+        ("openinfer", "run net.oi -m m.oinf --batch PIPE.npz* --output-dir out"),
+        ("openinfer", "trace net.oi -m m.oinf --input x=1 --script PIPE.txt"),
+        ("openinfer_oinf", "verify PIPE.oinf"),
+        ("openinfer_oinf", "verify PIPE.oinf.index.json"),
+        ("openinfer_oinf", "inspect PIPE.oinf"),
+        ("openinfer_oinf", "hash PIPE.oinf"),
+        ("openinfer_oinf", "diff PIPE.oinf m.oinf"),
+        ("openinfer_oinf", "convert PIPE.npz m2.oinf"),
+        ("openinfer_oinf", "convert PIPE.safetensors.index.json m2.oinf"),
+        ("openinfer_oinf", "convert PIPE.pt m2.oinf --from torch"),
+    ],
+)
+def test_a_pipe_is_refused_and_not_waited_for(folder: Path, module: str, command: str) -> None:
+    pipe = next(word.partition("=")[2] or word for word in command.split() if "PIPE" in word).rstrip("*")
+    os.mkfifo(folder / pipe)
+    ended = outcome(folder, "-m", module, *command.split())
+    assert ended.returncode != 0
+    assert "regular file" in ended.stderr
+    assert pipe in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["check /dev/zero", "fmt /dev/zero", "graph /dev/zero", "check net.oi -m /dev/zero"]
+)
+def test_a_device_without_end_is_refused(folder: Path, command: str) -> None:
+    ended = outcome(folder, "-m", "openinfer", *command.split())
+    assert ended.returncode == 1
+    assert "expected a regular file, found a device" in ended.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "graph", "fmt"])
+def test_a_program_that_is_too_long_is_refused(folder: Path, command: str) -> None:
+    with (folder / "vast.oi").open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    ended = outcome(folder, "-m", "openinfer", command, "vast.oi")
+    assert ended.returncode == 1
+    assert "error[file]: larger than the 64 MiB that such a file may have: vast.oi" in ended.stderr
+
+
+def test_a_model_is_told_from_a_program_whatever_its_size(folder: Path) -> None:
+    with (folder / "w.oinf").open("r+b") as file:
+        file.truncate((64 << 20) + 1)
+    assert "this is a model file (oinf)" in outcome(folder, "-m", "openinfer", "check", "w.oinf").stderr
