@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from openinfer.cli.batch_results import FolderResults, StackedResults
 from openinfer.cli.failures import told
 from openinfer.cli.findings import tell_warnings
 from openinfer.cli.run_report import output_lines, output_object
-from openinfer.cli.terminal import wants_colour
+from openinfer.cli.terminal import print_document, wants_colour
 from openinfer.diagnostics import near_or_known, printable
 from openinfer.errors import ExecutionError
 from openinfer.ir.resolved import Storage
@@ -165,7 +164,7 @@ class _Report:
         """Print the counts; exit with 1 when an input failed."""
         if self._as_json:
             document = {"device": job.device, "steps": job.steps, "inputs": self._total, "failed": self._failed}
-            click.echo(json.dumps({**document, "results": self._results}, indent=2, allow_nan=False))
+            print_document({**document, "results": self._results})
         else:
             count = f"{self._total} input{'' if self._total == 1 else 's'}"
             click.echo(f"{count}: {self._total - self._failed} done, {self._failed} failed")

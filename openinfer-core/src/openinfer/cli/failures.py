@@ -10,10 +10,17 @@ import os
 import sys
 import traceback
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from openinfer.cli.terminal import wants_colour
+from openinfer.cli.findings import as_json
+from openinfer.cli.terminal import print_document, wants_colour
 from openinfer.diagnostics import Diagnostic, render
 from openinfer.errors import DeviceError, EnvironmentLacksError, OpenInferError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import click
 
 WRONG_INPUT = 1
 ENVIRONMENT_LACKS = 3
@@ -35,15 +42,34 @@ def exit_code(error: BaseException) -> int:
     return ENVIRONMENT_LACKS if lacks or unavailable else WRONG_INPUT
 
 
-def report(error: BaseException, *, debug: bool) -> None:
-    """Print an error to standard error; with ``debug`` its traceback first."""
+def report(error: BaseException, *, debug: bool, json: bool = False) -> None:
+    """Print an error to standard error, with ``debug`` its traceback first; with ``json`` as a document instead."""
     if isinstance(error, BrokenPipeError):
         _discard_output()
         return
     if debug:
         traceback.print_exception(error)
-    if sys.stderr:
+    if json:
+        print_document(failure(error))
+    elif sys.stderr:
         sys.stderr.write(f"{told(error, colour=wants_colour(sys.stderr))}\n")
+
+
+def failure(error: BaseException) -> dict[str, Any]:
+    """Return an error as the document that commands with ``--json`` print of it."""
+    if isinstance(error, KeyboardInterrupt):
+        return _failure("interrupted", "interrupted", INTERRUPTED)
+    found = findings_of(error)
+    return _failure(found[0].code, found[0].message, exit_code(error), [as_json(finding) for finding in found])
+
+
+def usage_failure(error: click.ClickException) -> dict[str, Any]:
+    """Return a mistake in the command line as the document that commands with ``--json`` print of it."""
+    return _failure("usage", error.format_message(), error.exit_code)
+
+
+def _failure(code: str, message: str, status: int, findings: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message, "exit_status": status, "findings": list(findings)}}
 
 
 def told(error: BaseException, *, colour: bool = False) -> str:

@@ -13,6 +13,7 @@ import click
 
 import openinfer
 from openinfer.cli import commands, failures
+from openinfer.cli.terminal import has_printed_document, print_document
 from openinfer.diagnostics import did_you_mean
 from openinfer.errors import PluginError
 from openinfer.plugins import switches
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from openinfer.plugins.types import CommandSpec
+
+_JSON = "openinfer.json"
 
 
 class Program(click.Group):
@@ -62,11 +65,15 @@ class Program(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        with _failures_told(debug="--debug" in args):
-            return super().make_context(info_name, args, parent, **extra)
+        options = args[: args.index("--")] if "--" in args else args
+        json = "--json" in options
+        with _failures_told(debug="--debug" in options, json=json):
+            context = super().make_context(info_name, args, parent, **extra)
+            context.meta[_JSON] = json
+            return context
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _failures_told(debug=bool(ctx.params.get("debug"))):
+        with _failures_told(debug=bool(ctx.params.get("debug")), json=bool(ctx.meta.get(_JSON)), context=ctx):
             result = super().invoke(ctx)
             # A reader that went away shows when the rest of the output is written; without output there is no stream.
             if sys.stdout:
@@ -75,14 +82,23 @@ class Program(click.Group):
 
 
 @contextmanager
-def _failures_told(*, debug: bool) -> Generator[None]:
-    """Print an error and leave with its exit code; click's own ways out pass."""
+def _failures_told(*, debug: bool, json: bool, context: click.Context | None = None) -> Generator[None]:
+    """Print an error, with ``json`` as a document unless there is one, and leave with its exit code.
+
+    Click's own ways out pass.
+    """
     try:
         yield
-    except (click.ClickException, click.exceptions.Exit, click.Abort):
+    except click.ClickException as error:
+        if not json:
+            raise
+        print_document(failures.usage_failure(error))
+        raise click.exceptions.Exit(error.exit_code) from None
+    except (click.exceptions.Exit, click.Abort):
         raise
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the user reads one message
-        failures.report(error, debug=debug)
+        has_document = context is not None and has_printed_document(context)
+        failures.report(error, debug=debug, json=json and not has_document)
         raise click.exceptions.Exit(failures.exit_code(error)) from None
 
 

@@ -1,9 +1,12 @@
-"""What a terminal can show: colour, and tables of text."""
+"""What a command prints: colour where a terminal can show it, tables of text, documents of JSON."""
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
+
+import click
 
 from openinfer.diagnostics import printable
 
@@ -15,6 +18,22 @@ if TYPE_CHECKING:
 def wants_colour(stream: IO[Any]) -> bool:
     """Return whether to write colours to a stream: a terminal that is not dumb, and ``NO_COLOR`` is not set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+_PRINTED = "openinfer.document"
+
+
+def print_document(document: Any) -> None:
+    """Print the one JSON document of a command with ``--json``."""
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.find_root().meta[_PRINTED] = True
+    click.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def has_printed_document(context: click.Context) -> bool:
+    """Return whether a command that was run in a context has printed its document: there is no room for another."""
+    return bool(context.find_root().meta.get(_PRINTED))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

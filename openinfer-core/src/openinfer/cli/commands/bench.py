@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ import click
 
 from openinfer.cli.findings import tell_warnings
 from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
-from openinfer.cli.terminal import table
+from openinfer.cli.terminal import print_document, table
 from openinfer.errors import DynamicUnsetError
 
 if TYPE_CHECKING:
@@ -105,7 +104,10 @@ def command(
         nodes=nodes,
         **counts,
     )
-    click.echo(json.dumps(asdict(found), indent=2) if as_json else "\n".join(_lines(found, program)))
+    if as_json:
+        print_document(asdict(found))
+    else:
+        click.echo("\n".join(_lines(found, program)))
 
 
 def _machine() -> str:

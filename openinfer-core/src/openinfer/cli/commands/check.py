@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import click
 
 from openinfer.cli.findings import as_json
 from openinfer.cli.graph_argument import read_program
-from openinfer.cli.terminal import wants_colour
+from openinfer.cli.terminal import print_document, wants_colour
 from openinfer.diagnostics import Diagnostic, Severity, as_errors, render
 from openinfer.errors import DslSyntaxError, SerializationError
 
@@ -37,7 +36,7 @@ def command(
     found = _findings(graph, model, device)
     findings = as_errors(found) if strict else found
     if json_wanted:
-        click.echo(json.dumps([as_json(finding) for finding in findings], indent=2))
+        print_document([as_json(finding) for finding in findings])
     else:
         _print(graph, findings)
         if model is None:

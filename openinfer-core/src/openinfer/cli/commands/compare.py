@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import click
 from openinfer.cli.compare_report import comparison_object, comparison_text
 from openinfer.cli.findings import tell_warnings
 from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
+from openinfer.cli.terminal import print_document
 from openinfer.dtypes import BY_NAME
 from openinfer.errors import DynamicUnsetError
 
@@ -104,7 +104,7 @@ def command(
                 hint_at_inputs(error)
                 raise
     if as_json:
-        click.echo(json.dumps([comparison_object(each) for each in found], indent=2, allow_nan=False))
+        print_document([comparison_object(each) for each in found])
     else:
         click.echo("\n\n".join(map(comparison_text, found)))
     check_comparisons(found)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from openinfer.cli.diagnosis import left_to_another
-from openinfer.cli.terminal import table
+from openinfer.cli.terminal import print_document, table
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.probing import probe
 from openinfer.plugins.types import DeviceSpec
@@ -22,7 +21,7 @@ def command(*, as_json: bool) -> None:
     specs = [spec for _, spec in sorted(environment.devices.items())]
     rows = [_row(environment, spec) for spec in specs]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        print_document(rows)
         return
     if not rows:
         click.echo("no device: install a backend such as openinfer-backend-cpu, or see `openinfer plugins`")

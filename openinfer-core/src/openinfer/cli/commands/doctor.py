@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from openinfer.cli import diagnosis
-from openinfer.cli.terminal import table
+from openinfer.cli.terminal import print_document, table
 from openinfer.diagnostics import did_you_mean
 from openinfer.errors import EnvironmentLacksError
 from openinfer.plugins.environment import Environment
@@ -55,7 +54,7 @@ def command(*, devices: tuple[str, ...], targets: tuple[str, ...], compilers: tu
     problems = [fact.problem for facts in found.values() for fact in facts if fact.problem]
     if as_json:
         facts = {name: [asdict(fact) for fact in each] for name, each in found.items()}
-        click.echo(json.dumps({**facts, "problems": problems, "lacking": lacking}, indent=2))
+        print_document({**facts, "problems": problems, "lacking": lacking})
     else:
         click.echo("\n".join(_lines(found, problems)))
     if lacking:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 
 import click
 
 from openinfer.cli.explanations import codes, explanation, format_codes
-from openinfer.cli.terminal import table, wants_colour
+from openinfer.cli.terminal import print_document, table, wants_colour
 
 
 @click.command(name="explain", short_help="Say what the code of an error or warning means.")
@@ -36,7 +35,7 @@ def command(*, code: str | None, list_wanted: bool, markdown: bool, json_wanted:
 def _list(*, json_wanted: bool) -> None:
     known = [explanation(code) for code in (*codes(), *format_codes())]
     if json_wanted:
-        click.echo(json.dumps([{"code": one.code, "phase": one.phase.value} for one in known], indent=2))
+        print_document([{"code": one.code, "phase": one.phase.value} for one in known])
         return
     click.echo(table(("code", "found"), [(one.code, one.phase.title) for one in known]))
 
@@ -44,7 +43,7 @@ def _list(*, json_wanted: bool) -> None:
 def _explain(code: str, *, json_wanted: bool) -> None:
     explained = explanation(code)
     if json_wanted:
-        click.echo(json.dumps({**asdict(explained), "phase": explained.phase.value}, indent=2))
+        print_document({**asdict(explained), "phase": explained.phase.value})
         return
     from openinfer.cli.explanations.pages import terminal_text
 

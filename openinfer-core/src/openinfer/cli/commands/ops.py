@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from openinfer.cli.operator_text import in_full, index, one_line, page, signature
-from openinfer.cli.terminal import table
+from openinfer.cli.terminal import print_document, table
 from openinfer.dtypes import DType
 from openinfer.ops.schema import Required
 from openinfer.plugins.environment import Environment
@@ -44,7 +43,7 @@ def command(*, name: str | None, coverage: bool, as_json: bool, markdown: Path |
     elif coverage:
         _print_coverage(environment, schemas, as_json=as_json)
     elif as_json:
-        click.echo(json.dumps([_as_json(environment, schema) for schema in schemas], indent=2))
+        print_document([_as_json(environment, schema) for schema in schemas])
     elif name:
         click.echo(in_full(environment, schemas[0]))
     else:
@@ -111,7 +110,7 @@ def _print_coverage(environment: Environment, schemas: list[OpSchema], *, as_jso
     found = list(coverage(environment, [schema.name for schema in schemas]))
     if as_json:
         fields = ("op", "dtype", "place", "target", "by", "reason")
-        click.echo(json.dumps([{name: getattr(row, name) for name in fields} for row in found], indent=2))
+        print_document([{name: getattr(row, name) for name in fields} for row in found])
         return
     rows = [(op, f"{place} {target}", by, " ".join(types)) for (op, place, target), by, types in _grouped(found)]
     click.echo(table(("name", "where", "by", "types"), rows))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import click
 
-from openinfer.cli.terminal import table
+from openinfer.cli.terminal import print_document, table
 from openinfer.diagnostics import did_you_mean, printable
 from openinfer.plugins import switches
 from openinfer.plugins.environment import Environment, PluginInfo, Status
@@ -21,7 +20,7 @@ def command(*, as_json: bool) -> None:
     _warn_of_unmatched(plugins)
     rows = [_fields(plugin) for plugin in plugins]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        print_document(rows)
         return
     header = ("name", "distribution", "version", "status", "reason")
     click.echo(table(header, [tuple(row.values()) for row in rows]))

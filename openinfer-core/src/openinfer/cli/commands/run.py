@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -23,6 +22,7 @@ from openinfer.cli.run_report import (
     time_lines,
 )
 from openinfer.cli.run_values import parse_output
+from openinfer.cli.terminal import print_document
 from openinfer.cli.trace_files import PERFETTO, format_of, trace_options, write_trace
 from openinfer.diagnostics import printable
 from openinfer.errors import DynamicUnsetError
@@ -231,4 +231,4 @@ def _report(
         document["timing"] = [asdict(time) for time in times]
     if extras.memory is not None:
         document["memory"] = memory_object(extras.memory)
-    click.echo(json.dumps(document, indent=2, allow_nan=False))
+    print_document(document)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +9,7 @@ import click
 from openinfer.cli.findings import print_warnings
 from openinfer.cli.options import SECONDS, FiniteRange, seed_option, size_option
 from openinfer.cli.program_options import input_option, values_of
+from openinfer.cli.terminal import print_document, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ def command(
         written = synthesis.emit(directory) if directory is not None else None
         checked = _verified(synthesis, model, program, sizes, inputs, seed, tolerance, timeout) if verify else None
     if as_json:
-        click.echo(json.dumps(_document(synthesis, written, checked), indent=2))
+        print_document(_document(synthesis, written, checked))
     else:
         _print(synthesis, written, checked, show_plan=show_plan)
     if checked is not None:
@@ -181,8 +181,6 @@ def _print(
     *,
     show_plan: bool,
 ) -> None:
-    from openinfer.cli.terminal import table
-
     plan, bundle = synthesis.plan, synthesis.bundle
     print_warnings(synthesis.warnings)
     if show_plan:
