@@ -91,7 +91,7 @@ def test_an_option_that_would_do_nothing_is_a_mistake_of_usage(line: str, told: 
     result = run(*line.split())
 
     assert result.exit_code == 2
-    assert told in " ".join(result.stderr.split())
+    assert told in " ".join(result.output.split())
 
 
 def test_every_option_says_what_it_does() -> None:

@@ -145,7 +145,7 @@ def test_inspect_offsets_and_names(path, capsys):
     assert "header    0..72" in text
     assert "cache" not in text
     assert main(["inspect", str(path), "W.1"]) == 2
-    assert "did you mean 'W.0'" in capsys.readouterr().err
+    assert "did you mean `W.0`?" in capsys.readouterr().err
 
 
 def test_inspect_json(path, capsys):

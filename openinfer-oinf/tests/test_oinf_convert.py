@@ -370,7 +370,9 @@ def test_the_command(tmp_path, capsys):
     (tmp_path / "m.safetensors").write_bytes(safetensors({"a/w": W}, struct.pack("<f", 2)))
     options = ["--rename", "a/w=w", "--sizevar", "B=4", "--meta", "mode=fast", "--meta", "n=[1,2]", "--checksums"]
     assert main(["convert", source, target, *options, "--dtype", "a*=f16"]) == 0
-    assert capsys.readouterr().out == "renamed a/w: w\ncast a/w: f32 to f16\n"
+    *changes, written = capsys.readouterr().out.splitlines()
+    assert changes == ["renamed a/w: w", "cast a/w: f32 to f16"]
+    assert written.startswith(f"written {target} (")
     with open_oinf(target) as file:
         assert dict(file.sizevars) == {"B": 4}
         assert file.metadata["mode"] == "fast"
@@ -379,7 +381,9 @@ def test_the_command(tmp_path, capsys):
     assert main(["verify", "--deep", target]) == 0
     capsys.readouterr()
     assert main(["convert", source, target, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == [{"kind": "renamed", "name": "a/w", "detail": "a.w"}]
+    document = json.loads(capsys.readouterr().out)
+    assert document["changes"] == [{"kind": "renamed", "name": "a/w", "detail": "a.w"}]
+    assert document["written"] == {"path": target, "nbytes": (tmp_path / "m.oinf").stat().st_size}
 
 
 def test_the_exit_codes_of_the_command(tmp_path, capsys):

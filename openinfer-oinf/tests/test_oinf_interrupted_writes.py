@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openinfer_oinf import OinfWriter, dataclass_to_oinf, open_oinf, write_oinf
+from openinfer_oinf import OinfWriter, atomicfile, dataclass_to_oinf, open_oinf, write_oinf
 
 OLD = {"tensors": {"w": np.zeros(3, np.float32)}}
 NEW = {
@@ -51,8 +51,8 @@ def only_the_old_file_is_left(old: Path) -> bool:
 
 
 def limit_writes(monkeypatch, count: int) -> None:
-    opened = os.fdopen
-    monkeypatch.setattr("openinfer_oinf.atomicfile.os.fdopen", lambda *a, **k: FailingFile(opened(*a, **k), count))
+    opened = atomicfile.WrittenFile
+    monkeypatch.setattr(atomicfile, "WrittenFile", lambda *a: FailingFile(opened(*a), count))
 
 
 def is_written(monkeypatch, path: Path, count: int, *, checksums: bool) -> bool:
@@ -192,8 +192,8 @@ class File:
 
 
 def write(left):
-    fuse, opened = Fuse(left), os.fdopen
-    os.fdopen = lambda *a, **k: File(opened(*a, **k), fuse)
+    fuse, opened = Fuse(left), atomicfile.WrittenFile
+    atomicfile.WrittenFile = lambda *a: File(opened(*a), fuse)
     for name in ("fsync", "open"):
         setattr(os, name, fuse.before(getattr(os, name)))
     atomicfile.Path.replace = fuse.before(atomicfile.Path.replace)

@@ -116,7 +116,7 @@ def test_declared_tensors_are_listed_but_have_no_values(opened):
 
 def test_absent_names_are_key_errors_with_a_suggestion(opened):
     assert opened.get("W.9") is None
-    with pytest.raises(KeyError, match=r"did you mean 'W\.\d'"):
+    with pytest.raises(KeyError, match=r"did you mean `W\.\d`"):
         opened["W.3"]
     with pytest.raises(KeyError, match="mode"):
         opened.metadata["mod"]

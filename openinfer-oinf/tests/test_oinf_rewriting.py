@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tracemalloc
 from functools import partial
@@ -201,9 +202,28 @@ class TestFiles:
         assert "none of 3 tensors is a float tensor" in capsys.readouterr().err
         assert not (tmp_path / "q.oinf").exists()
 
+    @pytest.mark.parametrize("axis", [(), ("--axis", "0")])
+    def test_vectors_stay_wide_unless_they_are_named(self, path, capsys, axis):
+        """A scale for each element of a bias takes more room than the bias."""
+        tensors = {"w": np.ones((4, 3)), "bias": np.arange(4.0), "scalar": np.float32(2), "rows": np.ones((4, 1))}
+        write_oinf({name: np.asarray(value) for name, value in tensors.items()}, path)
+        target = path.with_name("q.oinf")
+        assert main(["quantize", str(path), str(target), *axis]) == 0
+        capsys.readouterr()
+        with open_oinf(target) as file:
+            quantised = {tensor.name for tensor in file.tensors() if tensor.has_quant}
+        assert quantised == ({"w"} if axis else {"w", "rows"})
+        assert main(["quantize", str(path), str(target), *axis, "--include", "b*"]) == 2
+        assert "tensors of rank 1 have to be named" in capsys.readouterr().err
+        assert main(["quantize", str(path), str(target), *axis, "--include", "bias", "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert document["written"] == {"path": str(target), "nbytes": target.stat().st_size}
+        assert [tensor["name"] for tensor in document["tensors"]] == ["bias"]
+        assert document["tensors"][0].keys() == {"name", "largest", "mean", "snr_db"}
+
     @pytest.mark.parametrize("value", [np.nan, np.inf])
     def test_what_cannot_be_quantised_is_told_by_name(self, path, value):
-        write_oinf({"b": np.ones(3), "a": np.array([1.0, value])}, path)
+        write_oinf({"b": np.ones(3), "a": np.array([[1.0, value]])}, path)
         with pytest.raises(OinfError) as caught:
             quantize_oinf(path, path.with_name("q.oinf"), QuantizeOptions())
         assert (caught.value.code, caught.value.entry) == ("E_VALUE", "a")
@@ -264,7 +284,7 @@ def test_a_file_quantised_in_blocks_equals_arrays_quantised_at_once(shape, optio
     with open_oinf(tmp_path / "m.oinf") as file:
         real = file.tensor("w").dequantize("f64")
     expected = quantize_array(real, **{"dtype": "i8", **options})
-    error = quantize_oinf(tmp_path / "m.oinf", tmp_path / "q.oinf", QuantizeOptions(**options))["w"]
+    error = quantize_oinf(tmp_path / "m.oinf", tmp_path / "q.oinf", QuantizeOptions(include=["w"], **options))["w"]
     with open_oinf(tmp_path / "q.oinf", verify="eager") as file:
         tensor = file.tensor("w")
         assert tensor.numpy().tolist() == expected.values.tolist()

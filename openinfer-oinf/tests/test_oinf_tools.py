@@ -16,6 +16,7 @@ from openinfer_oinf import (
     UninitializedTensor,
     dataclass_to_oinf,
     open_oinf,
+    quantize,
     write_oinf,
 )
 from openinfer_oinf.cli import main
@@ -156,7 +157,27 @@ class TestCommands:
         assert main(["diff", "--json", "--values", str(path), str(other)]) == 1
         (change,) = json.loads(capsys.readouterr().out)
         assert (change["table"], change["name"], change["kind"]) == ("tensors", "w", "changed")
-        assert change["values"] == {"differing": 1, "size": 4, "largest": "nan", "largest_relative": "nan"}
+        expected = {"differing": 1, "size": 4, "largest": "nan", "largest_relative": "nan", "dequantised": False}
+        assert change["values"] == expected
+
+    def test_values_of_quantised_tensors_are_those_that_they_stand_for(self, tmp_path, capsys):
+        """Stored integers say nothing of how far a quantised tensor is from the real one."""
+        real = np.linspace(-3, 3, 64, dtype=np.float32).reshape(4, 16)
+        a, b, c = (str(tmp_path / name) for name in ("a.oinf", "b.oinf", "c.oinf"))
+        write_oinf({"w": real}, a)
+        write_oinf({"w": quantize(real, "i8")}, b)
+        write_oinf({"w": quantize(2 * real, "i8")}, c)
+        assert main(["diff", a, b, "--values", "--json"]) == 1
+        *_, change = json.loads(capsys.readouterr().out)
+        assert change["values"]["dequantised"] is True
+        assert change["values"]["largest"] < 3 / 127
+        assert main(["diff", a, b, "--values"]) == 1
+        assert "of 64 dequantised values differ, at most by 0.01" in capsys.readouterr().out
+        assert main(["diff", a, b, "--atol", "0.012"]) == 1
+        assert "dequantised" not in capsys.readouterr().out
+        # The same stored integers with another scale.
+        assert main(["diff", b, c, "--values"]) == 1
+        assert "dequantised values differ, at most by 3 (relative 1)" in capsys.readouterr().out
 
     def test_hash(self, path, capsys):
         assert main(["hash", "--tensors", str(path)]) == 0

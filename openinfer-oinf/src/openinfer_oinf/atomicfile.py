@@ -31,7 +31,7 @@ def naming(path: str | os.PathLike[str]) -> Generator[None]:
         raise OSError(error.errno or errno.EIO, error.strerror or str(error), os.fspath(path)) from error
 
 
-class _Written(io.FileIO):
+class WrittenFile(io.FileIO):
     """An unbuffered file whose errors name the file that it is to become."""
 
     def __init__(self, descriptor: int, target: str) -> None:
@@ -60,7 +60,7 @@ class AtomicFile:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         self._name = os.fspath(path)
         with naming(path):
-            self.file = cast("BinaryIO", _Written(os.open(self._temporary, flags, 0o666), self._name))
+            self.file = cast("BinaryIO", WrittenFile(os.open(self._temporary, flags, 0o666), self._name))
         self._finalizer = weakref.finalize(self, _abandon, self.file, self._temporary, self._target, os.getpid())
 
     @classmethod

@@ -14,6 +14,7 @@ from typing import Any, cast
 from .classify import field_role
 from .contents import SizeVar, TensorSpec, UninitializedTensor
 from .errors import Finding, OinfError
+from .failures import file_failure
 from .jsonfile import json_file
 from .save import write_oinf
 
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     except OSError as error:
-        sys.stderr.write(f"{error.filename}: {error.strerror}\n" if error.filename else f"{error}\n")
+        sys.stderr.write(f"{file_failure(error, 2).message}\n")
         return 2
     return 0
 

@@ -78,7 +78,7 @@ def contents_of(instance: object, *, int_fields: IntFields = "metadata") -> Cont
     `int` is metadata; `int_fields="sizevar"` makes int-annotated fields size variables. Raises `OinfError`.
     """
     if int_fields not in ("metadata", "sizevar"):
-        raise ValueError(f"int_fields={int_fields!r}: expected 'metadata' or 'sizevar'")
+        raise ValueError(f"int_fields={int_fields!r}: expected `metadata` or `sizevar`")
     collector = _Collector()
     for name, value, annotation, marks in _entries(instance):
         if name in _TABLES:

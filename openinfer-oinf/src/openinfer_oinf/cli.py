@@ -1,6 +1,6 @@
 """The `oinf` command. Exit codes: 0 valid or done, 1 the file is invalid, 2 usage or input/output errors.
 
-A command may set `invalid_status` where 1 means something else to it.
+A command may set `invalid_status` where 1 means something else to it. With `--json` a failure is a document, too.
 """
 
 from __future__ import annotations
@@ -11,44 +11,90 @@ import os
 import pkgutil
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from . import __version__, commands
 from .errors import MISSING_EXTRA, NOT_A_FILE, USAGE, OinfError
+from .failures import Failure, file_failure, invalid_failure
+from .suggestions import did_you_mean
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
 
 INVALID, FAILED = 1, 2
+INTERRUPTED = 130
+
+
+class _UsageMistakeError(Exception):
+    """What is wrong with a command line, and the form that it should have."""
+
+    def __init__(self, parser: argparse.ArgumentParser, message: str) -> None:
+        super().__init__(message)
+        self.usage = f"{parser.format_usage()}{parser.prog}: error: "
+        self.message = message
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose mistakes are raised: they may have to be printed as JSON."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _UsageMistakeError(self, message)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser with every subcommand that `openinfer_oinf.commands` has a module for."""
-    parser = argparse.ArgumentParser(prog="oinf", description="Work with .oinf model containers.")
+    return _parser_and_commands()[0]
+
+
+def _parser_and_commands() -> tuple[argparse.ArgumentParser, Sequence[str]]:
+    parser = _Parser(prog="oinf", description="Work with .oinf model containers.")
     parser.add_argument("--version", action="version", version=f"oinf {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for module in pkgutil.iter_modules(commands.__path__):
         importlib.import_module(f"{commands.__name__}.{module.name}").add_to(subparsers)
-    return parser
+    return parser, [*subparsers.choices]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; `arguments` are those of the process unless given."""
-    parsed = build_parser().parse_args(arguments)
+    """Run one command; `arguments` are those of the process unless given.
+
+    Raises `SystemExit`: with 2 for a command line that means nothing, with 0 behind help and version.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    json = "--json" in (given[: given.index("--")] if "--" in given else given)
+    try:
+        parsed = _parsed(given)
+    except _UsageMistakeError as mistake:
+        raise SystemExit(_fail(Failure(USAGE, mistake.message, FAILED), json=json, before=mistake.usage)) from None
     try:
         status = parsed.run(parsed)
         sys.stdout.flush()
     except OinfError as error:
-        return _fail(status_of(error, getattr(parsed, "invalid_status", INVALID)), str(error))
+        return _fail(
+            invalid_failure(error, status_of(error, getattr(parsed, "invalid_status", INVALID))),
+            json=json,
+            text=str(error),
+        )
     except BrokenPipeError:
         # The reader of our output has gone; standard output is pointed elsewhere so that exit stays quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except OSError as error:
-        return _fail(FAILED, file_problem(error))
+        return _fail(file_failure(error, FAILED), json=json)
     except KeyError as error:
-        return _fail(FAILED, str(error.args[0]))
+        return _fail(Failure(USAGE, str(error.args[0]), FAILED), json=json)
+    except KeyboardInterrupt:
+        return _fail(Failure("interrupted", "interrupted", INTERRUPTED), json=json)
     return int(status)
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser, known = _parser_and_commands()
+    command = next((each for each in arguments if not each.startswith("-")), None)
+    if command is not None and command not in known:
+        hint = did_you_mean(command, known) or "`oinf --help` lists them"
+        parser.error(f"there is no command {command!r}: {hint}")
+    return parser.parse_args(arguments)
 
 
 def status_of(error: OinfError, invalid: int = INVALID) -> int:
@@ -56,11 +102,10 @@ def status_of(error: OinfError, invalid: int = INVALID) -> int:
     return FAILED if error.code in (MISSING_EXTRA, NOT_A_FILE, USAGE) else invalid
 
 
-def file_problem(error: OSError) -> str:
-    """What the system says, and of which file."""
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-
-
-def _fail(status: int, message: str) -> int:
-    sys.stderr.write(f"oinf: {message}\n")
-    return status
+def _fail(failure: Failure, *, json: bool, before: str = "oinf: ", text: str | None = None) -> int:
+    """Print a failure: as a document on standard output, or on standard error as text (its message unless given)."""
+    if json:
+        sys.stdout.write(failure.document() + "\n")
+    else:
+        sys.stderr.write(f"{before}{failure.message if text is None else text}\n")
+    return failure.exit_status

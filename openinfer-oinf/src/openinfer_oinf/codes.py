@@ -22,6 +22,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "E_DTYPE": "An element type is unknown to the container, or not possible at this place.",
         "E_DUPLICATE": "A name stands twice in one table.",
         "E_EXTRA": "The source file needs a package that is not installed; the message names it.",
+        "E_FILE": "A file cannot be opened, read or written; the message has the system's reason.",
         "E_FILE_SIZE": "The file has another size than its header says: it was cut off, or something was appended.",
         "E_HEADER_FLAGS": "Flags of the header are set, and no version of the format has any.",
         "E_HOLE": "Bytes of the data section belong to no payload, and are more than padding.",

@@ -24,13 +24,15 @@ class ValueDifference:
     """How far two tensors of one shape are apart; NaN equals NaN, and `largest_relative` is against the first.
 
     `differing` counts elements that are not within the tolerances. The maxima are over all elements that differ
-    at all; NaN where a value meets a NaN or an infinity it does not equal.
+    at all; NaN where a value meets a NaN or an infinity it does not equal. `dequantised` where a tensor is quantised,
+    so that real values were compared, not stored ones.
     """
 
     differing: int
     size: int
     largest: float
     largest_relative: float
+    dequantised: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Difference:
                 "size": self.values.size,
                 "largest": largest,
                 "largest_relative": relative,
+                "dequantised": self.values.dequantised,
             }
         return plain
 
@@ -124,7 +127,8 @@ def _tensor(
         yield Difference("tensors", name, "changed", f"quantisation {texts[0]} -> {texts[1]}")
     if first.shape != second.shape or not (first.has_data and second.has_data):
         return
-    if first.dtype == second.dtype and _same_bytes(first, second):
+    same_bytes = first.dtype == second.dtype and _same_bytes(first, second)
+    if same_bytes and not (values and first.quant_payload() != second.quant_payload()):
         return
     if not values:
         if first.dtype == second.dtype:
@@ -132,8 +136,9 @@ def _tensor(
         return
     found = compare_values(first, second, rtol=rtol, atol=atol)
     if found.differing:
+        kind = "dequantised values" if found.dequantised else "values"
         detail = (
-            f"{found.differing} of {found.size} values differ, at most by {found.largest:.6g} "
+            f"{found.differing} of {found.size} {kind} differ, at most by {found.largest:.6g} "
             f"(relative {found.largest_relative:.6g})"
         )
         yield Difference("tensors", name, "changed", detail, found)
@@ -148,9 +153,12 @@ def _same_bytes(first: StoredTensor, second: StoredTensor) -> bool:
 
 
 def compare_values(first: StoredTensor, second: StoredTensor, *, rtol: float, atol: float) -> ValueDifference:
-    """Compare two tensors of one shape in float64, block by block; types may differ."""
+    """Compare two tensors of one shape in float64, block by block; types may differ.
+
+    Quantised tensors are compared by the real values that their integers stand for.
+    """
     differing, largest, relative = 0, 0.0, 0.0
-    for one, other in zip(first.number_blocks(), second.number_blocks(), strict=True):
+    for one, other in zip(first.real_blocks(), second.real_blocks(), strict=True):
         advance(first.value_type.stored_nbytes(one.size))
         left, right = widened(one), widened(other)
         # Whole numbers beyond 2**53 are told apart before they are widened.
@@ -164,4 +172,4 @@ def compare_values(first: StoredTensor, second: StoredTensor, *, rtol: float, at
             differing += int((~within).sum())
             largest = float(np.maximum(largest, apart.max()))
             relative = float(np.maximum(relative, (apart / np.abs(left)).max()))
-    return ValueDifference(differing, first.size, largest, relative)
+    return ValueDifference(differing, first.size, largest, relative, dequantised=first.has_quant or second.has_quant)

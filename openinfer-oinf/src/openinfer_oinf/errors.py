@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -11,8 +12,11 @@ CheckLevel = Literal["strict", "compat"]
 MISSING_EXTRA = "E_EXTRA"
 NOT_A_FILE = "E_NOT_A_FILE"
 USAGE = "E_USAGE"
+FILE = "E_FILE"
 
 _SHOWN_IN_MESSAGE = 5
+# Control and format characters, halves of surrogate pairs (bytes of file names that are no UTF-8), line separators.
+_STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 # What a reader can survive without losing memory safety: warnings under check="compat".
 _RELAXED = frozenset(
@@ -30,7 +34,16 @@ _RELAXED = frozenset(
 
 def printable(text: str) -> str:
     """Text with control characters and everything beyond ASCII as escapes, safe on a terminal."""
-    return "".join(char if " " <= char <= "~" else char.encode("unicode_escape").decode() for char in text)
+    return "".join(char if " " <= char <= "~" else _escape(char) for char in text)
+
+
+def shown(text: str) -> str:
+    """Text with what steers a terminal, breaks lines or cannot be written as escapes; letters of all scripts stay."""
+    return "".join(char if unicodedata.category(char) not in _STEERING else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +73,7 @@ class Finding:
         ]
         where = ", ".join(part for part in place if part)
         values = f" (found {self.found}, expected {self.expected})" if self.expected is not None else ""
-        return f"{self.code}: {self.message}{values}" + (f" [{where}]" if where else "")
+        return f"{self.code}: {shown(self.message)}{values}" + (f" [{where}]" if where else "")
 
 
 class OinfError(ValueError):
@@ -97,7 +110,7 @@ class OinfError(ValueError):
         lines = [str(finding) for finding in errors[:_SHOWN_IN_MESSAGE]]
         if len(errors) > _SHOWN_IN_MESSAGE:
             lines.append(f"and {len(errors) - _SHOWN_IN_MESSAGE} more errors")
-        return (f"{self.source}: " if self.source else "") + "\n".join(lines)
+        return (f"{shown(self.source)}: " if self.source else "") + "\n".join(lines)
 
 
 class UninitializedError(OinfError):

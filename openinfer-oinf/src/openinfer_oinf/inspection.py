@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from .failures import finding_json
 from .layoutpicture import layout_picture
 from .metadata import Bitset
 from .reader import OinfFile, open_oinf
@@ -13,7 +14,7 @@ from .sizes import size_text
 from .source import Openable
 from .tensor import StoredTensor
 from .textform import metadata_text
-from .verify import finding_json, typed_json
+from .verify import typed_json
 
 
 def inspect_text(source: Openable, names: Iterable[str] = (), *, offsets: bool = False) -> str:

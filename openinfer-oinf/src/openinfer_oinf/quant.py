@@ -103,7 +103,7 @@ class QuantParams:
 
     def __post_init__(self) -> None:
         if self.scheme not in ("symmetric", "asymmetric"):
-            raise _rejected(f"unknown scheme {self.scheme!r}; use 'symmetric' or 'asymmetric'")
+            raise _rejected(f"unknown scheme {self.scheme!r}; use `symmetric` or `asymmetric`")
         if self.scheme == "symmetric" and self.zero_point is not None:
             raise _rejected("a symmetric scheme has no zero point")
         if self.zero_point is not None and self.zero_point.axis != self.scale.axis:

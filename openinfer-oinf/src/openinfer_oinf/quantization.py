@@ -50,6 +50,11 @@ class QuantizationError:
     mean: float
     snr_db: float
 
+    def to_json(self) -> dict[str, object]:
+        """Plain data for `json.dumps`; infinities are strings."""
+        snr_db = self.snr_db if math.isfinite(self.snr_db) else str(self.snr_db)
+        return {"largest": self.largest, "mean": self.mean, "snr_db": snr_db}
+
 
 def _rejected(code: str, message: str) -> OinfError:
     return OinfError(Finding(code=code, message=message))
@@ -117,7 +122,7 @@ def checked_type(dtype: str, scheme: Scheme) -> ValueType:
     if not kind.is_integer or kind.bits > 32 or kind.name == "i1":
         raise _rejected("E_DTYPE", f"{kind.name} is no type to quantise to; use i2 to i32 or u1 to u32")
     if scheme not in ("symmetric", "asymmetric"):
-        raise _rejected("E_QUANT", f"unknown scheme {scheme!r}; use 'symmetric' or 'asymmetric'")
+        raise _rejected("E_QUANT", f"unknown scheme {scheme!r}; use `symmetric` or `asymmetric`")
     if scheme == "symmetric" and kind.kind == "uint":
         raise _rejected("E_QUANT", f"a symmetric scheme needs a signed type, not {kind.name}")
     return kind

@@ -36,7 +36,11 @@ _BLOCK = 1 << 18  # elements; each is in memory in several forms of 8 bytes
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizeOptions:
-    """How and which tensors are quantised: float tensors whose names match `include` and not `exclude`."""
+    """How and which tensors are quantised: float tensors whose names match `include` and not `exclude`.
+
+    Vectors and scalars, and tensors in which every element would have a scale of its own, lose more than they save:
+    they stay as they are, unless `include` has their very name.
+    """
 
     dtype: str = "i8"
     scheme: Scheme = "symmetric"
@@ -50,7 +54,12 @@ class QuantizeOptions:
             return False
         if self.axis is not None and not -tensor.ndim <= self.axis < tensor.ndim:
             return False
+        if not self._saves(tensor) and tensor.name not in self.include:
+            return False
         return _matches(tensor.name, self.include) and not _matches(tensor.name, self.exclude)
+
+    def _saves(self, tensor: StoredTensor) -> bool:
+        return tensor.ndim > 1 and (self.axis is None or tensor.shape[self.axis] < tensor.size)
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
@@ -102,7 +111,10 @@ def _declare_all(
             declare_like(writer, tensor)
     if not chosen:
         patterns = ", ".join(options.include)
-        message = f"none of {len(file)} tensors is a float tensor with such an axis and a name that matches {patterns}"
+        message = (
+            f"none of {len(file)} tensors is a float tensor with such an axis and a name that matches {patterns}; "
+            "tensors of rank 1 have to be named"
+        )
         raise OinfError(Finding(code=USAGE, message=message, table="tensors"))
     return chosen
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from .payloads import Gaps, check_metadata, check_placement, check_quant_headers
 from .progress import advance, expect
 from .sizes import size_text
 from .source import ByteSource, MapMode, Openable, open_source
+from .suggestions import did_you_mean
 from .tables import Index, MetadataEntry, TensorEntry, read_tables
 from .tensor import StoredTensor, VerifyMode
 
@@ -78,8 +78,8 @@ class MetadataView(Mapping[str, MetadataValue]):
 
 
 def _missing(what: str, name: str, known: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(name, list(known)[:10_000], n=1)
-    return f"no {what} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+    hint = did_you_mean(name, known)
+    return f"no {what} {name!r}" + (f"; {hint}" if hint else "")
 
 
 class OinfFile(Mapping[str, Array]):
@@ -240,7 +240,7 @@ def open_oinf(
     Raises `OinfError` with every finding, `OSError` when the path cannot be read.
     """
     if check not in ("strict", "compat") or verify not in ("lazy", "eager", "off"):
-        raise ValueError(f"check={check!r}, verify={verify!r}: expected strict or compat; lazy, eager or off")
+        raise ValueError(f"check={check!r}, verify={verify!r}: expected `strict` or `compat`; `lazy`, `eager` or `off`")
     options = OpenOptions(mmap, check, limits or Limits(), verify)
     if isinstance(source, str | os.PathLike) and os.fspath(source).endswith(INDEX_SUFFIX):
         # Opened inside, because it builds on this module.

@@ -10,7 +10,7 @@ import weakref
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
 
-from .errors import NOT_A_FILE, Finding, OinfError, printable
+from .errors import NOT_A_FILE, Finding, OinfError
 
 MapMode = Literal["auto"] | bool
 Openable = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
@@ -157,7 +157,7 @@ def require_regular_file(path: Path) -> None:
 
 def _require_regular(path: Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise OinfError(Finding(code=NOT_A_FILE, message="not a regular file"), source=printable(str(path)))
+        raise OinfError(Finding(code=NOT_A_FILE, message="not a regular file"), source=str(path))
 
 
 def _open_path(path: Path, map_file: MapMode) -> ByteSource:

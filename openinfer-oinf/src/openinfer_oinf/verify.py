@@ -14,6 +14,7 @@ import numpy as np
 
 from .checksums import checksum_findings
 from .errors import CheckLevel, Finding, Findings, OinfError
+from .failures import Failure, finding_json
 from .limits import Limits
 from .metadata import Bitset, TypedValue
 from .progress import advance, expect
@@ -88,7 +89,7 @@ def verify_oinf(
     `style="reference"` prints what the reference verifier does. Raises `OinfError` with all findings.
     """
     if style not in ("current", "reference"):
-        raise ValueError(f"style={style!r}: expected 'current' or 'reference'")
+        raise ValueError(f"style={style!r}: expected `current` or `reference`")
     label = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
     with open_oinf(path, check=check, limits=limits, verify="off") as opened:
         warnings = _check_values(opened, check, label, deep=deep)
@@ -225,18 +226,8 @@ def _tensor_json(tensor: TensorSummary) -> dict[str, object]:
     }
 
 
-def finding_json(finding: Finding) -> dict[str, object]:
-    """A finding as plain data."""
-    return {
-        "code": finding.code,
-        "message": finding.message,
-        "offset": finding.offset,
-        "table": finding.table,
-        "entry": finding.entry,
-    }
-
-
-def invalid_json(path: str, error: OinfError) -> str:
-    """What `oinf verify --json` says of a file that is not valid."""
-    findings = [finding_json(finding) for finding in error.findings]
-    return json.dumps({"path": path, "valid": False, "findings": findings}, indent=1)
+def invalid_json(path: str, failure: Failure) -> str:
+    """What `oinf verify --json` says of a file that is not valid, or that cannot be read."""
+    findings = [finding_json(finding) for finding in failure.findings]
+    error = {name: value for name, value in failure.to_json().items() if name != "findings"}
+    return json.dumps({"path": path, "valid": False, "error": error, "findings": findings}, indent=1)

@@ -23,7 +23,7 @@ def add_to(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("convert", help="convert weights from another format, or to one")
     parser.add_argument("source", metavar="SRC", help="safetensors, npz, npy, GGUF, PyTorch state dict, HDF5, or .oinf")
     parser.add_argument("target", metavar="DST", help=".oinf; from .oinf: .safetensors or .npz")
-    parser.add_argument("--json", action="store_true", help="print what was changed as JSON")
+    parser.add_argument("--json", action="store_true", help="print what was written and changed as JSON")
     add = parser.add_argument_group("from .oinf").add_argument
     exporting = [add("--dequantize", action="store_true", help="quantised tensors as real values")]
     importing = _add_import_options(parser.add_argument_group("to .oinf").add_argument)
@@ -77,18 +77,20 @@ def _json_or_text(text: str) -> object:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0, or raises `OinfError` or `OSError`; prints every renaming, cast, copy and omission."""
+    """0, or raises `OinfError` or `OSError`; prints every renaming, cast, copy and omission, and what was written."""
     from ..convert.conversion import exporter_of
     from ..progress import progress_bar
+    from ..written import written_json, written_text
 
     exporter = exporter_of(arguments.target)
     _require_unused(arguments, arguments.exporting if exporter is None else arguments.importing)
     with progress_bar("converting"):
         changes = _import(arguments) if exporter is None else _export(arguments, exporter.export)
     if arguments.json:
-        sys.stdout.write(json.dumps([asdict(change) for change in changes], indent=1) + "\n")
+        document = {"written": written_json(arguments.target), "changes": [asdict(change) for change in changes]}
+        sys.stdout.write(json.dumps(document, indent=1) + "\n")
     else:
-        sys.stdout.writelines(f"{change}\n" for change in changes)
+        sys.stdout.writelines(f"{line}\n" for line in (*changes, written_text(arguments.target)))
     return 0
 
 

@@ -15,7 +15,11 @@ def add_to(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("diff", help="show what differs between two files")
     parser.add_argument("first", metavar="A")
     parser.add_argument("second", metavar="B")
-    parser.add_argument("--values", action="store_true", help="compare values element by element")
+    parser.add_argument(
+        "--values",
+        action="store_true",
+        help="compare values element by element, of quantised tensors those that they stand for",
+    )
     parser.add_argument("--rtol", type=_tolerance, default=0.0, help="relative tolerance (implies --values)")
     parser.add_argument("--atol", type=_tolerance, default=0.0, help="absolute tolerance (implies --values)")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ def run(arguments: argparse.Namespace) -> int:
     from ..extraction import extract_npy
     from ..progress import progress_bar
     from ..reader import open_oinf
+    from ..written import written_text
 
     with open_oinf(arguments.file) as file, progress_bar("extracting"):
         extract_npy(file, arguments.name, arguments.output, dequantized=arguments.dequantize)
+    sys.stdout.write(f"{written_text(arguments.output)}\n")
     return 0

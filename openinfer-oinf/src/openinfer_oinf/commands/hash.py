@@ -8,6 +8,8 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from ..errors import shown
+
 if TYPE_CHECKING:
     from ..cli import Subparsers
 
@@ -27,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps([asdict(report) for report in reports], indent=1) + "\n")
         return 0
     for path, report in zip(arguments.files, reports, strict=True):
-        sys.stdout.write(f"file     {report.file}  {path}\ncontent  {report.content}  {path}\n")
+        sys.stdout.write(f"file     {report.file}  {shown(path)}\ncontent  {report.content}  {shown(path)}\n")
         for name, digest in (report.tensors or {}).items():
             sys.stdout.write(f"tensor   {digest or 'without data'}  {name}\n")
     return 0

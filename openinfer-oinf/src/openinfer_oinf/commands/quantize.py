@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,16 @@ def add_to(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--axis", type=int, metavar="N", help="one scale per index of this axis, not per tensor")
     parser.add_argument("--clip", type=float, metavar="X", help="bound magnitudes first")
-    parser.add_argument("--include", action="append", metavar="PATTERN", help="only tensors of matching names")
+    parser.add_argument(
+        "--include",
+        action="append",
+        metavar="PATTERN",
+        help="only tensors of matching names; of rank 1 only those named in full",
+    )
     parser.add_argument(
         "--exclude", action="append", default=[], metavar="PATTERN", help="no tensors of matching names"
     )
+    parser.add_argument("--json", action="store_true", help="print what was written and lost as JSON")
     parser.set_defaults(run=run)
 
 
@@ -32,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..inspection import aligned
     from ..progress import progress_bar
     from ..quantizefile import QuantizeOptions, quantize_oinf
+    from ..written import written_json, written_text
 
     options = QuantizeOptions(
         dtype=arguments.dtype,
@@ -43,9 +51,14 @@ def run(arguments: argparse.Namespace) -> int:
     )
     with progress_bar("quantising"):
         errors = quantize_oinf(arguments.source, arguments.target, options)
+    if arguments.json:
+        tensors = [{"name": name, **error.to_json()} for name, error in errors.items()]
+        document = {"written": written_json(arguments.target), "tensors": tensors}
+        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+        return 0
     rows = [
         [name, f"max {error.largest:.6g}", f"mean {error.mean:.6g}", f"snr {error.snr_db:.1f} dB"]
         for name, error in errors.items()
     ]
-    sys.stdout.writelines(f"{line}\n" for line in aligned(rows))
+    sys.stdout.writelines(f"{line}\n" for line in (*aligned(rows), written_text(arguments.target)))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..progress import progress_bar
     from ..reader import open_oinf
     from ..rewrite import rewrite_oinf
+    from ..written import written_text
 
     version = arguments.version
     if version is None:
@@ -44,4 +46,5 @@ def run(arguments: argparse.Namespace) -> int:
             version = file.version
     with progress_bar("writing"):
         rewrite_oinf(arguments.source, arguments.target, version=version, align=arguments.align, check=arguments.check)
+    sys.stdout.write(f"{written_text(arguments.target)}\n")
     return 0

@@ -21,8 +21,9 @@ def run(arguments: argparse.Namespace) -> int:
     """0, or raises `OinfError` (also for a file that needs no repair) or `OSError`."""
     from ..progress import progress_bar
     from ..salvage import salvage_oinf
+    from ..written import written_text
 
     with progress_bar("salvaging"):
         count = salvage_oinf(arguments.source, arguments.target)
-    sys.stdout.write(f"{count} tensors had other offsets than their index said\n")
+    sys.stdout.write(f"{count} tensors had other offsets than their index said\n{written_text(arguments.target)}\n")
     return 0

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from ..errors import OinfError
+from ..errors import OinfError, shown
 
 if TYPE_CHECKING:
     from ..cli import Subparsers
@@ -33,32 +33,39 @@ def add_to(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 when every file is valid, 1 when one is not, 2 when one cannot be read; all are looked at."""
+    """0 when every file is valid, 1 when one is not, 2 when one cannot be read; all are checked."""
     return max(_verify_one(path, arguments) for path in arguments.files)
 
 
 def _verify_one(path: str, arguments: argparse.Namespace) -> int:
-    from ..cli import FAILED, file_problem, status_of
+    from ..cli import FAILED, status_of
+    from ..failures import file_failure, invalid_failure
     from ..verify import invalid_json
 
     try:
         report = _report(path, arguments)
     except OSError as error:
-        sys.stderr.write(f"oinf: {file_problem(error)}\n")
-        return FAILED
+        failure = file_failure(error, FAILED)
     except OinfError as error:
-        if arguments.json:
-            sys.stdout.write(invalid_json(path, error) + "\n")
-        else:
-            for finding in error.findings:
-                sys.stderr.write(f"{path}: {finding}\n")
-        return status_of(error)
+        failure = invalid_failure(error, status_of(error))
+    else:
+        return _print(path, report, as_json=arguments.json)
     if arguments.json:
+        sys.stdout.write(invalid_json(path, failure) + "\n")
+    elif failure.findings:
+        sys.stderr.writelines(f"{shown(path)}: {finding}\n" for finding in failure.findings)
+    else:
+        sys.stderr.write(f"oinf: {failure.message}\n")
+    return failure.exit_status
+
+
+def _print(path: str, report: Report, *, as_json: bool) -> int:
+    if as_json:
         sys.stdout.write(json.dumps(report.to_json(), indent=1) + "\n")
         return 0
     sys.stdout.write(report.text)
     for finding in report.warnings:
-        sys.stderr.write(f"{path}: {finding}\n")
+        sys.stderr.write(f"{shown(path)}: {finding}\n")
     return 0
 
 

@@ -18,6 +18,7 @@ from ..metadata import UTF8_SUFFIX, ScalarValue
 from ..progress import expect
 from ..reader import OinfFile, open_oinf
 from ..source import require_regular_file
+from ..suggestions import near_or_known
 from ..valuetypes import ValueType, element_type
 from ..writer import OinfWriter
 from . import exporters, readers
@@ -81,7 +82,7 @@ def reader_of_file(path: Path, name: str | None = None) -> ModuleType:
     known = formats_of(readers)
     if name is not None:
         if name not in known:
-            raise source_error(f"unknown format {name!r}; known are {', '.join(known)}")
+            raise source_error(f"unknown format {name!r}; {near_or_known(name, known)}")
         return known[name]
     with path.open("rb") as file:
         head = file.read(_HEAD_NBYTES)
