@@ -10,17 +10,14 @@ import os
 import sys
 import traceback
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import click
 
 from openinfer.cli.findings import as_json
 from openinfer.cli.terminal import print_document, wants_colour
 from openinfer.diagnostics import Diagnostic, render
 from openinfer.errors import DeviceError, EnvironmentLacksError, OpenInferError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import click
 
 WRONG_INPUT = 1
 ENVIRONMENT_LACKS = 3
@@ -37,6 +34,8 @@ def exit_code(error: BaseException) -> int:
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
         return BROKEN_PIPE
+    if isinstance(error, click.ClickException):
+        return error.exit_code
     lacks = isinstance(error, EnvironmentLacksError)
     unavailable = isinstance(error, DeviceError) and error.code == DEVICE_UNAVAILABLE
     return ENVIRONMENT_LACKS if lacks or unavailable else WRONG_INPUT
@@ -57,19 +56,15 @@ def report(error: BaseException, *, debug: bool, json: bool = False) -> None:
 
 def failure(error: BaseException) -> dict[str, Any]:
     """Return an error as the document that commands with ``--json`` print of it."""
-    if isinstance(error, KeyboardInterrupt):
-        return _failure("interrupted", "interrupted", INTERRUPTED)
     found = findings_of(error)
-    return _failure(found[0].code, found[0].message, exit_code(error), [as_json(finding) for finding in found])
-
-
-def usage_failure(error: click.ClickException) -> dict[str, Any]:
-    """Return a mistake in the command line as the document that commands with ``--json`` print of it."""
-    return _failure("usage", error.format_message(), error.exit_code)
-
-
-def _failure(code: str, message: str, status: int, findings: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    return {"error": {"code": code, "message": message, "exit_status": status, "findings": list(findings)}}
+    return {
+        "error": {
+            "code": found[0].code,
+            "message": found[0].message,
+            "exit_status": exit_code(error),
+            "findings": [as_json(finding) for finding in found],
+        }
+    }
 
 
 def told(error: BaseException, *, colour: bool = False) -> str:
@@ -85,6 +80,10 @@ def findings_of(error: BaseException) -> tuple[Diagnostic, ...]:
         found = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
         # The text of a container's error starts with its code, which the head of the line shows already.
         return found or (Diagnostic(code=error.code, message=str(error).replace(f"{error.code}: ", "", 1)),)
+    if isinstance(error, KeyboardInterrupt):
+        return (Diagnostic(code="interrupted", message="interrupted"),)
+    if isinstance(error, click.ClickException):
+        return (Diagnostic(code="usage", message=error.format_message()),)
     if isinstance(error, OSError):
         place = f": {error.filename}" if error.filename else ""
         return (Diagnostic(code="file", message=f"{error.strerror or error}{place}"),)

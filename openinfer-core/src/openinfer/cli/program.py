@@ -92,7 +92,7 @@ def _failures_told(*, debug: bool, json: bool, context: click.Context | None = N
     except click.ClickException as error:
         if not json:
             raise
-        print_document(failures.usage_failure(error))
+        print_document(failures.failure(error))
         raise click.exceptions.Exit(error.exit_code) from None
     except (click.exceptions.Exit, click.Abort):
         raise

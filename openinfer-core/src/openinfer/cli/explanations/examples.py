@@ -49,7 +49,8 @@ def failure(explained: Explanation, directory: Path) -> BaseException | None:
     with chdir(directory), redirect_stdout(StringIO()):
         try:
             run(explained)
-        except (OpenInferError, OSError, KeyError) as error:  # KeyError: a mistake, which has a code too
+        except (OpenInferError, OSError, click.UsageError, KeyboardInterrupt, KeyError) as error:
+            # A KeyError is a mistake, which has a code too.
             return error
     return None
 
