@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -211,6 +212,15 @@ def test_names_that_are_no_text_are_printed(folder, capsys):
     captured = capsys.readouterr()
     assert r"m\udcff.oinf" in captured.out
     assert r"m\udcff.oinfx" in captured.err
+
+
+def test_names_that_the_terminal_cannot_show_are_escaped(folder):
+    Path("m.oinf").rename("模型.oinf")
+    command = [sys.executable, "-m", "openinfer_oinf", "hash", "模型.oinf"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"\u6a21\u578b.oinf" in done.stdout
 
 
 @pytest.mark.parametrize(

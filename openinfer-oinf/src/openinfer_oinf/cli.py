@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import pkgutil
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import __version__, commands
 from .errors import MISSING_EXTRA, NOT_A_FILE, USAGE, OinfError
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Raises `SystemExit`: with 2 for a command line that means nothing, with 0 behind help and version.
     """
+    _escape_unknown_letters()
     given = list(sys.argv[1:] if arguments is None else arguments)
     json = "--json" in (given[: given.index("--")] if "--" in given else given)
     try:
@@ -86,6 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail(Failure("interrupted", "interrupted", INTERRUPTED), json=json)
     return int(status)
+
+
+def _escape_unknown_letters() -> None:
+    """Show names that the terminal's encoding does not have as escapes, as standard error does by itself."""
+    out: Any = sys.stdout
+    if isinstance(sys.stdout, io.TextIOWrapper) and out.errors == "strict":
+        out.reconfigure(errors="backslashreplace")
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
