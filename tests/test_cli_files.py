@@ -1,4 +1,4 @@
-"""What the commands do with files that are no files, that never end, and with disks that are full."""
+"""What the commands do with pipes, with devices that never end, and with disks that are full."""
 
 from __future__ import annotations
 

@@ -259,7 +259,7 @@ class TestTorchWithoutTheLibrary:
         [
             (state_dict(key="1"), "storage 1 is to hold 16 bytes, and does not exist"),
             (state_dict(count=5), "storage 0 is to hold 20 bytes, and has 16"),
-            (state_dict(count=-1), "is no storage"),
+            (state_dict(count=-1), "does not name a storage"),
             (state_dict(rebuild=("os", "system")), "os.system refused by the restricted unpickler"),
             (state_dict(rebuild=("builtins", "eval")), "builtins.eval refused"),
             (state_dict(rebuild=("numpy", "load")), "numpy.load refused"),
@@ -274,7 +274,7 @@ class TestTorchWithoutTheLibrary:
             (b"\x80\2ccollections\nOrderedDict\n](K\0\x85K\1\x86e\x85R.", "neither a text nor a whole number"),
             (b"\x80\2c_codecs\nencode\nX\1\0\0\0aX\4\0\0\0idna\x86R.", "and its encoding"),
             (b"\x80\2cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85R.", "and its encoding"),
-            (b"\x80\2(X\7\0\0\0storageK\0K\0K\0K\0tQ.", "is no storage"),
+            (b"\x80\2(X\7\0\0\0storageK\0K\0K\0K\0tQ.", "does not name a storage"),
             (b"\x80\2}K\1s.", "not a sound"),
             (b"\x80\4\x96" + struct.pack("<Q", 1 << 40) + b".", "not a sound"),
             (b"\x80\4\x8d" + struct.pack("<Q", 1 << 40) + b".", "not a sound"),

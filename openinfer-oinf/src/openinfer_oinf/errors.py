@@ -15,7 +15,7 @@ USAGE = "E_USAGE"
 FILE = "E_FILE"
 
 _SHOWN_IN_MESSAGE = 5
-# Control and format characters, halves of surrogate pairs (bytes of file names that are no UTF-8), line separators.
+# Control and format characters, halves of surrogate pairs (bytes of file names that are not UTF-8), line separators.
 _STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 # What a reader can survive without losing memory safety: warnings under check="compat".

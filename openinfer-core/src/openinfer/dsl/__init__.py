@@ -105,7 +105,7 @@ def text_of_file(path: str | os.PathLike[str]) -> str:
         OSError: the file cannot be read, is not a regular file, or is too large.
         DslSyntaxError: as `decoded`.
     """
-    # Model files are told from texts before their size is an error.
+    # A large model file is reported as a model file, not as a program that is too large.
     _refuse_model(head_of(path, 64), str(path))
     return decoded(read_regular(path), name=str(path))
 

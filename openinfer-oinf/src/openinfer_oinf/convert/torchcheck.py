@@ -200,6 +200,6 @@ class _InertUnpickler(pickle._Unpickler):  # pyright: ignore[reportPrivateUsage]
             case ("storage", type() as kind, str() as key, str(), int() as count, *_) if count >= 0:
                 nbytes = count * _WIDTHS.get(kind.__name__, 1)
             case _:
-                raise source_error("a persistent id that is no storage")
+                raise source_error("a persistent id that does not name a storage")
         self.storages[key] = max(nbytes, self.storages.get(key, 0))
         return self.inert("storage")()
