@@ -202,6 +202,7 @@ def write(left):
 
 for left in range(1000):
     write_oinf(old, target)
+    assert list(target.parent.iterdir()) == [target], "what the write before left was removed"
     child = os.fork()
     if child == 0:
         write(left)

@@ -6,12 +6,13 @@ import contextlib
 import errno
 import io
 import os
-import secrets
 import warnings
 import weakref
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from .staging import create_file, remove_abandoned
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -44,30 +45,31 @@ class WrittenFile(io.FileIO):
 
 
 class AtomicFile:
-    """A temporary file beside `path` that takes its place on `commit` and vanishes on `discard`.
+    """A temporary file next to `path` that takes its place on `commit` and vanishes on `discard`.
 
-    One that is dropped without either vanishes as well, with a `ResourceWarning`.
+    One that is dropped without either vanishes as well, with a `ResourceWarning`; one whose process was killed is
+    removed by the next `AtomicFile` in the directory. `mode` is that of a new file; one that is replaced keeps its own.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, mode: int = 0o666) -> None:
         # A link stays a link: what it points to is replaced.
         self._target = Path(os.path.realpath(path))
         if self._target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "cannot write a container over a directory", str(path))
+            raise IsADirectoryError(errno.EISDIR, "cannot write a file over a directory", str(path))
         if not self._target.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "the directory to write to does not exist", str(self._target.parent))
-        self._temporary = self._target.with_name(f".{self._target.name[:200]}.{secrets.token_hex(8)}.tmp")
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        remove_abandoned(self._target.parent)
         self._name = os.fspath(path)
         with naming(path):
-            self.file = cast("BinaryIO", WrittenFile(os.open(self._temporary, flags, 0o666), self._name))
+            self._temporary, descriptor = create_file(self._target.parent, self._target.name, mode=mode)
+        self.file = cast("BinaryIO", WrittenFile(descriptor, self._name))
         self._finalizer = weakref.finalize(self, _abandon, self.file, self._temporary, self._target, os.getpid())
 
     @classmethod
     @contextlib.contextmanager
-    def writing(cls, path: str | os.PathLike[str]) -> Generator[AtomicFile]:
+    def writing(cls, path: str | os.PathLike[str], *, mode: int = 0o666) -> Generator[AtomicFile]:
         """A file to write in a `with` block: it takes its place at the end, or vanishes after an exception."""
-        atomic = cls(path)
+        atomic = cls(path, mode=mode)
         try:
             yield atomic
         except BaseException:
@@ -106,8 +108,11 @@ class AtomicFile:
             with naming(self._name):
                 os.fsync(self.file.fileno())
                 self._keep_permissions()
-                self.file.close()
+                # Closing ends the lock, so the file is renamed first, where an open file can be renamed.
+                if os.name == "nt":
+                    self.file.close()
                 self._temporary.replace(self._target)
+                self.file.close()
             self._finalizer.detach()
         except BaseException:
             self.discard()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +22,7 @@ from .layout import INDEX_SUFFIX
 from .metadata import TypedValue
 from .reader import MetadataView, OinfFile, OpenOptions, open_container
 from .save import WriteOptions, save_file
+from .staging import remove_abandoned, staging_directory
 from .tables import Index
 from .tensor import StoredTensor
 
@@ -154,8 +154,8 @@ def save_shards(
     names = [f"{stem}-{at + 1:05}-of-{len(groups):05}.oinf" for at in range(len(groups))]
     weight_map = {tensor: name for name, group in zip(names, groups, strict=True) for tensor in group}
     # Every shard is complete before the first takes its place.
-    unfinished = tempfile.TemporaryDirectory(prefix=f".{stem[:200]}.", suffix=".tmp", dir=index.parent)
-    with naming(index), unfinished as folder:
+    remove_abandoned(index.parent)
+    with naming(index), staging_directory(index.parent, stem) as folder:
         for name, group in zip(names, groups, strict=True):
             part = {tensor: tensors[tensor] for tensor in group}
             save_file(part, Path(folder, name), sizevars=sizevars, metadata=metadata, **options)
