@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openinfer_oinf.atomicfile import AtomicFile
-from openinfer_oinf.staging import create_file, is_staging_name, remove_abandoned, staging_directory, staging_name
+from openinfer_oinf.staging import (
+    create_file,
+    locked,
+    remove_abandoned,
+    shortened,
+    staged_for,
+    staging_directory,
+    staging_name,
+)
 
 needs_locks = pytest.mark.skipif(os.name == "nt", reason="no locks that end with the process")
 
@@ -34,10 +42,10 @@ def abandoned_file(directory: Path) -> Path:
 def test_names_are_recognised_and_short_enough(name):
     made = staging_name(name)
 
-    assert is_staging_name(made)
+    assert staged_for(made) == shortened(name)
     assert len(os.fsencode(made)) <= 255
-    assert not is_staging_name(made.replace(".tmp", ".old"))
-    assert not is_staging_name(name)
+    assert staged_for(f"{made}.old") is None
+    assert staged_for(name) is None
 
 
 @needs_locks
@@ -73,6 +81,18 @@ def test_live_writers_keep_their_files(tmp_path):
         a.write_whole(b"a")
 
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a": "a", "c": "c"}
+
+
+@needs_locks
+def test_a_directory_is_locked_under_every_name(tmp_path):
+    (tmp_path / "out").mkdir()
+    with locked(tmp_path / "out"), locked(tmp_path / "missing"):
+        moved = (tmp_path / "out").rename(tmp_path / staging_name("out"))
+        remove_abandoned(tmp_path)
+        assert moved.is_dir()
+
+    remove_abandoned(tmp_path)
+    assert not moved.exists()
 
 
 @needs_locks

@@ -10,10 +10,11 @@ import contextlib
 import logging
 import os
 import stat
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from openinfer_oinf.atomicfile import AtomicFile
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -117,13 +118,6 @@ def _tell(holds: str, directory: Path | None, reason: str) -> None:
 
 def _write_by_rename(file: Path, data: bytes) -> Path:
     """Write a file that others see whole or not at all, also after the machine has failed."""
-    descriptor, unfinished = tempfile.mkstemp(dir=file.parent, prefix="unfinished-")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        return Path(unfinished).replace(file)
-    except OSError:
-        Path(unfinished).unlink(missing_ok=True)
-        raise
+    with AtomicFile.writing(file, mode=0o600) as unfinished:
+        unfinished.write_whole(data)
+    return file

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from .staging import create_file, remove_abandoned
+from .staging import create_file, put_in_place, remove_abandoned
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -108,11 +108,7 @@ class AtomicFile:
             with naming(self._name):
                 os.fsync(self.file.fileno())
                 self._keep_permissions()
-                # Closing ends the lock, so the file is renamed first, where an open file can be renamed.
-                if os.name == "nt":
-                    self.file.close()
-                self._temporary.replace(self._target)
-                self.file.close()
+                put_in_place(self._temporary, self.file, self._target)
             self._finalizer.detach()
         except BaseException:
             self.discard()

@@ -16,6 +16,7 @@ import shutil
 import stat
 from collections.abc import Generator
 from pathlib import Path
+from typing import IO
 
 try:
     import fcntl
@@ -29,14 +30,21 @@ _LONGEST = 50
 
 def staging_name(name: str) -> str:
     """Return a new hidden file name for what is to become ``name``."""
-    kept, nonce = name[:_LONGEST], secrets.token_hex(8)
+    kept, nonce = shortened(name), secrets.token_hex(8)
     return f".{kept}.{nonce}{_checksum(kept, nonce)}.tmp"
 
 
-def is_staging_name(name: str) -> bool:
-    """Return whether `staging_name` made a file name."""
+def staged_for(name: str) -> str | None:
+    """Return what a name that `staging_name` made is for, shortened as there; None for every other name."""
     found = _NAME.fullmatch(name)
-    return found is not None and found["checksum"] == _checksum(found["name"], found["nonce"])
+    if found is None or found["checksum"] != _checksum(found["name"], found["nonce"]):
+        return None
+    return found["name"]
+
+
+def shortened(name: str) -> str:
+    """Return what `staged_for` answers for ``name``."""
+    return name[:_LONGEST]
 
 
 def create_file(directory: Path, name: str, *, mode: int = 0o666) -> tuple[Path, int]:
@@ -48,6 +56,14 @@ def create_file(directory: Path, name: str, *, mode: int = 0o666) -> tuple[Path,
         if _is_ours(path, descriptor):
             return path, descriptor
         os.close(descriptor)
+
+
+def put_in_place(path: Path, file: IO[bytes], target: Path) -> None:
+    """Give a file that `create_file` made its name, and close it: later, since that ends the lock, where possible."""
+    if os.name == "nt":
+        file.close()
+    path.replace(target)
+    file.close()
 
 
 @contextlib.contextmanager
@@ -62,11 +78,28 @@ def staging_directory(parent: Path, name: str) -> Generator[Path]:
             os.close(descriptor)
 
 
+@contextlib.contextmanager
+def locked(directory: Path) -> Generator[None]:
+    """Lock a directory, also under another name, while the block runs: others that lock it wait.
+
+    `remove_abandoned` leaves a locked directory alone. One that cannot be locked is not.
+    """
+    if fcntl is None:
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
 def remove_abandoned(directory: Path) -> None:
     """Remove the temporary files and directories in ``directory`` whose writers are gone; failures are ignored."""
     with contextlib.suppress(OSError):
         with os.scandir(directory) as entries:
-            found = [Path(entry.path) for entry in entries if is_staging_name(entry.name)]
+            found = [Path(entry.path) for entry in entries if staged_for(entry.name) is not None]
         for path in found:
             with contextlib.suppress(OSError):
                 _remove_if_abandoned(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import secrets
+import os
 import shutil
 import tempfile
 import zipfile
@@ -15,6 +15,7 @@ import numpy as np
 
 from openinfer.errors import ExecutionError
 from openinfer.regular_files import naming
+from openinfer_oinf.staging import create_file, put_in_place, remove_abandoned
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
@@ -46,6 +47,7 @@ class FolderResults:
         self._files = [Path(folder, f"{stem}.npz") for stem in stems]
         _keep_apart(self._files, read)
         Path(folder).mkdir(parents=True, exist_ok=True)
+        remove_abandoned(Path(folder))
 
     def add(self, outcome: Outcome) -> None:
         """Save the outputs of an input."""
@@ -80,6 +82,7 @@ class StackedResults:
         _keep_apart([file], read)
         if not file.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "There is no such folder to save results in", str(file.parent))
+        remove_abandoned(file.parent)
         self._file = file
         self._rows = {name: _Rows(tempfile.TemporaryFile(dir=file.parent)) for name in names}  # noqa: SIM115 - `close`
         self._indices: list[int] = []
@@ -156,12 +159,13 @@ class _Rows:
 
 @contextmanager
 def written(file: Path) -> Generator[IO[bytes]]:
-    """Open a file beside ``file`` that takes its place at the end; nothing is left of it after an error."""
-    part = file.with_name(f".{file.name}.{secrets.token_hex(6)}.part")
+    """Open a file next to ``file`` that takes its place at the end; nothing is left of it after an error."""
+    part, descriptor = create_file(file.parent, file.name)
     try:
-        with naming(file), part.open("xb") as stream:
+        with naming(file), os.fdopen(descriptor, "wb") as stream:
             yield stream
-        part.replace(file)
+            stream.flush()
+            put_in_place(part, stream, file)
     finally:
         part.unlink(missing_ok=True)
 

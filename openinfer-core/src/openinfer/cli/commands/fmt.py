@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import click
 
@@ -12,7 +11,8 @@ from openinfer.cli.graph_argument import STANDARD_INPUT
 from openinfer.dsl import decoded, text_of_file
 from openinfer.dsl.formatting import formatted
 from openinfer.dsl.upgrade import upgraded
-from openinfer.regular_files import naming, read_bounded
+from openinfer.regular_files import read_bounded
+from openinfer_oinf.atomicfile import AtomicFile
 
 
 @click.command(name="fmt", short_help="Lay out program texts in place.")
@@ -52,13 +52,5 @@ def _read(file: str) -> str:
 
 def _replace(file: Path, text: str) -> None:
     """Write a file so that it is whole at every moment, and keep its mode."""
-    target = file.resolve()
-    with naming(file), NamedTemporaryFile("wb", dir=target.parent, buffering=0, delete=False) as stream:
-        written = Path(stream.name)
-        try:
-            written.write_text(text, encoding="utf-8", newline="\n")
-            written.chmod(target.stat().st_mode & 0o7777)
-        except BaseException:
-            written.unlink()
-            raise
-    written.replace(target)
+    with AtomicFile.writing(file) as written:
+        written.write_whole(text.encode("utf-8"))
