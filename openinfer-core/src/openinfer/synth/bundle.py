@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-import secrets
 import shutil
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from openinfer.errors import SynthesisError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from openinfer.synth.swapping import exchange
+from openinfer_oinf.staging import locked, remove_abandoned, shortened, staged_for, staging_directory, staging_name
 
 MARKER = ".openinfer-bundle"
-"""File that says that a directory was written by us, and lists what may be replaced in it."""
+"""File that lists the SHA-256 and the name of every file of a bundle. Only files with these contents are replaced."""
 
 _FILE_NAME = re.compile(r"Makefile|[A-Za-z][A-Za-z0-9_]{0,40}\.[a-z0-9]{1,8}")
 _PRODUCT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}(\.[a-z0-9]{1,8})?")
+_MARKER_LINE = re.compile(r"(?P<digest>[0-9a-f]{64})  (?P<name>.+)")
+_LONGEST_MARKER = 2**20
+_REPLACED = ".replaced"
+"""Suffix of an earlier bundle that waits for the new one, where the system cannot exchange two directories."""
+
+_Listing: TypeAlias = dict[str, tuple[int, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Files by name; ``products`` are names of files that building makes beside them.
+    """Files by name; ``products`` are names of files that building makes next to them.
 
     Names come from a fixed set of each target, never from a program or model; the constructor refuses anything that is
-    no plain file name.
+    not a plain file name.
     """
 
     files: Mapping[str, bytes]
@@ -50,16 +57,18 @@ class Bundle:
 def write_bundle(bundle: Bundle, directory: str | os.PathLike[str]) -> Path:
     """Write the files to ``directory`` and return it.
 
-    They are written to a new directory beside it, which then takes its place: there is never a half-written bundle.
-    What is there already is replaced only if it is empty, or an earlier bundle with nothing else in it.
+    They are written to a new directory next to it, which then takes its place: there is never a half-written bundle.
+    What is there already is replaced only if it is empty, or an earlier bundle whose files are as they were written.
+    What building made of an earlier bundle is kept. What killed runs left next to the directory is removed.
 
     Raises:
         SynthesisError: the directory holds something else, is the current one, or cannot be written.
     """
     target = Path(directory)
     try:
-        _refuse_foreign(target)
-        _replace(bundle, _resolved(target))
+        if target.is_symlink():
+            raise _not_a_directory(str(target))
+        _replace(bundle, _resolved(target), str(target))
     except OSError as error:
         reason = error.strerror or str(error)
         raise SynthesisError(
@@ -77,53 +86,124 @@ def _resolved(target: Path) -> Path:
     return resolved
 
 
-def _refuse_foreign(target: Path) -> None:
-    """Raise when the directory holds anything that an earlier bundle does not explain."""
-    if not target.exists() and not target.is_symlink():
-        return
-    if not target.is_dir() or target.is_symlink():
-        raise SynthesisError(f"{str(target)!r} exists and is no directory", code="output-directory")
-    present = {entry.name for entry in os.scandir(target)}
-    foreign = sorted(present - _replaceable(target))
-    if foreign:
-        message = (
-            f"{str(target)!r} holds {foreign[0]!r}, which is no part of a bundle: choose another directory, or empty it"
-        )
-        raise SynthesisError(message, code="output-directory")
+def _refuse_foreign(directory: Path, bundle: Bundle, name: str) -> _Listing:
+    """Raise when a directory holds anything but an earlier bundle and its products; return what it holds.
+
+    Args:
+        name: how messages call the directory.
+    """
+    if not directory.exists():
+        return {}
+    if not directory.is_dir():
+        raise _not_a_directory(name)
+    listing = _listing(directory)
+    recorded = _recorded(directory)
+    for entry in sorted(directory.iterdir()):
+        reason = _foreign(entry, recorded, bundle)
+        if reason is not None:
+            message = f"{name!r} holds {entry.name!r}, {reason}: move it away, or choose another directory"
+            raise SynthesisError(message, code="output-directory")
+    return listing
 
 
-def _replaceable(target: Path) -> frozenset[str]:
-    marker = target / MARKER
-    if not marker.is_file():
-        return frozenset()
-    listed = marker.read_text(encoding="ascii", errors="replace").splitlines()
-    return frozenset(
-        {MARKER, *(line for line in listed if _FILE_NAME.fullmatch(line) or _PRODUCT_NAME.fullmatch(line))}
-    )
+def _listing(directory: Path) -> _Listing:
+    """Return what changes with the files of a directory: inode, size and time of each."""
+    found = {entry.name: entry.lstat() for entry in directory.iterdir()}
+    return {name: (stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in found.items()}
 
 
-def _replace(bundle: Bundle, target: Path) -> None:
+def _foreign(entry: Path, recorded: Mapping[str, str], bundle: Bundle) -> str | None:
+    """Return why an entry is not to be replaced, or None for one that is part of a bundle."""
+    is_file = entry.is_file() and not entry.is_symlink()
+    if is_file and entry.name == MARKER:
+        return None if recorded else "which records no contents of files"
+    if is_file and entry.name in bundle.products:
+        return None
+    if entry.name not in recorded or not is_file:
+        return "which is not part of a bundle"
+    return None if _digest(entry) == recorded[entry.name] else "which was changed since it was written"
+
+
+def _recorded(directory: Path) -> Mapping[str, str]:
+    """Return the digests of the files that a bundle was written with, by name; none where there is no bundle."""
+    marker = directory / MARKER
+    if marker.is_symlink() or not marker.is_file() or marker.stat().st_size > _LONGEST_MARKER:
+        return {}
+    lines = map(_MARKER_LINE.fullmatch, marker.read_text(encoding="ascii", errors="replace").splitlines())
+    return {line["name"]: line["digest"] for line in lines if line is not None}
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _replace(bundle: Bundle, target: Path, name: str) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    token = secrets.token_hex(8)
-    fresh, old = (target.parent / f".{target.name}.{token}.{suffix}" for suffix in ("new", "old"))
-    try:
+    with locked(target.parent):
+        _recover(target)
+        checked = _refuse_foreign(target, bundle, name)
+    with ExitStack() as stack, staging_directory(target.parent, target.name) as fresh:
         _write_files(bundle, fresh)
-        if target.exists():
-            target.rename(old)
-        try:
-            fresh.rename(target)
-        except OSError:
-            if old.exists():
-                old.rename(target)
-            raise
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
+        # Released after the staging directory is removed: runs that write to one place take turns.
+        stack.enter_context(locked(target.parent))
+        _keep_products(bundle, target, fresh)
+        with locked(target):
+            _swap(fresh, target)
+            if fresh.exists() and _listing(fresh) != checked:
+                _refuse_late(fresh, target, bundle, name)
+
+
+def _refuse_late(earlier: Path, target: Path, bundle: Bundle, name: str) -> None:
+    """Put an earlier bundle back when something foreign came to be in it after it was checked."""
+    try:
+        _refuse_foreign(earlier, bundle, name)
+    except SynthesisError:
+        _swap(earlier, target)
+        raise
 
 
 def _write_files(bundle: Bundle, directory: Path) -> None:
-    directory.mkdir()
-    listed = "\n".join(sorted((*bundle.files, *bundle.products)))
-    for name, data in (*bundle.files.items(), (MARKER, f"{listed}\n".encode("ascii"))):
+    lines = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in bundle.files.items()]
+    for name, data in (*bundle.files.items(), (MARKER, "".join(lines).encode("ascii"))):
         with (directory / name).open("xb") as stream:
             stream.write(data)
+
+
+def _keep_products(bundle: Bundle, target: Path, fresh: Path) -> None:
+    """Give a new bundle what was built of the one before: older than its sources, so `make` builds it again."""
+    for name in bundle.products:
+        product = target / name
+        if product.is_file() and not product.is_symlink():
+            try:
+                os.link(product, fresh / name)
+            except OSError:
+                shutil.copy2(product, fresh / name)
+
+
+def _swap(fresh: Path, target: Path) -> None:
+    """Put a directory in its place, and what is there, if anything, in place of it."""
+    if not target.exists():
+        fresh.rename(target)
+    elif not exchange(fresh, target):
+        replaced = target.with_name(f"{staging_name(target.name)}{_REPLACED}")
+        target.rename(replaced)
+        try:
+            fresh.rename(target)
+        except OSError:
+            replaced.rename(target)
+            raise
+        replaced.rename(fresh)
+
+
+def _recover(target: Path) -> None:
+    """Remove what killed runs left; put the earlier bundle back where one was killed between two renames."""
+    for entry in target.parent.iterdir():
+        staged = entry.name.removesuffix(_REPLACED)
+        if staged != entry.name and staged_for(staged) == shortened(target.name):
+            entry.rename(target.with_name(staged) if target.exists() else target)
+    remove_abandoned(target.parent)
+
+
+def _not_a_directory(name: str) -> SynthesisError:
+    return SynthesisError(f"{name!r} exists and is not a directory", code="output-directory")
