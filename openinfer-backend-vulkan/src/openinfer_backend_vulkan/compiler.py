@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from openinfer.errors import EnvironmentLacksError, UnsupportedError
 from openinfer.object_cache import ObjectCache
+from openinfer.scratch import scratch_directory
 
 NAMES = ("glslangValidator", "glslang")
 """Names under which distributions install the compiler."""
@@ -81,8 +80,8 @@ def _digest(code: bytes) -> bytes:
 
 
 def _compiled(compiler: ShaderCompiler, source: str) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="openinfer-glsl-") as directory:
-        given, made = Path(directory, "kernel.comp"), Path(directory, "kernel.spv")
+    with scratch_directory() as directory:
+        given, made = directory / "kernel.comp", directory / "kernel.spv"
         given.write_text(source, encoding="utf-8")
         command = [compiler.path, *FLAGS, "-o", str(made), str(given)]
         try:

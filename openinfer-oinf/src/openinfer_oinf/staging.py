@@ -67,9 +67,9 @@ def put_in_place(path: Path, file: IO[bytes], target: Path) -> None:
 
 
 @contextlib.contextmanager
-def staging_directory(parent: Path, name: str) -> Generator[Path]:
+def staging_directory(parent: Path, name: str, *, mode: int = 0o777) -> Generator[Path]:
     """A locked new directory; what has its name at the end is removed."""
-    path, descriptor = _create_directory(parent, name)
+    path, descriptor = _create_directory(parent, name, mode)
     try:
         yield path
     finally:
@@ -110,10 +110,10 @@ def _checksum(name: str, nonce: str) -> str:
     return hashlib.sha256(text).hexdigest()[:16]
 
 
-def _create_directory(parent: Path, name: str) -> tuple[Path, int | None]:
+def _create_directory(parent: Path, name: str, mode: int) -> tuple[Path, int | None]:
     while True:
         path = parent / staging_name(name)
-        path.mkdir()
+        path.mkdir(mode)
         if fcntl is None:
             return path, None
         try:

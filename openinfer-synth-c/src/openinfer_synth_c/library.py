@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
-import tempfile
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from openinfer.errors import DeviceError, OpenInferError
 from openinfer.object_cache import ObjectCache
+from openinfer.scratch import scratch_directory
 from openinfer_synth_c.native import native_flags, processor
 from openinfer_synth_c.toolchain import find_compiler, run_tool
 
@@ -50,8 +50,8 @@ def load_library(files: Mapping[str, str]) -> ctypes.CDLL:
         if kept is not None:
             with contextlib.suppress(OSError):  # A damaged file is no library: another takes its place.
                 return ctypes.CDLL(str(kept))
-        with tempfile.TemporaryDirectory(prefix="openinfer-") as work:
-            built = _built(files, compiler, arguments, Path(work))
+        with scratch_directory() as work:
+            built = _built(files, compiler, arguments, work)
             return ctypes.CDLL(str(_CACHE.keep(key, built.read_bytes()) or built))
     except OpenInferError as error:
         raise DeviceError(f"device c: {error}", code=error.code) from error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openinfer.errors import SynthesisError
+from openinfer.scratch import scratch_directory
 from openinfer_synth_c.toolchain import run_tool
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def native_flags(command: Sequence[str]) -> tuple[str, ...]:
 
 @cache
 def _flags_of(command: tuple[str, ...]) -> tuple[str, ...]:
-    with tempfile.TemporaryDirectory(prefix="openinfer-") as name:
-        directory = Path(name)
+    with scratch_directory() as directory:
         (directory / "empty.c").write_text("typedef int nothing;\n", encoding="ascii")
         try:
             run_tool([*command, NATIVE, "-c", "-o", "empty.o", "empty.c"], directory, LONGEST_ANSWER, "the C compiler")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from openinfer.array_types import storage_dtype
 from openinfer.diagnostics import did_you_mean
 from openinfer.errors import SynthesisError
+from openinfer.scratch import scratch_directory
 from openinfer.synth.target import RunResult
 from openinfer_synth_c.npy_forms import file_form, from_file
 from openinfer_synth_c.project import FLAGS, PROGRAM, bundle_of
@@ -51,8 +51,7 @@ class CTarget:
         """Compile the bundle in a private temporary directory and run it; ``flags`` are those of the compiler."""
         given = _given(plan, inputs, steps, repeat)
         compiler = find_compiler()
-        with tempfile.TemporaryDirectory(prefix="openinfer-") as name:
-            directory = Path(name)
+        with scratch_directory() as directory:
             for file, data in bundle.files.items():
                 (directory / file).write_bytes(data)
             arguments = [*compiler, *flags, "-o", PROGRAM, "main.c", "model.c", "-lm"]

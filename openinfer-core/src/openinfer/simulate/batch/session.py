@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from openinfer.array_types import storage_dtype
 from openinfer.errors import ExecutionError, StepStateError
 from openinfer.model import Model, ModelLoader
+from openinfer.scratch import scratch_directory
 from openinfer.simulate.batch.answers import encode_error, encode_outputs
 from openinfer.simulate.batch.frames import decode_values
 from openinfer.simulate.batch.job import ReceivedJob
@@ -121,8 +120,8 @@ def _opened(received: ReceivedJob, resources: ExitStack) -> Model:
     if "path" in model:
         return resources.enter_context(ModelLoader.open(model["path"]))
     if "suffix" in model:
-        folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="openinfer-"))
-        file = Path(folder, f"model{model['suffix']}")
+        folder = resources.enter_context(scratch_directory())
+        file = folder / f"model{model['suffix']}"
         arrays[0].tofile(file)
         return resources.enter_context(ModelLoader.open(file))
     metadata: dict[str, Any] = {
