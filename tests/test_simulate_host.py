@@ -238,7 +238,7 @@ def test_a_model_may_be_given_as_the_path_of_its_file(tmp_path: Path) -> None:
 
 def test_graph_and_device_are_told_apart_by_type() -> None:
     assert Simulator(MODEL, PROGRAM, "cpu").device == Simulator(MODEL, Device.CPU, PROGRAM).device == "cpu"
-    with pytest.raises(TypeError, match="one graph and one device"):
+    with pytest.raises(TypeError, match="one program and one device"):
         Simulator(MODEL, "cpu", device="cpu")
     with pytest.raises(TypeError, match="int"):
         Simulator(MODEL, cast("Any", 3))

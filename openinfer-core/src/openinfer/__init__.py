@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from openinfer.arch import DeviceArch, DeviceCustom
-    from openinfer.dsl import graph, load_graph
+    from openinfer.dsl import load_graph
     from openinfer.dsl.builder import GraphBuilder
     from openinfer.errors import (
         CacheIndexError,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from openinfer.ir.graph import Graph
     from openinfer.model import Model, ModelLoader
     from openinfer.plugins.environment import Environment
+    from openinfer.programs import graph
     from openinfer.serialize import GraphDeserialize, GraphSerialize, trace_to_json, trace_to_perfetto
     from openinfer.simulate import Device, Executor, Random, Simulator, format_truncated
     from openinfer.simulate.batch import run_batch
@@ -133,7 +134,7 @@ _MODULES = {
     "UnsupportedError": "openinfer.errors",
     "ValidationError": "openinfer.errors",
     "format_truncated": "openinfer.simulate",
-    "graph": "openinfer.dsl",
+    "graph": "openinfer.programs",
     "load_graph": "openinfer.dsl",
     "run_batch": "openinfer.simulate.batch",
     "trace_to_json": "openinfer.serialize",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Source
@@ -52,15 +51,10 @@ def read_program(argument: str) -> Reading:
 
 def _given(argument: str, *, strict: bool) -> Graph | Source:
     """Return a program text as it is, or the graph of a JSON document."""
-    from openinfer.dsl import decoded, text_of_file
-    from openinfer.serialize import GraphDeserialize
+    from openinfer.dsl import decoded
+    from openinfer.programs import read_file, read_text
 
-    if argument.endswith(".json"):
-        return GraphDeserialize.from_json(Path(argument), strict=strict)
     if argument != STANDARD_INPUT:
-        return Source(argument, text_of_file(argument))
+        return read_file(argument, strict=strict)
     name = "<standard input>"
-    text = decoded(read_bounded(sys.stdin.buffer, name), name=name)
-    if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-        return GraphDeserialize.from_json(text.lstrip("\ufeff"), strict=strict, name=name)
-    return Source(name, text)
+    return read_text(decoded(read_bounded(sys.stdin.buffer, name), name=name), name, strict=strict)

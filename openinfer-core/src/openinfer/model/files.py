@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openinfer.boundary import public_methods
 from openinfer.errors import ModelError
 from openinfer.model.model import Model
 from openinfer.plugins.environment import Environment
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from openinfer.plugins.types import ModelFormatSpec
 
 
+@public_methods
 class ModelLoader:
     """Opens model files of any registered format."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -12,6 +13,7 @@ import numpy as np
 
 from openinfer import symbolic
 from openinfer.array_types import storage_dtype
+from openinfer.boundary import public_methods
 from openinfer.diagnostics import near_or_known
 from openinfer.dtypes import BITSET, BY_NAME, U8
 from openinfer.errors import ModelError
@@ -20,13 +22,14 @@ from openinfer.model.quantised import part_info, part_values
 from openinfer.model.store import QuantisedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from openinfer.dtypes import DType
     from openinfer.model.store import Array, MetadataValue, ModelStore, Quantisation, VarInfo
 
 
+@public_methods
 class Model:
     """A model. Reading is lazy and may be done from several threads; results are read-only arrays.
 
@@ -66,7 +69,14 @@ class Model:
 
         Raises:
             ModelError: an array has an element type that OpenInfer does not have.
+            TypeError: something that is not a mapping was given.
         """
+        for argument, values in (("arrays", arrays), ("sizevars", sizevars), ("metadata", metadata)):
+            if values is not None and not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"{argument}: expected a mapping from names to values, found {type(values).__name__}")
+            unnamed = next((name for name in values or () if not isinstance(name, str)), None)  # pyright: ignore[reportUnnecessaryIsInstance]
+            if unnamed is not None:
+                raise TypeError(f"{argument}: expected names that are str, found {unnamed!r}")
         return Model(ArrayStore(arrays or {}, sizevars or {}, metadata or {}))
 
     @property

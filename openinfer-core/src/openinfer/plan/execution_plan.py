@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from openinfer.arch import DeviceArch
     from openinfer.plan.steps import Procedure
     from openinfer.plan.values import PackedWeight, PlanInput, PlanOutput, PlanValue, WeightTable
 
@@ -22,6 +23,7 @@ class ExecutionPlan:
         tables: prefix tables that some step reads.
         procedures: blocks, each after those that it calls; the last one is where a step starts.
         arena_nbytes: bytes of the arena.
+        arch: the device that it was made for, where one was given.
     """
 
     target: str
@@ -32,6 +34,7 @@ class ExecutionPlan:
     tables: tuple[WeightTable, ...]
     procedures: tuple[Procedure, ...]
     arena_nbytes: int
+    arch: DeviceArch | None = None
 
     @property
     def weights_nbytes(self) -> int:

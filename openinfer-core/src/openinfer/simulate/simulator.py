@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from openinfer.errors import ValidationError
-from openinfer.ir.graph import Graph
+from openinfer import programs
+from openinfer.boundary import public_methods
+from openinfer.errors import DeviceError, ValidationError
 from openinfer.model import Model, ModelLoader
 from openinfer.plugins.environment import Environment
 from openinfer.simulate.device import Device, choose_device, open_device
@@ -20,14 +21,17 @@ if TYPE_CHECKING:
 
     from openinfer.diagnostics import Diagnostic
     from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.programs import Program
 
 
+@public_methods
 class Simulator:
     """Runs graphs on a device, exactly as they are written.
 
     Args:
         model: sizes, metadata and tensors; or the path of a file with them, which is released with its last user.
-        graph_or_device: a graph, validated at once, or the name of a device, in either order; both may be left out.
+        program_or_device: a program (`openinfer.programs.Program`: a graph, its text, a file), validated at once, or
+            the name of a device, in either order; both may be left out.
         device: name of the device (``"cpu"``, ``"vulkan:1"``, ...) or a `Device`; cpu by default.
         strict: whether warnings are errors.
         trace, timer: whether executors record events, and time operators; by default as ``OPENINFER_TRACE`` says.
@@ -46,7 +50,7 @@ class Simulator:
     def __init__(
         self,
         model: Model | str | os.PathLike[str],
-        *graph_or_device: Graph | str,
+        *program_or_device: Program,
         device: Device | str | None = None,
         strict: bool = False,
         trace: bool | None = None,
@@ -56,25 +60,24 @@ class Simulator:
         environment: Environment | None = None,
         placement: bool = False,
     ) -> None:
-        graph, name = _told_apart(graph_or_device, device)
+        self._environment = environment or Environment.default()
+        program, name = _told_apart(program_or_device, device, self._environment)
         self._model = model if isinstance(model, Model) else ModelLoader.open(model, environment=environment)
         self._strict = strict
         self._trace, self._timer = trace_by_default(trace, timer)
         self._echo = echo
         self._sizes = dict(sizes or {})
-        self._environment = environment or Environment.default()
         self._device = choose_device(name, self._environment)
         self._placement = placement
-        self._graph = graph
-        self._resolved = None if graph is None else self._resolve(graph)
+        self._resolved = None if program is None else self._resolve(program)
 
     @property
     def device(self) -> str:
         """Name of the device, with its ordinal where it is not 0."""
         return self._device.name
 
-    def validate(self, graph: Graph) -> tuple[Diagnostic, ...]:
-        """Check a graph against the model and the device; return the warnings.
+    def validate(self, graph: Program) -> tuple[Diagnostic, ...]:
+        """Check a program against the model and the device; return the warnings.
 
         Raises:
             ValidationError: every independent error at once, in ``diagnostics``.
@@ -100,8 +103,8 @@ class Simulator:
         """Do nothing: operators may always write to their inputs."""
         return self
 
-    def make_executor(self, graph: Graph | None = None) -> Executor:
-        """Validate a graph (by default the simulator's), bind it to memory of its own, and return what runs it.
+    def make_executor(self, graph: Program | None = None) -> Executor:
+        """Validate a program (by default the simulator's), bind it to memory of its own, and return what runs it.
 
         Raises:
             ValidationError: the graph does not fit, or there is none.
@@ -136,9 +139,9 @@ class Simulator:
         fallback = self._device.spec.fallback
         return None if fallback is None or self._strict else fallback.device
 
-    def _resolve(self, graph: Graph) -> ResolvedGraph:
+    def _resolve(self, program: Program) -> ResolvedGraph:
         resolved = resolve(
-            graph,
+            programs.graph(program, strict=self._strict),
             self._model,
             sizes=self._sizes,
             environment=self._environment,
@@ -151,15 +154,33 @@ class Simulator:
         return resolved
 
 
-def _told_apart(given: tuple[Graph | str, ...], device: Device | str | None) -> tuple[Graph | None, str]:
-    """Return the graph and the device among positional arguments, told apart by their types."""
-    graphs = [value for value in given if isinstance(value, Graph)]
-    names = [value for value in given if isinstance(value, str)]
-    if len(graphs) + len(names) != len(given):
-        found = ", ".join(type(value).__name__ for value in given)
-        raise TypeError(f"expected a Graph and the name of a device, found {found}")
+def _told_apart(
+    given: tuple[Program, ...], device: Device | str | None, environment: Environment
+) -> tuple[Program | None, str]:
+    """Return the program and the device among positional arguments."""
+    names = [value for value in given if isinstance(value, str) and not _is_program(value, environment)]
+    found = [value for value in given if not any(value is name for name in names)]
     if device is not None:
         names.append(device)
-    if len(graphs) > 1 or len(names) > 1:
-        raise TypeError(f"expected one graph and one device, found {len(graphs)} and {len(names)}")
-    return next(iter(graphs), None), next(iter(names), Device.CPU)
+    if len(found) > 1 or len(names) > 1:
+        raise TypeError(f"expected one program and one device, found {len(found)} and {len(names)}")
+    return next(iter(found), None), next(iter(names), Device.CPU)
+
+
+def _is_program(text: str, environment: Environment) -> bool:
+    """Return whether a text is a program or the path of one, rather than the name of a device.
+
+    Raises:
+        DeviceError: it is none of these.
+    """
+    kind = str(text).partition(":")[0]
+    if kind in environment.devices:
+        return False
+    if programs.is_program(text):
+        return True
+    try:
+        environment.device(kind)
+    except DeviceError as error:
+        message = f"{error} (a program is given as a Graph, as text, or as the path of a file that exists)"
+        raise DeviceError(message, code=error.code) from None
+    return False

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openinfer.arch import DeviceArch
+from openinfer.boundary import public_methods
 from openinfer.diagnostics import Diagnostic, Severity, as_errors
 from openinfer.errors import SynthesisError
-from openinfer.ir.graph import Graph
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
 from openinfer.plugins.types import load_object
 from openinfer.synth.bundle import Bundle, write_bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import os
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from openinfer.model import Model
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.programs import Program
     from openinfer.synth.target import Array, RunResult, SynthTarget
 
 LARGE_ARENA = 2**30
 """Bytes of static memory above which a program may be meant, and is warned of."""
 
 
+@public_methods
 @dataclass(frozen=True, slots=True)
 class Synthesis:
     """A synthesised program: its plan, its source files, and the warnings found on the way."""
@@ -60,53 +62,94 @@ class Synthesis:
         return self.target.build_and_run(self.plan, self.bundle, inputs, steps=steps, repeat=repeat, timeout=timeout)
 
 
+@public_methods
 class Synthesizer:
     """Writes programs out for one synth target.
 
     Args:
-        target: name of a synth target, such as ``"c"``.
+        target: name of a synth target, such as ``"c"``; by default the one that ``arch`` names.
+        arch: the device that the program is for: a `DeviceArch`, its document, or the path of its file. Its
+            ``memory.global_bytes`` is a limit, and targets find all of it in the plan.
         environment: what the plugins offer; the installed ones by default.
 
     Raises:
-        SynthesisError: the target is unknown.
+        SynthesisError: the target is unknown, or another one than that of the device.
+        SerializationError: the file or document is not that of a device.
     """
 
-    def __init__(self, target: str | Enum, *, environment: Environment | None = None) -> None:
+    def __init__(
+        self,
+        target: str | Enum | None = None,
+        *,
+        arch: DeviceArch | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        environment: Environment | None = None,
+    ) -> None:
         self._environment = environment or Environment.default()
-        name = str(target.value) if isinstance(target, Enum) else target
-        self._spec = self._environment.target(name)
+        self._arch = arch if arch is None or isinstance(arch, DeviceArch) else DeviceArch.load(arch)
+        self._spec = self._environment.target(_target_name(target, self._arch))
         self._target: SynthTarget = load_object(self._spec.target)()
 
+    @classmethod
+    def from_arch(
+        cls, arch: DeviceArch | Mapping[str, Any] | str | os.PathLike[str], *, environment: Environment | None = None
+    ) -> Synthesizer:
+        """Return the synthesizer for a device: the same as ``Synthesizer(arch=arch)``."""
+        return cls(arch=arch, environment=environment)
+
+    @property
+    def target(self) -> str:
+        """Name of the synth target."""
+        return self._spec.name
+
     def synthesize(
-        self,
-        model: Model,
-        graph: Graph | Mapping[str, Any] | str | os.PathLike[str],
-        *,
-        sizes: Mapping[str, int] | None = None,
-        strict: bool = False,
+        self, model: Model, graph: Program, *, sizes: Mapping[str, int] | None = None, strict: bool = False
     ) -> Synthesis:
         """Return the plan and the source files of a program.
 
         Args:
-            graph: a graph, its JSON document, JSON text (a ``str``), or the path object of an ``.oi`` or ``.json`` one.
+            graph: a graph, its JSON document, its text or JSON text, or the path of an ``.oi`` or ``.json`` file.
             sizes: named sizes that take the place of the model's.
             strict: whether warnings are errors.
 
         Raises:
+            DslSyntaxError, GraphError, SerializationError: the text or JSON is not a program; all findings.
             ValidationError: the graph does not fit the model; all findings.
-            SynthesisError: the target cannot carry out something in it; the message names construct and line. In
-                strict mode also ``large-arena``, the intermediate results take more than a GiB.
+            SynthesisError: the target cannot carry out something in it; the message names construct and line. Or the
+                device has less memory than it needs. In strict mode also ``large-arena``, the intermediate results take
+                more than a GiB.
         """
+        from openinfer import programs
         from openinfer.plan import make_plan
         from openinfer.validate import resolve
 
-        resolved = resolve(_graph_of(graph), model, sizes=sizes, environment=self._environment, strict=strict)
+        program = programs.graph(graph, strict=strict)
+        resolved = resolve(program, model, sizes=sizes, environment=self._environment, strict=strict)
         table = kernel_table(self._environment, self._spec)
         plan = make_plan(resolved, model, self._environment, table, epilogues=self._target.epilogues)
-        large = tuple(_large_arena(plan.arena_nbytes))
-        if strict and large:
-            raise SynthesisError(large[0].message, diagnostics=as_errors(large))
-        return Synthesis(plan, self._target.emit(plan), self._target, (*resolved.warnings, *large))
+        plan = replace(plan, arch=self._arch)
+        warnings = (*(() if self._arch is None else self._arch.warnings), *_large_arena(plan.arena_nbytes))
+        if strict and warnings:
+            raise SynthesisError(warnings[0].message, diagnostics=as_errors(warnings))
+        _check_memory(plan)
+        return Synthesis(plan, self._target.emit(plan), self._target, (*resolved.warnings, *warnings))
+
+
+def _target_name(target: str | Enum | None, arch: DeviceArch | None) -> str:
+    if target is None and arch is None:
+        raise TypeError("Synthesizer needs the name of a synth target, or arch")
+    name = target if target is None or not isinstance(target, Enum) else str(target.value)
+    if name is not None and arch is not None and name != arch.api:
+        raise SynthesisError(f"the device is for the synth target {arch.api!r}, found {name!r}: leave the target out")
+    return arch.api if name is None and arch is not None else str(name)
+
+
+def _check_memory(plan: ExecutionPlan) -> None:
+    """Raise when the device is known to have too little memory."""
+    most = 0 if plan.arch is None else plan.arch.memory.global_bytes
+    needed = plan.arena_nbytes + plan.weights_nbytes
+    if 0 < most < needed:
+        message = f"the program needs {needed} bytes ({plan.weights_nbytes} of weights), the device has {most}"
+        raise SynthesisError(f"{message} (memory.global_bytes): use smaller sizes", code="synthesis")
 
 
 def _large_arena(nbytes: int) -> Iterator[Diagnostic]:
@@ -117,13 +160,3 @@ def _large_arena(nbytes: int) -> Iterator[Diagnostic]:
             severity=Severity.WARNING,
             hint="use smaller sizes (--size); many linkers refuse more than 2 GiB",
         )
-
-
-def _graph_of(graph: Graph | Mapping[str, Any] | str | os.PathLike[str]) -> Graph:
-    if isinstance(graph, Graph):
-        return graph
-    if isinstance(graph, os.PathLike) and Path(graph).suffix != ".json":
-        from openinfer.dsl import load_graph
-
-        return load_graph(graph)
-    return Graph.from_json(graph)

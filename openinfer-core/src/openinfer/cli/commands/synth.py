@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 @click.command(name="synth", short_help="Write a program out as source code.")
 @click.argument("graph")
 @click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
-@click.option("--target", required=True, metavar="NAME", help="Synth target, such as c.")
+@click.option("--target", metavar="NAME", help="Synth target, such as c; by default that of --arch.")
+@click.option("--arch", metavar="FILE", help="Device file: what the program is for.")
 @click.option("-o", "--output", "directory", metavar="DIR", help="Directory for the source files.")
 @size_option
 @click.option("--verify", is_flag=True, help="Compile, run on random inputs, and compare with the simulator.")
@@ -43,7 +44,8 @@ def command(
     *,
     graph: str,
     model_path: str,
-    target: str,
+    target: str | None,
+    arch: str | None,
     directory: str | None,
     sizes: dict[str, int],
     verify: bool,
@@ -64,6 +66,8 @@ def command(
     from openinfer.model import ModelLoader
     from openinfer.synth import Synthesizer
 
+    if target is None and arch is None:
+        raise click.UsageError("give --target or --arch")
     if directory is None and not verify:
         raise click.UsageError("give a directory with -o, or --verify")
     if tolerance is not None and not verify:
@@ -72,7 +76,7 @@ def command(
         raise click.UsageError("--input goes with --verify, which is not given")
     if show_plan and as_json:
         raise click.UsageError("--plan prints tables: leave --json out")
-    synthesizer = Synthesizer(target)
+    synthesizer = Synthesizer(target, arch=arch)
     program = read_graph(graph, strict=strict)
     with ModelLoader.open(model_path) as model:
         synthesis = synthesizer.synthesize(model, program, sizes=sizes, strict=strict)

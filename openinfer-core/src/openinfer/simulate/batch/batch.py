@@ -7,6 +7,8 @@ import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from openinfer import programs
+from openinfer.boundary import public
 from openinfer.diagnostics import Diagnostic, near_or_known
 from openinfer.errors import ExecutionError, OpenInferError, PluginError
 from openinfer.ir.graph import MemoryKind
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from openinfer.ir.graph import Graph
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.plugins.types import RunnerSpec
+    from openinfer.programs import Program
     from openinfer.simulate.batch.answers import Outcome
     from openinfer.simulate.batch.runner import Runner
 
@@ -39,9 +42,10 @@ BatchResult: TypeAlias = "tuple[int, dict[str, Any] | OpenInferError]"
 """What became of one input: its place from 0, and outputs as `Executor.outputs` returns them, or an error."""
 
 
+@public
 def run_batch(
     model: Model | str | os.PathLike[str],
-    graph: Graph,
+    graph: Program,
     inputs: Iterable[Mapping[str, Any]] | str | os.PathLike[str],
     *,
     device: str = "cpu",
@@ -65,6 +69,7 @@ def run_batch(
 
     Args:
         model: a model, or the path of one.
+        graph: a program: a graph, its text, or the path of a file.
         inputs: values of dynamic variables, a mapping for each input, taken as they are needed; or the path of a file
             ``.npz`` or ``.npy`` whose arrays have the inputs along their first axis, of a folder of such files each of
             which is an input, or a pattern for them.
@@ -91,7 +96,7 @@ def run_batch(
     """
     opened = model if isinstance(model, Model) else ModelLoader.open(model, environment=environment)
     job = Job(
-        graph=graph,
+        graph=programs.graph(graph, strict=strict),
         model=opened,
         device=str(device),
         sizes=dict(sizes or {}),
@@ -269,6 +274,7 @@ def _place(error: OpenInferError | None, graph: Graph) -> None:
     )
 
 
+@public
 def _results(found: Generator[Outcome], opened: Model | None) -> Iterator[BatchResult]:
     try:
         with closing(found):

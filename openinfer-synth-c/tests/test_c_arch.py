@@ -1,0 +1,98 @@
+"""Synthesizers for a device: the target comes from its file, and what does not fit the device is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import openinfer as oi
+from openinfer.cli import main
+
+DEVICE: dict[str, Any] = {"device": {"type": "cpu", "api": "c"}}
+TEXT = "dynamic { x: f32[3]; } volatile { y: f32[3]; } block entry { op add(x, x) >> y; return y; }"
+MODEL = oi.Model.from_arrays({})
+
+
+def files(synthesizer: oi.Synthesizer) -> dict[str, bytes]:
+    return dict(synthesizer.synthesize(MODEL, TEXT).bundle.files)
+
+
+@pytest.mark.parametrize("given", ["arch", "document", "path", "str"])
+def test_from_arch_is_the_same_as_arch(tmp_path: Path, given: str) -> None:
+    file = tmp_path / "device.json"
+    file.write_text(json.dumps(DEVICE))
+    arch = {"arch": oi.DeviceArch.load(DEVICE), "document": DEVICE, "path": file, "str": str(file)}[given]
+
+    by_method, by_argument = oi.Synthesizer.from_arch(arch), oi.Synthesizer("c", arch=arch)
+
+    assert by_method.target == by_argument.target == oi.Synthesizer(arch=arch).target == "c"
+    assert files(by_method) == files(by_argument) == files(oi.Synthesizer("c"))
+
+
+def test_targets_find_the_device_in_the_plan() -> None:
+    arch = oi.DeviceArch.load({**DEVICE, "theirs": {"key": 1}})
+
+    plan = oi.Synthesizer.from_arch(arch).synthesize(MODEL, TEXT).plan
+
+    assert plan.arch is arch
+    assert plan.arch.extra == {"theirs": {"key": 1}}
+
+
+def test_warnings_about_the_device_are_those_of_the_synthesis() -> None:
+    synthesizer = oi.Synthesizer.from_arch({**DEVICE, "theirs": {}})
+
+    assert [found.code for found in synthesizer.synthesize(MODEL, TEXT).warnings] == ["unknown-field"]
+    with pytest.raises(oi.SynthesisError, match="unknown section `theirs`"):
+        synthesizer.synthesize(MODEL, TEXT, strict=True)
+
+
+def test_another_target_than_that_of_the_device_is_refused() -> None:
+    with pytest.raises(oi.SynthesisError, match="the device is for the synth target 'c', found 'vulkan'"):
+        oi.Synthesizer("vulkan", arch=DEVICE)
+
+
+def test_the_target_of_the_device_has_to_be_known() -> None:
+    with pytest.raises(oi.SynthesisError, match="unknown synth target 'metal'") as caught:
+        oi.Synthesizer.from_arch({"device": {"type": "cpu", "api": "metal"}})
+
+    assert caught.value.code == "unknown-target"
+
+
+def test_a_target_or_a_device_is_needed() -> None:
+    with pytest.raises(TypeError, match="needs the name of a synth target, or arch"):
+        oi.Synthesizer()
+
+
+def test_a_program_has_to_fit_the_memory_of_the_device() -> None:
+    text = "dynamic { x: f32[9]; } volatile { y: f32; } block entry { op cumsum(x, axis=0) >> x; op sum(x) >> y; }"
+    needed = oi.Synthesizer("c").synthesize(MODEL, text).plan.arena_nbytes
+    assert needed > 0
+
+    def synthesise(nbytes: int) -> oi.Synthesizer:
+        arch = {**DEVICE, "memory": {"global_bytes": nbytes}}
+        return oi.Synthesizer.from_arch(arch).synthesize(MODEL, text)
+
+    synthesise(needed)
+    synthesise(0)
+    with pytest.raises(oi.SynthesisError, match=rf"needs {needed} bytes \(0 of weights\), the device has {needed - 1}"):
+        synthesise(needed - 1)
+
+
+def test_the_command_takes_a_device_file(tmp_path: Path) -> None:
+    program, model, device = (tmp_path / name for name in ("p.oi", "m.oinf", "device.json"))
+    program.write_text(TEXT)
+    device.write_text(json.dumps(DEVICE))
+    from openinfer.model import ModelContents, save_model
+
+    save_model(ModelContents(sizevars={"n": 1}, metadata={}, tensors={}), model)
+    arguments = ["synth", str(program), "--model", str(model), "-o", str(tmp_path / "out")]
+
+    done = CliRunner().invoke(main, [*arguments, "--arch", str(device)])
+    without = CliRunner().invoke(main, arguments)
+
+    assert (done.exit_code, "written to" in done.output) == (0, True)
+    assert (without.exit_code, "give --target or --arch" in without.output) == (2, True)
