@@ -7,6 +7,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from openinfer.boundary import public_methods
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
@@ -64,6 +66,7 @@ class Preferences:
     extra: Mapping[str, Any] = field(default_factory=_none)
 
 
+@public_methods
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceArch:
     """A device file.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import openinfer
+from openinfer.boundary import DEBUG
 from openinfer.cli import commands, failures
 from openinfer.cli.terminal import has_printed_document, print_document
 from openinfer.diagnostics import did_you_mean
@@ -73,7 +74,9 @@ class Program(click.Group):
             return context
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _failures_told(debug=bool(ctx.params.get("debug")), json=bool(ctx.meta.get(_JSON)), context=ctx):
+        debug = bool(ctx.params.get("debug"))
+        told = _failures_told(debug=debug, json=bool(ctx.meta.get(_JSON)), context=ctx)
+        with told, _variables_set({DEBUG: "1"} if debug else {}):
             result = super().invoke(ctx)
             # A reader that went away shows when the rest of the output is written; without output there is no stream.
             if sys.stdout:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from openinfer.boundary import public
 from openinfer.diagnostics import Diagnostic, Source
 from openinfer.errors import DslSyntaxError
 from openinfer.ir.bulk import many_objects
@@ -87,6 +88,7 @@ def _source(text: str, name: str) -> Source:
     return source
 
 
+@public
 def load_graph(path: str | os.PathLike[str], *, check: bool = False, strict: bool = False) -> Graph:
     """Return the graph of an ``.oi`` file (UTF-8); see `graph`.
 

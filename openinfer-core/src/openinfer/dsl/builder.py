@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from openinfer.boundary import public
 from openinfer.diagnostics import Source
 from openinfer.dsl.builder_values import (
     Known,
@@ -79,6 +80,7 @@ class GraphBuilder:
         self._blocks: list[BlockSyntax] = []
         self._open: list[list[Statement]] = []
 
+    @public
     def build(self, *, check: bool = False, strict: bool = False) -> Graph:
         """Return the graph of everything that was called so far.
 

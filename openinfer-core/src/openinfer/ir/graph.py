@@ -7,6 +7,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from openinfer.boundary import public_methods
 from openinfer.ir.nodes import Loop, Node
 from openinfer.ir.values import Attrs
 
@@ -121,6 +122,7 @@ def _empty() -> Mapping[str, Any]:
     return MappingProxyType({})
 
 
+@public_methods
 @dataclass(frozen=True, slots=True)
 class Graph:
     """A program: declarations, blocks and the next free node number.

@@ -7,6 +7,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from openinfer.boundary import public_methods
 from openinfer.diagnostics import did_you_mean
 from openinfer.errors import DeviceError, OpenInferError, SynthesisError
 
@@ -54,6 +55,7 @@ def _none() -> Mapping[str, Any]:
     return MappingProxyType({})
 
 
+@public_methods
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """What the plugins offer.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
+from openinfer.boundary import public_methods
 from openinfer.diagnostics import Severity, summary
 from openinfer.errors import SerializationError
 from openinfer.ir.bulk import many_objects
@@ -32,6 +33,7 @@ MAX_LOOPS = 100
 """Deepest nesting of loops that is read and written, as in program text."""
 
 
+@public_methods
 class GraphSerialize:
     """Graph to JSON."""
 
@@ -55,6 +57,7 @@ class GraphSerialize:
         return json.dumps(document, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
 
 
+@public_methods
 class GraphDeserialize:
     """JSON to graph."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from openinfer.boundary import public
 from openinfer.diagnostics import printable
 from openinfer.errors import SerializationError
 
@@ -21,6 +22,7 @@ PROCESS = 1
 """The process id under which all tracks stand."""
 
 
+@public
 def trace_to_perfetto(events: Iterable[TraceEvent], memory: Iterable[MemoryUse] = ()) -> dict[str, Any]:
     """Return a trace as a document that Perfetto and ``chrome://tracing`` open.
 

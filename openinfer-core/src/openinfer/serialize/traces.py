@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from openinfer.boundary import public
 from openinfer.diagnostics import summary
 from openinfer.errors import SerializationError
 from openinfer.events import TraceEvent
@@ -51,6 +52,7 @@ class _EventSchema(ObjectSchema):
 EVENT: Form[TraceEvent] = object_form(_EventSchema(unknown="exclude"), lambda data: TraceEvent(node_desc="", **data))
 
 
+@public
 def trace_to_json(events: Iterable[TraceEvent]) -> list[dict[str, Any]]:
     """Return events as a list of objects with the fields of section 4, in their order."""
     return [EVENT.write(event) for event in events]
@@ -60,6 +62,7 @@ TRACE_NBYTES = 1 << 30
 """Most bytes of a trace file: long runs make long traces."""
 
 
+@public
 def trace_from_json(source: list[Any] | str | os.PathLike[str]) -> tuple[TraceEvent, ...]:
     """Return the events of a list, JSON text (a ``str``) or file (a path object).
 

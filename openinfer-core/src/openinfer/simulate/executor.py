@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from openinfer.boundary import public, public_methods
 from openinfer.errors import ExecutionError, StepStateError
 from openinfer.ir.concurrency import reached_blocks
 from openinfer.simulate.compiler import compile_graph
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.placement import Placements
 
 
+@public_methods
 class Executor:
     """Runs a program step by step. Used by one thread at a time; made by `Simulator.make_executor`."""
 
@@ -365,6 +367,7 @@ class Executor:
             self._end(machine)
         return self._recorder.latest(machine) if record is None else None
 
+    @public
     def _runs(self, *, by_block: bool, consumers: bool) -> Iterator[NodeRun]:
         record = self._recorder.record(None if self._tracing else [])
         details = Details(self) if self._tracing and is_wanted(LogKind.TRACE) else None

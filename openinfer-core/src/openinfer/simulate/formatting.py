@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.boundary import public
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,6 +18,7 @@ LEAST_PLAIN, MOST_PLAIN = 0.1, 1e6
 """Magnitudes that two decimals show well; the second is not included."""
 
 
+@public
 def format_truncated(values: Any, *, packed: bool = False) -> str:
     """Return ``{a, b, c}``, or the first and last two of more than four values: ``{a, b ... c, d}``.
 

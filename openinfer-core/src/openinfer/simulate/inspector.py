@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from openinfer.boundary import public_methods
 from openinfer.errors import ExecutionError, StepStateError
 from openinfer.ir.nodes import Op
 from openinfer.ir.uses import writes
@@ -66,6 +67,7 @@ class Stop:
         return self.next is None
 
 
+@public_methods
 class Inspector:
     """Drives an executor statement by statement. Breakpoints that nobody sets cost nothing.
 

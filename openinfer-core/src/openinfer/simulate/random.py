@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.array_types import storage_dtype
+from openinfer.boundary import public_methods
 from openinfer.dtypes import BY_NAME, DType, Kind
 from openinfer.errors import DTypeError, ExecutionError, ShapeError
 from openinfer.scalars import decode_bits, encode_bits, round_to
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
+@public_methods
 class Random:
     """Tensors with uniformly distributed elements."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.boundary import public_methods
 from openinfer.dtypes import BITSET, U8
 from openinfer.errors import DTypeError, ExecutionError, ShapeError
 from openinfer.ir.types import TensorType
@@ -42,6 +43,7 @@ GRAPH_KEY = "openinfer.graph"
 MISMATCH = "state-mismatch"
 
 
+@public_methods
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """The value of every persistent variable with its growth, as a model file holds it.
