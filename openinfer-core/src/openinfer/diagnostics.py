@@ -117,6 +117,11 @@ def near_or_known(name: str, names: Iterable[str], what: str = "there") -> str:
     return did_you_mean(name, known) or f"{what} are {listed or 'none'}"
 
 
+def counted(number: int, what: str) -> str:
+    """Return ``1 node`` or ``2,000 nodes``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def summary(diagnostics: Sequence[Diagnostic]) -> str:
     """Return one line for several findings: the first, and how many more there are."""
     first = str(diagnostics[0])

@@ -3,6 +3,15 @@
 from openinfer.draw.dot_text import dot
 from openinfer.draw.html_page import html
 from openinfer.draw.mermaid_text import mermaid
-from openinfer.draw.notebook import notebook_html
+from openinfer.draw.notebook import Folded, Table, fragment, graph_parts, notebook_html
 
-__all__ = ["dot", "html", "mermaid", "notebook_html"]
+__all__ = [
+    "Folded",
+    "Table",
+    "dot",
+    "fragment",
+    "graph_parts",
+    "html",
+    "mermaid",
+    "notebook_html",
+]

@@ -8,6 +8,7 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from openinfer.diagnostics import counted
 from openinfer.draw.flow import blocks_in_order
 from openinfer.draw.layout import HEADER, INDENT, PADDING, ROW, lay_out
 from openinfer.draw.memory import memory_rows
@@ -95,7 +96,7 @@ class _Page:
 
     def toolbar(self, title: str) -> Iterator[str]:
         nodes = sum(1 for _ in self._graph.nodes())
-        counts = f"{_count(len(self._blocks), 'block')}, {_count(nodes, 'node')}"
+        counts = f"{counted(len(self._blocks), 'block')}, {counted(nodes, 'node')}"
         yield f'<header id="bar"><h1>{_text(title)}</h1><span class="counts">{counts}</span>\n'
         yield '<label class="find"><input id="search" type="search" placeholder="Search ( / )" aria-label="Search">'
         yield '<output id="found"></output></label>\n<span class="buttons">'
@@ -177,7 +178,7 @@ class _Page:
         yield (
             f'<section class="card {kind}" id="b{place}" style="left:{card.x}px;top:{card.y}px;'
             f'width:{card.width}px;height:{card.height}px"><h2><b>{_text(card.name)}</b> <small>{kind}, '
-            f"{_count(sum(row.node is not None for row in card.rows), 'node')}</small></h2>\n"
+            f"{counted(sum(row.node is not None for row in card.rows), 'node')}</small></h2>\n"
         )
         for start in range(0, len(card.rows), card.rows_per_column):
             yield f'<ol style="width:{card.column_width}px">\n'
@@ -230,10 +231,6 @@ def _edge(line: Line) -> str:
     return (
         f'<path class="{kind}" d="{line.path}" marker-end="url(#to-{kind})"><title>{_text(line.title)}</title></path>'
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _bytes(count: int) -> str:

@@ -1,55 +1,92 @@
-"""What a notebook shows of a graph: its declarations in a table, its text in colours, everything escaped."""
+"""What a notebook shows of an object: counts, tables, and texts folded up; no script, and everything escaped."""
 
 from __future__ import annotations
 
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from openinfer.draw.memory import memory_rows
 from openinfer.draw.statements import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from openinfer.ir.graph import Graph
+    from openinfer.ir.resolved import ResolvedGraph
 
 MAX_LINES = 200
-"""Lines of program text that are shown; a notebook keeps every output in its file."""
+"""Lines of a text that are shown; a notebook keeps every output in its file."""
 
-MAX_DECLARATIONS = 100
+MAX_ROWS = 100
+
+_LEFT = ' style="text-align:left"'
 
 
-def notebook_html(graph: Graph) -> str:
-    """Return a fragment of HTML without script: counts, a table of declarations, and the canonical text folded up.
+class Table(NamedTuple):
+    """Rows of plain text; ``what`` is how more of them than are shown are called."""
 
-    Long programs are cut, and say so: `openinfer.draw.html` shows all of one.
+    head: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    what: str
+
+
+class Folded(NamedTuple):
+    """A plain text under a title to click on; program text is coloured."""
+
+    title: str
+    text: str
+    is_program: bool = False
+
+
+def fragment(name: str, facts: str, *parts: Table | Folded) -> str:
+    """Return what a notebook shows of an object: its name, what there is to know at once, tables and texts.
+
+    Long tables and texts are cut, and say so.
     """
-    nodes = sum(1 for _ in graph.nodes())
-    head = f"<b>Graph</b>: {_count(len(graph.vars), 'variable')}, {_count(len(graph.blocks), 'block')}, "
-    return f"<div>{head}{_count(nodes, 'node')}{''.join(_table(graph))}{_listing(graph)}</div>"
+    shown_parts = (_table(part) if isinstance(part, Table) else _folded(part) for part in parts)
+    return f"<div><b>{_text(name)}</b>: {_text(facts)}{''.join(shown_parts)}</div>"
 
 
-def _table(graph: Graph) -> Iterator[str]:
-    rows = [(kind.value, row) for kind, found in memory_rows(graph).items() for row in found]
-    if not rows:
-        return
-    cell = '<td style="text-align:left">'
-    yield '<table><tr><th style="text-align:left">section</th><th style="text-align:left">name</th>'
-    yield '<th style="text-align:left">type</th><th style="text-align:left">attributes</th></tr>'
-    for section, row in rows[:MAX_DECLARATIONS]:
-        cells = (section, row.name + row.formals, row.type, row.attributes)
-        yield f"<tr>{''.join(f'{cell}{_text(text)}</td>' for text in cells)}</tr>"
+def notebook_html(graph: Graph, resolved: ResolvedGraph | None = None) -> str:
+    """Return counts, a table of declarations, and the canonical text of a graph; `openinfer.draw.html` shows all of it.
+
+    Args:
+        resolved: the graph with its sizes, whose shapes are shown in place of the declared ones.
+    """
+    return fragment("Graph", graph.counts(), *graph_parts(graph, resolved))
+
+
+def graph_parts(graph: Graph, resolved: ResolvedGraph | None = None) -> tuple[Table, Folded]:
+    """Return the declarations and the text of a graph."""
+    rows = [
+        (kind.value, row.name + row.formals, row.type, row.attributes)
+        for kind, found in memory_rows(graph, resolved).items()
+        for row in found
+    ]
+    head = ("section", "name", "type", "attributes")
+    return Table(head, rows, "declarations"), Folded("program", graph.to_dsl(), is_program=True)
+
+
+def _table(table: Table) -> str:
+    return "".join(_table_lines(table)) if table.rows else ""
+
+
+def _table_lines(table: Table) -> Iterator[str]:
+    yield f"<table><tr>{''.join(f'<th{_LEFT}>{_text(text)}</th>' for text in table.head)}</tr>"
+    for row in table.rows[:MAX_ROWS]:
+        yield f"<tr>{''.join(f'<td{_LEFT}>{_text(text)}</td>' for text in row)}</tr>"
     yield "</table>"
-    if len(rows) > MAX_DECLARATIONS:
-        yield f"<p>… and {len(rows) - MAX_DECLARATIONS} more declarations</p>"
+    if len(table.rows) > MAX_ROWS:
+        yield f"<p>… and {len(table.rows) - MAX_ROWS} more {_text(table.what)}</p>"
 
 
-def _listing(graph: Graph) -> str:
-    lines = graph.to_dsl().splitlines()
+def _folded(folded: Folded) -> str:
+    lines = folded.text.splitlines()
     more = f"\n… and {len(lines) - MAX_LINES} more lines" if len(lines) > MAX_LINES else ""
-    text = _highlighted("\n".join(map(shown, lines[:MAX_LINES])))
-    return f"<details><summary>program</summary><pre>{text}{more}</pre></details>"
+    cut = "\n".join(map(shown, lines[:MAX_LINES]))
+    text = _highlighted(cut) if folded.is_program else escape(cut, quote=True)
+    return f"<details><summary>{_text(folded.title)}</summary><pre>{text}{more}</pre></details>"
 
 
 def _highlighted(text: str) -> str:
@@ -67,7 +104,3 @@ def _highlighted(text: str) -> str:
 
 def _text(text: str) -> str:
     return escape(shown(text), quote=True)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

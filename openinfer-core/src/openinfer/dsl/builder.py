@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from openinfer.boundary import public
-from openinfer.diagnostics import Source
+from openinfer.diagnostics import Source, counted
 from openinfer.dsl.builder_values import (
     Known,
     access,
@@ -79,6 +79,10 @@ class GraphBuilder:
         self._declarations: list[Declaration] = []
         self._blocks: list[BlockSyntax] = []
         self._open: list[list[Statement]] = []
+
+    def __repr__(self) -> str:
+        counts = (counted(len(self._declarations), "declaration"), counted(len(self._blocks), "block"))
+        return f"<GraphBuilder: {', '.join(counts)}>"
 
     @public
     def build(self, *, check: bool = False, strict: bool = False) -> Graph:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from openinfer.boundary import public_methods
+from openinfer.diagnostics import counted
 from openinfer.ir.nodes import Loop, Node
 from openinfer.ir.values import Attrs
 
@@ -100,6 +101,9 @@ class Block:
     hints: Attrs = field(default_factory=Attrs)
     span: Span | None = field(default=None, compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        return f"<Block {self.name}: {counted(sum(1 for _ in self.walk()), 'node')}>"
+
     def walk(self) -> Iterator[Node]:
         """Yield every node of the block, loop bodies included, in written order (a loop before its body)."""
         return walk(self.nodes)
@@ -177,8 +181,18 @@ class Graph:
 
         return GraphDeserialize.from_json(document)
 
+    def counts(self) -> str:
+        """Return how many variables, blocks and nodes there are, in words."""
+        nodes = sum(1 for _ in self.nodes())
+        return ", ".join(
+            (counted(len(self.vars), "variable"), counted(len(self.blocks), "block"), counted(nodes, "node"))
+        )
+
     def __str__(self) -> str:
         return self.to_dsl()
+
+    def __repr__(self) -> str:
+        return f"<Graph: {self.counts()}>"
 
     def _repr_html_(self) -> str:
         from openinfer.draw import notebook_html

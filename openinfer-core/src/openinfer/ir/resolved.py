@@ -189,3 +189,6 @@ class ResolvedGraph:
     ops: Mapping[int, ResolvedOp]
     placed: Mapping[int, str] = field(default_factory=dict[int, str])
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+
+    def __repr__(self) -> str:
+        return f"<ResolvedGraph: {self.graph.counts()}>"

@@ -14,7 +14,7 @@ import numpy as np
 from openinfer import symbolic
 from openinfer.array_types import storage_dtype
 from openinfer.boundary import public_methods
-from openinfer.diagnostics import near_or_known
+from openinfer.diagnostics import counted, near_or_known
 from openinfer.dtypes import BITSET, BY_NAME, U8
 from openinfer.errors import ModelError
 from openinfer.model.arrays import ArrayStore
@@ -232,7 +232,8 @@ class Model:
         self.close()
 
     def __repr__(self) -> str:
-        counts = f"{len(self.tensors)} tensors, {len(self.sizevars)} sizes, {len(self.typed_metadata)} metadata"
+        counts = f"{counted(len(self.tensors), 'tensor')}, {counted(len(self.sizevars), 'size')}"
+        counts = f"{counts}, {len(self.typed_metadata)} metadata"
         return f"<Model {self.name}: {counts}>"
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.diagnostics import counted
+
 if TYPE_CHECKING:
     from openinfer.arch import DeviceArch
+    from openinfer.draw import Folded, Table
     from openinfer.plan.steps import Procedure
     from openinfer.plan.values import PackedWeight, PlanInput, PlanOutput, PlanValue, WeightTable
 
@@ -35,6 +38,31 @@ class ExecutionPlan:
     procedures: tuple[Procedure, ...]
     arena_nbytes: int
     arch: DeviceArch | None = None
+
+    def counts(self) -> str:
+        """Return how many steps, weights and bytes there are, in words."""
+        steps = sum(len(procedure.steps) for procedure in self.procedures)
+        return f"{counted(steps, 'step')}, weights {self.weights_nbytes:,} bytes, arena {self.arena_nbytes:,} bytes"
+
+    def __repr__(self) -> str:
+        return f"<ExecutionPlan for {self.target}: {self.counts()}>"
+
+    def _repr_html_(self) -> str:
+        from openinfer.draw import fragment
+
+        return fragment(f"ExecutionPlan for {self.target}", self.counts(), *self.notebook_parts())
+
+    def notebook_parts(self) -> tuple[Table | Folded, ...]:
+        """Return what a notebook shows: inputs and outputs, the schedule, the memory map."""
+        from openinfer.draw import Folded, Table
+
+        ports = [("input", port.name, str(port.type)) for port in self.inputs]
+        ports += [("output", port.name, str(port.type)) for port in self.outputs]
+        return (
+            Table(("", "name", "type"), ports, "inputs and outputs"),
+            Folded("schedule", self.report()),
+            Folded("memory map", self.memory_map()),
+        )
 
     @property
     def weights_nbytes(self) -> int:

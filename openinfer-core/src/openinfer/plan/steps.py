@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer.diagnostics import counted
 from openinfer.expr.linear import linearise
 
 if TYPE_CHECKING:
@@ -243,3 +244,6 @@ class Procedure:
 
     name: str
     steps: tuple[Step, ...]
+
+    def __repr__(self) -> str:
+        return f"<Procedure {self.name}: {counted(len(self.steps), 'step')}>"

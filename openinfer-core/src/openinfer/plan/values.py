@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -106,7 +106,7 @@ class PackedWeight:
     number: int
     source: str
     type: TensorType
-    data: memoryview
+    data: memoryview = field(repr=False)
     packing: Packing = Packing.NONE
 
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from openinfer.boundary import public_methods
-from openinfer.diagnostics import did_you_mean
+from openinfer.diagnostics import counted, did_you_mean
 from openinfer.errors import DeviceError, OpenInferError, SynthesisError
 
 if TYPE_CHECKING:
@@ -85,6 +85,11 @@ class Environment:
     kernel_choice: Callable[[OpCall, Sequence[KernelSpec], str], KernelSpec] = lambda _call, candidates, _device: min(
         candidates, key=lambda kernel: kernel.cost
     )
+
+    def __repr__(self) -> str:
+        counts = ((len(self.plugins), "plugin"), (len(self.ops), "operator"), (len(self.dtypes), "element type"))
+        devices = f"devices {', '.join(self.devices) or 'none'}; targets {', '.join(self.targets) or 'none'}"
+        return f"<Environment: {', '.join(counted(number, what) for number, what in counts)}; {devices}>"
 
     @staticmethod
     def default() -> Environment:

@@ -53,6 +53,11 @@ class Binder:
         self._table = table
         self._backend = backend
 
+    @property
+    def device(self) -> str:
+        """Name of the device, without its ordinal."""
+        return self._table.target
+
     def on(self, backend: DeviceBackend) -> Binder:
         """Return what binds the same kernels on another backend of the device."""
         return Binder(self._environment, self._table, backend)

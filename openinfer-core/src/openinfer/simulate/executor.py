@@ -57,6 +57,7 @@ class Executor:
         echo: bool = True,
     ) -> None:
         self._resolved = resolved
+        self._device = binder.device
         self._graph = resolved.graph
         self._backend = backend
         self._memory = Memory(resolved, model, backend)
@@ -77,6 +78,14 @@ class Executor:
         self._echo = echo
         self._machine: Machine | None = None
         self._results: dict[str, Tensor | None] = {}
+
+    def __repr__(self) -> str:
+        return f"<Executor on {self._device}: {self._graph.counts()}>"
+
+    def _repr_html_(self) -> str:
+        from openinfer.draw import fragment, graph_parts
+
+        return fragment(f"Executor on {self._device}", self._graph.counts(), *graph_parts(self._graph, self._resolved))
 
     @property
     def program(self) -> ResolvedGraph:

@@ -98,6 +98,9 @@ class Inspector:
         for each in watches:
             self.watch(each)
 
+    def __repr__(self) -> str:
+        return f"<Inspector of {self.executor!r}>"
+
     # Breakpoints and watches
 
     @property

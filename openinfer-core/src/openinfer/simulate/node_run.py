@@ -23,6 +23,9 @@ class NodeRun:
     executor: Executor
     failure: Exception | None = None
 
+    def __repr__(self) -> str:
+        return f"<NodeRun {self.event.node_desc} in block {self.event.block_name}>"
+
     def fetch(self, *names: str, dtype: DType | str | None = None) -> Any:
         """Return values as `Executor.fetch` does; temporaries too."""
         return self.executor.fetch(*names, dtype=dtype)

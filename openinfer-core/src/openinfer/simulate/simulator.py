@@ -71,6 +71,18 @@ class Simulator:
         self._placement = placement
         self._resolved = None if program is None else self._resolve(program)
 
+    def __repr__(self) -> str:
+        graph = "" if self._resolved is None else f", {self._resolved.graph!r}"
+        return f"<Simulator of {self._model.name} on {self.device}{graph}>"
+
+    def _repr_html_(self) -> str:
+        from openinfer.draw import fragment, graph_parts
+
+        resolved = self._resolved
+        facts = "no program yet" if resolved is None else resolved.graph.counts()
+        parts = () if resolved is None else graph_parts(resolved.graph, resolved)
+        return fragment(f"Simulator of {self._model.name} on {self.device}", facts, *parts)
+
     @property
     def device(self) -> str:
         """Name of the device, with its ordinal where it is not 0."""

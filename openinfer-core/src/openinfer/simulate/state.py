@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.boundary import public_methods
+from openinfer.diagnostics import counted
 from openinfer.dtypes import BITSET, U8
 from openinfer.errors import DTypeError, ExecutionError, ShapeError
 from openinfer.ir.types import TensorType
@@ -57,6 +58,10 @@ class Snapshot:
     graph: str
     sizes: Mapping[str, int]
     tensors: Mapping[str, Tensor]
+
+    def __repr__(self) -> str:
+        nbytes = sum(each.storage.nbytes for each in self.tensors.values())
+        return f"<Snapshot of program {self.graph[:8]}: {counted(len(self.tensors), 'tensor')}, {nbytes:,} bytes>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model file.

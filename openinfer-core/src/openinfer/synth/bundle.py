@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
+from openinfer.diagnostics import counted
 from openinfer.errors import SynthesisError
 from openinfer.synth.swapping import exchange
 from openinfer_oinf.staging import locked, remove_abandoned, shortened, staged_for, staging_directory, staging_name
@@ -47,6 +48,9 @@ class Bundle:
         if wrong:
             raise SynthesisError(f"a synth target yielded the file name {wrong[0]!r}, which is no plain file name")
         object.__setattr__(self, "files", MappingProxyType(dict(sorted(self.files.items()))))
+
+    def __repr__(self) -> str:
+        return f"<Bundle: {counted(len(self.files), 'file')}, {self.nbytes:,} bytes>"
 
     @property
     def nbytes(self) -> int:

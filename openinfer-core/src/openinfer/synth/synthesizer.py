@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.arch import DeviceArch
 from openinfer.boundary import public_methods
-from openinfer.diagnostics import Diagnostic, Severity, as_errors
+from openinfer.diagnostics import Diagnostic, Severity, as_errors, counted
 from openinfer.errors import SynthesisError
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
@@ -38,6 +38,26 @@ class Synthesis:
     bundle: Bundle
     target: SynthTarget
     warnings: tuple[Diagnostic, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Synthesis for {self.plan.target}: {self._counts()}>"
+
+    def _repr_html_(self) -> str:
+        from openinfer.draw import Table, fragment
+
+        files = [(name, f"{len(data):,}") for name, data in self.bundle.files.items()]
+        warnings = [(warning.code, warning.message) for warning in self.warnings]
+        return fragment(
+            f"Synthesis for {self.plan.target}",
+            self._counts(),
+            Table(("warning", "message"), warnings, "warnings"),
+            Table(("file", "bytes"), files, "files"),
+            *self.plan.notebook_parts(),
+        )
+
+    def _counts(self) -> str:
+        files = counted(len(self.bundle.files), "file")
+        return f"{files}, {self.bundle.nbytes:,} bytes; {self.plan.counts()}"
 
     def report(self) -> str:
         """Return inputs, outputs, sizes and the schedule."""
@@ -100,6 +120,9 @@ class Synthesizer:
     def target(self) -> str:
         """Name of the synth target."""
         return self._spec.name
+
+    def __repr__(self) -> str:
+        return f"<Synthesizer for {self.target}>"
 
     def synthesize(
         self, model: Model, graph: Program, *, sizes: Mapping[str, int] | None = None, strict: bool = False

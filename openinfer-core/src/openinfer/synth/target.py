@@ -24,6 +24,10 @@ class RunResult:
     outputs: Mapping[str, Array]
     micros: float
 
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name}: {array.dtype} {list(array.shape)}" for name, array in self.outputs.items())
+        return f"<RunResult: {self.micros:.1f} µs a step; {shapes}>"
+
 
 class SynthTarget(Protocol):
     """A target that plans are written out for."""
