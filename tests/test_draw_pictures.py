@@ -229,6 +229,106 @@ def test_dragging_moves_the_picture_and_clicking_explains(browse: Browse, tmp_pa
     )
 
 
+KEYS = """
+const root = document.documentElement, byId = (id) => document.getElementById(id), said = [];
+const press = (...keys) => {
+  for (const key of keys) {
+    document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  }
+};
+const first = (selector) => { document.querySelector(selector).focus(); };
+const text = () => document.activeElement.textContent;
+const tell = (value) => said.push(String(value));
+STEPS
+root.dataset.said = said.join("|").replaceAll('"', "'").replaceAll("\\n", "/");
+"""
+CALLS = """
+dynamic { x: f32[B]; c: bool; }
+volatile { y: f32[B]; }
+block entry { scope "s" { op relu(x) >> y; } op neg(y) >> y; branch good; return y; }
+block good { op abs(y) >> y; return; }
+"""
+
+
+def pressed(browse: Browse, tmp_path: Path, steps: str) -> list[str]:
+    """What a script says that presses keys on the page of `CALLS`."""
+    page = with_script(page_of(CALLS, tmp_path / "page.html"), KEYS.replace("STEPS", steps))
+    return unescape(root_of(browse(page))["said"]).split("|")
+
+
+def test_every_item_is_reached_by_keys_from_one_tab_stop_a_list(browse: Browse, tmp_path: Path) -> None:
+    stops, *reached = pressed(
+        browse,
+        tmp_path,
+        """
+        const items = [...document.querySelectorAll(".var, .block, .row")];
+        tell(items.filter((item) => item.tabIndex === 0).map((item) => item.textContent));
+        const seen = new Set();
+        for (const stop of items.filter((item) => item.tabIndex === 0)) {
+          stop.focus();
+          for (let i = 0; i < items.length; i++) { seen.add(document.activeElement); press("ArrowDown"); }
+        }
+        tell(items.every((item) => seen.has(item)));
+        tell(items.every((item) => item.getAttribute("role") === "option" && item.closest("[role=listbox]")));
+        first(".row"); press("End"); tell(text()); press("Home"); tell(text()); press("ArrowUp"); tell(text());
+        tell(document.querySelectorAll('.card .row[tabindex="0"]').length);
+        """,
+    )
+
+    assert stops == "x f32[B],y f32[B],entry,op relu(x) >> yf32[B],op abs(y) >> yf32[B]"
+    assert reached == ["true", "true", "return y", "op relu(x) >> yf32[B]", "op relu(x) >> yf32[B]", "2"]
+
+
+@pytest.mark.parametrize("key", ["Enter", " "])
+def test_keys_do_what_clicks_do(browse: Browse, tmp_path: Path, key: str) -> None:
+    said = pressed(
+        browse,
+        tmp_path,
+        f"""
+        const key = "{key}", detail = byId("detail");
+        first(".var"); press(key); tell(document.querySelectorAll(".reads").length);
+        tell(document.activeElement.getAttribute("aria-selected"));
+        press(key); tell(document.querySelectorAll(".reads").length);
+        first(".row"); press("ArrowDown", "ArrowDown", key); tell(!detail.hidden); tell(detail.textContent);
+        press(key); tell(text());
+        press("Escape"); tell(detail.hidden);
+        first(".block"); press("ArrowDown", key); tell(text());
+        """,
+    )
+
+    assert said == [
+        *("1", "true", "0", "true"),
+        "branch good/node 2/line 4, column 62/double-click, or Enter again: go to the block",
+        *("op abs(y) >> yf32[B]", "true", "op abs(y) >> yf32[B]"),
+    ]
+
+
+def test_a_statement_in_focus_is_in_view(browse: Browse, tmp_path: Path) -> None:
+    program = "block entry {" + "barrier; " * 500 + "return; }"
+    steps = """
+    first(".row"); press("End");
+    const [box, stage] = [document.activeElement, byId("stage")].map((element) => element.getBoundingClientRect());
+    tell(text()); tell(box.top >= stage.top && box.bottom <= stage.bottom && box.left >= stage.left);
+    tell(byId("stage").scrollTop);
+    """
+    page = with_script(page_of(program, tmp_path / "page.html"), KEYS.replace("STEPS", steps))
+
+    assert root_of(browse(page))["said"].split("|") == ["return", "true", "0"]
+
+
+def test_a_narrow_window_stacks_the_lists_above_the_picture(browse: Browse, tmp_path: Path) -> None:
+    steps = """
+    const [bar, side, stage] = ["bar", "side", "stage"].map((id) => byId(id).getBoundingClientRect());
+    tell(getComputedStyle(byId("side")).visibility); tell(side.height > 60 && stage.height > 60);
+    tell(side.top >= bar.bottom && stage.top >= side.bottom);
+    tell(side.width === innerWidth && stage.width === innerWidth && root.scrollWidth <= innerWidth);
+    """
+    page = with_script(page_of(CALLS, tmp_path / "page.html"), KEYS.replace("STEPS", steps))
+    dom = browse(page, "", "--window-size=500,900", "--dump-dom")
+
+    assert root_of(dom)["said"].split("|") == ["visible", "true", "true", "true"]
+
+
 def test_five_thousand_nodes_are_ready_soon(browse: Browse, tmp_path: Path) -> None:
     calls = "".join(f"loop l{i} (i in 0..4) {{ {'op add(x, y) >> y; ' * 45} branch b{i % 50}; }}\n" for i in range(100))
     blocks = "".join(f"block b{i} {{ {'op mul(x, y) >> y; ' * 10} return; }}\n" for i in range(50))

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedGraph
 
+_OPTION = ' role="option" tabindex="0"'
+"""Attributes of what a click or Enter acts on; the script leaves one tab stop for each list."""
+
 _EDGE_NAMES = {
     "call": "branch",
     "then": "then",
@@ -61,7 +64,7 @@ def html(graph: Graph, resolved: ResolvedGraph | None = None, *, title: str = "g
         *writer.toolbar(title),
         *writer.sidebar(),
         *writer.canvas(),
-        f'<pre id="detail" hidden></pre>\n<script>{script}</script>\n</body>\n</html>\n',
+        f'<pre id="detail" role="status" hidden></pre>\n<script>{script}</script>\n</body>\n</html>\n',
     ]
     return "".join(pieces)
 
@@ -130,13 +133,15 @@ class _Page:
         if self._temporaries:
             yield from self._section("temporary", str(len(self._temporaries)), map(self._temporary, self._temporaries))
         links = (
-            f'<li class="item block" data-block="{n}"><b>{_text(name)}</b></li>' for name, n in self._blocks.items()
+            f'<li class="item block" data-block="{n}"{_OPTION}><b>{_text(name)}</b></li>'
+            for name, n in self._blocks.items()
         )
         yield from self._section("blocks", str(len(self._blocks)), links)
         yield "</nav>\n"
 
     def _section(self, name: str, counts: str, items: Iterable[str]) -> Iterator[str]:
-        yield f'<details open class="memory {name}"><summary>{name} <small>{counts}</small></summary><ul>\n'
+        yield f'<details open class="memory {name}"><summary>{name} <small>{counts}</small></summary>'
+        yield f'<ul role="listbox" aria-label="{name}">\n'
         yield "\n".join(items)
         yield "\n</ul></details>\n"
 
@@ -150,14 +155,13 @@ class _Page:
         extra = "; ".join(filter(None, (row.attributes, f"data: {row.source}" if row.source else "")))
         note = f"<small>{escape(extra)}</small>" if extra else ""
         size = "" if row.nbytes is None else f' title="{_bytes(row.nbytes)}"'
-        return (
-            f'<li class="item var" data-var="{self._variables[row.name]}"{size}><b>{_text(row.name + row.formals)}</b> '
-            f"<span>{_text(row.type)}</span>{note}</li>"
-        )
+        attributes = f'class="item var" data-var="{self._variables[row.name]}"{size}{_OPTION}'
+        return f"<li {attributes}><b>{_text(row.name + row.formals)}</b> <span>{_text(row.type)}</span>{note}</li>"
 
     def _temporary(self, name: str) -> str:
         type_ = _text(self._labels.types.get(name, ""))
-        return f'<li class="item var" data-var="{self._variables[name]}"><b>{_text(name)}</b> <span>{type_}</span></li>'
+        attributes = f'class="item var" data-var="{self._variables[name]}"{_OPTION}'
+        return f"<li {attributes}><b>{_text(name)}</b> <span>{type_}</span></li>"
 
     # Canvas
 
@@ -177,11 +181,11 @@ class _Page:
         kind = "entry" if card.name == "entry" else "consumer" if _awaits(block.walk()) else "sub-block"
         yield (
             f'<section class="card {kind}" id="b{place}" style="left:{card.x}px;top:{card.y}px;'
-            f'width:{card.width}px;height:{card.height}px"><h2><b>{_text(card.name)}</b> <small>{kind}, '
+            f'width:{card.width}px;height:{card.height}px"><h2 id="h{place}"><b>{_text(card.name)}</b> <small>{kind}, '
             f"{counted(sum(row.node is not None for row in card.rows), 'node')}</small></h2>\n"
         )
         for start in range(0, len(card.rows), card.rows_per_column):
-            yield f'<ol style="width:{card.column_width}px">\n'
+            yield f'<ol role="listbox" aria-labelledby="h{place}" style="width:{card.column_width}px">\n'
             for row in card.rows[start : start + card.rows_per_column]:
                 yield self._row(row)
             yield "</ol>"
@@ -193,13 +197,13 @@ class _Page:
         note = f"<i>{_text(row.note)}</i>" if row.note else ""
         style = f' style="--depth:{row.depth}"' if row.depth else ""
         if row.node is None:
-            return f'<li class="scope"{style}>{text}</li>\n'
+            return f'<li class="scope" role="presentation"{style}>{text}</li>\n'
         detail = escape(self._labels.detail(row.node), quote=True)
         links = (
             self._places("reads", _read(row.node)) + self._places("writes", writes(row.node)) + self._jumps(row.node)
         )
         word = _text(row.word).replace(".", "-")
-        return f'<li class="row {word}"{style}{links} data-detail="{detail}">{text}{note}</li>\n'
+        return f'<li class="row {word}"{_OPTION}{style}{links} data-detail="{detail}">{text}{note}</li>\n'
 
     def _places(self, name: str, variables: Iterable[str]) -> str:
         found = sorted(self._variables[variable] for variable in variables if variable in self._variables)

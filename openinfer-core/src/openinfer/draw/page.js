@@ -113,9 +113,11 @@
   const choose = (chosen) => {
     for (const element of document.querySelectorAll(".chosen, .reads, .writes")) {
       element.classList.remove("chosen", "reads", "writes");
+      element.removeAttribute("aria-selected");
     }
     if (!chosen) return;
     chosen.classList.add("chosen");
+    chosen.setAttribute("aria-selected", "true");
     const variable = +chosen.dataset.var;
     let first = null;
     for (const row of rows) {
@@ -127,15 +129,25 @@
     }
     if (first && !visible(first)) centre(first);
   };
+  let explained = null;
   const explain = (row) => {
     const names = (list) => numbers(list).map((n) => variables.find((v) => +v.dataset.var === n).textContent.trim());
     const lines = [row.querySelector("b").textContent + row.querySelector("span").textContent];
     const uses = [["reads", row.dataset.reads], ["writes", row.dataset.writes]];
     for (const [what, list] of uses) for (const name of names(list)) lines.push(`${what} ${name}`);
-    detail.textContent = [...lines, row.dataset.detail].join("\n");
+    lines.push(row.dataset.detail);
+    if (row.dataset.blocks) lines.push("double-click, or Enter again: go to the block");
+    detail.textContent = lines.join("\n");
     detail.hidden = false;
+    explained = row;
   };
   const visit = (block) => centre(byId(`b${block}`));
+  const act = (target, again) => {
+    if (target.matches(".var")) choose(target.classList.contains("chosen") ? null : target);
+    else if (target.matches(".block")) visit(target.dataset.block);
+    else if (again && target.dataset.blocks) visit(numbers(target.dataset.blocks)[0]);
+    else explain(target);
+  };
   document.addEventListener("click", (event) => {
     if (moved) return;
     const target = event.target.closest(".var, .block, .row");
@@ -143,10 +155,49 @@
       if (stage.contains(event.target)) detail.hidden = true;
       return;
     }
-    if (target.matches(".var")) choose(target.classList.contains("chosen") ? null : target);
-    else if (target.matches(".block")) visit(target.dataset.block);
-    else if (event.detail > 1 && target.dataset.blocks) visit(numbers(target.dataset.blocks)[0]);
-    else explain(target);
+    act(target, event.detail > 1);
+  });
+
+  // Items by keyboard: a tab stop for each list, arrow keys from item to item, Enter and Space as a click
+
+  const lists = [...document.querySelectorAll("#side ul, .card")].map((list) => [...list.querySelectorAll("[role=option]")]);
+  const placeOf = new Map();
+  for (const items of lists) {
+    items.forEach((item, at) => {
+      item.tabIndex = at ? -1 : 0;
+      placeOf.set(item, { items, at });
+    });
+  }
+  const stops = new Map(lists.map((items) => [items, items[0]]));
+  const focusOn = (item) => {
+    item.focus({ preventScroll: true });
+    if (!stage.contains(item)) item.scrollIntoView({ block: "nearest" });
+    else if (!visible(item)) centre(item);
+  };
+  document.addEventListener("focusin", (event) => {
+    const found = placeOf.get(event.target);
+    if (!found) return;
+    stops.get(found.items).tabIndex = -1;
+    event.target.tabIndex = 0;
+    stops.set(found.items, event.target);
+    if (stage.contains(event.target) && event.target.matches(":focus-visible") && !visible(event.target)) centre(event.target);
+  });
+  stage.addEventListener("scroll", () => stage.scrollTo(0, 0));
+  addEventListener("keydown", (event) => {
+    const found = placeOf.get(event.target);
+    if (!found || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { items, at } = found;
+    const next = items[{ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key]];
+    if (next) focusOn(next);
+    else if (event.key === "Enter" || event.key === " ") {
+      const item = event.target;
+      const goes = item.matches(".row") && item === explained && !detail.hidden && item.dataset.blocks;
+      act(item, goes);
+      const block = item.dataset.block ?? (goes ? numbers(item.dataset.blocks)[0] : null);
+      const first = block === null ? null : byId(`b${block}`).querySelector(".row");
+      if (first) focusOn(first);
+    } else if (!event.key.startsWith("Arrow")) return;
+    event.preventDefault();
   });
 
   // Buttons and keys
