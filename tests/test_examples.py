@@ -1,5 +1,6 @@
 """The example folders run as they stand, and what they compare with NumPy agrees."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -43,3 +44,23 @@ def test_an_example_runs(folder: str, tmp_path: Path) -> None:
     assert ran.stderr == ""
     for line in SAID[folder]:
         assert line in ran.stdout
+
+
+FIRST_SCREEN = 24
+"""Lines of a small terminal."""
+
+
+def test_the_demo_shows_results_first_and_says_what_ran_them() -> None:
+    ran = subprocess.run(
+        [sys.executable, str(EXAMPLES / "digits" / "demo.py")], capture_output=True, text=True, timeout=300, check=False
+    )
+    lines = ran.stdout.splitlines()
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert any(line.startswith("accuracy ") for line in lines[:FIRST_SCREEN])
+    assert not [line for line in lines if re.search(r"-?\d+\.\d{5,}", line)], "no weights"
+    device, time = lines[lines.index("== Simulated on vulkan ==") + 1 :][:2]
+    if device.startswith("skipped: "):
+        pytest.skip("no Vulkan device works here")
+    assert device.startswith("device  ")
+    assert ("(software," in device.partition(";")[0]) == ("a software device" in time)

@@ -7,6 +7,7 @@ or GPU is told and skipped.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import sys
@@ -20,6 +21,7 @@ import numpy as np
 
 import openinfer as oi
 import openinfer_oinf
+from openinfer.plugins.probing import probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,6 +32,8 @@ HERE = Path(__file__).resolve().parent
 LEAST_ACCURACY = 0.98
 MOST_DIFFERENCE = 1e-5
 """Largest difference between two runs that is accepted, relative to the largest logit."""
+
+SOFTWARE = "  (a software device: the processor runs the shaders, so this says nothing about a GPU)"
 
 
 class Answers(NamedTuple):
@@ -47,12 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
 
-    heading("The container")
-    openinfer_oinf.verify_oinf(HERE / "digits.oinf", stats=False)
+    openinfer_oinf.verify_oinf(HERE / "digits.oinf", file=False)
     model = oi.ModelLoader.open(HERE / "digits.oinf")
     graph = oi.load_graph(HERE / "digits.oi")
-    heading("The program")
-    print(graph)
+    introduce(model, graph)
 
     with np.load(HERE / "held_back.npz", allow_pickle=False) as held_back:
         scans, labels = held_back["images"], held_back["labels"].astype(np.int64)
@@ -70,6 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     passed += on_vulkan(model, graph, images, on_cpu)
     passed += in_c(model, graph, images, on_cpu, options.keep)
     return 0 if all(passed) else 1
+
+
+def introduce(model: oi.Model, graph: oi.Graph) -> None:
+    """Say what there is: where to find all of it, and no values."""
+    heading("The model and the program")
+    weights = sum(math.prod(info.shape) for info in model.tensors.values())
+    print(f"digits.oinf    {len(model.tensors)} tensors of {weights:,} weights; `oinf inspect` shows them")
+    print(f"digits.oi      {graph.counts()}; `openinfer graph` shows it")
 
 
 def heading(text: str) -> None:
@@ -115,8 +125,15 @@ def on_vulkan(model: oi.Model, graph: oi.Graph, images: npt.NDArray[np.float32],
     except oi.DeviceError as error:
         print(f"skipped: {error}")
         return []
-    print(f"time an image  {per_image(answers)}")
+    detail = probe(oi.Environment.default().device("vulkan")).detail
+    print(f"device         {detail}")
+    print(f"time an image  {per_image(answers)}{SOFTWARE if is_software(detail) else ''}")
     return compare("vulkan", answers, expected)
+
+
+def is_software(detail: str) -> bool:
+    """Whether the first Vulkan device is a program on the processor, by the kind that stands behind its name."""
+    return "(software," in detail.partition(";")[0]
 
 
 def in_c(

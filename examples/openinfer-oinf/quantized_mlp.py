@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 
 import numpy as np
 
@@ -41,4 +42,5 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "quantized_mlp.oinf")
+    with tempfile.TemporaryDirectory() as folder:
+        main(sys.argv[1] if len(sys.argv) > 1 else f"{folder}/quantized_mlp.oinf")

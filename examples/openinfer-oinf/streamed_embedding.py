@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Iterator
 
 import numpy as np
@@ -33,6 +34,6 @@ def main(path: str, rows: int) -> None:
 
 
 if __name__ == "__main__":
-    main(
-        sys.argv[1] if len(sys.argv) > 1 else "streamed_embedding.oinf", int(sys.argv[2]) if len(sys.argv) > 2 else 5000
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = sys.argv[1] if len(sys.argv) > 1 else f"{folder}/streamed_embedding.oinf"
+        main(path, int(sys.argv[2]) if len(sys.argv) > 2 else 5000)

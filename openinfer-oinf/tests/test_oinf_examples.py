@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,26 @@ def test_a_generator_writes_a_valid_file_and_the_same_again(script, tmp_path):
     assert text
     generated(script, tmp_path)
     assert path.read_bytes() == first
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_a_generator_without_a_file_name_leaves_nothing_where_it_is_run(script, tmp_path):
+    temporary = tmp_path / "temporary"
+    (tmp_path / "here").mkdir()
+    temporary.mkdir()
+    before = set(EXAMPLES.iterdir())
+    done = subprocess.run(
+        [sys.executable, "-B", script],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path / "here",
+        env={**os.environ, "TMPDIR": str(temporary)},
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [*(tmp_path / "here").iterdir(), *temporary.iterdir()] == []
+    assert set(EXAMPLES.iterdir()) == before
 
 
 def test_every_value_type_is_shown(tmp_path):
