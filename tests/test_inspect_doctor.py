@@ -94,9 +94,11 @@ def test_caches_that_others_can_write_to_are_problems(private: Path) -> None:
 
 def test_switches_in_force_are_shown_and_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENINFER_TRACE", "yes")
+    monkeypatch.setenv("OPENINFER_DEBUG", "1")
     monkeypatch.setenv("OPENINFER_PLUGIN_BLOCK", "x")
     monkeypatch.setenv("OPENINFER_PLUGINS_BLOCK", "vulkn")
     found = facts()
+    assert not found["switches"]["OPENINFER_DEBUG"]["problem"]
     assert found["switches"]["OPENINFER_TRACE"]["problem"].endswith("expected 1 or full")
     assert "did you mean `OPENINFER_PLUGINS_BLOCK`" in found["switches"]["OPENINFER_PLUGIN_BLOCK"]["problem"]
     assert found["switches"]["OPENINFER_PLUGINS_BLOCK"]["detail"] == "vulkn"

@@ -107,7 +107,7 @@ def test_a_container_is_opened_without_reading_payloads(tmp_path) -> None:
         assert model.sizevars == {"N": 3}
         assert model.metadata == {"name": "x"}
         assert model.load_tensor("w").tolist() == [0, 1, 2]
-        assert "1 tensors" in repr(model)
+        assert "1 tensor, 1 size" in repr(model)
 
 
 def test_a_damaged_container_is_a_model_error(tmp_path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from openinfer.boundary import DEBUG
 from openinfer.diagnostics import did_you_mean
 from openinfer.object_cache import cache_base, unsafe_reason
 from openinfer.plugins import switches
@@ -36,6 +37,7 @@ SWITCHES: Mapping[str, tuple[str, ...]] = {
     switches.ALLOW: (),
     switches.AUTOLOAD: (),
     switches.STRICT: (),
+    DEBUG: (),
     "OPENINFER_TRACE": ("1", "full"),
     "OPENINFER_VULKAN_TRACE": ("1", "full"),
 }
