@@ -130,8 +130,8 @@ def test_a_file_that_was_changed_is_left_alone(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "named"),
     [
-        (["../sub", "sub/x.c"], MARKER),
-        (["notes.txt", "sub"], MARKER),
+        (["../sub", "sub/x.c"], "notes.txt"),
+        (["notes.txt", "sub"], "notes.txt"),
         ([f"{recorded(b'other')}  notes.txt", f"{recorded(b'')}  sub"], "notes.txt"),
         ([f"{recorded(b'mine')}  notes.txt", f"{recorded(b'')}  sub"], "sub"),
         ([f"{recorded(b'mine')}  notes.txt", f"{recorded(b'x')}  sub/x.c"], "sub"),
@@ -157,6 +157,13 @@ def test_a_planted_marker_deletes_nothing(tmp_path, lines, named):
         "out/sub",
         "out/sub/x.c",
     ]
+
+
+def test_a_marker_that_records_no_contents_is_left_alone(tmp_path):
+    planted(tmp_path / "out", "model.c", "Makefile")
+
+    with pytest.raises(SynthesisError, match=rf"holds '{re.escape(MARKER)}', which records no contents of files"):
+        write_bundle(BUNDLE, tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ["model", "model.c"])

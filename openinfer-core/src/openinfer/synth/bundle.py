@@ -102,7 +102,8 @@ def _refuse_foreign(directory: Path, bundle: Bundle, name: str) -> _Listing:
         raise _not_a_directory(name)
     listing = _listing(directory)
     recorded = _recorded(directory)
-    for entry in sorted(directory.iterdir()):
+    # The user's files are named rather than a marker that does not explain them.
+    for entry in sorted(directory.iterdir(), key=lambda entry: (entry.name == MARKER, entry.name)):
         reason = _foreign(entry, recorded, bundle)
         if reason is not None:
             message = f"{name!r} holds {entry.name!r}, {reason}: move it away, or choose another directory"
