@@ -79,7 +79,8 @@ def test_c_writes_a_kernel_that_is_given_or_named(kernel: Any) -> None:
 
 def test_a_kernel_that_cannot_be_loaded_is_named() -> None:
     environment = offering("cpu", KernelSpec(op="relu", kernel="nosuch:thing", cost=0.0))
-    with pytest.raises(oi.OpenInferError, match=r"op relu\(x: f32\[2\]\) >> y: cannot load 'nosuch:thing'"):
+    told = r"op relu\(x: f32\[2\]\) >> y: plugin 'example' of distribution .*: cannot load 'nosuch:thing'"
+    with pytest.raises(PluginError, match=told):
         Simulator(MODEL, RELU, environment=environment).make_executor().step(x=[1.0, 2.0])
 
 

@@ -272,3 +272,24 @@ class PluginError(OpenInferError):
         self.distribution = distribution
         self.hook = hook
         self.status = status
+
+
+class PluginStepError(PluginError, ExecutionError):
+    """A plugin failed while a statement was bound or ran; ``cause`` is what its code raised."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        plugin: str | None = None,
+        distribution: str | None = None,
+        hook: str | None = None,
+        status: str | None = None,
+        block: str | None = None,
+        node_index: int | None = None,
+        node_desc: str | None = None,
+    ) -> None:
+        super().__init__(message, plugin=plugin, distribution=distribution, hook=hook, status=status)
+        self.block = block
+        self.node_index = node_index
+        self.node_desc = node_desc

@@ -70,7 +70,7 @@ def failure(error: BaseException) -> dict[str, Any]:
 def told(error: BaseException, *, colour: bool = False) -> str:
     """Return an error as it is shown: every finding with its carets."""
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
+        return "".join(("interrupted", *(f" {note}" for note in getattr(error, "__notes__", ()))))
     return "\n".join(render(finding, colour=colour) for finding in findings_of(error))
 
 

@@ -25,9 +25,14 @@ class _Owned:
 
 @dataclass(slots=True)
 class Catalogue:
-    """Offers that were taken in, by kind and by each of their names."""
+    """Offers that were taken in, by kind and by each of their names.
+
+    Attributes:
+        replaced: offers that others took the place of: field of the kind, canonical name, and plugin.
+    """
 
     owned: dict[tuple[str, str], _Owned] = field(default_factory=dict[tuple[str, str], _Owned])
+    replaced: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
 
     def take(self, candidate: Candidate, offers: Sequence[Offer]) -> None:
         """Take in everything that one plugin offers, or nothing.
@@ -38,17 +43,19 @@ class Catalogue:
         Raises:
             PluginError: a name is taken (status duplicate).
         """
-        merged = dict(self.owned)
+        merged, replaced = dict(self.owned), set(self.replaced)
         for offer in offers:
             rivals = _rivals(merged, offer)
             if any(rival.offer.replaces == candidate.name for rival in rivals):
+                replaced.add((offer.kind.field, offer.names[0], candidate.name))
                 continue
             for rival in rivals:
                 _check_replaces(candidate, offer, rival)
                 _put_out(merged, rival)
+                replaced.add((offer.kind.field, rival.offer.names[0], rival.owner.name))
             for name in offer.names:
                 merged[offer.kind.field, name] = _Owned(offer, candidate)
-        self.owned = merged
+        self.owned, self.replaced = merged, replaced
 
     def mappings(self) -> dict[str, Mapping[str, Any]]:
         """Return the objects by canonical name, one mapping for each kind, under the field of `Environment`."""
@@ -63,6 +70,21 @@ class Catalogue:
         pairs = ((name, owned.offer.names[0]) for (field_, name), owned in self.owned.items() if field_ == kind)
         return MappingProxyType({alias: name for alias, name in pairs if alias != name})
 
+    def places(self) -> dict[str, set[str]]:
+        """Return the plugins that offer a device or synth target, by its name."""
+        found: dict[str, set[str]] = {}
+        for (kind, name), owned in self.owned.items():
+            if kind in _PLACES:
+                found.setdefault(name, set()).add(owned.owner.name)
+        return found
+
+    def replaced_places(self) -> frozenset[tuple[str, str]]:
+        """Return pairs of a plugin and a name under which it has neither device nor synth target, since others took
+        what it had."""
+        there = self.places()
+        pairs = {(plugin, name) for kind, name, plugin in self.replaced if kind in _PLACES}
+        return frozenset((plugin, name) for plugin, name in pairs if plugin not in there.get(name, ()))
+
     def providers(self) -> Mapping[tuple[str, str], str]:
         """Return the name of the plugin that provided an object, by noun and canonical name."""
         return MappingProxyType(
@@ -74,20 +96,25 @@ class Catalogue:
         )
 
 
+_PLACES = frozenset({"devices", "targets"})
+"""Kinds of offers that kernels are made for."""
+
+
 def _rivals(owned: Mapping[tuple[str, str], _Owned], offer: Offer) -> list[_Owned]:
     found = [owned[offer.kind.field, name] for name in offer.names if (offer.kind.field, name) in owned]
     return list({id(rival): rival for rival in found}.values())
 
 
 def _check_replaces(candidate: Candidate, offer: Offer, rival: _Owned) -> None:
-    if rival.owner is not candidate and offer.replaces == rival.owner.name:
+    if rival.owner is not candidate and offer.kind.replaceable and offer.replaces == rival.owner.name:
         return
     name = next(name for name in offer.names if name in rival.offer.names)
     message = (
         f"{offer.kind.noun} {name!r} of distribution {candidate.distribution} is already provided by plugin "
-        f"{rival.owner.name!r} of distribution {rival.owner.distribution}: rename it, or declare replaces="
-        f"{rival.owner.name!r}"
+        f"{rival.owner.name!r} of distribution {rival.owner.distribution}: rename it"
     )
+    if offer.kind.replaceable:
+        message += f", or declare replaces={rival.owner.name!r}"
     raise failure(candidate, message, hook=offer.kind.hook, status=Status.DUPLICATE)
 
 

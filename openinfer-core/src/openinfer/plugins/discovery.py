@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
+from openinfer.plugins.crossing import PUBLISHED_HERE, Owner
 from openinfer.plugins.hookspecs import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from importlib.metadata import EntryPoint
 
-CORE = "openinfer-core"
-"""Distribution whose plugin loads first, so that no other can take one of its names unasked."""
+CORE = PUBLISHED_HERE[0]
+"""Distribution whose plugin loads whatever the switches say, unless it is blocked by name."""
 
 GIVEN = "(given in the program)"
 """Shown as the distribution of a plugin that was handed to the loader as a module."""
@@ -40,11 +42,17 @@ class Candidate:
     load: Callable[[], object]
     always: bool = False
 
+    @property
+    def owner(self) -> Owner:
+        """Whom messages and objects name."""
+        return Owner(self.name, self.distribution)
+
 
 def installed() -> list[Candidate]:
-    """Return the installed plugins: core's first, then by name, plugins of one name by distribution."""
+    """Return the installed plugins: those of this repository first, so that no other takes one of their names unasked;
+    then by name, plugins of one name by distribution."""
     found = [_candidate(entry) for entry in entry_points(group=PROJECT)]
-    return sorted(found, key=lambda c: (not c.always, c.name, c.distribution))
+    return sorted(found, key=lambda c: (_rank(c.distribution), c.name, c.distribution))
 
 
 def given(pairs: Iterable[tuple[str, object]]) -> list[Candidate]:
@@ -74,6 +82,10 @@ def _candidate(entry: EntryPoint) -> Candidate:
     )
 
 
+def _rank(distribution: str) -> int:
+    return PUBLISHED_HERE.index(distribution) if distribution in PUBLISHED_HERE else len(PUBLISHED_HERE)
+
+
 def _published(entry: EntryPoint) -> tuple[str, str]:
     """Return name and version of the distribution; a damaged installation may lack either, or both."""
     if entry.dist is None:
@@ -84,7 +96,12 @@ def _published(entry: EntryPoint) -> tuple[str, str]:
         return UNNAMED, ""
     # Asking for a field that is missing warns in some interpreters, and not all have `get`.
     name, version = (metadata[field] if field in metadata else "" for field in ("Name", "Version"))  # noqa: SIM401
-    return name or UNNAMED, version
+    return _normalised(name) or UNNAMED, version
+
+
+def _normalised(name: str) -> str:
+    """Return the name of a distribution as indexes write it: older build tools wrote underscores."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _name_of(module: object) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from openinfer.boundary import public_methods
 from openinfer.diagnostics import counted, did_you_mean
 from openinfer.errors import DeviceError, OpenInferError, SynthesisError
+from openinfer.plugins.crossing import UNKNOWN, Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -109,6 +110,13 @@ class Environment:
             hint = did_you_mean(name, [*self.ops, *self.op_aliases])
             raise OpenInferError(f"unknown operator {name!r}" + (f": {hint}" if hint else ""), code="unknown-op")
         return schema
+
+    def owner(self, noun: str, name: str) -> Owner:
+        """Return the plugin that offers an object; ``noun`` is its kind, such as ``"device"``."""
+        plugin = self.providers.get((noun, name))
+        found = (info for info in self.plugins if info.name == plugin and info.status is Status.OK)
+        info = next(found, None)
+        return UNKNOWN if info is None else Owner(info.name, info.distribution)
 
     def device(self, name: str) -> DeviceSpec:
         """Return the device of that name, without its ordinal.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import warnings
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from openinfer.diagnostics import did_you_mean
 from openinfer.errors import PluginError
-from openinfer.plugins.offers import misfit, results
-from openinfer.plugins.registration import failure, guarded
-from openinfer.plugins.switches import BLOCK
+from openinfer.plugins.crossing import crossing, fault, shown
+from openinfer.plugins.descriptions import misfit
+from openinfer.plugins.offers import excess, yielded
 from openinfer.plugins.types import KernelSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import pluggy
 
@@ -23,70 +25,104 @@ if TYPE_CHECKING:
 _KERNELS = "openinfer_kernels"
 _SELECT = "openinfer_select_kernel"
 
+MOST_NAMED = 5
+"""Unknown operators that a warning names."""
 
-def kernel_source(
-    manager: pluggy.PluginManager, loaded: Sequence[tuple[Candidate, object]]
-) -> Callable[[str], Sequence[KernelSpec]]:
+
+class PluginWarning(UserWarning):
+    """A plugin failed in a part that can be left out; the rest goes on without it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSources:
+    """What kernels are gathered from.
+
+    Attributes:
+        loaded: plugins with what is registered of them.
+        ops: names and aliases of operators, with the canonical name of each.
+        offered: plugins that offer a device or synth target, by its name.
+        replaced: pairs of a plugin and the name of a device or synth target that another one took from it.
+        strict: whether a plugin that fails is an error even where it can be left out.
+    """
+
+    manager: pluggy.PluginManager
+    loaded: Sequence[tuple[Candidate, object]]
+    ops: Mapping[str, str]
+    offered: Mapping[str, Collection[str]]
+    replaced: Collection[tuple[str, str]]
+    strict: bool
+
+
+def kernel_source(sources: KernelSources) -> Callable[[str], Sequence[KernelSpec]]:
     """Return the function that yields every plugin's kernels for a device or target, asking each plugin once.
 
-    The function raises `PluginError` when a plugin's hook raises or yields something else than kernels.
+    The function raises `PluginError` when the hook of the plugin that offers the device or target fails, or yields
+    something else than kernels. The kernels of another plugin are left out then, with a warning; so are kernels for
+    operators that nobody offers.
     """
 
     @cache
     def kernels(target: str) -> tuple[KernelSpec, ...]:
-        return tuple(
-            kernel for candidate, plugin in loaded for kernel in _kernels_of(manager, candidate, plugin, target)
-        )
+        found: list[KernelSpec] = []
+        for candidate, plugin in sources.loaded:
+            # Kernels of a device that was replaced are made for a backend that is not there.
+            if (candidate.name, target) in sources.replaced:
+                continue
+            try:
+                found += _kernels_of(sources, candidate, plugin, target)
+            except PluginError as error:
+                if sources.strict or candidate.name in sources.offered.get(target, ()):
+                    raise
+                _warn(error, f"its kernels for {target} are left out")
+        return tuple(found)
 
     return kernels
 
 
-def _kernels_of(manager: pluggy.PluginManager, candidate: Candidate, plugin: object, target: str) -> list[KernelSpec]:
-    with _blamed():
-        found = results(manager, candidate, plugin, _KERNELS, {"target": target})
-        return [_checked(candidate, kernel) for kernel in found]
+def _kernels_of(sources: KernelSources, candidate: Candidate, plugin: object, target: str) -> list[KernelSpec]:
+    with crossing(candidate.owner, f"hook {_KERNELS}", hook=_KERNELS, passing=()):
+        found = yielded(sources.manager, plugin, _KERNELS, {"target": target})
+        unfit = [misfit(KernelSpec, kernel) for kernel in found]
+    wrong = excess(found) or next(filter(None, unfit), None)
+    if wrong is not None:
+        raise fault(candidate.owner, f"hook {_KERNELS} yielded {wrong}", hook=_KERNELS)
+    _report_unknown(sources, candidate, sorted({kernel.op for kernel in found} - sources.ops.keys()))
+    known = (kernel for kernel in found if kernel.op in sources.ops)
+    return [replace(kernel, op=sources.ops[kernel.op], owner=candidate.owner) for kernel in known]
 
 
-@contextmanager
-def _blamed() -> Generator[None]:
-    """Say in the message whose failure it is: here it ends what the user wanted, and is no row of a table."""
-    try:
-        yield
-    except PluginError as error:
-        message = (
-            f"plugin {error.plugin!r} of distribution {error.distribution}: {error}; "
-            f"to keep it out: openinfer --plugins-block {error.plugin} ..., or {BLOCK}={error.plugin}"
-        )
-        raise PluginError(
-            message, plugin=error.plugin, distribution=error.distribution, hook=error.hook, status=error.status
-        ) from error
+def _report_unknown(sources: KernelSources, candidate: Candidate, names: Sequence[str]) -> None:
+    if not names:
+        return
+    hint = did_you_mean(names[0], sources.ops) or "`openinfer ops` lists the operators"
+    listed = ", ".join(map(repr, names[:MOST_NAMED])) + (", ..." if len(names) > MOST_NAMED else "")
+    message = f"hook {_KERNELS} yielded kernels for operators that are unknown: {listed}: {hint}"
+    error = fault(candidate.owner, message, hook=_KERNELS)
+    if sources.strict:
+        raise error
+    _warn(error, "these kernels are left out")
 
 
-def _checked(candidate: Candidate, kernel: object) -> KernelSpec:
-    with guarded(candidate, f"looking at what hook {_KERNELS} yielded", hook=_KERNELS):
-        wrong = misfit(KernelSpec, kernel)
-    if wrong is not None or not isinstance(kernel, KernelSpec):
-        raise failure(candidate, f"hook {_KERNELS} yielded {wrong}", hook=_KERNELS)
-    return kernel
-
-
-def kernel_choice(
-    manager: pluggy.PluginManager, loaded: Sequence[tuple[Candidate, object]]
-) -> Callable[[OpCall, Sequence[KernelSpec], str], KernelSpec]:
+def kernel_choice(sources: KernelSources) -> Callable[[OpCall, Sequence[KernelSpec], str], KernelSpec]:
     """Return the function that chooses among kernels that fit: the first plugin with a choice, then the lowest cost.
 
-    Plugins are asked in pluggy's order (the last one registered first, ``tryfirst`` and ``trylast`` heeded). The
-    function raises `PluginError` when a plugin's hook raises or chooses a kernel that was not offered.
+    Plugins are asked in pluggy's order (the last one registered first, ``tryfirst`` and ``trylast`` heeded). One whose
+    hook raises, or chooses a kernel that was not offered, is passed over with a warning.
     """
-    by_name = {candidate.name: (candidate, plugin) for candidate, plugin in loaded}
+    by_name = {candidate.name: (candidate, plugin) for candidate, plugin in sources.loaded}
 
     def choose(call: OpCall, candidates: Sequence[KernelSpec], device: str) -> KernelSpec:
-        implementations = reversed(manager.hook.openinfer_select_kernel.get_hookimpls())
+        implementations = reversed(sources.manager.hook.openinfer_select_kernel.get_hookimpls())
         for name in dict.fromkeys(i.plugin_name for i in implementations):
-            with _blamed():
-                chosen = _chosen(manager, *by_name[name], call, candidates, device)
-            if chosen is not None:
-                return chosen
+            try:
+                chosen = _chosen(sources.manager, *by_name[name], call, candidates, device)
+            except PluginError as error:
+                if sources.strict:
+                    raise
+                _warn(error, f"its choices on {device} are passed over")
+            else:
+                if chosen is not None:
+                    return chosen
         return min(candidates, key=lambda kernel: kernel.cost)
 
     return choose
@@ -101,9 +137,14 @@ def _chosen(
     device: str,
 ) -> KernelSpec | None:
     others = [other for other in manager.get_plugins() if other is not plugin]
-    with guarded(candidate, f"hook {_SELECT}", hook=_SELECT):
-        chosen = manager.subset_hook_caller(_SELECT, others)(call=call, candidates=tuple(candidates), device=device)
+    hook = manager.subset_hook_caller(_SELECT, others)
+    with crossing(candidate.owner, f"hook {_SELECT}", hook=_SELECT, passing=()):
+        chosen = hook(call=call, candidates=tuple(candidates), device=device)
     if chosen is not None and not any(chosen is kernel for kernel in candidates):
-        message = f"hook {_SELECT} chose {chosen!r:.80} for {call.op} on {device}, expected one of its candidates"
-        raise failure(candidate, message, hook=_SELECT)
+        message = f"hook {_SELECT} chose {shown(chosen)} for {call.op} on {device}, expected one of its candidates"
+        raise fault(candidate.owner, message, hook=_SELECT)
     return chosen
+
+
+def _warn(error: PluginError, consequence: str) -> None:
+    warnings.warn(f"{error}; {consequence}", PluginWarning, stacklevel=2)

@@ -1,9 +1,10 @@
 """Loads plugins one by one, so that a broken one is reported and the rest works.
 
-Entry points of the group ``openinfer`` are imported in order: core's own first, then by name. A plugin ends in one of
-five states: ok; failed (it cannot be imported, or a hook of it is wrong or raised); blocked (a switch keeps it out, and
-it is never imported); duplicate (its name, or the name of something that it offers, is taken); incompatible (it wants
-newer hooks). Nothing of a plugin that is not ok stays.
+Entry points of the group ``openinfer`` are imported in order: those of this repository first, then by name. A plugin
+ends in one of five states: ok; failed (it cannot be imported, or a hook of it is wrong or raised); blocked (a switch
+keeps it out, and it is never imported); duplicate (its name, or the name of something that it offers, is taken);
+incompatible (it wants newer hooks). Nothing of a plugin that is not ok stays. What plugins print meanwhile goes to
+standard error.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from openinfer.errors import PluginError
 from openinfer.plugins import discovery
 from openinfer.plugins.catalogue import Catalogue
 from openinfer.plugins.environment import Environment, PluginInfo, Status
-from openinfer.plugins.kernels import kernel_choice, kernel_source
+from openinfer.plugins.kernels import KernelSources, kernel_choice, kernel_source
 from openinfer.plugins.offers import offers_of
+from openinfer.plugins.output import diverted_output
 from openinfer.plugins.registration import failure, new_manager, register
 from openinfer.plugins.switches import Switches, from_variables, kept_out
 
@@ -87,17 +89,28 @@ class _Loading:
 
 def _load(candidates: Iterable[Candidate], switches: Switches) -> Environment:
     loading = _Loading()
-    for candidate in candidates:
-        loading.infos.append(_load_one(loading, switches, candidate))
+    with diverted_output():
+        for candidate in candidates:
+            loading.infos.append(_load_one(loading, switches, candidate))
     if switches.strict:
         _raise_if_broken(loading.infos)
+    catalogue = loading.catalogue
+    offered, aliases = catalogue.mappings(), catalogue.aliases("ops")
+    sources = KernelSources(
+        manager=loading.manager,
+        loaded=tuple(loading.loaded),
+        ops={**{name: name for name in offered["ops"]}, **aliases},
+        offered=catalogue.places(),
+        replaced=catalogue.replaced_places(),
+        strict=switches.strict,
+    )
     return Environment(
         plugins=tuple(loading.infos),
-        providers=loading.catalogue.providers(),
-        op_aliases=loading.catalogue.aliases("ops"),
-        kernel_source=kernel_source(loading.manager, tuple(loading.loaded)),
-        kernel_choice=kernel_choice(loading.manager, tuple(loading.loaded)),
-        **loading.catalogue.mappings(),
+        providers=catalogue.providers(),
+        op_aliases=aliases,
+        kernel_source=kernel_source(sources),
+        kernel_choice=kernel_choice(sources),
+        **offered,
     )
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from openinfer.dtypes import DType, Kind
-from openinfer.ops.schema import Composite, Compute, Elementwise, OpSchema, Primitive, Reduction
+from openinfer.dtypes import DType
+from openinfer.ops.schema import OpSchema
 from openinfer.plugins import types
+from openinfer.plugins.crossing import loading, shown
 from openinfer.plugins.definitions import definition_misfit
+from openinfer.plugins.descriptions import misfit
 from openinfer.plugins.discovery import CORE
-from openinfer.plugins.registration import failure, guarded
+from openinfer.plugins.registration import failure
+from openinfer.plugins.rules import guarded_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping, Sequence
 
     import pluggy
 
@@ -35,6 +35,7 @@ class OfferKind:
         field: where `Environment` keeps it.
         noun: kind in messages and in ``Environment.providers``.
         arguments: what the hook is called with, one call for each entry.
+        replaceable: whether ``replaces`` of an object may name the plugin whose object it takes the place of.
     """
 
     hook: str
@@ -42,10 +43,12 @@ class OfferKind:
     noun: str
     type: type[Any]
     arguments: tuple[Mapping[str, str], ...] = ({},)
+    replaceable: bool = True
 
 
 KINDS = (
-    OfferKind(hook="openinfer_dtypes", field="dtypes", noun="dtype", type=DType),
+    # The parts of OpenInfer know element types by identity: another object of the name would be another type.
+    OfferKind(hook="openinfer_dtypes", field="dtypes", noun="dtype", type=DType, replaceable=False),
     OfferKind(hook="openinfer_ops", field="ops", noun="op", type=OpSchema),
     OfferKind(hook="openinfer_devices", field="devices", noun="device", type=types.DeviceSpec),
     OfferKind(hook="openinfer_synth_targets", field="targets", noun="synth target", type=types.SynthTargetSpec),
@@ -88,40 +91,47 @@ def offers_of(manager: pluggy.PluginManager, candidate: Candidate, plugin: objec
         _offer(candidate, kind, value)
         for kind in KINDS
         for arguments in kind.arguments
-        for value in results(manager, candidate, plugin, kind.hook, arguments)
+        for value in _values(manager, candidate, plugin, kind.hook, arguments)
     ]
 
 
-def results(
+def _values(
     manager: pluggy.PluginManager, candidate: Candidate, plugin: object, hook: str, arguments: Mapping[str, Any]
-) -> Iterator[Any]:
-    """Yield what one plugin's implementation of a hook yields; its code runs inside the guard.
+) -> list[Any]:
+    with loading(candidate.owner, f"hook {hook}", hook=hook):
+        values = yielded(manager, plugin, hook, arguments)
+    too_many = excess(values)
+    if too_many is not None:
+        raise failure(candidate, f"hook {hook} yielded {too_many}", hook=hook)
+    return values
 
-    Raises:
-        PluginError: it raised, returned something that is no iterable, or does not end.
-    """
+
+def yielded(manager: pluggy.PluginManager, plugin: object, hook: str, arguments: Mapping[str, Any]) -> list[Any]:
+    """Return what one plugin's implementation of a hook yields, up to one more than is legal. Its code runs here."""
     others = [other for other in manager.get_plugins() if other is not plugin]
-    with guarded(candidate, f"hook {hook}", hook=hook):
-        returned = manager.subset_hook_caller(hook, others)(**arguments)
-        values = [value for iterable in returned for value in islice(_iterable(iterable), MOST_OBJECTS + 1)]
-    if len(values) > MOST_OBJECTS:
-        raise failure(candidate, f"hook {hook} yielded more than {MOST_OBJECTS} objects", hook=hook)
-    yield from values
+    returned = manager.subset_hook_caller(hook, others)(**arguments)
+    return [value for iterable in returned for value in islice(_iterable(iterable), MOST_OBJECTS + 1)]
+
+
+def excess(values: Sequence[object]) -> str | None:
+    """Return that there are too many objects, or None."""
+    return f"more than {MOST_OBJECTS} objects" if len(values) > MOST_OBJECTS else None
 
 
 def _iterable(value: Any) -> Any:
     # Text iterates too, into letters: a message about those would lead nowhere.
     if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
-        raise TypeError(f"expected an iterable of descriptions, found {value!r:.80}")
+        raise TypeError(f"expected an iterable of descriptions, found {shown(value)}")
     return value
 
 
 def _offer(candidate: Candidate, kind: OfferKind, value: Any) -> Offer:
-    with guarded(candidate, f"looking at what hook {kind.hook} yielded", hook=kind.hook):
-        wrong = misfit(kind.type, value) or _definition_misfit(candidate, value)
-    if wrong is not None:
-        raise failure(candidate, f"hook {kind.hook} yielded {wrong}", hook=kind.hook)
-    return Offer(kind, value, (value.name, *getattr(value, "aliases", ())))
+    with loading(candidate.owner, f"checking what hook {kind.hook} yielded", hook=kind.hook):
+        unfit = misfit(kind.type, value) or _definition_misfit(candidate, value)
+    if unfit is not None:
+        raise failure(candidate, f"hook {kind.hook} yielded {unfit}", hook=kind.hook)
+    names = (value.name, *getattr(value, "aliases", ()))
+    return Offer(kind, guarded_rules(candidate.owner, value) if kind.type is OpSchema else value, names)
 
 
 def _definition_misfit(candidate: Candidate, value: object) -> str | None:
@@ -129,91 +139,3 @@ def _definition_misfit(candidate: Candidate, value: object) -> str | None:
     if not isinstance(value, OpSchema) or candidate.distribution == CORE:
         return None
     return definition_misfit(value)
-
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*")
-_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_PLAIN_TYPES: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "str | None": (str, type(None)),
-    "int": (int,),
-    "int | None": (int, type(None)),
-    "bool": (bool,),
-    "float": (float, int),
-    "bytes": (bytes,),
-    "float | None": (float, int, type(None)),
-    "frozenset[str]": (frozenset,),
-    "frozenset[str] | None": (frozenset, type(None)),
-    "Fallback | None": (types.Fallback, type(None)),
-    "Kind": (Kind,),
-    "Definition": (Elementwise, Reduction, Composite, Compute, Primitive),
-}
-
-
-def _is_name(found: object) -> bool:
-    return isinstance(found, str) and _NAME.fullmatch(found) is not None
-
-
-def _are_names(found: object) -> bool:
-    return isinstance(found, tuple) and all(map(_is_name, cast("tuple[object, ...]", found)))
-
-
-def _is_reference(found: object) -> bool:
-    return isinstance(found, str) and _REFERENCE.fullmatch(found) is not None
-
-
-def _is_reference_or_none(found: object) -> bool:
-    return found is None or _is_reference(found)
-
-
-def _are_ranges(found: object) -> bool:
-    if not isinstance(found, Mapping):
-        return False
-    ranges = cast("Mapping[object, object]", found)
-    return all(isinstance(name, str) and _is_range(limits) for name, limits in ranges.items())
-
-
-def _is_range(found: object) -> bool:
-    if not isinstance(found, tuple) or len(limits := cast("tuple[object, ...]", found)) != 2:
-        return False
-    low, high = limits
-    return isinstance(low, int | float) and isinstance(high, int | float) and low <= high
-
-
-_FORMS: dict[str, tuple[Callable[[object], bool], str]] = {
-    "name": (_is_name, "an identifier"),
-    "device": (_is_name, "an identifier"),
-    "aliases": (_are_names, "a tuple of identifiers"),
-    "infer": (callable, "a function"),
-    "oracle": (_is_reference_or_none, "'module:attribute'"),
-    "domain": (_are_ranges, "a mapping from names of inputs to (least, greatest)"),
-    **dict.fromkeys(
-        ("probe", "backend", "target", "run", "open", "runner", "observer", "command"),
-        (_is_reference, "'module:attribute'"),
-    ),
-}
-
-
-def misfit(expected: type[Any], value: Any) -> str | None:
-    """Return what is wrong with an object that should be a description of type ``expected``, or None.
-
-    Dataclasses do not check what they are made of, and a wrong field would surface far from the plugin.
-    """
-    if not isinstance(value, expected):
-        return f"{value!r:.80} ({type(value).__name__}), expected {expected.__name__}"
-    for spec in dataclasses.fields(expected):
-        wrong = _field_misfit(spec, getattr(value, spec.name))
-        if wrong is not None:
-            return f"{expected.__name__} {getattr(value, 'name', '')!r:.80}: {wrong}"
-    return None
-
-
-def _field_misfit(spec: dataclasses.Field[Any], found: object) -> str | None:
-    written = str(spec.type)
-    legal = (tuple,) if written.startswith("tuple[") else _PLAIN_TYPES.get(written)
-    if legal is not None and not isinstance(found, legal):
-        return f"{spec.name} is {found!r:.80}, expected {written}"
-    if isinstance(found, types.Fallback):
-        return misfit(types.Fallback, found)
-    has_form, expected = _FORMS.get(spec.name, (None, ""))
-    return f"{spec.name} is {found!r:.80}, expected {expected}" if has_form and not has_form(found) else None

@@ -6,15 +6,15 @@ Chosen once, when an executor or plan is built. A hand-written kernel takes prec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from openinfer.compute.stage import expressions_of
 from openinfer.dtypes import BOOL, BUILTIN
-from openinfer.errors import PluginError
 from openinfer.expr.linear import linearise
 from openinfer.ops.calls import Decomposition, decomposition, fold_expression, refused_expression, scalar_expression
 from openinfer.ops.computations import computation_of
 from openinfer.ops.schema import Composite, Compute, Elementwise, Fold, OpSchema, Reduction
+from openinfer.plugins.crossing import UNKNOWN, blame, fault, wrong
 from openinfer.plugins.types import DeviceSpec
 
 if TYPE_CHECKING:
@@ -153,25 +153,20 @@ def fits(kernel: KernelSpec, call: OpCall) -> bool:
     """Return whether a kernel takes the element types and shapes of a call.
 
     Raises:
-        PluginError: the kernel's ``supports`` raised something.
+        PluginError: the kernel's ``supports`` raised something, or returned something else than a bool.
     """
     if kernel.dtypes is not None and any(t is not None and t.dtype.name not in kernel.dtypes for t in call.inputs):
         return False
     if kernel.supports is None:
         return True
+    owner, action = kernel.owner or UNKNOWN, f"`supports` of the kernel {kernel.title} of {call.op}"
     try:
-        return kernel.supports(call)
-    except Exception as error:
-        message = f"`supports` of the kernel {_named(kernel)} of {call.op} raised {type(error).__name__}: {error}"
-        raise PluginError(message, hook="openinfer_kernels") from error
-
-
-def _named(kernel: KernelSpec) -> str:
-    """Return the path or module and name of a kernel: where it comes from."""
-    if isinstance(kernel.kernel, str):
-        return kernel.kernel
-    module, name = (getattr(kernel.kernel, part, None) for part in ("__module__", "__qualname__"))
-    return f"{module}:{name}" if module and name else repr(kernel.kernel)
+        found: Any = kernel.supports(call)
+    except BaseException as error:  # noqa: BLE001 - a plugin has no say over the process
+        blame(owner, action, error, hook="openinfer_kernels")
+    if not isinstance(found, bool):
+        raise fault(owner, f"{action} {wrong(found, 'a bool')}", hook="openinfer_kernels")
+    return found
 
 
 def _derived(environment: Environment, table: KernelTable, call: OpCall) -> Implementation:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.errors import PluginError
+from openinfer.plugins.crossing import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from openinfer.plugins.discovery import Candidate
     from openinfer.plugins.environment import PluginInfo
 
-BLOCK = "OPENINFER_PLUGINS_BLOCK"
 ALLOW = "OPENINFER_PLUGINS"
 AUTOLOAD = "OPENINFER_PLUGINS_AUTOLOAD"
 STRICT = "OPENINFER_PLUGINS_STRICT"

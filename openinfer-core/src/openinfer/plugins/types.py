@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from openinfer.errors import PluginError
+from openinfer.plugins.crossing import Owner, crossing, fault, guarded, shown
 
 if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
@@ -23,12 +24,27 @@ PASS_STAGES = ("plan",)
 """Stages for which `openinfer_passes` is asked."""
 
 
-def load_object(path: str) -> Any:
+def load_object(path: str, owner: Owner | None = None) -> Any:
     """Import ``"module:attribute"`` and return the attribute.
+
+    Args:
+        owner: whose part it is, for OpenInfer's own calls: what the import raises is then a `PluginError` that says so.
 
     Raises:
         PluginError: the text has another form, or module or attribute cannot be found.
     """
+    if owner is None:
+        return _imported(path)
+    try:
+        with crossing(owner, f"import of {path!r}"):
+            return _imported(path)
+    except PluginError as error:
+        if error.plugin is not None:
+            raise
+        raise fault(owner, str(error)) from error
+
+
+def _imported(path: str) -> Any:
     module_name, colon, attribute = path.partition(":")
     if not colon or not attribute:
         raise PluginError(f"expected 'module:attribute', found {path!r}")
@@ -50,6 +66,7 @@ class KernelSpec:
         cost: among kernels that fit, the lowest is taken.
         epilogue: whether it stores each element of its result once, so that a target that fuses can apply an expression
             there.
+        owner: the plugin that offers it; filled in when it is taken in.
     """
 
     op: str
@@ -58,14 +75,35 @@ class KernelSpec:
     supports: Callable[[OpCall], bool] | None = None
     cost: float = 1.0
     epilogue: bool = True
+    owner: Owner | None = field(default=None, compare=False)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether a third party offers it."""
+        return self.owner is not None and self.owner.is_foreign
 
     def load(self) -> Any:
-        """Return the object that ``kernel`` is or names.
+        """Return the object that ``kernel`` is or names; calls of a third party's are guarded.
 
         Raises:
             PluginError: the object that it names cannot be imported.
         """
-        return load_object(self.kernel) if isinstance(self.kernel, str) else self.kernel
+        found = load_object(self.kernel, self.owner) if isinstance(self.kernel, str) else self.kernel
+        return self.guarded(found) if callable(found) else found
+
+    def guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that belongs to the kernel with its calls guarded, if a third party offers the kernel."""
+        if self.owner is None or not self.owner.is_foreign:
+            return function
+        return guarded(self.owner, f"kernel {self.title} of {self.op}", function)
+
+    @property
+    def title(self) -> str:
+        """Where it comes from: its path, or module and name."""
+        if isinstance(self.kernel, str):
+            return self.kernel
+        module, name = (getattr(self.kernel, part, None) for part in ("__module__", "__qualname__"))
+        return f"{module}:{name}" if module and name else shown(self.kernel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

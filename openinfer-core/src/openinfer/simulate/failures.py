@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic
-from openinfer.errors import DTypeError, DynamicUnsetError, ExecutionError, OpenInferError, ShapeError
+from openinfer.errors import (
+    DTypeError,
+    DynamicUnsetError,
+    ExecutionError,
+    OpenInferError,
+    PluginError,
+    PluginStepError,
+    ShapeError,
+)
 from openinfer.ir.resolved import Storage
 from openinfer.ir.text import node_desc
 from openinfer.ops.schema import OpTypeError
@@ -49,8 +57,25 @@ class Place:
         if isinstance(error, ExecutionError):
             if error.block is None:
                 _name(error, self)
+        elif isinstance(error, PluginError):
+            raise self._of_plugin(error) from error.__cause__
         elif isinstance(error, Exception):
             raise self._wrapped(error) from error
+
+    def _of_plugin(self, error: PluginError) -> PluginStepError:
+        found = PluginStepError(
+            f"{self._subject}: {error}",
+            plugin=error.plugin,
+            distribution=error.distribution,
+            hook=error.hook,
+            status=error.status,
+        )
+        _name(found, self)
+        return found
+
+    @property
+    def _subject(self) -> str:
+        return self.desc if self.told is None else self.told()
 
     def _wrapped(self, error: Exception) -> ExecutionError:
         own = isinstance(error, OpenInferError)
@@ -59,8 +84,7 @@ class Place:
         if isinstance(error, MemoryError):
             message, code = f"more than this machine holds: {error}", "too-large"
         family = _FAMILIES.get(error.code, ExecutionError) if isinstance(error, OpTypeError) else ExecutionError
-        subject = self.desc if self.told is None else self.told()
-        found = family(f"{subject}: {message}", code=code)
+        found = family(f"{self._subject}: {message}", code=code)
         _name(found, self)
         return found
 

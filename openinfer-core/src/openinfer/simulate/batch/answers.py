@@ -40,8 +40,13 @@ def encode_error(error: Exception) -> bytes:
     """Return the answer that holds an error."""
     if not isinstance(error, OpenInferError):
         error = ExecutionError(f"{type(error).__name__}: {error}")
-    place = [getattr(error, name, None) for name in ("block", "node_index", "node_desc")]
-    return encode({"error": [type(error).__name__, str(error), error.code, *place]})
+    place = {name: getattr(error, name, None) for name in _PLACE} if isinstance(error, ExecutionError) else {}
+    plugin = {name: getattr(error, name, None) for name in _PLUGIN} if isinstance(error, PluginError) else {}
+    return encode({"error": [type(error).__name__, str(error), error.code, {**place, **plugin}]})
+
+
+_PLACE = ("block", "node_index", "node_desc")
+_PLUGIN = ("plugin", "distribution", "hook", "status")
 
 
 def decode_answer(index: int, name: str, answer: bytes) -> Outcome:
@@ -60,11 +65,6 @@ def decode_answer(index: int, name: str, answer: bytes) -> Outcome:
     return Outcome(index, name, outputs)
 
 
-def _error(kind: str, message: str, code: str, *place: Any) -> OpenInferError:
+def _error(kind: str, message: str, code: str, about: Mapping[str, Any]) -> OpenInferError:
     family = getattr(errors, kind, ExecutionError)
-    if family is PluginError:
-        return PluginError(message)
-    if not issubclass(family, ExecutionError):
-        return family(message, code=code)
-    block, node_index, node_desc = place
-    return family(message, code=code, block=block, node_index=node_index, node_desc=node_desc)
+    return family(message, **about) if issubclass(family, PluginError) else family(message, code=code, **about)

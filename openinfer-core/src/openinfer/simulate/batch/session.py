@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 from openinfer.array_types import storage_dtype
-from openinfer.errors import ExecutionError, StepStateError
+from openinfer.errors import ExecutionError, PluginError, StepStateError
 from openinfer.model import Model, ModelLoader
 from openinfer.scratch import scratch_directory
 from openinfer.simulate.batch.answers import encode_error, encode_outputs
@@ -99,7 +99,7 @@ class Session:
 
     def _after(self, error: Exception) -> None:
         """Let go of an executor that a mistake, rather than an input, may have left in any condition."""
-        sound = isinstance(error, ExecutionError) and not isinstance(error, StepStateError)
+        sound = isinstance(error, ExecutionError) and not isinstance(error, StepStateError | PluginError)
         if not sound and not self._job.carries_state and self._executor is not None:
             self._executor.close()
             self._executor = None

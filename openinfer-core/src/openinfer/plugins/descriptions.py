@@ -1,0 +1,193 @@
+"""Whether an object is the description that a hook should yield, down to the last field.
+
+Dataclasses do not check what they are made of, and a wrong field would surface far from the plugin. Fields are compared
+with what their annotations say.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+from openinfer.dtypes import DType, Kind
+from openinfer.ops import schema
+from openinfer.plugins import types
+from openinfer.plugins.crossing import shown
+
+MOST_BITS = 128
+"""Bits of the largest integer in a description: more than that cannot even be shown."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*")
+_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def misfit(expected: type[Any], value: Any) -> str | None:
+    """Return what is wrong with an object that should be a description of type ``expected``, or None.
+
+    A subclass is wrong too: its attributes could be anything.
+    """
+    if type(value) is not expected:
+        return f"{shown(value)} ({type(value).__name__}), expected {expected.__name__}"
+    for spec in dataclasses.fields(expected):
+        found = getattr(value, spec.name)
+        if _fits(str(spec.type), found):
+            wrong = _form_misfit(spec.name, found)
+        else:
+            expects = "a function" if spec.type in _FUNCTIONS else spec.type
+            wrong = next(_parts_misfit(found), None) or f"{spec.name} is {shown(found)}, expected {expects}"
+        if wrong is not None:
+            return f"{expected.__name__} {shown(getattr(value, 'name', ''))}: {wrong}"
+    if expected is schema.OpSchema and not value.outputs:
+        return f"OpSchema {value.name!r}: outputs is (), expected at least one"
+    return None
+
+
+def _parts_misfit(found: object) -> Iterator[str]:
+    """Yield what is wrong with the descriptions that a field consists of."""
+    for part in cast("tuple[object, ...]", found) if type(found) is tuple else (found,):
+        if type(part).__name__ in _DESCRIPTIONS and type(part) is _DESCRIPTIONS[type(part).__name__]:
+            wrong = misfit(type(part), part)
+            if wrong is not None:
+                yield wrong
+
+
+def _is_text(found: object) -> bool:
+    """Whether an object is text that can be written to a file: lone halves of surrogate pairs cannot."""
+    return type(found) is str and not any("\ud800" <= character <= "\udfff" for character in found)
+
+
+def _is_integer(found: object) -> bool:
+    return type(found) is int and found.bit_length() <= MOST_BITS
+
+
+def _is_number(found: object) -> bool:
+    return _is_integer(found) or (type(found) is float and not math.isnan(found))
+
+
+def _is_setting(found: object) -> bool:
+    if type(found) is tuple:
+        return all(map(_is_setting, cast("tuple[object, ...]", found)))
+    return found is None or type(found) in (bool, float, DType) or _is_integer(found) or _is_text(found)
+
+
+_FUNCTIONS = ("InferTypes", "BuildScalar", "BuildRefusal", "ReducedAxes", "BuildFold", "Decompose", "DefineStages")
+
+_PLAIN: Mapping[str, Callable[[object], bool]] = {
+    "Any": lambda _: True,
+    "None": lambda found: found is None,
+    "str": _is_text,
+    "int": _is_integer,
+    "float": _is_number,
+    "bool": lambda found: type(found) is bool,
+    "bytes": lambda found: type(found) is bytes,
+    "Kind": lambda found: type(found) is Kind,
+    "SettingType": lambda found: type(found) is schema.SettingType,
+    "Required": lambda found: type(found) is schema.Required,
+    "SettingValue": _is_setting,
+    **dict.fromkeys(_FUNCTIONS, callable),
+}
+
+_DEFINITIONS = (schema.Elementwise, schema.Reduction, schema.Composite, schema.Compute, schema.Primitive)
+
+_DESCRIPTIONS: Mapping[str, type[Any]] = {
+    each.__name__: each
+    for each in (
+        *_DEFINITIONS,
+        schema.Refusal,
+        schema.InputSpec,
+        schema.SettingSpec,
+        schema.OpExample,
+        schema.Operand,
+        schema.StoredScales,
+        types.Fallback,
+    )
+}
+
+
+def _fits(written: str, found: object) -> bool:
+    """Whether a value is what an annotation says."""
+    parts = _split(written, "|")
+    if len(parts) > 1:
+        return any(_fits(part, found) for part in parts)
+    name, bracket, rest = written.partition("[")
+    inside = _split(rest.removesuffix("]"), ",") if bracket else []
+    if name == "tuple":
+        return type(found) is tuple and all(_fits(inside[0], each) for each in cast("tuple[object, ...]", found))
+    if name == "frozenset":
+        return type(found) is frozenset and all(_fits(inside[0], each) for each in cast("frozenset[object]", found))
+    if name == "Mapping":
+        return isinstance(found, Mapping) and _is_table(cast("Mapping[object, object]", found), inside)
+    if name == "Callable":
+        return callable(found)
+    if name == "Definition":
+        return any(_fits(each.__name__, found) for each in _DEFINITIONS)
+    if name in _DESCRIPTIONS:
+        return misfit(_DESCRIPTIONS[name], found) is None
+    return _PLAIN.get(name, _PLAIN["Any"])(found)
+
+
+def _is_table(found: Mapping[object, object], inside: list[str]) -> bool:
+    return all(_fits(inside[0], key) and _fits(inside[1], value) for key, value in found.items())
+
+
+def _split(written: str, separator: str) -> list[str]:
+    """Return the parts of an annotation, of which none ends inside brackets."""
+    parts, depth = [""], 0
+    for character in written:
+        depth += (character == "[") - (character == "]")
+        if character == separator and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
+def _is_name(found: object) -> bool:
+    return type(found) is str and _NAME.fullmatch(found) is not None
+
+
+def _are_names(found: object) -> bool:
+    return type(found) is tuple and all(map(_is_name, cast("tuple[object, ...]", found)))
+
+
+def _is_reference(found: object) -> bool:
+    return type(found) is str and _REFERENCE.fullmatch(found) is not None
+
+
+def _are_ranges(found: object) -> bool:
+    if not isinstance(found, Mapping):
+        return False
+    return all(map(_is_range, cast("Mapping[object, object]", found).values()))
+
+
+def _is_range(found: object) -> bool:
+    if not isinstance(found, tuple) or len(limits := cast("tuple[object, ...]", found)) != 2:
+        return False
+    low, high = limits
+    return isinstance(low, int | float) and isinstance(high, int | float) and low <= high
+
+
+_FORMS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "name": (_is_name, "an identifier"),
+    "device": (_is_name, "an identifier"),
+    "aliases": (_are_names, "a tuple of identifiers"),
+    "domain": (_are_ranges, "a mapping from names of inputs to (least, greatest)"),
+    **dict.fromkeys(
+        ("probe", "backend", "target", "run", "open", "runner", "observer", "command"),
+        (_is_reference, "'module:attribute'"),
+    ),
+    **dict.fromkeys(
+        ("save", "codes", "oracle"), (lambda found: found is None or _is_reference(found), "'module:attribute' or None")
+    ),
+}
+"""What fields have to look like beyond their types, by name."""
+
+
+def _form_misfit(name: str, found: object) -> str | None:
+    has_form, expected = _FORMS.get(name, (None, ""))
+    if has_form is None or not isinstance(found, str | tuple | int | float | Mapping) or has_form(found):
+        return None
+    return f"{name} is {shown(found)}, expected {expected}"
