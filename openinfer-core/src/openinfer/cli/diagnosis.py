@@ -90,7 +90,7 @@ def plugins(environment: Environment) -> Iterator[Fact]:
 def devices(environment: Environment) -> Iterator[Fact]:
     """Yield the devices, with what is missing for those that cannot be used here."""
     for name, spec in sorted(environment.devices.items()):
-        found = probe(spec)
+        found = probe(spec, environment.owner("device", name))
         yield Fact(name, "ok" if found.available else "missing", found.detail + left_to_another(spec, environment))
     if not environment.devices:
         problem = "no plugin offers a device: install openinfer-backend-cpu"
@@ -107,7 +107,11 @@ def left_to_another(spec: DeviceSpec, environment: Environment) -> str:
     other = environment.devices.get(spec.fallback.device)
     if other is None:
         return f"{told}, which no loaded plugin offers"
-    return told if probe(other).available else f"{told}, which cannot be used here"
+    return (
+        told
+        if probe(other, environment.owner("device", other.name)).available
+        else f"{told}, which cannot be used here"
+    )
 
 
 def targets(environment: Environment) -> Iterator[Fact]:

@@ -12,13 +12,14 @@ import signal
 import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, cast
 
 from openinfer.errors import OpenInferError, PluginError
 from openinfer.plugins.output import diverted_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -119,8 +120,39 @@ def guarded(
         except BaseException as error:  # noqa: BLE001 - a plugin has no say over the process
             blame(owner, action, error)
 
-    functools.update_wrapper(call, function)
+    # Other callables may do anything when they are asked for attributes.
+    if isinstance(function, FunctionType):
+        functools.update_wrapper(call, function)
     return call
+
+
+def guarded_methods(
+    owner: Owner,
+    what: str,
+    target: object,
+    names: Iterable[str],
+    *,
+    passing: tuple[type[BaseException], ...] = (OpenInferError,),
+) -> dict[str, Callable[..., Any]]:
+    """Return methods of an object of a plugin by name, each guarded; ``what`` is what messages call the object.
+
+    Raises:
+        PluginError: it lacks one.
+    """
+    with crossing(owner, f"reading the methods of {what}"):
+        found = {name: getattr(target, name, None) for name in names}
+    missing = [name for name, method in found.items() if not callable(method)]
+    if missing:
+        raise fault(owner, f"{what} ({type(target).__name__}) has no method {', '.join(missing)}")
+    return {
+        name: guarded(owner, f"{name} of {what}", cast("Callable[..., Any]", method), passing=passing)
+        for name, method in found.items()
+    }
+
+
+def members(*protocols: type[Any]) -> tuple[str, ...]:
+    """Return the names of the methods that protocols ask for, those of their bases not included."""
+    return tuple(name for each in protocols for name, value in vars(each).items() if name[0] != "_" and callable(value))
 
 
 def blame(owner: Owner, action: str, error: BaseException, *, hook: str | None = None) -> NoReturn:

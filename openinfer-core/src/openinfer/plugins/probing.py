@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from openinfer.errors import OpenInferError
+from openinfer.plugins.crossing import UNKNOWN, crossing, raised, wrong
 from openinfer.plugins.types import Availability, load_object
 
 if TYPE_CHECKING:
+    from openinfer.plugins.crossing import Owner
     from openinfer.plugins.types import DeviceSpec
 
 
-def probe(spec: DeviceSpec) -> Availability:
+def probe(spec: DeviceSpec, owner: Owner = UNKNOWN) -> Availability:
     """Return whether a device is available, and what it is or what to do; a probe that raises is reported so."""
     try:
-        found: Any = load_object(spec.probe)()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a broken probe must not hide the other devices
-        detail = f"its probe {spec.probe} raised {type(error).__name__}: {error}; report this to its author"
+        with crossing(owner, f"probe {spec.probe}"):
+            found: object = load_object(spec.probe, owner)()
+    except OpenInferError as error:
+        detail = f"its probe {spec.probe} {raised(error.__cause__ or error)}; report this to its author"
         return Availability(available=False, detail=detail)
-    if not isinstance(found, Availability):
-        detail = f"its probe {spec.probe} returned {type(found).__name__}, expected Availability; report this"
+    if type(found) is not Availability or type(found.available) is not bool or type(found.detail) is not str:
+        detail = f"its probe {spec.probe} {wrong(found, 'an Availability of a bool and a str')}; report this"
         return Availability(available=False, detail=detail)
     return found

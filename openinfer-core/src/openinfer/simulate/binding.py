@@ -102,7 +102,9 @@ class Binder:
         """Return a call for any buffers of the prepared types; None where it has to be bound to them."""
         if not isinstance(self._backend, HostBackend) or not isinstance(prepared.chosen, HandWritten):
             return None
-        return self._backend.direct_kernel(prepared.chosen.kernel, prepared.call)
+        kernel = prepared.chosen.kernel
+        call = self._backend.direct_kernel(kernel, prepared.call)
+        return None if call is None else kernel.guarded(call)
 
     def bind_prepared(
         self, prepared: Prepared, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
@@ -116,7 +118,7 @@ class Binder:
             return self._backend.bind_expression(chosen.expr, inputs, outputs[0])
         targets, copies = self._separate(prepared.call, inputs, outputs)
         if isinstance(chosen, HandWritten):
-            work = [self._backend.bind_kernel(chosen.kernel, prepared.call, inputs, targets)]
+            work = [chosen.kernel.guarded(self._backend.bind_kernel(chosen.kernel, prepared.call, inputs, targets))]
         elif isinstance(chosen, Computed):
             work = [self._computed(chosen, inputs, targets)]
         elif isinstance(chosen, DerivedFold):

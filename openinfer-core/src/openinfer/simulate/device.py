@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from openinfer.errors import DeviceError
 from openinfer.plugins.probing import probe
 from openinfer.plugins.selection import kernel_table
-from openinfer.plugins.types import load_object
 from openinfer.simulate.binding import Binder
+from openinfer.simulate.guarded_backend import opened_backend
 
 if TYPE_CHECKING:
     from openinfer.plugins.environment import Environment
@@ -55,15 +55,19 @@ def choose_device(name: str, environment: Environment) -> DeviceChoice:
     if len(digits) > MOST_DIGITS:
         raise DeviceError(f"no device {kind} has a number of {len(digits)} digits")
     spec = environment.device(kind)
-    found = probe(spec)
+    found = probe(spec, environment.owner("device", kind))
     if not found.available:
         raise DeviceError(f"device {kind} cannot be used here: {found.detail}", code="device-unavailable")
     return DeviceChoice(spec, int(digits or 0))
 
 
 def open_device(choice: DeviceChoice, environment: Environment) -> tuple[DeviceBackend, Binder]:
-    """Return an opened device, and what binds operators on it."""
-    backend: DeviceBackend = load_object(choice.spec.backend)(choice.ordinal)
-    spec = choice.spec
-    table = kernel_table(environment, spec)
+    """Return an opened device, and what binds operators on it.
+
+    Raises:
+        DeviceError: it cannot be opened.
+        PluginError: its plugin failed, or its backend lacks a method.
+    """
+    backend = opened_backend(choice.spec, choice.ordinal, environment.owner("device", choice.spec.name))
+    table = kernel_table(environment, choice.spec)
     return backend, Binder(environment, table, backend)

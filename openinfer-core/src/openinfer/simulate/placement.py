@@ -6,6 +6,7 @@ brought back, each as a transfer of its own in the trace. Model data and constan
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -77,8 +78,9 @@ class Placements:
 
     def close(self) -> None:
         """Release every device that was opened."""
-        while self._backends:
-            self._backends.pop().close()
+        with ExitStack() as closing:
+            while self._backends:
+                closing.callback(self._backends.pop().close)
 
     def _choose(self, name: str, why: str) -> None:
         if name in self._choices:

@@ -36,7 +36,7 @@ def command(*, as_json: bool) -> None:
 
 def _row(environment: Environment, spec: DeviceSpec) -> dict[str, Any]:
     left = spec.fallback
-    availability = probe(spec)
+    availability = probe(spec, environment.owner("device", spec.name))
     return {
         "name": spec.name,
         "summary": spec.summary,

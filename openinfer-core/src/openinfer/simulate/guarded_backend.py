@@ -1,0 +1,106 @@
+"""Opening devices of plugins. Every call into the backend of a third party is guarded, and so are the calls that it
+binds; what it returns is checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from openinfer.array_types import storage_dtype
+from openinfer.errors import OpenInferError
+from openinfer.plugins.crossing import crossing, fault, guarded, guarded_methods, members, wrong
+from openinfer.plugins.types import load_object
+from openinfer.simulate.backend import ComputationBackend, DeviceBackend, HostBackend
+from openinfer.simulate.whole_program import ProgramBackend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from openinfer.ir.types import TensorType
+    from openinfer.plugins.crossing import Owner
+    from openinfer.plugins.types import DeviceSpec
+    from openinfer.simulate.backend import Array, Buffer
+
+_PASSING = (OpenInferError, MemoryError)
+"""What methods of a backend raise on purpose; memory may really be short."""
+
+
+def opened_backend(spec: DeviceSpec, ordinal: int, owner: Owner) -> DeviceBackend:
+    """Return an opened device.
+
+    Raises:
+        DeviceError: it cannot be opened.
+        PluginError: opening it raised something else, or a method is missing.
+    """
+    make = load_object(spec.backend, owner)
+    with crossing(owner, f"opening device {spec.name}", passing=_PASSING):
+        backend: DeviceBackend = make(ordinal)
+    if not owner.is_foreign:
+        return backend
+    return cast("DeviceBackend", GuardedBackend(owner, f"device {spec.name}", backend))
+
+
+class GuardedBackend:
+    """Stands for the backend of a third party, with the methods that it has.
+
+    Methods are attributes of the instance, so that `HostBackend` and `ProgramBackend` hold for what they hold for.
+    """
+
+    def __init__(self, owner: Owner, what: str, backend: object) -> None:
+        self._owner, self._what = owner, what
+        names = list(members(DeviceBackend))
+        with crossing(owner, f"reading the methods of {what}"):
+            self.name = str(cast("Any", backend).name)
+            for further in (HostBackend, ProgramBackend, ComputationBackend):
+                own = members(further)
+                names += own if all(hasattr(backend, name) for name in own) else ()
+        found = guarded_methods(owner, what, backend, names, passing=_PASSING)
+        checks = {**dict.fromkeys((name for name in names if name.startswith("bind_")), self._call), **self._checks()}
+        vars(self).update({name: self._checked(name, call, checks.get(name)) for name, call in found.items()})
+
+    def _checks(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "allocate": self._buffer,
+            "upload": self._buffer,
+            "resized": self._resized,
+            "read": self._array,
+            "scalar_reader": self._call_or_none,
+            "direct_kernel": self._call_or_none,
+            "beside": self._beside,
+        }
+
+    def _checked(self, name: str, method: Callable[..., Any], check: Callable[..., Any] | None) -> Callable[..., Any]:
+        """Return a method whose result goes through ``check``, together with its name and arguments."""
+        if check is None:
+            return method
+        return lambda *arguments: check(name, method(*arguments), *arguments)
+
+    def _buffer(self, name: str, found: Any, kind: TensorType, *_: object) -> Buffer:
+        with crossing(self._owner, f"reading the type of a buffer of {self._what}"):
+            is_right = found is not None and found.type == kind
+        if not is_right:
+            raise fault(self._owner, f"{name} of {self._what} {wrong(found, f'a buffer of type {kind}')}")
+        return cast("Buffer", found)
+
+    def _resized(self, name: str, found: Any, _: Buffer, kind: TensorType) -> Buffer:
+        return self._buffer(name, found, kind)
+
+    def _array(self, name: str, found: Any, buffer: Buffer) -> Array:
+        kind = buffer.type
+        shape = (kind.nbytes,) if kind.dtype.is_packed else kind.shape
+        array = cast("Array | None", found if isinstance(found, np.ndarray) else None)
+        if array is None or array.dtype != storage_dtype(kind.dtype) or array.shape != shape:
+            raise fault(self._owner, f"{name} of {self._what} {wrong(found, f'an array for {kind} in storage form')}")
+        return array
+
+    def _call(self, name: str, found: Any, *_: object) -> Callable[..., Any]:
+        if not callable(found):
+            raise fault(self._owner, f"{name} of {self._what} {wrong(found, 'a function')}")
+        return guarded(self._owner, f"the call that {name} of {self._what} returned", found, passing=_PASSING)
+
+    def _call_or_none(self, name: str, found: Any, *arguments: object) -> Callable[..., Any] | None:
+        return None if found is None else self._call(name, found, *arguments)
+
+    def _beside(self, _: str, found: Any) -> GuardedBackend | None:
+        return None if found is None else GuardedBackend(self._owner, self._what, found)
