@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import click
@@ -18,7 +19,11 @@ from openinfer.cli.failures import told
 from openinfer.cli.terminal import table
 from openinfer.diagnostics import Diagnostic, Source
 from openinfer.errors import DeviceError, EnvironmentLacksError, OpenInferError, PluginError, ValidationError
+from openinfer.plugins import discovery, loader
+from openinfer.plugins.discovery import Candidate
 from openinfer.plugins.environment import Environment, PluginInfo, Status
+from openinfer.plugins.hookspecs import hookimpl
+from openinfer.plugins.loader import load_environment
 from openinfer.plugins.types import Availability, CommandSpec, DeviceSpec, Fallback
 
 COMMANDS = Path(openinfer.__file__).parent / "cli" / "commands"
@@ -103,10 +108,96 @@ def test_every_option_says_what_it_does() -> None:
     assert [option.opts for option in options if not option.help] == []
 
 
-def test_a_plugin_cannot_take_the_name_of_a_built_in_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, commands={"plugins": CommandSpec(name="plugins", summary="theirs", command="no_module:x")})
+def install(monkeypatch: pytest.MonkeyPatch, name: str, *commands: CommandSpec) -> None:
+    """Make a plugin that offers commands the only one that is installed next to core."""
 
-    assert run("plugins").exit_code == 0
+    def openinfer_commands() -> tuple[CommandSpec, ...]:
+        return commands
+
+    module = ModuleType("theirs")
+    module.OPENINFER_API = 1
+    module.openinfer_commands = hookimpl(openinfer_commands)
+    core = next(found for found in discovery.installed() if found.name == "core")
+    found = Candidate(name=name, distribution="theirs-dist", version="1", value="theirs", load=lambda: module)
+    monkeypatch.setattr("openinfer.plugins.discovery.installed", lambda: [core, found])
+    environment = load_environment()
+    monkeypatch.setattr("openinfer.plugins.loader.default_environment", lambda: environment)
+
+
+@click.command()
+def theirs() -> None:
+    """Their own list."""
+    click.echo("their list")
+
+
+def test_a_plugin_takes_the_name_of_a_built_in_command_only_where_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = CommandSpec(name="plugins", summary="their list of plugins", command="their_commands:theirs")
+
+    monkeypatch.setitem(sys.modules, "their_commands", SimpleNamespace(theirs=theirs))
+    install(monkeypatch, "thief", spec)
+    refused = run("plugins")
+    install(monkeypatch, "theirs", replace(spec, replaces="core"))
+    replaced = run("plugins")
+
+    assert (refused.exit_code, replaced.exit_code) == (0, 0)
+    assert "or declare replaces='core'" in refused.output
+    assert replaced.output == "their list\n"
+    assert "their list of plugins" in run("--help").output
+    assert run("devices").exit_code == 0
+
+
+def test_a_switch_keeps_a_command_of_a_plugin_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Candidate(name="theirs", distribution="d", version="1", value="theirs", load=lambda: pytest.fail("loaded"))
+    monkeypatch.setattr("openinfer.plugins.discovery.installed", lambda: [found])
+    loader._loaded_once.cache_clear()
+    try:
+        result = run("--plugins-block", "theirs", "their-command")
+    finally:
+        loader._loaded_once.cache_clear()
+
+    assert result.exit_code == 2
+    assert "there is no command 'their-command'" in result.output
+
+
+def leaves() -> None:
+    sys.exit(3)
+
+
+def refuses() -> None:
+    raise click.ClickException("not today")
+
+
+def fails() -> None:
+    raise KeyError("oops")
+
+
+class Rude(BaseException):
+    """Not an `Exception`."""
+
+
+def is_rude() -> None:
+    raise Rude("oops")
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "told"),
+    [
+        (leaves, 3, ""),
+        (refuses, 1, "Error: not today"),
+        (fails, 1, "error[plugin]: command example raised KeyError: 'oops'"),
+        (is_rude, 1, "command example raised Rude: oops"),
+    ],
+)
+def test_a_command_of_a_plugin_may_leave_but_not_crash(
+    monkeypatch: pytest.MonkeyPatch, function: Any, code: int, told: str
+) -> None:
+    offer_command(monkeypatch, function)
+
+    result = run("example")
+
+    assert result.exit_code == code
+    assert told in result.stderr
+    assert ("Traceback" in run("--debug", "example").stderr) == (told.startswith(("error", "command")))
 
 
 def test_the_version_is_printed() -> None:
@@ -137,7 +228,7 @@ ENDINGS = {
     "device unavailable": (DeviceError("no driver", code="device-unavailable"), 3, "[device-unavailable]: no driver"),
     "environment lacks": (EnvironmentLacksError("no compiler: install gcc"), 3, "error[environment]: no compiler"),
     "file": (FileNotFoundError(2, "No such file", "m.oinf"), 1, "error[file]: No such file: m.oinf"),
-    "mistake": (ZeroDivisionError("boom"), 1, "error[internal]: ZeroDivisionError: boom"),
+    "mistake": (ZeroDivisionError("boom"), 1, "command example raised ZeroDivisionError: boom"),
     "interrupt": (KeyboardInterrupt(), 130, "interrupted"),
     "findings": (ValidationError("all", diagnostics=[FINDING]), 1, CARETS),
 }
@@ -211,7 +302,7 @@ def test_a_plugin_command_that_cannot_be_loaded_is_told(monkeypatch: pytest.Monk
 def test_a_plugin_command_that_is_no_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, commands={"bad": CommandSpec(name="bad", summary="", command="json:dumps")})
 
-    assert "json:dumps is no click command but function" in run("bad").stderr
+    assert "(function), expected a click command" in run("bad").stderr
 
 
 @pytest.mark.parametrize(
@@ -341,7 +432,7 @@ def test_every_device_is_probed_and_a_broken_probe_hides_no_other(monkeypatch: p
     assert found["present"]["detail"] == "a fine device"
     assert found["present"]["plugin"] == "test"
     assert "raised OSError: bus on fire" in found["raising"]["detail"]
-    assert "returned str, expected Availability" in found["confused"]["detail"]
+    assert "returned 'yes' (str), expected an Availability" in found["confused"]["detail"]
     assert "has no attribute 'absent'" in found["gone"]["detail"]
 
 

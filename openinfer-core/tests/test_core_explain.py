@@ -22,14 +22,14 @@ from click.testing import CliRunner, Result
 
 import openinfer
 from openinfer.cli import main
-from openinfer.cli.commands import lsp
+from openinfer.cli.commands import devices, lsp
 from openinfer.cli.explanations import codes, explanation, format_codes
 from openinfer.cli.explanations.examples import failure, findings
 from openinfer.cli.explanations.pages import error_index, messages
 from openinfer.cli.failures import findings_of
 from openinfer.cli.findings import as_json
 from openinfer.diagnostics import render
-from openinfer.errors import OpenInferError
+from openinfer.errors import ExecutionError, OpenInferError
 from openinfer.ops.schema import InputSpec, OpSchema, Primitive
 from openinfer.plugins import loader
 from openinfer.plugins.environment import Environment
@@ -151,12 +151,11 @@ class Plugin:
 
     @hookimpl
     def openinfer_commands(self) -> Iterator[CommandSpec]:
-        for name in ("greet", "count"):
-            yield CommandSpec(name=name, summary="fails", command=f"example_plugin:{name}")
+        yield CommandSpec(name="greet", summary="fails", command="example_plugin:greet")
 
 
 def give_up() -> None:
-    raise RuntimeError("the kernel gave up")
+    raise ExecutionError("the kernel gave up")
 
 
 def probe() -> Availability:
@@ -185,11 +184,6 @@ def greet() -> None:
     raise OpenInferError("there is nobody to greet")
 
 
-@click.command
-def count() -> None:
-    raise KeyError("y")
-
-
 @pytest.fixture(scope="module")
 def environment() -> Environment:
     """Our own plugins as far as they are installed, and the failing one; nobody else's."""
@@ -198,6 +192,13 @@ def environment() -> Environment:
 
 def without_pygls(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lsp, "find_spec", lambda _: None)
+
+
+def with_a_mistake(patch: pytest.MonkeyPatch) -> None:
+    def mistaken(*_: object) -> None:
+        raise KeyError("y")
+
+    patch.setattr(devices, "_row", mistaken)
 
 
 def without_compiler(patch: pytest.MonkeyPatch) -> None:
@@ -211,6 +212,7 @@ def with_compiler(*command: str) -> Callable[[pytest.MonkeyPatch], None]:
 
 GIVEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "environment": without_pygls,
+    "internal": with_a_mistake,
     "no-compiler": without_compiler,
     "tool-failed": with_compiler("sh", "-c", "echo cannot write objects >&2; exit 4"),
     "tool-timeout": with_compiler("sh", "-c", "sleep 60"),
@@ -225,7 +227,7 @@ def test_the_host_or_command_of_an_example_gets_the_code_and_the_message(
     explained = explanation(code)
     if not {"cpu", "npu"} <= set(environment.devices) or "c" not in environment.targets:
         pytest.skip("the device cpu and the target c are not installed to run examples with")
-    parts = {"probe": probe, "probe_gpu": probe_gpu, "Hasty": Hasty, "greet": greet, "count": count}
+    parts = {"probe": probe, "probe_gpu": probe_gpu, "Hasty": Hasty, "greet": greet}
     monkeypatch.setitem(sys.modules, "example_plugin", SimpleNamespace(**parts))
     monkeypatch.setattr(loader, "default_environment", lambda: environment)
     for make_true in [GIVEN[code]] if code in GIVEN else []:

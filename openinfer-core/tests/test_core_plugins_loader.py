@@ -14,10 +14,9 @@ from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall
 from openinfer.ops.schema import Elementwise, InputSpec, OpSchema
-from openinfer.plugins.crossing import Owner
+from openinfer.plugins.crossing import Owner, PluginWarning
 from openinfer.plugins.environment import Environment, PluginInfo, Status
 from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.kernels import PluginWarning
 from openinfer.plugins.loader import default_environment, load_environment
 from openinfer.plugins.types import API_VERSION, CommandSpec, DeviceSpec, KernelSpec, load_object
 

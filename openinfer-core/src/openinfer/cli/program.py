@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pkgutil
 import sys
+import warnings
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,12 @@ import click
 import openinfer
 from openinfer.boundary import DEBUG
 from openinfer.cli import commands, failures
+from openinfer.cli.plugin_commands import opened_command
 from openinfer.cli.terminal import has_printed_document, print_document
-from openinfer.diagnostics import did_you_mean
-from openinfer.errors import PluginError
-from openinfer.plugins import switches
+from openinfer.diagnostics import Diagnostic, Severity, did_you_mean, render
+from openinfer.plugins import discovery, switches
+from openinfer.plugins.crossing import PluginWarning
 from openinfer.plugins.environment import Environment
-from openinfer.plugins.types import load_object
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -32,7 +33,7 @@ _JSON = "openinfer.json"
 class Program(click.Group):
     """A group whose subcommands are imported when they are called.
 
-    Built-in commands are the modules of `cli.commands`; plugins add others and cannot take a built-in name.
+    Built-in commands are the modules of `cli.commands`; plugins add others, or replace them.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -42,10 +43,12 @@ class Program(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
         module = _builtin().get(cmd_name)
-        if module is not None:
-            return import_module(module).command
-        spec = Environment.default().commands.get(cmd_name)
-        return None if spec is None else _command_of(spec)
+        # Plugins take time to load: a built-in command waits for them only where one could replace it.
+        if module is None or any(candidate.owner.is_foreign for candidate in discovery.installed()):
+            spec = _of_plugins().get(cmd_name)
+            if spec is not None:
+                return opened_command(spec, Environment.default().owner("command", cmd_name))
+        return None if module is None else import_module(module).command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -56,10 +59,11 @@ class Program(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        specs = Environment.default().commands
-        builtin = {name: self.get_command(ctx, name) for name in _builtin()}
-        rows = [(name, command.get_short_help_str(80)) for name, command in builtin.items() if command is not None]
-        rows += [(name, spec.summary) for name, spec in specs.items() if name not in builtin]
+        del ctx
+        specs = _of_plugins()
+        builtin = {name: import_module(module).command for name, module in _builtin().items() if name not in specs}
+        rows = [(name, command.get_short_help_str(80)) for name, command in builtin.items()]
+        rows += [(name, spec.summary) for name, spec in specs.items()]
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows))
 
@@ -75,8 +79,10 @@ class Program(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         debug = bool(ctx.params.get("debug"))
-        told = _failures_told(debug=debug, json=bool(ctx.meta.get(_JSON)), context=ctx)
-        with told, _variables_set({DEBUG: "1"} if debug else {}):
+        reported = _failures_told(debug=debug, json=bool(ctx.meta.get(_JSON)), context=ctx)
+        # The switches decide which plugins load, and so which commands there are.
+        variables = {**_switches(ctx.params), **({DEBUG: "1"} if debug else {})}
+        with _variables_set(variables), _warnings_told(), reported:
             result = super().invoke(ctx)
             # A reader that went away shows when the rest of the output is written; without output there is no stream.
             if sys.stdout:
@@ -112,11 +118,38 @@ def _builtin() -> Mapping[str, str]:
     }
 
 
-def _command_of(spec: CommandSpec) -> click.Command:
-    command = load_object(spec.command)
-    if not isinstance(command, click.Command):
-        raise PluginError(f"command {spec.name!r}: {spec.command} is no click command but {type(command).__name__}")
-    return command
+def _of_plugins() -> Mapping[str, CommandSpec]:
+    """Return the commands of plugins, but for those of core that no other replaces; none is imported."""
+    environment = Environment.default()
+    own = {name for name in _builtin() if not environment.owner("command", name).is_foreign}
+    return {name: spec for name, spec in environment.commands.items() if name not in own}
+
+
+@contextmanager
+def _warnings_told() -> Generator[None]:
+    """Print warnings about plugins like findings, without the line of ours that gives them."""
+    with warnings.catch_warnings():
+        before = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **rest: Any) -> None:
+            if issubclass(category, PluginWarning):
+                finding = Diagnostic(code="plugin", message=str(message), severity=Severity.WARNING)
+                click.echo(render(finding), err=True)
+            else:
+                before(message, category, *place, **rest)
+
+        warnings.showwarning = show
+        yield
+
+
+def _switches(options: Mapping[str, Any]) -> Mapping[str, str | None]:
+    """Return what options say about plugins, as environment variables."""
+    return {
+        switches.BLOCK: options.get("plugins_block"),
+        switches.ALLOW: options.get("plugins"),
+        switches.AUTOLOAD: "0" if options.get("no_plugins_autoload") else None,
+        switches.STRICT: "1" if options.get("plugins_strict") else None,
+    }
 
 
 @contextmanager
@@ -141,22 +174,6 @@ def _variables_set(values: Mapping[str, str | None]) -> Generator[None]:
 @click.option("--plugins", metavar="NAMES", help="Load only these plugins (comma-separated), and core's own.")
 @click.option("--no-plugins-autoload", is_flag=True, help="Load core's own plugin and those of --plugins only.")
 @click.option("--plugins-strict", is_flag=True, help="Fail when a plugin does not load.")
-@click.pass_context
-def main(
-    ctx: click.Context,
-    *,
-    debug: bool,
-    plugins_block: str | None,
-    plugins: str | None,
-    no_plugins_autoload: bool,
-    plugins_strict: bool,
-) -> None:
+def main(**_: Any) -> None:
     """Describe inference explicitly, simulate it, and write it out as source code."""
-    del debug  # `Program.invoke` reads it.
-    wanted = {
-        switches.BLOCK: plugins_block,
-        switches.ALLOW: plugins,
-        switches.AUTOLOAD: "0" if no_plugins_autoload else None,
-        switches.STRICT: "1" if plugins_strict else None,
-    }
-    ctx.with_resource(_variables_set(wanted))
+    # `Program.invoke` reads the options: they decide which commands there are.

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from openinfer.boundary import public_methods
 from openinfer.errors import ModelError
+from openinfer.model.guarded_store import GuardedStore
 from openinfer.model.model import Model
+from openinfer.plugins.crossing import crossing
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.types import load_object
 from openinfer.regular_files import head_of
@@ -30,6 +32,7 @@ class ModelLoader:
 
         Raises:
             ModelError: the file is missing, of no known format, or invalid.
+            PluginError: the plugin of its format failed.
         """
         file = Path(path)
         try:
@@ -37,10 +40,13 @@ class ModelLoader:
         except OSError as error:
             message = f"cannot read model {str(file)!r}: {error.strerror or error}"
             raise ModelError(message, code="model-file", file=str(file)) from error
-        formats = (environment or Environment.default()).model_formats
-        chosen = _format_of(file, head, formats)
-        store: ModelStore = load_object(chosen.open)(file)
-        return Model(store, str(file), path=file)
+        offered = environment or Environment.default()
+        chosen = _format_of(file, head, offered.model_formats)
+        owner, what = offered.owner("model format", chosen.name), f"model format {chosen.name}"
+        make = load_object(chosen.open, owner)
+        with crossing(owner, f"opening {str(file)!r} as {what}"):
+            store: ModelStore = make(file)
+        return Model(GuardedStore(owner, what, store) if owner.is_foreign else store, str(file), path=file)
 
 
 def save_model(
@@ -51,12 +57,16 @@ def save_model(
     Raises:
         ModelError: no installed format can be written, or the file cannot be.
     """
-    formats = [f for f in (environment or Environment.default()).model_formats.values() if f.save is not None]
+    offered = environment or Environment.default()
+    formats = [f for f in offered.model_formats.values() if f.save is not None]
     fitting = [f for f in formats if Path(path).suffix in f.suffixes] or formats[: len(formats) == 1]
     if not fitting or fitting[0].save is None:
         known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats) or "none installed"
         raise ModelError(f"cannot tell in which format to write {str(path)!r}; known: {known}", code="model-format")
-    load_object(fitting[0].save)(Path(path), contents)
+    owner = offered.owner("model format", fitting[0].name)
+    save = load_object(fitting[0].save, owner)
+    with crossing(owner, f"writing {str(path)!r} as model format {fitting[0].name}"):
+        save(Path(path), contents)
 
 
 def _format_of(file: Path, head: bytes, formats: Mapping[str, ModelFormatSpec]) -> ModelFormatSpec:

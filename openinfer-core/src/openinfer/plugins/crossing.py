@@ -64,6 +64,10 @@ UNKNOWN = Owner("(unknown)", "(unknown)")
 """Owner of objects that came into an environment without a plugin."""
 
 
+class PluginWarning(UserWarning):
+    """A plugin failed in a part that can be left out; the rest goes on without it."""
+
+
 @contextmanager
 def loading(owner: Owner, action: str, *, hook: str | None = None) -> Generator[None]:
     """Guard code that runs while a plugin loads: whatever it raises makes the plugin failed."""
@@ -163,6 +167,8 @@ def blame(owner: Owner, action: str, error: BaseException, *, hook: str | None =
 
 def fault(owner: Owner, message: str, *, hook: str | None = None) -> PluginError:
     """Return the error for a plugin that has loaded: it says whose failure it is, and how to go on without it."""
+    if owner is UNKNOWN:
+        return PluginError(message, hook=hook, status="failed")
     advice = f"to keep it out: openinfer --plugins-block {owner.plugin} ..., or {BLOCK}={owner.plugin}"
     return failed(owner, f"{owner}: {message}; {advice}", hook=hook)
 

@@ -188,6 +188,6 @@ _FORMS: dict[str, tuple[Callable[[object], bool], str]] = {
 
 def _form_misfit(name: str, found: object) -> str | None:
     has_form, expected = _FORMS.get(name, (None, ""))
-    if has_form is None or not isinstance(found, str | tuple | int | float | Mapping) or has_form(found):
+    if has_form is None or type(found) not in (str, tuple, int, float, dict) or has_form(found):
         return None
     return f"{name} is {shown(found)}, expected {expected}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import did_you_mean
 from openinfer.errors import PluginError
-from openinfer.plugins.crossing import crossing, fault, shown
+from openinfer.plugins.crossing import PluginWarning, crossing, fault, shown
 from openinfer.plugins.descriptions import misfit
 from openinfer.plugins.offers import excess, yielded
 from openinfer.plugins.types import KernelSpec
@@ -27,10 +27,6 @@ _SELECT = "openinfer_select_kernel"
 
 MOST_NAMED = 5
 """Unknown operators that a warning names."""
-
-
-class PluginWarning(UserWarning):
-    """A plugin failed in a part that can be left out; the rest goes on without it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,8 +89,9 @@ class GuardedBackend:
     def _array(self, name: str, found: Any, buffer: Buffer) -> Array:
         kind = buffer.type
         shape = (kind.nbytes,) if kind.dtype.is_packed else kind.shape
+        dtype = np.dtype(np.uint8) if kind.dtype.is_packed else storage_dtype(kind.dtype)
         array = cast("Array | None", found if isinstance(found, np.ndarray) else None)
-        if array is None or array.dtype != storage_dtype(kind.dtype) or array.shape != shape:
+        if array is None or array.dtype != dtype or array.shape != shape:
             raise fault(self._owner, f"{name} of {self._what} {wrong(found, f'an array for {kind} in storage form')}")
         return array
 

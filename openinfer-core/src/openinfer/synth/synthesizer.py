@@ -12,8 +12,8 @@ from openinfer.diagnostics import Diagnostic, Severity, as_errors, counted
 from openinfer.errors import SynthesisError
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
-from openinfer.plugins.types import load_object
 from openinfer.synth.bundle import Bundle, write_bundle
+from openinfer.synth.guarded_target import GuardedTarget
 
 if TYPE_CHECKING:
     import os
@@ -95,6 +95,7 @@ class Synthesizer:
     Raises:
         SynthesisError: the target is unknown, or another one than that of the device.
         SerializationError: the file or document is not that of a device.
+        PluginError: its plugin failed.
     """
 
     def __init__(
@@ -106,8 +107,9 @@ class Synthesizer:
     ) -> None:
         self._environment = environment or Environment.default()
         self._arch = arch if arch is None or isinstance(arch, DeviceArch) else DeviceArch.load(arch)
-        self._spec = self._environment.target(_target_name(target, self._arch))
-        self._target: SynthTarget = load_object(self._spec.target)()
+        name = _target_name(target, self._arch)
+        self._spec = self._environment.target(name)
+        self._target: SynthTarget = GuardedTarget(self._spec, self._environment.owner("synth target", name))
 
     @classmethod
     def from_arch(

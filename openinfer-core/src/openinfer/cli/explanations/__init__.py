@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import tomllib
+import warnings
 from dataclasses import dataclass, field
 from enum import Enum
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from openinfer.diagnostics import did_you_mean
-from openinfer.errors import OpenInferError
+from openinfer.errors import OpenInferError, PluginError
+from openinfer.plugins.crossing import PluginWarning, crossing, fault, shown
+from openinfer.plugins.types import load_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.resources.abc import Traversable
+
+    from openinfer.plugins.crossing import Owner
+    from openinfer.plugins.types import ModelFormatSpec
 
 
 class Phase(Enum):
@@ -88,11 +94,25 @@ def codes() -> tuple[str, ...]:
 def format_codes() -> Mapping[str, str]:
     """Return the codes of the installed model formats, by name, and what they mean."""
     from openinfer.plugins.environment import Environment
-    from openinfer.plugins.types import load_object
 
-    formats = Environment.default().model_formats.values()
-    found = {code: text for one in formats if one.codes is not None for code, text in load_object(one.codes).items()}
+    environment = Environment.default()
+    found: dict[str, str] = {}
+    for spec in environment.model_formats.values():
+        try:
+            found |= _codes_of(spec, environment.owner("model format", spec.name))
+        except PluginError as error:
+            warnings.warn(f"{error}; its codes are left out", PluginWarning, stacklevel=2)
     return dict(sorted(found.items()))
+
+
+def _codes_of(spec: ModelFormatSpec, owner: Owner) -> Mapping[str, str]:
+    if spec.codes is None:
+        return {}
+    with crossing(owner, f"reading {spec.codes}"):
+        found: dict[Any, Any] = dict(load_object(spec.codes, owner))
+    if not all(type(part) is str for entry in found.items() for part in entry):
+        raise fault(owner, f"{spec.codes} is {shown(found)}, expected a mapping of str to str")
+    return found
 
 
 def explanation(code: str) -> Explanation:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from openinfer import programs
 from openinfer.boundary import public
 from openinfer.diagnostics import Diagnostic, near_or_known
-from openinfer.errors import ExecutionError, OpenInferError, PluginError
+from openinfer.errors import ExecutionError, OpenInferError
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.nodes import Return
 from openinfer.model import Model, ModelLoader
 from openinfer.plugins.environment import Environment
-from openinfer.plugins.types import load_object
+from openinfer.simulate.batch.guarded_runner import opened_runner
 from openinfer.simulate.batch.inputs import open_inputs
 from openinfer.simulate.batch.job import Job
 from openinfer.simulate.batch.schedule import Task, outcomes
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from openinfer.ir.graph import Graph
     from openinfer.ir.resolved import ResolvedGraph
-    from openinfer.plugins.types import RunnerSpec
     from openinfer.programs import Program
     from openinfer.simulate.batch.answers import Outcome
     from openinfer.simulate.batch.runner import Runner
@@ -158,10 +157,11 @@ def runner_of(
         workers = 1
     if runner is not None and not isinstance(runner, str):
         return lambda: _suited(runner, job)
-    spec = (job.environment or Environment.default()).runner(runner or _by_default(workers, timeout))
+    environment = job.environment or Environment.default()
+    spec = environment.runner(runner or _by_default(workers, timeout))
     if workers is not None and workers > 1:
         _check_state(workers, job)
-    return lambda: _suited(_made(spec, workers), job)
+    return lambda: _suited(opened_runner(spec, workers, environment.owner("runner", spec.name)), job)
 
 
 def run_tasks(
@@ -220,15 +220,6 @@ def _at_least(least: int, value: int, name: str) -> int:
 def _by_default(workers: int | None, timeout: float | None) -> str:
     several = workers is not None and workers > 1
     return "processes" if several or timeout is not None else "in-process"
-
-
-def _made(spec: RunnerSpec, workers: int | None) -> Runner:
-    try:
-        return load_object(spec.runner)(workers)
-    except OpenInferError:
-        raise
-    except Exception as error:
-        raise PluginError(f"runner {spec.name!r} cannot be made: {type(error).__name__}: {error}") from error
 
 
 def _suited(runner: Runner, job: Job) -> Runner:

@@ -1,0 +1,71 @@
+"""Synth targets of plugins, with every call guarded and what they return checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from openinfer.plugins.crossing import crossing, fault, shown, wrong
+from openinfer.plugins.types import load_object
+from openinfer.synth.bundle import Bundle
+from openinfer.synth.target import RunResult
+
+if TYPE_CHECKING:
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plugins.crossing import Owner
+    from openinfer.plugins.types import SynthTargetSpec
+    from openinfer.synth.target import Array, SynthTarget
+
+
+class GuardedTarget:
+    """Stands for the target that a plugin offers: an `openinfer.synth.SynthTarget`.
+
+    Raises:
+        PluginError: it cannot be made, or lacks a method.
+    """
+
+    def __init__(self, spec: SynthTargetSpec, owner: Owner) -> None:
+        self._owner, self._what = owner, f"synth target {spec.name}"
+        make = load_object(spec.target, owner)
+        with crossing(owner, f"making {self._what}"):
+            self._target: SynthTarget = make()
+            epilogues: Any = self._target.epilogues
+            missing = [name for name in ("emit", "build_and_run") if not callable(getattr(self._target, name, None))]
+        if not isinstance(epilogues, bool):
+            raise fault(owner, f"epilogues of {self._what} is {shown(epilogues)}, expected a bool")
+        if missing:
+            raise fault(owner, f"{self._what} ({type(self._target).__name__}) has no method {', '.join(missing)}")
+        self.epilogues = epilogues
+
+    def emit(self, plan: ExecutionPlan) -> Bundle:
+        """Return the source files; see `openinfer.synth.SynthTarget.emit`."""
+        with crossing(self._owner, f"emit of {self._what}"):
+            bundle: Any = self._target.emit(plan)
+        if not isinstance(bundle, Bundle) or not all(type(data) is bytes for data in bundle.files.values()):
+            raise fault(self._owner, f"emit of {self._what} {wrong(bundle, 'a Bundle of bytes')}")
+        return bundle
+
+    def build_and_run(
+        self,
+        plan: ExecutionPlan,
+        bundle: Bundle,
+        inputs: Mapping[str, Array],
+        *,
+        steps: int | None = None,
+        repeat: int = 1,
+        timeout: float = 60.0,
+    ) -> RunResult:
+        """Compile and run the program; see `openinfer.synth.SynthTarget.build_and_run`."""
+        with crossing(self._owner, f"build_and_run of {self._what}"):
+            result: Any = self._target.build_and_run(plan, bundle, inputs, steps=steps, repeat=repeat, timeout=timeout)
+            is_right = type(result) is RunResult and _are_arrays(result.outputs) and isinstance(result.micros, float)
+        if not is_right:
+            raise fault(self._owner, f"build_and_run of {self._what} {wrong(result, 'a RunResult of arrays')}")
+        return result
+
+
+def _are_arrays(found: Any) -> bool:
+    values = cast("Mapping[object, object]", found).values() if isinstance(found, Mapping) else (None,)
+    return all(isinstance(value, np.ndarray) for value in values)
