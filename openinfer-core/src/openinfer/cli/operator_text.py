@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import TYPE_CHECKING, Any, cast
 
+from openinfer.errors import PluginError
 from openinfer.ops.examples import example_call
 from openinfer.ops.schema import (
     Composite,
@@ -17,6 +19,7 @@ from openinfer.ops.schema import (
     Reduction,
     Required,
 )
+from openinfer.plugins.crossing import PluginWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,6 +107,9 @@ def _results(environment: Environment, schema: OpSchema, example: OpExample) -> 
     try:
         found = [example_call(schema, example, dtype, environment.dtypes).outputs for dtype in dtypes]
     except OpTypeError:
+        return ""
+    except PluginError as error:
+        warnings.warn(f"{error}; the results of its examples are left out", PluginWarning, stacklevel=2)
         return ""
     texts: list[str] = []
     for results in zip(*found, strict=True):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
+from openinfer.ops.schema import OpTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,5 +28,11 @@ def example_call(schema: OpSchema, example: OpExample, dtype: DType, dtypes: Map
 
 
 def operand_type(operand: Operand, dtype: DType, dtypes: Mapping[str, DType]) -> TensorType:
-    """Return the type of an operand of an example made for ``dtype``."""
+    """Return the type of an operand of an example made for ``dtype``.
+
+    Raises:
+        OpTypeError: it names an element type that is unknown.
+    """
+    if operand.dtype is not None and operand.dtype not in dtypes:
+        raise OpTypeError(f"an example has the element type {operand.dtype!r}, which is unknown")
     return TensorType(dtype if operand.dtype is None else dtypes[operand.dtype], operand.shape)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic
-from openinfer.errors import SynthesisError
+from openinfer.errors import PluginError, SynthesisError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from openinfer.ir.nodes import Node
 
 
@@ -25,6 +28,28 @@ def at_node(code: str, message: str, block: str, node: Node, hint: str | None = 
         node_desc=node_desc(node),
     )
     return SynthesisError(str(diagnostic), code=code, diagnostics=(diagnostic,))
+
+
+@contextmanager
+def faults_at(block: str, node: Node) -> Generator[None]:
+    """Have failures of plugins name a node, with its place in the text."""
+    from openinfer.ir.text import node_desc
+
+    try:
+        yield
+    except PluginError as error:
+        desc = node_desc(node)
+        error.diagnostics = error.diagnostics or (
+            Diagnostic(
+                code=error.code,
+                message=f"{desc}: {error}",
+                span=node.span,
+                block=block,
+                node_index=node.index,
+                node_desc=desc,
+            ),
+        )
+        raise
 
 
 def about(code: str, message: str, hint: str | None = None) -> SynthesisError:

@@ -12,7 +12,7 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError
 from openinfer.plan.calls import CallLowering, Operation
-from openinfer.plan.findings import at_node
+from openinfer.plan.findings import at_node, faults_at
 from openinfer.plan.indices import LoopScope, constant, interval, is_exact
 from openinfer.plan.origins import origin_of, placement_of
 from openinfer.plan.settings import RuntimeSettingError, known_settings
@@ -294,7 +294,8 @@ class _BlockLowering:
         outputs = [self._value(name, node) for name in op.outputs]
         settings = self._settings(op, node)
         try:
-            call = call_of(self._environment.op(op.op), op.input_types, settings, op.output_types)
+            with faults_at(self._block, node):
+                call = call_of(self._environment.op(op.op), op.input_types, settings, op.output_types)
         except OpTypeError as error:
             raise at_node(error.code, str(error), self._block, node) from error
         for number, type_ in enumerate(call.outputs[len(outputs) :], len(outputs)):
@@ -302,7 +303,8 @@ class _BlockLowering:
         operation = Operation(
             origin=origin_of(self._block, node), placement=placement_of(node, hints), name=op.outputs[0], node=node
         )
-        yield from self._calls.steps(call, inputs, tuple(outputs), operation)
+        with faults_at(self._block, node):
+            yield from self._calls.steps(call, inputs, tuple(outputs), operation)
 
     def _settings(self, op: ResolvedOp, node: Node) -> Mapping[str, SettingValue]:
         loop_indices = frozenset(scope.index for scope in self._loops)

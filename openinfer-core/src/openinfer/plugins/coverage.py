@@ -25,7 +25,9 @@ from openinfer.plugins.selection import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from openinfer.dtypes import DType
     from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import OpSchema
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.types import DeviceSpec, Fallback, SynthTargetSpec
 
@@ -68,7 +70,7 @@ def coverage(environment: Environment, ops: Iterable[str] | None = None) -> Iter
     for name in sorted(environment.ops) if ops is None else ops:
         schema = environment.op(name)
         dtypes = [dtype for dtype in environment.dtypes.values() if dtype.name in schema.dtypes]
-        calls = {dtype.name: small_call(schema, dtype, environment.dtypes) for dtype in dtypes}
+        calls = {dtype.name: _call_or_reason(schema, dtype, environment.dtypes) for dtype in dtypes}
         for place in (*devices.values(), *targets):
             for dtype, call in calls.items():
                 by, reason = _covered(environment, place, devices, call)
@@ -92,13 +94,21 @@ def _table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -> Kern
         return str(error)
 
 
+def _call_or_reason(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> OpCall | str:
+    """Return a small legal call, or why none is known."""
+    try:
+        return small_call(schema, dtype, dtypes) or "no example call of this operator is known"
+    except OpenInferError as error:
+        return str(error)
+
+
 def _covered(
-    environment: Environment, place: _Place, devices: Mapping[str, _Place], call: OpCall | None
+    environment: Environment, place: _Place, devices: Mapping[str, _Place], call: OpCall | str
 ) -> tuple[str, str]:
     if isinstance(place.table, str):
         return "unknown", place.table
-    if call is None:
-        return "unknown", "no example call of this operator is known"
+    if isinstance(call, str):
+        return "unknown", call
     try:
         return _found(environment, place, place.table, devices, call)
     except OpenInferError as error:

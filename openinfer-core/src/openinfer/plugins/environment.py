@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     )
 
 
+MOST_NAMED = 5
+"""Plugins that a message names."""
+
+
 class Status(Enum):
     """What became of a plugin."""
 
@@ -43,13 +47,19 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInfo:
-    """A plugin found on this machine: who published it, and what became of it."""
+    """A plugin found on this machine: who published it, and what became of it.
+
+    Attributes:
+        reason: why it is not ok; empty where it is.
+        withheld: kinds and names of what it would offer if it were ok, as far as that is known.
+    """
 
     name: str
     distribution: str
     version: str
     status: Status
     reason: str = ""
+    withheld: tuple[tuple[str, str], ...] = ()
 
 
 def _none() -> Mapping[str, Any]:
@@ -108,7 +118,8 @@ class Environment:
         schema = self.ops.get(self.op_aliases.get(name, name))
         if schema is None:
             hint = did_you_mean(name, [*self.ops, *self.op_aliases])
-            raise OpenInferError(f"unknown operator {name!r}" + (f": {hint}" if hint else ""), code="unknown-op")
+            message = f"unknown operator {name!r}" + (f": {hint}" if hint else "")
+            raise OpenInferError(message + self._left_out("op", name), code="unknown-op")
         return schema
 
     def owner(self, noun: str, name: str) -> Owner:
@@ -126,7 +137,7 @@ class Environment:
         """
         spec = self.devices.get(name)
         if spec is None:
-            raise DeviceError(_unknown("device", name, self.devices))
+            raise DeviceError(_unknown("device", name, self.devices) + self._left_out("device", name))
         return spec
 
     def target(self, name: str) -> SynthTargetSpec:
@@ -137,7 +148,8 @@ class Environment:
         """
         spec = self.targets.get(name)
         if spec is None:
-            raise SynthesisError(_unknown("synth target", name, self.targets), code="unknown-target")
+            message = _unknown("synth target", name, self.targets) + self._left_out("synth target", name)
+            raise SynthesisError(message, code="unknown-target")
         return spec
 
     def runner(self, name: str) -> RunnerSpec:
@@ -148,8 +160,21 @@ class Environment:
         """
         spec = self.runners.get(name)
         if spec is None:
-            raise OpenInferError(_unknown("runner", name, self.runners), code="unknown-runner")
+            message = _unknown("runner", name, self.runners) + self._left_out("runner", name)
+            raise OpenInferError(message, code="unknown-runner")
         return spec
+
+    def _left_out(self, noun: str, name: str) -> str:
+        """Return which plugins that are not loaded offer an object, or may, as the end of a message."""
+        absent = [info for info in self.plugins if info.status is not Status.OK]
+        offering = [info for info in absent if (noun, name) in info.withheld]
+        if not absent:
+            return ""
+        named = offering or absent
+        listed = ", ".join(f"{info.name} ({info.status.value})" for info in named[:MOST_NAMED])
+        more = ", ..." if len(named) > MOST_NAMED else ""
+        verb = "offer it, but did not load" if offering else "may offer it, but did not load"
+        return f"; these plugins {verb}: {listed}{more}; `openinfer plugins` says why"
 
     def kernels(self, target: str) -> Mapping[str, Sequence[KernelSpec]]:
         """Return the kernels for a device or target, by operator."""

@@ -10,7 +10,7 @@ standard error.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pluggy
 
     from openinfer.plugins.discovery import Candidate
+    from openinfer.plugins.offers import Offer
 
 
 def default_environment() -> Environment:
@@ -118,12 +119,14 @@ def _load_one(loading: _Loading, switches: Switches, candidate: Candidate) -> Pl
     reason = kept_out(switches, candidate)
     if reason is not None:
         return _info(candidate, Status.BLOCKED, reason)
+    offers: list[Offer] = []
     try:
         _check_name(loading, candidate)
         plugin = register(loading.manager, candidate)
-        _take(loading, candidate, plugin)
+        _take(loading, candidate, plugin, offers)
     except PluginError as error:
-        return _info(candidate, Status(error.status), str(error))
+        withheld = tuple((offer.kind.noun, name) for offer in offers for name in offer.names)
+        return replace(_info(candidate, Status(error.status), str(error)), withheld=withheld)
     return _info(candidate, Status.OK, "")
 
 
@@ -137,9 +140,12 @@ def _check_name(loading: _Loading, candidate: Candidate) -> None:
             raise failure(candidate, message, status=Status.DUPLICATE)
 
 
-def _take(loading: _Loading, candidate: Candidate, plugin: object) -> None:
+def _take(loading: _Loading, candidate: Candidate, plugin: object, offers: list[Offer]) -> None:
+    """Take in what a plugin offers; ``offers`` is filled with what was found, also where that fails."""
     try:
-        loading.catalogue.take(candidate, offers_of(loading.manager, candidate, plugin))
+        for offer in offers_of(loading.manager, candidate, plugin):
+            offers.append(offer)  # noqa: PERF402 - an extension would leave nothing behind when it fails half-way
+        loading.catalogue.take(candidate, offers)
     except PluginError:
         loading.manager.unregister(plugin)
         raise

@@ -17,7 +17,7 @@ from openinfer.plugins.registration import failure
 from openinfer.plugins.rules import guarded_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pluggy
 
@@ -81,18 +81,16 @@ class Offer:
         return getattr(self.value, "replaces", None)
 
 
-def offers_of(manager: pluggy.PluginManager, candidate: Candidate, plugin: object) -> list[Offer]:
-    """Return everything that a registered plugin offers.
+def offers_of(manager: pluggy.PluginManager, candidate: Candidate, plugin: object) -> Iterator[Offer]:
+    """Yield everything that a registered plugin offers.
 
     Raises:
         PluginError: a hook raised, or yielded something else than its description.
     """
-    return [
-        _offer(candidate, kind, value)
-        for kind in KINDS
-        for arguments in kind.arguments
-        for value in _values(manager, candidate, plugin, kind.hook, arguments)
-    ]
+    for kind in KINDS:
+        for arguments in kind.arguments:
+            for value in _values(manager, candidate, plugin, kind.hook, arguments):
+                yield _offer(candidate, kind, value)
 
 
 def _values(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from openinfer import symbolic
 from openinfer.diagnostics import Diagnostic, Related, Severity, summary
-from openinfer.errors import ValidationError
+from openinfer.errors import PluginError, ValidationError
 from openinfer.ir.places import NOWHERE, place_of_word, span_of
 from openinfer.ir.text import node_desc
 from openinfer.symbolic import Name
@@ -43,6 +43,7 @@ class Findings:
 
     A size variable that the model lacks is told once, at its first use: ``unknown_sizes`` are those told. ``sizes`` and
     ``overridden`` (those that the caller gave) explain the extents of variables; ``variables`` are those declared.
+    ``faults`` are failures of plugins, each of which is a finding too.
     """
 
     strict: bool
@@ -51,6 +52,7 @@ class Findings:
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     overridden: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
+    faults: list[PluginError] = field(default_factory=list[PluginError])
     _block: Block | None = None
     _node: Node | None = None
     _described: str | None = None
@@ -102,6 +104,11 @@ class Findings:
         others = (*related, *_declared(decl), *self._derivations(sized, found or {}))
         message = self._with_subject(message)
         self._add(Diagnostic(code=code, message=message, span=self._span(span, place), hint=hint, related=others))
+
+    def fault(self, error: PluginError, place: Place | None = None) -> None:
+        """Record that a plugin failed at the node being looked at."""
+        self.faults.append(error)
+        self.error(error.code, str(error), place=place)
 
     def _with_subject(self, message: str) -> str:
         if self._subject is None:
@@ -197,9 +204,13 @@ class Findings:
 
         Raises:
             ValidationError: there are errors; all findings are in its diagnostics, errors first.
+            PluginError: a plugin failed; with all findings too.
         """
         errors = [item for item in self.items if item.severity is Severity.ERROR]
         warnings = tuple(item for item in self.items if item.severity is Severity.WARNING)
+        if self.faults:
+            self.faults[0].diagnostics = (*errors, *warnings)
+            raise self.faults[0]
         if errors:
             raise ValidationError(summary(errors), diagnostics=(*errors, *warnings))
         return warnings

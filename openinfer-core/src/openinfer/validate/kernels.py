@@ -114,7 +114,11 @@ class _Kernels:
         # Kernels and definitions of plugins may need a setting that is known only when the program runs; the executor
         # selects again then.
         passed_over = (OpTypeError, KeyError, PluginError) if op.runtime_settings else (OpTypeError,)
-        return list(lacks(self._environment, table, call_of_node(op), passed_over=passed_over))
+        try:
+            return list(lacks(self._environment, table, call_of_node(op), passed_over=passed_over))
+        except PluginError as error:
+            self._findings.fault(error)
+            return []
 
 
 def _reasons(missing: list[Lack]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from openinfer.errors import PluginError
 from openinfer.ir.places import around, part, setting_value_place
 from openinfer.ir.resolved import Mode, ResolvedOp, RuntimeInts, RuntimeScalar, Storage
 from openinfer.ir.text import call_text
@@ -62,6 +63,9 @@ class _Resolution:
                 inputs, settings = with_stored_scales(self.schema, inputs, settings, self.scope)
             except OpTypeError as error:
                 self.findings.error(error.code, str(error), place=self._at_fault(error))
+                return None
+            except PluginError as error:
+                self.findings.fault(error, self.findings.places.name)
                 return None
         types = [None if ref is None else self._read(ref) for ref in inputs]
         found = [
@@ -174,6 +178,12 @@ class _Resolution:
         stand_ins = {spec.name: _stand_in(spec, later[spec.name]) for spec in specs}
         try:
             call = call_of(self.schema, types, {**known, **stand_ins}, outputs)
+        except PluginError as error:
+            if later:
+                # A rule may need a setting that is known only when the operator runs.
+                return {**_defaults(self.schema), **known}
+            self.findings.fault(error, self.findings.places.name)
+            return None
         except OpTypeError as error:
             if not shapes_known and error.code in _LATER:
                 return {**_defaults(self.schema), **known}

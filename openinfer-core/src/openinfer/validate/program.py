@@ -9,7 +9,7 @@ from openinfer.diagnostics import Severity
 from openinfer.ir.check import check_structure
 from openinfer.plugins.environment import Environment
 from openinfer.validate.findings import Findings
-from openinfer.validate.resolve import check_against_model
+from openinfer.validate.resolve import check_against_model, is_understood
 from openinfer.validate.signature import signature_findings
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def checked_program(
     offered = environment or Environment.default()
     if model is None:
         structure, doubts = check_structure(reading.graph, reading.doubts)
-        later = (*reading.graph.warnings, *structure, *signature_findings(reading.graph, offered, doubts))
+        warnings = (warning for warning in reading.graph.warnings if not is_understood(warning, offered))
+        later = (*warnings, *structure, *signature_findings(reading.graph, offered, doubts))
         return Checked(_errors_first((*reading.errors, *later)))
     findings = Findings(strict=False)
     resolved = check_against_model(

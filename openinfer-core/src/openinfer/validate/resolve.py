@@ -121,7 +121,7 @@ def check_against_model(
 def _structure(graph: Graph, environment: Environment, findings: Findings, doubts: Doubts) -> Doubts:
     """Phase S, and the warnings of the text but for attributes that a plugin understands."""
     found, doubts = check_structure(graph, doubts)
-    told = [warning for warning in graph.warnings if not _understood(warning, environment)]
+    told = [warning for warning in graph.warnings if not is_understood(warning, environment)]
     findings.items += as_errors(told) if findings.strict else told
     # A graph that was made with a check carries the warnings of phase S already.
     fresh = [finding for finding in found if finding not in graph.warnings]
@@ -129,7 +129,8 @@ def _structure(graph: Graph, environment: Environment, findings: Findings, doubt
     return doubts
 
 
-def _understood(warning: Diagnostic, environment: Environment) -> bool:
+def is_understood(warning: Diagnostic, environment: Environment) -> bool:
+    """Whether a warning is about an attribute that a plugin understands."""
     return warning.code == "unknown-attr" and warning.message.rpartition("@")[2] in environment.attributes
 
 
