@@ -14,9 +14,11 @@ import pytest
 
 from openinfer.errors import DeviceError, PluginError
 from openinfer.plugins.crossing import PUBLISHED_HERE, Owner, crossing, guarded, loading, shown
+from openinfer.plugins.descriptions import misfit
 from openinfer.plugins.discovery import Candidate
 from openinfer.plugins.environment import PluginInfo, Status
 from openinfer.plugins.loader import load_environment
+from openinfer.plugins.offers import KINDS
 
 OWNER = Owner("theirs", "their-dist")
 
@@ -231,6 +233,15 @@ def test_what_an_import_prints_goes_to_standard_error() -> None:
 
     assert finished.stdout == "before\nok\n"
     assert finished.stderr == "printed by Python\nprinted by a library\n"
+
+
+def test_the_descriptions_of_core_fit() -> None:
+    environment = load_environment(autoload=False)
+
+    offered = [value for kind in KINDS for value in getattr(environment, kind.field).values()]
+
+    assert len(offered) > 150
+    assert [misfit(type(value), value) for value in offered] == [None] * len(offered)
 
 
 def test_plugins_published_here_are_named_as_in_their_projects() -> None:

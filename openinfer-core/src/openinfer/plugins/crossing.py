@@ -113,7 +113,31 @@ def guarded(
 ) -> Callable[P, T]:
     """Return a function of a plugin as one whose calls are guarded: the form of `crossing` for what is called often.
 
-    What it prints stays where it goes: standard output cannot be diverted for every call.
+    What it prints goes to standard error, but not what a library that it calls prints.
+    """
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            with diverted_output(libraries=False):
+                return function(*args, **kwargs)
+        except passing:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a plugin has no say over the process
+            blame(owner, action, error)
+
+    return _named_like(call, function)
+
+
+def guarded_in_steps(
+    owner: Owner,
+    action: str,
+    function: Callable[P, T],
+    *,
+    passing: tuple[type[BaseException], ...] = (OpenInferError,),
+) -> Callable[P, T]:
+    """Return a function of a plugin as one whose calls are guarded: the form of `guarded` for what every step calls.
+
+    What it prints stays where it goes: that would take longer than many a kernel.
     """
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -124,10 +148,12 @@ def guarded(
         except BaseException as error:  # noqa: BLE001 - a plugin has no say over the process
             blame(owner, action, error)
 
+    return _named_like(call, function)
+
+
+def _named_like(call: Callable[P, T], function: Callable[P, T]) -> Callable[P, T]:
     # Other callables may do anything when they are asked for attributes.
-    if isinstance(function, FunctionType):
-        functools.update_wrapper(call, function)
-    return call
+    return functools.update_wrapper(call, function) if isinstance(function, FunctionType) else call
 
 
 def guarded_methods(

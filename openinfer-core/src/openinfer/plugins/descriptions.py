@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
 from typing import Any, cast
 
 from openinfer.dtypes import DType, Kind
@@ -33,7 +34,7 @@ def misfit(expected: type[Any], value: Any) -> str | None:
         return f"{shown(value)} ({type(value).__name__}), expected {expected.__name__}"
     for spec in dataclasses.fields(expected):
         found = getattr(value, spec.name)
-        if _fits(str(spec.type), found):
+        if _fitting(str(spec.type))(found):
             wrong = _form_misfit(spec.name, found)
         else:
             expects = "a function" if spec.type in _FUNCTIONS else spec.type
@@ -56,7 +57,7 @@ def _parts_misfit(found: object) -> Iterator[str]:
 
 def _is_text(found: object) -> bool:
     """Whether an object is text that can be written to a file: lone halves of surrogate pairs cannot."""
-    return type(found) is str and not any("\ud800" <= character <= "\udfff" for character in found)
+    return type(found) is str and (found.isascii() or not any("\ud800" <= one <= "\udfff" for one in found))
 
 
 def _is_integer(found: object) -> bool:
@@ -107,30 +108,37 @@ _DESCRIPTIONS: Mapping[str, type[Any]] = {
 }
 
 
-def _fits(written: str, found: object) -> bool:
-    """Whether a value is what an annotation says."""
-    parts = _split(written, "|")
-    if len(parts) > 1:
-        return any(_fits(part, found) for part in parts)
+@cache
+def _fitting(written: str) -> Callable[[object], bool]:
+    """Return the test whether a value is what an annotation says."""
+    alternatives = _split(written, "|")
+    if len(alternatives) > 1:
+        parts = [_fitting(each) for each in alternatives]
+        return lambda found: any(fits(found) for fits in parts)
     name, bracket, rest = written.partition("[")
-    inside = _split(rest.removesuffix("]"), ",") if bracket else []
+    inside = [_fitting(part) for part in _split(rest.removesuffix("]"), ",")] if bracket else []
     if name == "tuple":
-        return type(found) is tuple and all(_fits(inside[0], each) for each in cast("tuple[object, ...]", found))
+        return partial(_is_row, tuple, inside[0])
     if name == "frozenset":
-        return type(found) is frozenset and all(_fits(inside[0], each) for each in cast("frozenset[object]", found))
+        return partial(_is_row, frozenset, inside[0])
     if name == "Mapping":
-        return isinstance(found, Mapping) and _is_table(cast("Mapping[object, object]", found), inside)
+        return partial(_is_table, inside[0], inside[1])
     if name == "Callable":
-        return callable(found)
+        return callable
     if name == "Definition":
-        return any(_fits(each.__name__, found) for each in _DEFINITIONS)
+        return lambda found: any(misfit(each, found) is None for each in _DEFINITIONS if type(found) is each)
     if name in _DESCRIPTIONS:
-        return misfit(_DESCRIPTIONS[name], found) is None
-    return _PLAIN.get(name, _PLAIN["Any"])(found)
+        return lambda found: misfit(_DESCRIPTIONS[name], found) is None
+    return _PLAIN.get(name, _PLAIN["Any"])
 
 
-def _is_table(found: Mapping[object, object], inside: list[str]) -> bool:
-    return all(_fits(inside[0], key) and _fits(inside[1], value) for key, value in found.items())
+def _is_row(kind: type[Any], fits: Callable[[object], bool], found: object) -> bool:
+    return type(found) is kind and all(map(fits, cast("Iterable[object]", found)))
+
+
+def _is_table(key: Callable[[object], bool], value: Callable[[object], bool], found: object) -> bool:
+    entries = cast("Mapping[object, object]", found).items() if isinstance(found, Mapping) else None
+    return entries is not None and all(key(name) and value(part) for name, part in entries)
 
 
 def _split(written: str, separator: str) -> list[str]:

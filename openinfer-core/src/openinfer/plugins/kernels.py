@@ -78,7 +78,7 @@ def kernel_source(sources: KernelSources) -> Callable[[str], Sequence[KernelSpec
 def _kernels_of(sources: KernelSources, candidate: Candidate, plugin: object, target: str) -> list[KernelSpec]:
     with crossing(candidate.owner, f"hook {_KERNELS}", hook=_KERNELS, passing=()):
         found = yielded(sources.manager, plugin, _KERNELS, {"target": target})
-        unfit = [misfit(KernelSpec, kernel) for kernel in found]
+        unfit = [misfit(KernelSpec, kernel) for kernel in found if candidate.owner.is_foreign]
     wrong = excess(found) or next(filter(None, unfit), None)
     if wrong is not None:
         raise fault(candidate.owner, f"hook {_KERNELS} yielded {wrong}", hook=_KERNELS)

@@ -12,7 +12,6 @@ from openinfer.plugins import types
 from openinfer.plugins.crossing import loading, shown
 from openinfer.plugins.definitions import definition_misfit
 from openinfer.plugins.descriptions import misfit
-from openinfer.plugins.discovery import CORE
 from openinfer.plugins.registration import failure
 from openinfer.plugins.rules import guarded_rules
 
@@ -125,15 +124,14 @@ def _iterable(value: Any) -> Any:
 
 def _offer(candidate: Candidate, kind: OfferKind, value: Any) -> Offer:
     with loading(candidate.owner, f"checking what hook {kind.hook} yielded", hook=kind.hook):
-        unfit = misfit(kind.type, value) or _definition_misfit(candidate, value)
+        # Those of this repository are checked by its tests: that takes as long as all the rest of loading.
+        unfit = _misfit(kind, value) if candidate.owner.is_foreign else None
     if unfit is not None:
         raise failure(candidate, f"hook {kind.hook} yielded {unfit}", hook=kind.hook)
     names = (value.name, *getattr(value, "aliases", ()))
     return Offer(kind, guarded_rules(candidate.owner, value) if kind.type is OpSchema else value, names)
 
 
-def _definition_misfit(candidate: Candidate, value: object) -> str | None:
-    # The definitions of core are tested with it: what is always there is not checked again at each start.
-    if not isinstance(value, OpSchema) or candidate.distribution == CORE:
-        return None
-    return definition_misfit(value)
+def _misfit(kind: OfferKind, value: Any) -> str | None:
+    wrong = misfit(kind.type, value)
+    return definition_misfit(value) if wrong is None and isinstance(value, OpSchema) else wrong

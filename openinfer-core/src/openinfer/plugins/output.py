@@ -24,15 +24,15 @@ class _Diversion:
         self._diverted: IO[str] | None = None
         self._descriptor: int | None = None
 
-    def enter(self) -> None:
+    def enter(self, *, libraries: bool) -> None:
         with self._lock:
             self._depth += 1
-            if self._depth > 1:
-                return
-            self._stream, self._diverted = sys.stdout, sys.stderr
-            _flush(self._stream)
-            sys.stdout = self._diverted
-            self._descriptor = _diverted_descriptor()
+            if self._depth == 1:
+                self._stream, self._diverted = sys.stdout, sys.stderr
+                sys.stdout = self._diverted
+            if libraries and self._descriptor is None:
+                _flush(self._stream)
+                self._descriptor = _diverted_descriptor()
 
     def leave(self) -> None:
         with self._lock:
@@ -53,12 +53,15 @@ _DIVERSION = _Diversion()
 
 
 @contextmanager
-def diverted_output() -> Generator[None]:
-    """Send to standard error what is printed to standard output meanwhile, by Python code and by libraries.
+def diverted_output(*, libraries: bool = True) -> Generator[None]:
+    """Send to standard error what is printed to standard output meanwhile.
 
     This holds for the process: what other threads print at the same time goes there too.
+
+    Args:
+        libraries: whether this holds for libraries too, which write to the descriptor; it takes longer.
     """
-    _DIVERSION.enter()
+    _DIVERSION.enter(libraries=libraries)
     try:
         yield
     finally:

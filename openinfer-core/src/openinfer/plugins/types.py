@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from openinfer.errors import PluginError
-from openinfer.plugins.crossing import Owner, crossing, fault, guarded, shown
+from openinfer.plugins.crossing import Owner, crossing, fault, guarded_in_steps, shown
 
 if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
@@ -95,7 +95,7 @@ class KernelSpec:
         """Return a function that belongs to the kernel with its calls guarded, if a third party offers the kernel."""
         if self.owner is None or not self.owner.is_foreign:
             return function
-        return guarded(self.owner, f"kernel {self.title} of {self.op}", function)
+        return guarded_in_steps(self.owner, f"kernel {self.title} of {self.op}", function)
 
     @property
     def title(self) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from openinfer.array_types import storage_dtype
 from openinfer.errors import OpenInferError
-from openinfer.plugins.crossing import crossing, fault, guarded, guarded_methods, members, wrong
+from openinfer.plugins.crossing import crossing, fault, guarded_in_steps, guarded_methods, members, wrong
 from openinfer.plugins.types import load_object
 from openinfer.simulate.backend import ComputationBackend, DeviceBackend, HostBackend
 from openinfer.simulate.whole_program import ProgramBackend
@@ -98,7 +98,7 @@ class GuardedBackend:
     def _call(self, name: str, found: Any, *_: object) -> Callable[..., Any]:
         if not callable(found):
             raise fault(self._owner, f"{name} of {self._what} {wrong(found, 'a function')}")
-        return guarded(self._owner, f"the call that {name} of {self._what} returned", found, passing=_PASSING)
+        return guarded_in_steps(self._owner, f"the call that {name} of {self._what} returned", found, passing=_PASSING)
 
     def _call_or_none(self, name: str, found: Any, *arguments: object) -> Callable[..., Any] | None:
         return None if found is None else self._call(name, found, *arguments)

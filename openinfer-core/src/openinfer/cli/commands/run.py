@@ -26,6 +26,7 @@ from openinfer.cli.terminal import print_document
 from openinfer.cli.trace_files import PERFETTO, format_of, trace_options, write_trace
 from openinfer.diagnostics import printable
 from openinfer.errors import DynamicUnsetError
+from openinfer.plugins.output import diverted_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -130,7 +131,9 @@ def command(
             if state_path is not None and Path(state_path).exists():
                 executor.restore(state_path)
             try:
-                _run(executor, inputs, steps, seed, quiet=verbose, watchers=watchers)
+                # Kernels of plugins may print; standard output is for the results.
+                with diverted_output():
+                    _run(executor, inputs, steps, seed, quiet=verbose, watchers=watchers)
             finally:
                 if trace_path is not None:
                     write_trace(trace_path, trace_format, executor.trace(), memory)

@@ -1,0 +1,265 @@
+"""A plugin that misbehaves in everything that it may offer: a named outcome, and other plugins' work goes on."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("openinfer_example_device", reason="the packages under tests/plugins are not installed here")
+
+import click
+from click.testing import CliRunner
+from misbehaviour import (
+    MISBEHAVIOURS,
+    MODEL,
+    NAME,
+    PROGRAM,
+    SPOTS,
+    X,
+    act_in,
+    choice_on_cpu,
+    environment_with,
+    kernels_of_cpu,
+    module,
+    operator,
+    run_program,
+    with_device,
+    with_operator,
+)
+
+import openinfer as oi
+from openinfer.cli import main
+from openinfer.errors import PluginError
+from openinfer.plugins import types
+from openinfer.plugins.crossing import PluginWarning
+from openinfer.plugins.environment import Environment, Status
+from openinfer.plugins.offers import KINDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from misbehaviour import Act, Spot
+
+CASES = [
+    pytest.param(spot, act, id=f"{where}-{how}")
+    for where, spot in SPOTS.items()
+    for how, act in MISBEHAVIOURS.items()
+    if how not in spot.legal
+]
+LEGAL = [
+    pytest.param(spot, MISBEHAVIOURS[how], id=f"{where}-{how}") for where, spot in SPOTS.items() for how in spot.legal
+]
+
+
+def check_that_others_work(environment: Environment) -> None:
+    """Run an operator of core on cpu."""
+    program = oi.graph(PROGRAM.replace("their_op", "neg"))
+    with oi.Simulator(MODEL, program, environment=environment).make_executor() as executor:
+        executor.step(x=[1.0, -2.0])
+        assert executor.fetch("y").tolist() == [-1.0, 2.0]
+
+
+@pytest.mark.parametrize(("spot", "act"), CASES)
+def test_what_misbehaves_ends_as_an_error_that_names_the_plugin(spot: Spot, act: Act, tmp_path: Path) -> None:
+    environment = act_in(spot, act)
+
+    with pytest.raises(PluginError) as caught:
+        spot.use(environment, tmp_path)
+
+    assert (caught.value.plugin, caught.value.distribution) == (NAME, "(given in the program)")
+    assert f"plugin {NAME!r} of distribution (given in the program): " in str(caught.value)
+    assert caught.value.code == "plugin"
+    check_that_others_work(environment)
+
+
+@pytest.mark.parametrize(("spot", "act"), LEGAL)
+def test_what_is_not_looked_at_may_be_anything(spot: Spot, act: Act, tmp_path: Path) -> None:
+    # A command may end the program.
+    with suppress(SystemExit):
+        spot.use(act_in(spot, act), tmp_path)
+
+
+@pytest.mark.parametrize("how", MISBEHAVIOURS)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.hook)
+def test_a_hook_that_misbehaves_fails_its_plugin_alone(kind: Any, how: str) -> None:
+    act = MISBEHAVIOURS[how]
+    environment = environment_with(module(**{kind.hook.removeprefix("openinfer_"): lambda: act()}))
+
+    (found,) = (info for info in environment.plugins if info.name == NAME)
+
+    # pluggy takes None for the absence of a result.
+    assert found.status is (Status.OK if how == "returns None" else Status.FAILED)
+    assert found.reason.startswith(f"hook {kind.hook} ") or how == "returns None"
+    check_that_others_work(environment)
+
+
+@pytest.mark.parametrize("how", [how for how in MISBEHAVIOURS if how != "returns None"])
+@pytest.mark.parametrize(
+    ("hook", "use"), [("kernels", kernels_of_cpu), ("select_kernel", choice_on_cpu)], ids=["kernels", "select_kernel"]
+)
+def test_a_hook_that_misbehaves_later_is_left_out(hook: str, use: Any, how: str, tmp_path: Path) -> None:
+    act = MISBEHAVIOURS[how]
+    environment = environment_with(module(**{hook: lambda: act()}))
+
+    with pytest.warns(PluginWarning, match=f"plugin {NAME!r} of distribution .*: hook openinfer_{hook} "):
+        assert use(environment, tmp_path)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)
+        check_that_others_work(environment)
+
+
+@pytest.mark.parametrize("how", [how for how in MISBEHAVIOURS if how != "returns None"])
+def test_descriptions_are_checked_in_every_field(how: str) -> None:
+    act = MISBEHAVIOURS[how]
+    value = act() if how.startswith("returns") else act
+    for field in ("name", "summary", "inputs", "dtypes", "settings", "examples", "aliases", "replaces", "definition"):
+        environment = environment_with(with_operator(**{field: value}))
+        (found,) = (info for info in environment.plugins if info.name == NAME)
+        fits = field in ("summary", "name", "replaces") and how == "returns text"
+        assert (found.status is Status.OK) == fits, (field, found.reason)
+
+
+@pytest.mark.parametrize("how", MISBEHAVIOURS)
+def test_a_probe_that_misbehaves_makes_its_device_unavailable(how: str) -> None:
+    environment = environment_with(with_device(None, MISBEHAVIOURS[how]))
+
+    with pytest.raises(oi.DeviceError, match="device their_device cannot be used here: its probe their_parts:probe"):
+        run_program(environment, None, "their_device")
+
+    check_that_others_work(environment)
+
+
+def run(environment: Environment, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any:
+    monkeypatch.setattr("openinfer.plugins.loader.default_environment", lambda: environment)
+    return CliRunner().invoke(main, [*arguments])
+
+
+def chatty(act: Any) -> Any:
+    """Return a function that prints before it does what another one does."""
+
+    def print_and_act(*args: Any, **kwargs: Any) -> Any:
+        click.echo("printed by a plugin")
+        return act(*args, **kwargs)
+
+    return print_and_act
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str, str]:
+    """The program, the same with an operator of core, and a model."""
+    from openinfer.model import ModelContents, save_model
+
+    program, other, model = tmp_path / "p.oi", tmp_path / "q.oi", tmp_path / "m.oinf"
+    program.write_text(PROGRAM, encoding="utf-8")
+    other.write_text(PROGRAM.replace("their_op", "neg"), encoding="utf-8")
+    save_model(ModelContents(sizevars={}, metadata={}, tensors={}), model)
+    return str(program), str(other), str(model)
+
+
+RULES = ["infer", "build", "decompose", "binding a kernel", "running a kernel"]
+
+
+@pytest.mark.parametrize("how", ["raises", "raises no exception", "exits with 0", "raises what cannot be shown"])
+@pytest.mark.parametrize("where", RULES)
+def test_commands_tell_the_truth_about_an_operator_that_misbehaves(
+    where: str, how: str, files: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, other, model = files
+    environment = act_in(SPOTS[where], MISBEHAVIOURS[how])
+
+    def command(*arguments: str) -> Any:
+        return run(environment, monkeypatch, *arguments)
+
+    ran = command("run", program, "-m", model, "--input", "x=1.0", "--json")
+    checked = command("check", program, "-m", model, "--device", "cpu", "--json")
+
+    assert ran.exit_code == 1
+    assert "error[plugin]: " in ran.stderr
+    assert f"plugin {NAME!r} of distribution (given in the program)" in ran.stderr
+    assert "p.oi:3:" in ran.stderr
+    assert checked.exit_code == (0 if "kernel" in where else 1)
+    assert [finding["code"] for finding in json.loads(checked.stdout)] == ([] if "kernel" in where else ["plugin"])
+    assert "Traceback" in command("--debug", "run", program, "-m", model, "--input", "x=1.0").stderr
+    assert command("run", other, "-m", model, "--input", "x=1.0", "--json").exit_code == 0
+    assert command("check", other, "-m", model, "--json").stdout == "[]\n"
+    for listing in ("plugins", "ops", "devices"):
+        assert json.loads(command(listing, "--json").stdout)
+        assert command(listing).exit_code == 0
+    rows = json.loads(command("ops", "their_op", "--coverage", "--json").stdout)
+    assert {row["target"] for row in rows} >= {"cpu", "c"}
+    assert command("ops", "neg", "--coverage", "--json").exit_code == 0
+
+
+def test_the_pages_of_operators_are_written_without_what_misbehaves(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    environment = act_in(SPOTS["infer"], MISBEHAVIOURS["exits with 0"])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", PluginWarning)
+        result = run(environment, monkeypatch, "ops", "--markdown", str(tmp_path))
+
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.startswith(
+        f"warning[plugin]: plugin {NAME!r} of distribution (given in the program): rule `infer`"
+    )
+    assert "their_op(T[2])" in (tmp_path / "their_op.md").read_text(encoding="utf-8")
+    assert len(list(tmp_path.glob("*.md"))) > 100
+
+
+@pytest.mark.parametrize("where", ["infer", "build"])
+def test_what_an_operator_prints_is_not_among_results(
+    where: str, files: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, _, model = files
+    schema = operator()
+    act = chatty(schema.infer if where == "infer" else schema.definition.build)
+    environment = act_in(SPOTS[where], act)
+
+    ran = run(environment, monkeypatch, "run", program, "-m", model, "--input", "x=2.0", "--json")
+    checked = run(environment, monkeypatch, "check", program, "-m", model, "--device", "cpu", "--json")
+
+    assert json.loads(ran.stdout)["outputs"]["y"]["values"] == [-2.0, -2.0]
+    assert json.loads(checked.stdout) == []
+    assert "printed by a plugin" in ran.stderr
+    assert "printed by a plugin" in checked.stderr
+
+
+def test_what_a_device_prints_is_not_among_results(
+    files: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openinfer_example_device.backend import AbacusBackend
+
+    class Chatty(AbacusBackend):
+        def __init__(self, ordinal: int = 0) -> None:
+            click.echo("opening")
+            super().__init__(ordinal)
+
+        def bind_expression(self, *args: Any) -> Any:
+            click.echo("binding")
+            return chatty(super().bind_expression(*args))
+
+    program, _, model = files
+    probe = chatty(lambda: types.Availability(available=True, detail="there"))
+    environment = environment_with(with_device(Chatty, probe))
+
+    listed = run(environment, monkeypatch, "devices", "--json")
+    ran = run(
+        environment, monkeypatch, "run", program, "-m", model, "--device", "their_device", "--input", "x=2.0", "--json"
+    )
+
+    assert "their_device" in {row["name"] for row in json.loads(listed.stdout)}
+    assert json.loads(ran.stdout)["outputs"]["y"]["values"] == [-2.0, -2.0]
+    assert ran.stderr.split("\n")[:-1] == ["printed by a plugin", "opening", "binding", "printed by a plugin"]
+
+
+def test_the_types_of_an_operator_that_works_are_those_of_its_rule() -> None:
+    environment = environment_with(with_operator())
+
+    assert environment.op("their_op").infer((X,), {}, ()) == (X,)
+    assert run_program(environment, None).tolist() == [-1.0, 2.0]
