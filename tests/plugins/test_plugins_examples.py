@@ -37,6 +37,10 @@ BROKEN = {
         "duplicate",
         "op 'relu' of distribution openinfer-broken-duplicate is already provided by plugin 'core' of distribution op",
     ),
+    "broken_early": (
+        "duplicate",
+        "device 'cpu' of distribution openinfer-broken-early is already provided by plugin 'cpu' of distribution op",
+    ),
     "broken_newer": ("incompatible", "needs plugin API 1000, this OpenInfer has 1"),
 }
 WORKING = {"core", "cpu", "c", "oinf", "vulkan", "example_op", "example_device", "example_target", "example_runner"}
@@ -78,6 +82,13 @@ def test_a_broken_plugin_is_reported_with_distribution_version_and_reason(listed
     assert listed[name]["version"] == "1.0.0"
     assert listed[name]["status"] == status
     assert reason in listed[name]["reason"]
+
+
+def test_what_an_import_prints_goes_to_standard_error() -> None:
+    finished = openinfer("devices", "--json")
+
+    assert {row["name"]: row["plugin"] for row in json.loads(finished.stdout)}["cpu"] == "cpu"
+    assert finished.stderr == "broken_early is here\nand its library\n"
 
 
 def test_everything_else_is_ok(listed: dict[str, Any]) -> None:

@@ -1,0 +1,1 @@
+"""A plugin that sorts before `cpu`, offers a device of that name, and prints."""
