@@ -189,6 +189,16 @@ def test_what_is_unknown_names_the_plugins_that_did_not_load(monkeypatch: pytest
             ask("theirs")
 
 
+def test_of_what_this_repository_publishes_only_what_could_offer_it_is_named() -> None:
+    environment = load_environment(block=["core", "cpu", "c"])
+
+    with pytest.raises(oi.OpenInferError, match=r"may offer it, but did not load: core \(blocked\);"):
+        environment.op("relu")
+    if any(found.name == "cpu" for found in environment.plugins):
+        with pytest.raises(oi.OpenInferError, match=r"did not load: core \(blocked\), cpu \(blocked\);"):
+            environment.device("cpu")
+
+
 def test_without_plugins_that_did_not_load_none_is_named() -> None:
     with pytest.raises(oi.OpenInferError, match=r"unknown operator 'theirs'$"):
         Environment().op("theirs")

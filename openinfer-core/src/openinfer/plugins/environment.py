@@ -166,7 +166,7 @@ class Environment:
 
     def _left_out(self, noun: str, name: str) -> str:
         """Return which plugins that are not loaded offer an object, or may, as the end of a message."""
-        absent = [info for info in self.plugins if info.status is not Status.OK]
+        absent = [info for info in self.plugins if info.status is not Status.OK and _may_offer(info, name)]
         offering = [info for info in absent if (noun, name) in info.withheld]
         if not absent:
             return ""
@@ -182,6 +182,11 @@ class Environment:
         for kernel in self.kernel_source(target):
             found.setdefault(kernel.op, []).append(kernel)
         return found
+
+
+def _may_offer(info: PluginInfo, name: str) -> bool:
+    """Whether a plugin that did not load may offer an object; what this repository publishes is known."""
+    return Owner(info.name, info.distribution).is_foreign or info.name in (name, "core")
 
 
 def _unknown(what: str, name: str, known: Mapping[str, Any]) -> str:

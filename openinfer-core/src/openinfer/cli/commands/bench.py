@@ -13,6 +13,7 @@ from openinfer.cli.findings import tell_warnings
 from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
 from openinfer.cli.terminal import print_document, table
 from openinfer.errors import DynamicUnsetError
+from openinfer.plugins.output import diverted_output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,7 +87,7 @@ def command(
         plain = Simulator(model, program, trace=False, **given)
         timed = Simulator(model, program, trace=True, timer=True, echo=False, **given)
         tell_warnings(plain.warnings)
-        with plain.make_executor() as executor, timed.make_executor() as traced:
+        with diverted_output(), plain.make_executor() as executor, timed.make_executor() as traced:
             values: list[Mapping[str, Any]] = [values_of(inputs, executor, seed, step) for step in range(steps)]
             try:
                 whole = spread(whole_times(executor, values, **counts))

@@ -13,6 +13,7 @@ from openinfer.cli.program_options import hint_at_inputs, program_options, value
 from openinfer.cli.terminal import print_document
 from openinfer.dtypes import BY_NAME
 from openinfer.errors import DynamicUnsetError
+from openinfer.plugins.output import diverted_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -118,5 +119,5 @@ def _compared(
     from openinfer.simulate.divergence import Tolerances, compare_executors
 
     names = (pair[0].device, pair[1].device)
-    with pair[0].make_executor() as reference, pair[1].make_executor() as held:
+    with diverted_output(), pair[0].make_executor() as reference, pair[1].make_executor() as held:
         return compare_executors((reference, held), names, values(reference), Tolerances(names, wider))
