@@ -31,7 +31,11 @@ STATEMENTS = {
     "missing setting": ("missing-setting", "op «cast»(x) >> y;"),
     "value of a setting": ("setting-type", "op softmax(x, axis=«true») >> y;"),
     "name in a value": ("unknown-variable", "op relu(x, alpha=«nowhere») >> y;"),
-    "axis out of range": ("shape-mismatch", "op softmax(«x», axis=9) >> y;"),
+    "axis out of range": ("shape-mismatch", "op softmax(x, axis=«9») >> y;"),
+    "axes out of range": ("shape-mismatch", "op sum_axis(x, axes=«[0, 5]») >> n;"),
+    "dims of a permutation": ("shape-mismatch", "op transpose(x, dims=«[3]») >> y;"),
+    "name in a list": ("unknown-variable", "op sum_axis(x, axes=[0, «q»]) >> n;"),
+    "conflict of settings": ("setting-type", "op split(x, parts=2, sizes=«[2, 2]») >> y, z;"),
     "input of a wrong type": ("dtype-unsupported", "op add(x, «k») >> y;"),
     "shapes of inputs": ("shape-mismatch", "op matmul(«x, z») >> y;"),
     "shape of an output": ("shape-mismatch", "op relu(x) >> «z»;"),
@@ -81,6 +85,7 @@ def test_a_statement_is_marked_at_the_part_at_fault(code: str, statement: str) -
 DECLARATIONS = {
     "extent": ("bad-dim", "dynamic { x: f32[D, «D-8»]; }"),
     "name in an extent": ("unknown-sizevar", "dynamic { x: f32[D, «Q»]; }"),
+    "target of ref without an initial value": ("unbound", "constant { w: f32[D] «@ref(nowhere)»; }"),
     "target of ref": ("unbound", "constant { w: f32[D] «@ref(nowhere)» @init(0.0); }"),
 }
 

@@ -38,15 +38,19 @@ def accumulated(dtype: DType, settings: Mapping[str, SettingValue]) -> DType:
     listed = _listed(settings)
     if not listed:
         if dtype.kind is Kind.TERNARY:
-            raise OpTypeError(f"{dtype} has no arithmetic: give acc, a signed integer such as i32", code="acc-rules")
+            raise OpTypeError(
+                f"{dtype} has no arithmetic: give acc, a signed integer such as i32",
+                code="acc-rules",
+                settings=("acc",),
+            )
         return dtype
     if len(listed) > 2 or not _widens(dtype, listed[0]):
         rule = "a float at least as wide" if dtype.is_float else "a byte-sized integer, wider and of the same sign"
         rule = "a byte-sized signed integer" if dtype.kind is Kind.TERNARY else rule
         found = ", ".join(map(str, listed))
-        raise OpTypeError(f"acc=[{found}] does not fit {dtype}: acc takes {rule}", code="acc-rules")
+        raise OpTypeError(f"acc=[{found}] does not fit {dtype}: acc takes {rule}", code="acc-rules", settings=("acc",))
     if listed[-1].kind is Kind.TERNARY:
-        raise OpTypeError(f"acc converts to no {listed[-1]}: it has no arithmetic", code="acc-rules")
+        raise OpTypeError(f"acc converts to no {listed[-1]}: it has no arithmetic", code="acc-rules", settings=("acc",))
     return listed[-1]
 
 

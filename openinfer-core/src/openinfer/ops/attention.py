@@ -111,7 +111,9 @@ def _folded_heads(columns: int, depth: int, given: SettingValue) -> int:
         raise OpTypeError(f"{columns} columns of queries are no multiple of the {depth} elements of a key")
     heads = columns // depth
     if given is not None and given != heads:
-        raise OpTypeError(f"heads is {given}, but {columns} columns hold {heads} heads of {depth} elements")
+        raise OpTypeError(
+            f"heads is {given}, but {columns} columns hold {heads} heads of {depth} elements", settings=("heads",)
+        )
     return heads
 
 
@@ -128,7 +130,7 @@ def _attention(extents: tuple[int, ...], settings: Settings) -> Attention:
     batch, heads, kv_heads, queries, keys, depth, value_depth = extents
     valid = _optional(settings, "kv_len", keys)
     if not 0 <= valid <= keys:
-        raise OpTypeError(f"kv_len is {valid}, expected 0..{keys}: k has {keys} keys")
+        raise OpTypeError(f"kv_len is {valid}, expected 0..{keys}: k has {keys} keys", settings=("kv_len",))
     window = _optional(settings, "window", -1)
     given = settings.get("scale")
     softcap = settings.get("softcap")

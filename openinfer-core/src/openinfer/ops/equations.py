@@ -53,7 +53,9 @@ def equation_of(text: str, shapes: Sequence[tuple[int, ...]]) -> Equation:
     left, arrow, right = text.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(shapes):
-        raise OpTypeError(f"equation {text!r} is for {len(terms)} inputs, found {len(shapes)}", code="arity")
+        raise OpTypeError(
+            f"equation {text!r} is for {len(terms)} inputs, found {len(shapes)}", code="arity", settings=("equation",)
+        )
     labelled = [_labels(term, len(shape), text) for term, shape in zip(terms, shapes, strict=True)]
     extents: dict[str, int] = {}
     for labels, shape in zip(labelled, shapes, strict=True):
@@ -74,11 +76,13 @@ def _labels(term: str, rank: int, text: str) -> list[str]:
     letters = before + after
     if not all(letter.isascii() and letter.isalpha() for letter in letters):
         raise OpTypeError(
-            f"equation {text!r} has {term!r}: expected letters and at most one '...'", code="setting-type"
+            f"equation {text!r} has {term!r}: expected letters and at most one '...'",
+            code="setting-type",
+            settings=("equation",),
         )
     free = rank - len(letters)
     if free < 0 or (free and not ellipsis):
-        raise OpTypeError(f"equation {text!r} has {term!r} for an input of {rank} dims")
+        raise OpTypeError(f"equation {text!r} has {term!r} for an input of {rank} dims", settings=("equation",))
     return [*before, *(str(place) for place in reversed(range(free))), *after]
 
 
@@ -91,7 +95,7 @@ def _note(extents: dict[str, int], label: str, extent: int, text: str, shapes: S
         return
     listed = ", ".join(map(shown, shapes))
     what = "a dim of '...'" if label.isdigit() else repr(label)
-    raise OpTypeError(f"equation {text!r} for shapes {listed}: {what} is {known} and {extent}")
+    raise OpTypeError(f"equation {text!r} for shapes {listed}: {what} is {known} and {extent}", settings=("equation",))
 
 
 def _output(right: str, extents: dict[str, int], text: str) -> list[str]:
@@ -101,7 +105,7 @@ def _output(right: str, extents: dict[str, int], text: str) -> list[str]:
     unknown = [label for label in wanted if label not in extents]
     if unknown or len(set(wanted)) < len(wanted):
         found = f"{unknown[0]!r}, which no input has" if unknown else "a letter twice"
-        raise OpTypeError(f"the result of equation {text!r} has {found}", code="setting-type")
+        raise OpTypeError(f"the result of equation {text!r} has {found}", code="setting-type", settings=("equation",))
     return wanted
 
 

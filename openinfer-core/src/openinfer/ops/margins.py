@@ -57,16 +57,19 @@ def margins(shape: Sequence[int], settings: Mapping[str, SettingValue]) -> tuple
         raise OpTypeError(
             f"pads {shown(pads)} of shape {shown(shape)}: expected {2 * rank}, one before and one behind every dim",
             code="setting-type",
+            settings=("pads",),
         )
     found = tuple(_margin(*dim) for dim in zip(shape, pads[:rank], pads[rank:], strict=True))
     for axis, margin in enumerate(found):
         if not margin.kept and margin.extent and settings.get("mode") != "constant":
-            raise OpTypeError(f"dim {axis} of shape {shown(shape)} has nothing to fill a margin from")
+            raise OpTypeError(
+                f"dim {axis} of shape {shown(shape)} has nothing to fill a margin from", settings=("pads",)
+            )
     return found
 
 
 def _margin(size: int, before: int, after: int) -> Margin:
     kept = range(max(-before, 0), size - max(-after, 0))
     if max(-before, 0) + max(-after, 0) > size:
-        raise OpTypeError(f"pads {before} and {after} cut off more than a dim of {size} has")
+        raise OpTypeError(f"pads {before} and {after} cut off more than a dim of {size} has", settings=("pads",))
     return Margin(size, kept, max(before, 0), max(after, 0))

@@ -75,9 +75,15 @@ def frequencies(how: Rotary, settings: Settings) -> tuple[float, ...]:
     """Return the angle of each pair at position 1: ``freq_scale * base ** (-2i / r)``, in double precision."""
     base, factor = (settings.get(name) for name in ("base", "freq_scale"))
     if not isinstance(base, int | float) or not isinstance(factor, int | float):
-        raise OpTypeError(f"base and freq_scale are {base!r} and {factor!r}, expected numbers", code="setting-type")
+        raise OpTypeError(
+            f"base and freq_scale are {base!r} and {factor!r}, expected numbers",
+            code="setting-type",
+            settings=("base", "freq_scale"),
+        )
     if not 1e-300 < base < math.inf:
-        raise OpTypeError(f"base is {base!r}, expected a finite number above 1e-300", code="setting-type")
+        raise OpTypeError(
+            f"base is {base!r}, expected a finite number above 1e-300", code="setting-type", settings=("base",)
+        )
     return tuple(factor * float(base) ** (-pair / how.pairs) for pair in range(how.pairs))
 
 
@@ -90,13 +96,16 @@ def _rotary(x: TensorType, settings: Settings, *, batched: bool) -> Rotary:
     rank = len(x.shape)
     if rank < 2:
         raise OpTypeError(f"x is {x}, expected [..., S, D]: at least two dims")
-    axis = axis_of(integer(settings.get("seq_axis"), "seq_axis"), rank, "seq_axis")
+    axis = axis_of(integer(settings.get("seq_axis"), "seq_axis"), rank, "seq_axis", setting="seq_axis")
     if axis == rank - 1 or (batched and axis == 0):
         taken = "the elements that are turned" if axis else "the batch"
-        raise OpTypeError(f"seq_axis {axis} of x {x} is taken by {taken}")
+        raise OpTypeError(f"seq_axis {axis} of x {x} is taken by {taken}", settings=("seq_axis",))
     dim = integer(settings.get("rotary_dim"), "rotary_dim") or x.shape[-1]
     if not 0 <= dim <= x.shape[-1] or dim % 2:
-        raise OpTypeError(f"{dim} elements of x {x} cannot be turned in pairs: expected an even number, at most D")
+        raise OpTypeError(
+            f"{dim} elements of x {x} cannot be turned in pairs: expected an even number, at most D",
+            settings=("rotary_dim",),
+        )
     return Rotary(axis=axis, pairs=dim // 2, interleaved=bool(settings.get("interleaved")), batched=batched)
 
 

@@ -31,7 +31,9 @@ def rounded(x: Expr, mode: str) -> Expr:
     if mode == "half_even":
         return tree.round_even(x)
     if mode not in MODES:
-        raise OpTypeError(f"unknown rounding mode {mode!r}; known: {', '.join(MODES)}", code="setting-type")
+        raise OpTypeError(
+            f"unknown rounding mode {mode!r}; known: {', '.join(MODES)}", code="setting-type", settings=("mode",)
+        )
     return _nearest(x, mode)
 
 

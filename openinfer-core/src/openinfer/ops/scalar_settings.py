@@ -79,4 +79,6 @@ def bounds_fit(*names: str) -> Callable[[DType, Mapping[str, SettingValue]], Non
 
 def _misfit(name: str, value: SettingValue, dtype: DType, legal: str) -> OpTypeError:
     found = str(value).lower() if isinstance(value, bool) else repr(value)
-    return OpTypeError(f"setting {name!r} is {found}; for {dtype} it takes {legal}", code="setting-type")
+    return OpTypeError(
+        f"setting {name!r} is {found}; for {dtype} it takes {legal}", code="setting-type", settings=(name,)
+    )

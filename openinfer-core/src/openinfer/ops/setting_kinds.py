@@ -22,12 +22,14 @@ def check_setting(op: str, spec: SettingSpec, value: SettingValue) -> None:
     """
     if not _KINDS[spec.type](value):
         raise OpTypeError(
-            f"setting {spec.name!r} of {op} takes {spec.type.value}, found {value!r}", code="setting-type"
+            f"setting {spec.name!r} of {op} takes {spec.type.value}, found {value!r}",
+            code="setting-type",
+            settings=(spec.name,),
         )
     if spec.choices and value not in spec.choices:
         hint = did_you_mean(str(value), spec.choices)
         message = f"setting {spec.name!r} of {op} is {value!r}; legal: {', '.join(spec.choices)}"
-        raise OpTypeError(f"{message}; {hint}" if hint else message, code="setting-type")
+        raise OpTypeError(f"{message}; {hint}" if hint else message, code="setting-type", settings=(spec.name,))
 
 
 def _is_int(value: SettingValue) -> bool:

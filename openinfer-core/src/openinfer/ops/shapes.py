@@ -40,15 +40,15 @@ def broadcast(*shapes: Shape) -> Shape:
     return tuple(result)
 
 
-def axis_of(axis: int, rank: int, what: str = "axis") -> int:
-    """Return an axis counted from the front; negative ones count from the end.
+def axis_of(axis: int, rank: int, what: str = "axis", *, setting: str = "axis") -> int:
+    """Return an axis counted from the front; negative ones count from the end. ``setting`` is where it was given.
 
     Raises:
         OpTypeError: ``shape-mismatch``, it is out of range.
     """
     if not -rank <= axis < rank:
         legal = f"{-rank}..{rank - 1}" if rank else "none: the input is a scalar"
-        raise OpTypeError(f"{what} {axis} is out of range for rank {rank} (legal: {legal})")
+        raise OpTypeError(f"{what} {axis} is out of range for rank {rank} (legal: {legal})", settings=(setting,))
     return axis % rank
 
 
@@ -61,9 +61,11 @@ def axes_of(axes: SettingValue, rank: int) -> Shape:
     given = (axes,) if isinstance(axes, int) else axes
     if not isinstance(given, tuple) or not given:
         return tuple(range(rank))
-    found = [axis_of(integer(axis, "axes"), rank) for axis in given]
+    found = [axis_of(integer(axis, "axes"), rank, setting="axes") for axis in given]
     if len(set(found)) < len(found):
-        raise OpTypeError(f"axes {shown([integer(a, 'axes') for a in given])} name one dim twice (rank {rank})")
+        raise OpTypeError(
+            f"axes {shown([integer(a, 'axes') for a in given])} name one dim twice (rank {rank})", settings=("axes",)
+        )
     return tuple(sorted(found))
 
 
@@ -81,7 +83,7 @@ def integer(value: object, name: str) -> int:
         OpTypeError: ``setting-type``.
     """
     if isinstance(value, bool) or not isinstance(value, int):
-        raise OpTypeError(f"setting {name!r} takes an integer, found {value!r}", code="setting-type")
+        raise OpTypeError(f"setting {name!r} takes an integer, found {value!r}", code="setting-type", settings=(name,))
     return value
 
 

@@ -87,7 +87,8 @@ def _padded(window: TransposedWindow, settings: Settings, axis: int, rank: int) 
     if window.size < 1 or window.kernel < 1 or window.whole - before - after < 1:
         raise OpTypeError(
             f"{window.size} elements and {window.kernel} taps add to {window.whole} places; "
-            f"padding {before} and {after} leaves none"
+            f"padding {before} and {after} leaves none",
+            settings=("padding",),
         )
     return TransposedWindow(
         size=window.size,
@@ -113,6 +114,7 @@ def _sides(window: TransposedWindow, settings: Settings, axis: int, rank: int) -
             f"setting 'padding' is {name!r} for {window.kernel} taps and stride {window.stride}; "
             "the names are 'valid', and where taps reach over the stride 'same_upper' and 'same_lower'",
             code="setting-type",
+            settings=("padding",),
         )
     lesser = total // 2
     return (lesser, total - lesser) if name == "same_upper" else (total - lesser, lesser)
@@ -128,5 +130,6 @@ def _output_paddings(settings: Settings, strides: Sequence[int], dilations: Sequ
             f"setting 'output_padding' is {shown(values)}, expected 0 to {shown([limit - 1 for limit in limits])}: "
             "less than stride or dilation",
             code="setting-type",
+            settings=("output_padding",),
         )
     return values

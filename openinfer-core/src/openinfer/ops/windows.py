@@ -118,7 +118,9 @@ def per_dim(settings: Settings, name: str, rank: int, default: int = 1) -> tuple
         values *= rank
     if len(values) != rank or min(values) < 1:
         raise OpTypeError(
-            f"setting {name!r} takes one positive integer or {rank}, found {shown(values)}", code="setting-type"
+            f"setting {name!r} takes one positive integer or {rank}, found {shown(values)}",
+            code="setting-type",
+            settings=(name,),
         )
     return values
 
@@ -127,10 +129,13 @@ def _window(size: int, kernel: int, stride: int, dilation: int, before: int, aft
     extent = dilation * (kernel - 1) + 1
     room = size + before + after - extent
     if room < 0:
-        raise OpTypeError(f"a window of {extent} does not fit into {size} with padding {before} and {after}")
+        raise OpTypeError(
+            f"a window of {extent} does not fit into {size} with padding {before} and {after}",
+            settings=("kernel", "dilation", "padding"),
+        )
     if size + before + after > LARGEST_SIZE:
         message = f"{size} with padding {before} and {after} is more than the {LARGEST_SIZE} places that a dim may have"
-        raise OpTypeError(message, code="too-large")
+        raise OpTypeError(message, code="too-large", settings=("padding",))
     positions = room // stride + 1
     if ceil_mode:
         positions = -(-room // stride) + 1
@@ -171,6 +176,7 @@ def given_paddings(settings: Settings, rank: int) -> list[tuple[int, int]]:
         raise OpTypeError(
             f"setting 'padding' takes 1, {rank} or {2 * rank} integers of at least 0, found {shown(values)}",
             code="setting-type",
+            settings=("padding",),
         )
     sides = values * 2 * rank if len(values) == 1 else values * 2 if len(values) == rank else values
     return list(zip(sides[:rank], sides[rank:], strict=True))
@@ -179,7 +185,9 @@ def given_paddings(settings: Settings, rank: int) -> list[tuple[int, int]]:
 def _named_padding(name: str, size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
     if name not in _NAMED_PADDING:
         known = ", ".join(map(repr, _NAMED_PADDING))
-        raise OpTypeError(f"setting 'padding' is {name!r}; the names are {known}", code="setting-type")
+        raise OpTypeError(
+            f"setting 'padding' is {name!r}; the names are {known}", code="setting-type", settings=("padding",)
+        )
     if name == "valid":
         return 0, 0
     positions = -(-size // stride)

@@ -130,6 +130,10 @@ class Findings:
         """Return where a word stands in a part of the node being looked at."""
         return place_of_word(self._node.span if self._node is not None else None, place, word)
 
+    def span_at(self, place: Place | None) -> Span | None:
+        """Return the span of a part of the node being checked, or None where it is unknown."""
+        return None if place is None else self._span(None, place)
+
     def _span(self, span: Span | None, place: Place | None) -> Span | None:
         return span or (span_of(self._node.span, place) if self._node is not None else None)
 

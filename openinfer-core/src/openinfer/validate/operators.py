@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from openinfer.diagnostics import Related
 from openinfer.errors import PluginError
 from openinfer.ir.places import around, part, setting_value_place
 from openinfer.ir.resolved import Mode, ResolvedOp, RuntimeInts, RuntimeScalar, Storage
@@ -62,7 +63,7 @@ class _Resolution:
             try:
                 inputs, settings = with_stored_scales(self.schema, inputs, settings, self.scope)
             except OpTypeError as error:
-                self.findings.error(error.code, str(error), place=self._at_fault(error))
+                self._record(error)
                 return None
             except PluginError as error:
                 self.findings.fault(error, self.findings.places.name)
@@ -117,6 +118,8 @@ class _Resolution:
                     values[name] = setting_value(replace(spec, name=written), value, self.scope)
             except SettingError as error:
                 place = setting_value_place(self.findings.places, written)
+                if error.word is not None:
+                    place = self.findings.place_of_word(error.word, place)
                 self.findings.error(error.code, str(error), place=place, hint=error.hint)
         if self.findings.strict:
             self._demand_constants(values)
@@ -187,8 +190,7 @@ class _Resolution:
         except OpTypeError as error:
             if not shapes_known and error.code in _LATER:
                 return {**_defaults(self.schema), **known}
-            sized, place = self._sized(inputs, error.code), self._at_fault(error)
-            self.findings.error(error.code, self._as_written(str(error)), place=place, sized=sized)
+            self._record(error, self._sized(inputs, error.code))
             return None
         if not self._outputs_fit(call.outputs, outputs, shapes=shapes_known):
             return None
@@ -216,12 +218,30 @@ class _Resolution:
                 message = re.sub(rf"\b{re.escape(name)}\b", written, message)
         return message
 
-    def _at_fault(self, error: OpTypeError) -> Place | None:
-        """Return the place of the input or setting that an operator does not take; else of all its inputs."""
+    def _record(self, error: OpTypeError, sized: Sequence[ResolvedVar] = ()) -> None:
+        """Record an error of the operator at the setting or input at fault, with the other settings involved."""
+        places, names = self.findings.places, self._settings_at_fault(error)
+        place = setting_value_place(places, names[0]) if names else self._input_at_fault(error)
+        others = ((name, self.findings.span_at(setting_value_place(places, name))) for name in names[1:])
+        related = tuple(Related(f"`{name}` is given here", span) for name, span in others if span is not None)
+        self.findings.error(error.code, self._as_written(str(error)), place=place, related=related, sized=sized)
+
+    def _settings_at_fault(self, error: OpTypeError) -> list[str]:
+        """Return the settings at fault that the statement gives, as written.
+
+        Where an error about settings does not say which, it is the first one that the message names.
+        """
+        given = self.matched.written
+        named = [name for name in error.settings if name in given]
+        if not named and error.code in _ABOUT_SETTINGS:
+            named = [name for name in given if re.search(rf"\b{re.escape(name)}\b", str(error))][:1]
+        return [given[name] for name in named]
+
+    def _input_at_fault(self, error: OpTypeError) -> Place | None:
+        """Return the place of the input that an operator does not take; else of all its inputs."""
         places = self.findings.places
         if error.code in _ABOUT_SETTINGS:
-            named = (name for name in self.matched.settings if re.search(rf"\b{re.escape(name)}\b", str(error)))
-            return setting_value_place(places, self.matched.written.get(next(named, ""), "")) or places.name
+            return places.name
         ref = self.matched.inputs[error.position] if error.position is not None else None
         return self._places.get(ref) if ref is not None else around(places.reads) or places.name
 

@@ -38,12 +38,18 @@ if TYPE_CHECKING:
 
 
 class SettingError(Exception):
-    """A setting cannot take what was written; ``code`` and ``hint`` go into the finding."""
+    """A setting cannot take what was written; ``code`` and ``hint`` go into the finding.
 
-    def __init__(self, message: str, *, code: str = "setting-type", hint: str | None = None) -> None:
+    ``word`` is the part of the value that is at fault, where it is one name.
+    """
+
+    def __init__(
+        self, message: str, *, code: str = "setting-type", hint: str | None = None, word: str | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.hint = hint
+        self.word = word
 
 
 _INTEGER = {SettingType.INT, SettingType.NUMBER, SettingType.INT_OR_LIST, SettingType.PADDING}
@@ -155,7 +161,7 @@ def _integers(
     for name in names:
         problem = scope.integer_problem(name)
         if problem is not None:
-            raise SettingError(f"setting `{spec.name}`: {problem}", code="unknown-variable")
+            raise SettingError(f"setting `{spec.name}`: {problem}", code="unknown-variable", word=name)
     if any(not scope.is_size(name) for name in names):
         return RuntimeInts(tuple(exprs), is_list)
     values = tuple(symbolic.evaluate(expr, scope.sizes.__getitem__) for expr in exprs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import did_you_mean, in_source_order
+from openinfer.diagnostics import Related, did_you_mean, in_source_order
 from openinfer.errors import OpenInferError
 from openinfer.ir.doubts import NO_DOUBTS
 from openinfer.ir.nodes import Assign, Op
@@ -153,7 +153,9 @@ def _settings(schema: OpSchema, given: Iterable[str], findings: Findings) -> dic
             findings.error("unknown-setting", message, place=place, hint=did_you_mean(name, [*known, *aliases]))
         elif spec.name in found:
             message = f"`{found[spec.name]}` and `{name}` are both given: they are one setting"
-            findings.error("duplicate-setting", message, place=place)
+            first = findings.span_at(setting_name_place(findings.places, found[spec.name]))
+            related = () if first is None else (Related(f"`{found[spec.name]}` is given here", first),)
+            findings.error("duplicate-setting", message, place=place, related=related)
         else:
             found[spec.name] = name
     for spec in schema.settings:

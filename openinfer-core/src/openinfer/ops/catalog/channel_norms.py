@@ -54,7 +54,9 @@ def _group_types(
     types = _channel_types(inputs, settings, declared)
     groups, channels = integer(settings.get("groups"), "groups"), types[0].shape[1]
     if groups < 1 or channels % groups:
-        raise OpTypeError(f"groups is {groups}: expected a divisor of the {channels} channels of {types[0]}")
+        raise OpTypeError(
+            f"groups is {groups}: expected a divisor of the {channels} channels of {types[0]}", settings=("groups",)
+        )
     return types
 
 

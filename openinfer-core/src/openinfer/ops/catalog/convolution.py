@@ -46,7 +46,7 @@ def _check_types(given: Sequence[TensorType], settings: Settings) -> DType:
     if any(t.dtype is not first for t in given[:2]):
         raise OpTypeError(f"x and w are {given[0].dtype} and {given[1].dtype}", code="dtype-unsupported")
     if settings.get("acc") is None:
-        raise OpTypeError(f"convolution of {first} needs acc, such as acc=i32", code="acc-rules")
+        raise OpTypeError(f"convolution of {first} needs acc, such as acc=i32", code="acc-rules", settings=("acc",))
     out = accumulated(first, settings)
     if any(t.dtype is not out for t in given[2:]):
         raise OpTypeError(f"bias is {given[2].dtype}, expected the accumulator {out}", code="dtype-unsupported")
@@ -70,7 +70,8 @@ def _conv_types(op: str, rank: int) -> InferTypes:
         if groups < 1 or channels % groups or kernels % groups or w.shape[1] != channels // groups:
             raise OpTypeError(
                 f"{channels} channels in {groups} groups do not fit w {shown(w.shape)}: "
-                "its dim 1 is channels per group, its dim 0 a multiple of groups"
+                "its dim 1 is channels per group, its dim 0 a multiple of groups",
+                settings=("groups",),
             )
         _check_bias(bias, kernels)
         positions = [window.positions for window in windows(x.shape[2:], w.shape[2:], settings)]
@@ -94,7 +95,8 @@ def _conv_transpose2d_types(
     groups = integer(settings.get("groups"), "groups")
     if groups < 1 or x.shape[1] % groups or w.shape[0] != x.shape[1]:
         raise OpTypeError(
-            f"{x.shape[1]} channels in {groups} groups do not fit w {shown(w.shape)}: its dim 0 is channels"
+            f"{x.shape[1]} channels in {groups} groups do not fit w {shown(w.shape)}: its dim 0 is channels",
+            settings=("groups",),
         )
     kernels = w.shape[1] * groups
     _check_bias(bias, kernels)

@@ -35,7 +35,9 @@ def equation_for(inputs: Sequence[TensorType | None], settings: Settings) -> Equ
     """
     text = settings.get("equation")
     if not isinstance(text, str):
-        raise OpTypeError(f"setting 'equation' takes a string, found {text!r}", code="setting-type")
+        raise OpTypeError(
+            f"setting 'equation' takes a string, found {text!r}", code="setting-type", settings=("equation",)
+        )
     return equation_of(text, [needed(inputs, place).shape for place in range(len(inputs))])
 
 

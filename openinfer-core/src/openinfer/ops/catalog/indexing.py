@@ -52,7 +52,11 @@ def tuple_length(x: TensorType, indices: TensorType, batch: int) -> int:
     Raises:
         OpTypeError: there is no such dim, it is longer than x has dims, or the common dims differ.
     """
-    if not 0 <= batch < max(len(indices.shape), 1) or indices.shape[:batch] != x.shape[:batch]:
+    most = max(len(indices.shape), 1) - 1
+    if not 0 <= batch <= most:
+        message = f"batch_dims is {batch}, expected 0..{most} for indices {indices}"
+        raise OpTypeError(message, code="setting-type", settings=("batch_dims",))
+    if indices.shape[:batch] != x.shape[:batch]:
         raise OpTypeError(f"x is {x} and indices are {indices}: their first {batch} dims must be the same")
     length = indices.shape[-1] if indices.shape else 0
     if not 1 <= length <= len(x.shape) - batch:
@@ -109,7 +113,7 @@ def hot_value(settings: Settings, name: str, dtype: DType) -> Scalar:
     """
     value = scalar_setting(settings, name, dtype)
     if dtype.kind is Kind.TERNARY and dtype.bits == 1 and value == 0:
-        raise OpTypeError(f"setting {name!r} is 0; for {dtype} it takes -1 or 1", code="setting-type")
+        raise OpTypeError(f"setting {name!r} is 0; for {dtype} it takes -1 or 1", code="setting-type", settings=(name,))
     return value
 
 
@@ -120,7 +124,7 @@ def _one_hot_types(
     if not declared:
         raise OpTypeError("one_hot takes the dtype of its output, which is not known here")
     if depth < 0:
-        raise OpTypeError(f"depth is {depth}, expected at least 0", code="setting-type")
+        raise OpTypeError(f"depth is {depth}, expected at least 0", code="setting-type", settings=("depth",))
     dtype = declared[0].dtype
     for name in ("on", "off"):
         hot_value(settings, name, dtype)

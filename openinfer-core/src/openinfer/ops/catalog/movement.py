@@ -43,9 +43,9 @@ def permutation(settings: Settings, rank: int) -> tuple[int, ...]:
     if given is None:
         return tuple(reversed(range(rank)))
     dims = integers(given, "perm")
-    found = tuple(axis_of(dim, rank, "dim") for dim in dims)
+    found = tuple(axis_of(dim, rank, "dim", setting="perm") for dim in dims)
     if sorted(found) != list(range(rank)):
-        raise OpTypeError(f"perm {shown(dims)} is no permutation of {rank} dims")
+        raise OpTypeError(f"perm {shown(dims)} is no permutation of {rank} dims", settings=("perm",))
     return found
 
 
@@ -65,20 +65,28 @@ def _reshape_types(
         raise OpTypeError("reshape without the setting 'shape' takes the shape of its output, which is not known here")
     shape = declared[0].shape if given is None else _inferred(x.shape, integers(given, "shape"))
     if math.prod(shape) != x.count:
-        raise OpTypeError(f"{x} has {x.count} elements, shape {shown(shape)} has {math.prod(shape)}")
+        raise OpTypeError(
+            f"{x} has {x.count} elements, shape {shown(shape)} has {math.prod(shape)}", settings=("shape",)
+        )
     return (TensorType(x.dtype, shape),)
 
 
 def _inferred(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
     """Return the wanted shape with 0 replaced by the input's dim, and one -1 by what is left."""
     if min(wanted, default=0) < -1 or wanted.count(-1) > 1:
-        raise OpTypeError(f"shape {shown(wanted)} may have one -1, and no dim below", code="setting-type")
+        raise OpTypeError(
+            f"shape {shown(wanted)} may have one -1, and no dim below", code="setting-type", settings=("shape",)
+        )
     if any(dim == 0 and place >= len(shape) for place, dim in enumerate(wanted)):
-        raise OpTypeError(f"shape {shown(wanted)} copies a dim (0) that the input {shown(shape)} lacks")
+        raise OpTypeError(
+            f"shape {shown(wanted)} copies a dim (0) that the input {shown(shape)} lacks", settings=("shape",)
+        )
     copied = [shape[place] if dim == 0 else dim for place, dim in enumerate(wanted)]
     known, total = math.prod(dim for dim in copied if dim != -1), math.prod(shape)
     if -1 in copied and (known == 0 or total % known):
-        raise OpTypeError(f"{total} elements of shape {shown(shape)} do not fill shape {shown(wanted)}")
+        raise OpTypeError(
+            f"{total} elements of shape {shown(shape)} do not fill shape {shown(wanted)}", settings=("shape",)
+        )
     return tuple(total // known if dim == -1 else dim for dim in copied)
 
 

@@ -42,7 +42,7 @@ def _target(settings: Settings) -> DType:
     """
     target = settings.get("to")
     if not isinstance(target, DType):
-        raise OpTypeError(f"setting 'to' takes a dtype, found {target!r}", code="setting-type")
+        raise OpTypeError(f"setting 'to' takes a dtype, found {target!r}", code="setting-type", settings=("to",))
     return target
 
 
@@ -52,7 +52,11 @@ def _cast_types(
     del declared
     mode = settings.get("rounding_mode")
     if mode not in MODES:
-        raise OpTypeError(f"unknown rounding mode {mode!r}; known: {', '.join(MODES)}", code="setting-type")
+        raise OpTypeError(
+            f"unknown rounding mode {mode!r}; known: {', '.join(MODES)}",
+            code="setting-type",
+            settings=("rounding_mode",),
+        )
     return (TensorType(_target(settings), needed(inputs).shape),)
 
 

@@ -38,7 +38,9 @@ def pad_value(settings: Settings, dtype: DType) -> Scalar:
     """
     value = scalar_setting(settings, "value", dtype)
     if dtype.kind is Kind.TERNARY and dtype.bits == 1 and value == 0:
-        raise OpTypeError(f"setting 'value' is 0; for {dtype} it takes -1 or 1", code="setting-type")
+        raise OpTypeError(
+            f"setting 'value' is 0; for {dtype} it takes -1 or 1", code="setting-type", settings=("value",)
+        )
     return value
 
 

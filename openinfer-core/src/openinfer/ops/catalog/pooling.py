@@ -43,7 +43,9 @@ def _pool_types(rank: int) -> InferTypes:
             raise OpTypeError(f"pooling in {taken}, found {x}")
         over = windows(x.shape[2:], per_dim(settings, "kernel", rank), settings)
         if not all(window.always_reads for window in over):
-            raise OpTypeError("a window reads nothing but padding: padding must be less than the window")
+            raise OpTypeError(
+                "a window reads nothing but padding: padding must be less than the window", settings=("padding",)
+            )
         return (TensorType(x.dtype, (*x.shape[:2], *(window.positions for window in over))),)
 
     return infer

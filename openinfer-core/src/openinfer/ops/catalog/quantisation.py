@@ -64,14 +64,21 @@ def check_scales(
     """
     size = integer(block, "block_size")
     if size < 0:
-        raise OpTypeError(f"block_size is {size}: it is a number of elements, or 0 for none", code="setting-type")
+        raise OpTypeError(
+            f"block_size is {size}: it is a number of elements, or 0 for none",
+            code="setting-type",
+            settings=("block_size",),
+        )
     if size or scale.shape:
         place = axis_of(integer(axis, "axis"), len(x.shape))
         wanted = scales_shape(x.shape, place, size)
         if scale.shape != wanted:
             blocks = f" in blocks of {size}" if size else ""
             one = "" if size else ", or [] for one scale"
-            raise OpTypeError(f"scale is {scale}; for {x} along axis {place}{blocks} it has shape {shown(wanted)}{one}")
+            raise OpTypeError(
+                f"scale is {scale}; for {x} along axis {place}{blocks} it has shape {shown(wanted)}{one}",
+                settings=("block_size", "group_size") if size else (),
+            )
     if zero_point is None:
         return
     if zero_point.dtype is not x.dtype:

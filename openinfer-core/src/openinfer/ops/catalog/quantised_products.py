@@ -163,7 +163,11 @@ def _qmatmul_types(
     shape = matmul_shape(x.shape, (inner, columns))
     group = integer(settings.get("group_size"), "group_size")
     if group < 0 or (group and inner % group):
-        raise OpTypeError(f"group_size is {group}: it divides the {inner} rows of w, or is 0", code="setting-type")
+        raise OpTypeError(
+            f"group_size is {group}: it divides the {inner} rows of w, or is 0",
+            code="setting-type",
+            settings=("group_size",),
+        )
     check_scales(w, scale, zero_point, _axis(settings), group)
     if bias is not None and bias.shape != (columns,):
         raise OpTypeError(f"bias is {bias}, expected one element per column of the result: {shown((columns,))}")

@@ -112,7 +112,9 @@ def _squeezed(x: TensorType, settings: Settings, declared: Sequence[TensorType])
         axes = _axes(settings, len(x.shape))
     wide = [axis for axis in axes if x.shape[axis] != 1]
     if wide:
-        raise OpTypeError(f"dim {wide[0]} of {x} is {x.shape[wide[0]]}: only a dim of 1 can be squeezed")
+        raise OpTypeError(
+            f"dim {wide[0]} of {x} is {x.shape[wide[0]]}: only a dim of 1 can be squeezed", settings=("axes",)
+        )
     return (same_order(x.shape, [extent for axis, extent in enumerate(x.shape) if axis not in axes]),)
 
 
@@ -135,8 +137,11 @@ def _expanded(x: TensorType, settings: Settings, declared: Sequence[TensorType])
         raise OpTypeError("expand without the setting 'shape' takes the shape of its output, which is not known here")
     wanted = declared[0].shape if given is None else integers(given, "shape")
     if min(wanted, default=0) < 0:
-        raise OpTypeError(f"shape {shown(wanted)} has a dim below 0", code="setting-type")
-    shape = broadcast(x.shape, wanted)
+        raise OpTypeError(f"shape {shown(wanted)} has a dim below 0", code="setting-type", settings=("shape",))
+    try:
+        shape = broadcast(x.shape, wanted)
+    except OpTypeError as error:
+        raise OpTypeError(str(error), settings=("shape",)) from error
     missing = len(shape) - len(x.shape)
     own = [None if n < missing or x.shape[n - missing] != extent else n - missing for n, extent in enumerate(shape)]
     return (in_dims(len(x.shape), (Dim(extent, axis) for extent, axis in zip(shape, own, strict=True))),)
@@ -152,12 +157,13 @@ def _sliced(x: TensorType, settings: Settings, declared: Sequence[TensorType]) -
             f"slice takes as many ends, axes and steps as starts: {len(starts)} starts, {len(ends)} ends, "
             f"{len(named)} axes, {len(steps)} steps",
             code="setting-type",
+            settings=("starts", "ends", "axes", "steps"),
         )
     if 0 in steps:
-        raise OpTypeError(f"steps {shown(steps)} have a 0", code="setting-type")
-    axes = [axis_of(axis, len(x.shape), "axes:") for axis in named]
+        raise OpTypeError(f"steps {shown(steps)} have a 0", code="setting-type", settings=("steps",))
+    axes = [axis_of(axis, len(x.shape), "axes:", setting="axes") for axis in named]
     if len(set(axes)) < len(axes):
-        raise OpTypeError(f"axes {shown(named)} name one dim twice (rank {len(x.shape)})")
+        raise OpTypeError(f"axes {shown(named)} name one dim twice (rank {len(x.shape)})", settings=("axes",))
     bounds = zip(axes, starts, ends, steps, strict=True)
     ranges = [range(*slice(start, end, step).indices(x.shape[axis])) for axis, start, end, step in bounds]
     return (cut(x.shape, axes, ranges),)
@@ -170,7 +176,9 @@ def _narrowed(x: TensorType, settings: Settings, declared: Sequence[TensorType])
     extent = x.shape[axis]
     first = start + extent if start < 0 else start
     if length < 0 or first < 0 or first + length > extent:
-        raise OpTypeError(f"{length} elements from {start} on do not lie in dim {axis} of {x}")
+        raise OpTypeError(
+            f"{length} elements from {start} on do not lie in dim {axis} of {x}", settings=("start", "length")
+        )
     return (cut(x.shape, [axis], [range(first, first + length)]),)
 
 
@@ -179,7 +187,7 @@ def _selected(x: TensorType, settings: Settings, declared: Sequence[TensorType])
     axis = axis_of(integer(settings.get("axis"), "axis"), len(x.shape))
     index, extent = integer(settings.get("index"), "index"), x.shape[axis]
     if not -extent <= index < extent:
-        raise OpTypeError(f"index {index} is out of range for dim {axis} of {x}")
+        raise OpTypeError(f"index {index} is out of range for dim {axis} of {x}", settings=("index",))
     place = index % extent
     found = cut(x.shape, [axis], [range(place, place + 1)])
     return (Moved((*x.shape[:axis], *x.shape[axis + 1 :]), found.view),)
@@ -196,7 +204,9 @@ def _tiled(x: TensorType, settings: Settings, declared: Sequence[TensorType]) ->
     repeats = integers(settings.get("repeats"), "repeats")
     if len(repeats) != len(x.shape) or min(repeats, default=0) < 0:
         raise OpTypeError(
-            f"repeats {shown(repeats)} of {x}: expected one number of at least 0 per dim", code="setting-type"
+            f"repeats {shown(repeats)} of {x}: expected one number of at least 0 per dim",
+            code="setting-type",
+            settings=("repeats",),
         )
     dims = [dim for count, own in zip(repeats, whole(x.shape), strict=True) for dim in (Dim(count), own)]
     shape = tuple(count * extent for count, extent in zip(repeats, x.shape, strict=True))
@@ -208,7 +218,7 @@ def _repeated(x: TensorType, settings: Settings, declared: Sequence[TensorType])
     axis = axis_of(integer(settings.get("axis"), "axis"), len(x.shape))
     count = integer(settings.get("count"), "count")
     if count < 0:
-        raise OpTypeError(f"count is {count}, expected at least 0", code="setting-type")
+        raise OpTypeError(f"count is {count}, expected at least 0", code="setting-type", settings=("count",))
     dims = list(whole(x.shape))
     dims.insert(axis + 1, Dim(count))
     shape = tuple(extent * count if n == axis else extent for n, extent in enumerate(x.shape))
@@ -228,19 +238,21 @@ def _sizes(extent: int, settings: Settings, outputs: int) -> tuple[int, ...]:
     """Return the size of each part; without ``sizes`` and ``parts`` there are as many as outputs."""
     given, parts = settings.get("sizes"), settings.get("parts")
     if given is not None and parts is not None:
-        raise OpTypeError("split takes sizes or parts, not both", code="setting-type")
+        raise OpTypeError("split takes sizes or parts, not both", code="setting-type", settings=("sizes", "parts"))
     if given is not None:
         sizes = integers(given, "sizes")
         if min(sizes, default=-1) < 0 or sum(sizes) != extent:
-            raise OpTypeError(f"sizes {shown(sizes)} do not sum up to the dim, which is {extent}")
+            raise OpTypeError(f"sizes {shown(sizes)} do not sum up to the dim, which is {extent}", settings=("sizes",))
         return sizes
     count = outputs if parts is None else integer(parts, "parts")
     if count < 1:
-        raise OpTypeError(f"split into {count} parts: expected at least 1", code="setting-type")
+        raise OpTypeError(f"split into {count} parts: expected at least 1", code="setting-type", settings=("parts",))
     chunk = -(-extent // count)
     last = extent - chunk * (count - 1)
     if last < 1:
-        raise OpTypeError(f"a dim of {extent} has no {count} parts of {chunk} with something left for the last")
+        raise OpTypeError(
+            f"a dim of {extent} has no {count} parts of {chunk} with something left for the last", settings=("parts",)
+        )
     return (*(chunk for _ in range(count - 1)), last)
 
 
@@ -252,7 +264,7 @@ def _block(x: TensorType, settings: Settings, op: str) -> tuple[int, ...]:
     """
     block = integer(settings.get("block"), "block")
     if block < 1:
-        raise OpTypeError(f"block is {block}, expected at least 1", code="setting-type")
+        raise OpTypeError(f"block is {block}, expected at least 1", code="setting-type", settings=("block",))
     if len(x.shape) != 4:
         raise OpTypeError(f"{op} takes x [N,C,H,W], found {x}")
     return block, *x.shape
@@ -262,7 +274,9 @@ def _depth_to_space(x: TensorType, settings: Settings, declared: Sequence[Tensor
     del declared
     block, images, channels, rows, columns = _block(x, settings, "depth_to_space")
     if channels % (block * block):
-        raise OpTypeError(f"{channels} channels are no multiple of block * block = {block * block}")
+        raise OpTypeError(
+            f"{channels} channels are no multiple of block * block = {block * block}", settings=("block",)
+        )
     depth = channels // (block * block)
     steps = (block * depth, depth, 1) if settings.get("mode") == "DCR" else (block, 1, block * block)
     down, across, channel = (Dim(n, 1, step) for n, step in zip((block, block, depth), steps, strict=True))
@@ -274,7 +288,7 @@ def _space_to_depth(x: TensorType, settings: Settings, declared: Sequence[Tensor
     del declared
     block, images, channels, rows, columns = _block(x, settings, "space_to_depth")
     if rows % block or columns % block:
-        raise OpTypeError(f"rows and columns of {x} are no multiples of block = {block}")
+        raise OpTypeError(f"rows and columns of {x} are no multiples of block = {block}", settings=("block",))
     high, wide = rows // block, columns // block
     dims = (
         *(Dim(images, 0), Dim(block, 2), Dim(block, 3)),

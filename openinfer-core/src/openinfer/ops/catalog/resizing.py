@@ -53,26 +53,32 @@ def _resize_types(
     if len(x.shape) != 4:
         raise OpTypeError(f"resize2d takes x [N,C,H,W], found {x}")
     if settings.get("mode") == "linear" and x.dtype.name not in FLOATS:
-        raise OpTypeError(f"resize2d in mode linear takes floats, found {x}", code="dtype-unsupported")
+        raise OpTypeError(
+            f"resize2d in mode linear takes floats, found {x}", code="dtype-unsupported", settings=("mode",)
+        )
     rows, columns = _size(x, settings)
     if min(rows, columns) < 0 or (0 in x.shape[2:] and rows * columns):
-        raise OpTypeError(f"an image {x} has no size [{rows},{columns}]")
+        raise OpTypeError(f"an image {x} has no size [{rows},{columns}]", settings=("size", "scale"))
     return (TensorType(x.dtype, (*x.shape[:2], rows, columns)),)
 
 
 def _size(x: TensorType, settings: Settings) -> tuple[int, int]:
     size, scale = settings.get("size"), settings.get("scale")
     if (size is None) == (scale is None):
-        raise OpTypeError("resize2d takes size or scale, and not both", code="setting-type")
+        raise OpTypeError("resize2d takes size or scale, and not both", code="setting-type", settings=("size", "scale"))
     if size is not None:
         given = integers(size, "size")
         if len(given) != 2:
-            raise OpTypeError(f"setting 'size' takes rows and columns, found {list(given)}", code="setting-type")
+            raise OpTypeError(
+                f"setting 'size' takes rows and columns, found {list(given)}", code="setting-type", settings=("size",)
+            )
         return given[0], given[1]
     factors = scale if isinstance(scale, tuple) else (scale, scale)
     numbers = [float(f) for f in factors if isinstance(f, int | float) and math.isfinite(f) and f > 0]
     if len(numbers) != 2 or len(factors) != 2:
-        raise OpTypeError(f"setting 'scale' takes one or two numbers above 0, found {scale}", code="setting-type")
+        raise OpTypeError(
+            f"setting 'scale' takes one or two numbers above 0, found {scale}", code="setting-type", settings=("scale",)
+        )
     return math.floor(x.shape[2] * numbers[0]), math.floor(x.shape[3] * numbers[1])
 
 

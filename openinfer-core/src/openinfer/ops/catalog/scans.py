@@ -56,7 +56,7 @@ def _topk_types(
     x = needed(inputs)
     axis, k = _axis(x, settings), integer(settings.get("k"), "k")
     if not 0 <= k <= x.shape[axis]:
-        raise OpTypeError(f"k is {k}, expected 0..{x.shape[axis]}: dim {axis} of {x}")
+        raise OpTypeError(f"k is {k}, expected 0..{x.shape[axis]}: dim {axis} of {x}", settings=("k",))
     shape = tuple(k if dim == axis else extent for dim, extent in enumerate(x.shape))
     return TensorType(x.dtype, shape), TensorType(I64, shape)
 

@@ -42,7 +42,9 @@ def _check_updates(x: TensorType, updates: TensorType, shape: tuple[int, ...], s
     if updates.shape != shape:
         raise OpTypeError(f"updates are {updates}, expected the shape {shown(shape)}")
     if x.dtype.kind is Kind.TERNARY and settings.get("reduction") != "none":
-        raise OpTypeError(f"{x.dtype} has no arithmetic: reduction must be none", code="dtype-unsupported")
+        raise OpTypeError(
+            f"{x.dtype} has no arithmetic: reduction must be none", code="dtype-unsupported", settings=("reduction",)
+        )
 
 
 def _scatter_types(

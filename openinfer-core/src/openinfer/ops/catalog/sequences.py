@@ -37,19 +37,21 @@ def spacing(settings: Settings, dtype: DType) -> tuple[float, float]:
     """
     start, step = _number(settings, "start", dtype), _number(settings, "step", dtype)
     if step == 0:
-        raise OpTypeError("setting 'step' is 0", code="setting-type")
+        raise OpTypeError("setting 'step' is 0", code="setting-type", settings=("step",))
     return start, step
 
 
 def _number(settings: Settings, name: str, dtype: DType) -> float:
     value = settings.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise OpTypeError(f"setting {name!r} takes a number, found {value!r}", code="setting-type")
+        raise OpTypeError(f"setting {name!r} takes a number, found {value!r}", code="setting-type", settings=(name,))
     if dtype.is_float and math.isfinite(value):
         return float(value)
     if dtype.is_float or isinstance(value, float):
         wanted = "a finite number" if dtype.is_float else "an integer"
-        raise OpTypeError(f"setting {name!r} is {value!r}; for {dtype} it takes {wanted}", code="setting-type")
+        raise OpTypeError(
+            f"setting {name!r} is {value!r}; for {dtype} it takes {wanted}", code="setting-type", settings=(name,)
+        )
     return value
 
 
@@ -65,7 +67,11 @@ def _range_types(
         return (out,)
     room = _number(settings, "limit", out.dtype) - start
     if math.isinf(room / step):
-        raise OpTypeError(f"range has no end: limit - start is {room}, step {step}", code="setting-type")
+        raise OpTypeError(
+            f"range has no end: limit - start is {room}, step {step}",
+            code="setting-type",
+            settings=("start", "limit", "step"),
+        )
     count = math.ceil(room / step) if out.dtype.is_float else -(int(-room) // int(step))
     return (TensorType(out.dtype, (max(count, 0),)),)
 

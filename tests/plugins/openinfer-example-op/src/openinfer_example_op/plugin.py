@@ -35,7 +35,7 @@ def leaky_square(inputs: Sequence[Expr], settings: Mapping[str, SettingValue], o
     (x,) = inputs
     slope = settings["slope"]
     if not isinstance(slope, int | float):
-        raise OpTypeError(f"setting 'slope' takes a number, found {slope!r}", code="setting-type")
+        raise OpTypeError(f"setting 'slope' takes a number, found {slope!r}", code="setting-type", settings=("slope",))
     leaked = tree.mul(tree.literal(slope, out), x)
     return tree.select(tree.ge(x, tree.literal(0.0, out)), tree.mul(x, x), leaked)
 
