@@ -186,7 +186,8 @@ def _initial(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Findi
         return FromMetadata(name)
     if decl.init is not None:
         return Filled(decl.init)
-    if decl.kind is MemoryKind.CONSTANT:
+    is_reported = decl.ref is not None and info is None
+    if decl.kind is MemoryKind.CONSTANT and not is_reported:
         near = did_you_mean(name, [*model.tensors, *model.typed_metadata])
         message = f"constant `{decl.name}` has no value: no tensor, metadata or @init"
         hint = near or "give the model a value, or write @init(...)"
