@@ -146,15 +146,16 @@ def as_errors(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
 _COLOURS = {Severity.ERROR: "\x1b[31m", Severity.WARNING: "\x1b[33m"}
 
 
-def render(diagnostic: Diagnostic, *, colour: bool = False) -> str:
+def render(diagnostic: Diagnostic, *, colour: bool = False, width: int | None = None) -> str:
     """Return the finding as several lines: head, source line, carets, related places and hint.
 
-    Control characters of the program text are shown as escapes. ``colour`` adds ANSI colours.
+    Control characters of the program text are shown as escapes. ``colour`` adds ANSI colours. Source lines are cut to
+    ``width`` columns, those of the terminal; without a terminal to a fixed width, so that output does not depend on it.
     """
     on, off = (_COLOURS[diagnostic.severity], "\x1b[0m") if colour else ("", "")
     lines = [f"{on}{diagnostic.severity.value}[{diagnostic.code}]{off}: {printable(diagnostic.message)}"]
     if diagnostic.span is not None:
-        lines += _excerpt(diagnostic.span, on, off)
+        lines += _excerpt(diagnostic.span, width, on, off)
     elif diagnostic.path:
         lines.append(f"  --> {printable(diagnostic.path)}")
     elif diagnostic.block is not None:
@@ -163,7 +164,7 @@ def render(diagnostic: Diagnostic, *, colour: bool = False) -> str:
     for related in diagnostic.related:
         lines.append(f"  note: {printable(related.message)}")
         if related.span != diagnostic.span:
-            lines += _excerpt(related.span, "", "")
+            lines += _excerpt(related.span, width, "", "")
     if diagnostic.hint:
         lines.append(f"  help: {printable(diagnostic.hint)}")
     return "\n".join(lines)
@@ -195,33 +196,50 @@ def _escape(character: str) -> str:
 
 
 _WIDEST = 300
-"""Longest line of a program that is shown in full."""
+"""Columns of the longest line of a program that is shown in full where no terminal limits it."""
+
+_NARROWEST = 20
+"""Columns of a program that are shown on the narrowest of terminals."""
 
 
-def _shortened(marked: str, left: str, right: str) -> tuple[str, str, str]:
-    """Return the marked part of a long line and what is near its ends, with ``…`` for what is left out."""
-    share = _WIDEST // 3
-    middle = marked if len(marked) <= share else f"{marked[: share - 1]}…"
-    before = left if len(left) <= share else f"…{left[1 - share :]}"
-    return middle, before, right if len(right) <= share else f"{right[: share - 1]}…"
+def _shortened(marked: str, left: str, right: str, room: int) -> tuple[str, str, str]:
+    """Return the marked part of a line and what is near its ends in ``room`` columns, ``…`` for what is left out."""
+    middle = _start(marked, max(room // 3, room - columns(left) - columns(right)))
+    rest = room - columns(middle)
+    before = _start(left[::-1], max(rest // 2, rest - columns(right)))[::-1]
+    return middle, before, _start(right, rest - columns(before))
 
 
-def _excerpt(span: Span, on: str, off: str) -> list[str]:
+def _start(text: str, room: int) -> str:
+    """Return what of a text fits into ``room`` columns."""
+    if columns(text) <= room:
+        return text
+    used = 1
+    for end, character in enumerate(text):
+        used += columns(character)
+        if used > room:
+            return f"{text[:end]}…" if room > 0 else ""
+    return text
+
+
+def _excerpt(span: Span, width: int | None, on: str, off: str) -> list[str]:
     text = span.source.text
     start = text.rfind("\n", 0, span.start) + 1
     end = text.find("\n", start)
     line = text[start : len(text) if end < 0 else end].rstrip("\r")
     marked = text[span.start : min(span.end, start + len(line))]
     left, right = line[: span.column - 1], line[span.column - 1 + len(marked) :]
-    if len(line) > _WIDEST:
-        marked, left, right = _shortened(marked, left, right)
-    shown = printable((left + marked + right).replace("\t", " "))
-    before = columns(printable(left.replace("\t", " ")))
-    width = columns(printable(marked.replace("\t", " ")))
-    margin = " " * len(str(span.line))
+    number = str(span.line)
+    room = _WIDEST if width is None else max(width - len(number) - len(" | "), _NARROWEST)
+    if len(line) > 2 * room:
+        left, marked, right = left[-2 * room :], marked[: 2 * room], right[: 2 * room]
+    left, marked, right = (printable(part.replace("\t", " ")) for part in (left, marked, right))
+    if columns(left + marked + right) > room:
+        marked, left, right = _shortened(marked, left, right, room)
+    margin = " " * len(number)
     return [
         f"{margin}--> {printable(str(span))}",
         f"{margin} |",
-        f"{span.line} | {shown}",
-        f"{margin} | {' ' * before}{on}{'^' * max(1, width)}{off}",
+        f"{number} | {left}{marked}{right}",
+        f"{margin} | {' ' * columns(left)}{on}{'^' * max(1, columns(marked))}{off}",
     ]

@@ -12,7 +12,7 @@ from openinfer.cli.batch_results import FolderResults, StackedResults
 from openinfer.cli.failures import told
 from openinfer.cli.findings import tell_warnings
 from openinfer.cli.run_report import output_lines, output_object
-from openinfer.cli.terminal import print_document, wants_colour
+from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import near_or_known, printable
 from openinfer.errors import ExecutionError
 from openinfer.ir.resolved import Storage
@@ -175,7 +175,9 @@ class _Report:
         head = printable(outcome.name)
         if outcome.error is not None:
             self._failed += 1
-            self._tell_failure(head, outcome.index, told(outcome.error, colour=wants_colour(sys.stderr)))
+            self._tell_failure(
+                head, outcome.index, told(outcome.error, colour=wants_colour(sys.stderr), width=width_of(sys.stderr))
+            )
         if self._as_json:
             self._results.append(self._object(outcome))
         elif not self._saved:

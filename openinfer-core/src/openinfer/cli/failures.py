@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from openinfer.cli.findings import as_json
-from openinfer.cli.terminal import print_document, wants_colour
+from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import Diagnostic, render
 from openinfer.errors import DeviceError, EnvironmentLacksError, OpenInferError
 
@@ -51,7 +51,7 @@ def report(error: BaseException, *, debug: bool, json: bool = False) -> None:
     if json:
         print_document(failure(error))
     elif sys.stderr:
-        sys.stderr.write(f"{told(error, colour=wants_colour(sys.stderr))}\n")
+        sys.stderr.write(f"{told(error, colour=wants_colour(sys.stderr), width=width_of(sys.stderr))}\n")
 
 
 def failure(error: BaseException) -> dict[str, Any]:
@@ -67,11 +67,11 @@ def failure(error: BaseException) -> dict[str, Any]:
     }
 
 
-def told(error: BaseException, *, colour: bool = False) -> str:
-    """Return an error as it is shown: every finding with its carets."""
+def told(error: BaseException, *, colour: bool = False, width: int | None = None) -> str:
+    """Return an error as it is shown: every finding with its carets, excerpts cut to ``width`` columns."""
     if isinstance(error, KeyboardInterrupt):
         return "".join(("interrupted", *(f" {note}" for note in getattr(error, "__notes__", ()))))
-    return "\n".join(render(finding, colour=colour) for finding in findings_of(error))
+    return "\n".join(render(finding, colour=colour, width=width) for finding in findings_of(error))
 
 
 def findings_of(error: BaseException) -> tuple[Diagnostic, ...]:

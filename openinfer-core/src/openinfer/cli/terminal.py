@@ -20,6 +20,19 @@ def wants_colour(stream: IO[Any]) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def width_of(stream: IO[Any]) -> int | None:
+    """Return the columns of the terminal behind a stream; None if it is none, or does not say."""
+    if not stream.isatty():
+        return None
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
+
+
 _PRINTED = "openinfer.document"
 
 

@@ -9,7 +9,7 @@ import click
 
 from openinfer.cli.findings import as_json
 from openinfer.cli.graph_argument import read_program
-from openinfer.cli.terminal import print_document, wants_colour
+from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import Diagnostic, Severity, as_errors, render
 from openinfer.errors import DslSyntaxError, SerializationError
 
@@ -72,7 +72,7 @@ def _findings(argument: str, model: str | None, device: str | None) -> Sequence[
 def _print(graph: str, findings: Sequence[Diagnostic]) -> None:
     colour = wants_colour(sys.stdout)
     for finding in findings:
-        click.echo(render(finding, colour=colour), color=colour)
+        click.echo(render(finding, colour=colour, width=width_of(sys.stdout)), color=colour)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     click.echo(f"{graph}: {_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}")
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from openinfer.cli.explanations import codes, explanation, format_codes
-from openinfer.cli.terminal import print_document, table, wants_colour
+from openinfer.cli.terminal import print_document, table, wants_colour, width_of
 
 
 @click.command(name="explain", short_help="Say what the code of an error or warning means.")
@@ -48,4 +48,4 @@ def _explain(code: str, *, json_wanted: bool) -> None:
     from openinfer.cli.explanations.pages import terminal_text
 
     colour = wants_colour(sys.stdout)
-    click.echo(terminal_text(explained, colour=colour), nl=False, color=colour)
+    click.echo(terminal_text(explained, colour=colour, width=width_of(sys.stdout)), nl=False, color=colour)

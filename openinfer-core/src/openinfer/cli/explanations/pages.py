@@ -21,12 +21,12 @@ source: `openinfer explain --markdown`. Operators and devices may add findings o
 """
 
 
-def terminal_text(explained: Explanation, *, colour: bool = False) -> str:
+def terminal_text(explained: Explanation, *, colour: bool = False, width: int | None = None) -> str:
     """Return an explanation as plain text: meaning, a wrong example with what is said about it, a right one."""
     parts = [f"{explained.code}: found {explained.phase.title}", explained.text.rstrip()]
     for head, example in _examples(explained):
         parts += [f"{head}:", _indented(example)] if example else [f"{head},"]
-    said = messages(explained, colour=colour)
+    said = messages(explained, colour=colour, width=width)
     if said:
         parts += [said]
     if explained.right:
@@ -34,11 +34,11 @@ def terminal_text(explained: Explanation, *, colour: bool = False) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def messages(explained: Explanation, *, colour: bool = False) -> str:
+def messages(explained: Explanation, *, colour: bool = False, width: int | None = None) -> str:
     """Return what is said about the wrong example; empty where there is no example."""
     if explained.said or not explained.wrong:
         return explained.said.rstrip()
-    return "\n".join(render(found, colour=colour) for found in findings(explained, explained.wrong))
+    return "\n".join(render(found, colour=colour, width=width) for found in findings(explained, explained.wrong))
 
 
 def error_index() -> str:
