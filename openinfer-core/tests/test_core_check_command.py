@@ -148,6 +148,7 @@ def test_json_findings_have_places(write) -> None:
     (finding,) = json.loads(result.output)
     assert result.exit_code == 1
     assert finding == {
+        "file": path,
         "code": "unknown-variable",
         "severity": "error",
         "message": "unknown variable `z`",
@@ -160,6 +161,48 @@ def test_json_findings_have_places(write) -> None:
         "path": None,
     }
     assert json.loads(run("check", "--json", write(GOOD)).output) == []
+
+
+def test_many_programs_are_checked_in_one_go(write, tmp_path) -> None:
+    good, odd, bad = write(GOOD, "good.oi"), write(ODD, "odd.oi"), write(BAD, "bad.oi")
+    result = run("check", good, bad, odd, good)
+    assert result.exit_code == 1
+    assert [line for line in result.output.splitlines() if ".oi: " in line] == [
+        f"{bad}: 1 error, no warnings",
+        f"{odd}: no errors, 1 warning",
+    ]
+    assert result.output.endswith(f"3 programs checked: 1 error, 1 warning\n{UNCHECKED}")
+    listed = json.loads(run("check", "--json", good, bad, odd).output)
+    assert [(each["file"], each["code"]) for each in listed] == [(bad, "unknown-variable"), (odd, "no-return")]
+    assert run("check", good, odd).exit_code == 0
+    assert run("check", "--strict", good, odd).exit_code == 1
+
+
+def test_a_folder_stands_for_the_programs_in_it(write, tmp_path) -> None:
+    for name in ("b/two.oi", "b/.hidden/three.oi", ".git/four.oi", "b/graph.json", "notes.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write(BROKEN, name)
+    write(BAD, "a.oi")
+    (tmp_path / "c").symlink_to(tmp_path / "b")
+    result = run("check", "--json", str(tmp_path), str(tmp_path / "a.oi"), str(tmp_path / "notes.txt"))
+    files = [str(tmp_path / name) for name in ("a.oi", "b/two.oi", "notes.txt")]
+    assert list(dict.fromkeys(each["file"] for each in json.loads(result.output))) == files
+
+
+def test_a_folder_without_programs_is_said_to_have_none(tmp_path) -> None:
+    result = run("check", str(tmp_path))
+    assert (result.exit_code, result.output) == (0, "no programs checked: no errors, no warnings\n")
+
+
+def test_a_file_that_cannot_be_read_does_not_hide_the_others(write, tmp_path) -> None:
+    bad = write(BAD)
+    absent = str(tmp_path / "absent.oi")
+    result = run("check", absent, bad)
+    assert result.exit_code == 1
+    assert "error[file]: No such file or directory" in result.output
+    assert "error[unknown-variable]" in result.output
+    listed = json.loads(run("check", "--json", absent, bad).output)
+    assert [(each["file"], each["code"]) for each in listed] == [(absent, "file"), (bad, "unknown-variable")]
 
 
 def test_graph_json_is_checked_with_pointers(write) -> None:

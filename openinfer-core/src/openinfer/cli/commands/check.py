@@ -1,14 +1,18 @@
-"""`openinfer check`: every finding about a program, with carets or as JSON."""
+"""`openinfer check`: every finding about programs, with carets or as JSON."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
+from openinfer.cli.failures import findings_of
 from openinfer.cli.findings import as_json
 from openinfer.cli.graph_argument import read_program
+from openinfer.cli.program_files import program_files
 from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import Diagnostic, Severity, as_errors, render
 from openinfer.errors import DslSyntaxError, SerializationError
@@ -16,65 +20,112 @@ from openinfer.errors import DslSyntaxError, SerializationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.diagnostics import Diagnostic
+    from openinfer.dsl.reading import Reading
+    from openinfer.model import Model
 
-@click.command(name="check", short_help="Report everything that is wrong with a program.")
-@click.argument("graph")
+
+@click.command(name="check", short_help="Report everything that is wrong with programs.")
+@click.argument("graphs", metavar="GRAPH...", nargs=-1, required=True)
 @click.option("--model", "-m", metavar="FILE", help="Check against this model too: sizes, types, operators.")
 @click.option("--device", metavar="NAME", help="With a model: check that this device carries the program out too.")
 @click.option("--strict", is_flag=True, help="Turn warnings into errors.")
-@click.option("--json", "json_wanted", is_flag=True, help="Print a list of objects.")
+@click.option("--json", "json_wanted", is_flag=True, help="Print a list of objects, one for each finding.")
 @click.pass_context
 def command(
-    ctx: click.Context, *, graph: str, model: str | None, device: str | None, strict: bool, json_wanted: bool
+    ctx: click.Context,
+    *,
+    graphs: tuple[str, ...],
+    model: str | None,
+    device: str | None,
+    strict: bool,
+    json_wanted: bool,
 ) -> None:
-    """Report everything that is wrong with GRAPH (a .oi text, a .json graph, or -); exit 1 on errors.
+    """Report everything that is wrong with each GRAPH (a .oi text, a .json graph, or -); exit 1 if one has errors.
+
+    A folder stands for the .oi texts in it and below, hidden folders left out. A model is one for all of them.
 
     The device of --device needs not be usable here. What it leaves to another one is a warning.
     """
     if device is not None and model is None:
         raise click.UsageError("--device needs --model: without sizes and types it cannot be told what a device runs")
-    found = _findings(graph, model, device)
-    findings = as_errors(found) if strict else found
+    with ExitStack() as stack:
+        opened = None if model is None else stack.enter_context(_open(model))
+        reports = [_report(file, opened, device, strict=strict) for file in program_files(graphs)]
     if json_wanted:
-        print_document([as_json(finding) for finding in findings])
+        print_document([{"file": report.file, **as_json(finding)} for report in reports for finding in report.findings])
     else:
-        _print(graph, findings)
-        if model is None:
+        _print(reports)
+        if model is None and any(report.is_read for report in reports):
             click.echo("sizes and types were not checked: give a model with --model")
-    if any(finding.severity is Severity.ERROR for finding in findings):
+    if any(_errors(report.findings) for report in reports):
         ctx.exit(1)
 
 
-def _findings(argument: str, model: str | None, device: str | None) -> Sequence[Diagnostic]:
-    """Return the independent findings of every phase."""
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The findings about a file; where it cannot be read, one that says why."""
+
+    file: str
+    findings: Sequence[Diagnostic]
+    is_read: bool = True
+
+
+def _report(file: str, model: Model | None, device: str | None, *, strict: bool) -> Report:
+    try:
+        reading = read_program(file)
+    except (DslSyntaxError, SerializationError, OSError) as error:
+        # A document that is not a graph has findings of its own; without any, there is no text to point into.
+        return Report(file, findings_of(error), is_read=bool(getattr(error, "diagnostics", ())))
+    found = _findings(reading, model, device)
+    return Report(file, as_errors(found) if strict else found)
+
+
+def _open(model: str) -> Model:
     from openinfer.model import ModelLoader
+
+    return ModelLoader.open(model)
+
+
+def _findings(reading: Reading, model: Model | None, device: str | None) -> Sequence[Diagnostic]:
+    """Return the independent findings of every phase."""
     from openinfer.plugins.environment import Environment
     from openinfer.simulate.whole_program import plan_findings
     from openinfer.validate import checked_program, program_findings
 
-    try:
-        reading = read_program(argument)
-        if model is None:
-            return program_findings(reading)
-        with ModelLoader.open(model) as opened:
-            checked = checked_program(reading, model=opened, device=device)
-            if device is None or checked.resolved is None:
-                return checked.findings
-            refused = plan_findings(checked.resolved, opened, device, Environment.default())
-            return (*refused, *checked.findings)
-    except (DslSyntaxError, SerializationError) as error:
-        found = [finding for finding in error.diagnostics if isinstance(finding, Diagnostic)]
-        if not found:
-            raise
-        return found
+    if model is None:
+        return program_findings(reading)
+    checked = checked_program(reading, model=model, device=device)
+    if device is None or checked.resolved is None:
+        return checked.findings
+    refused = plan_findings(checked.resolved, model, device, Environment.default())
+    return (*refused, *checked.findings)
 
 
-def _print(graph: str, findings: Sequence[Diagnostic]) -> None:
-    colour = wants_colour(sys.stdout)
-    for finding in findings:
-        click.echo(render(finding, colour=colour, width=width_of(sys.stdout)), color=colour)
-    errors = sum(finding.severity is Severity.ERROR for finding in findings)
-    click.echo(f"{graph}: {_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}")
+def _print(reports: Sequence[Report]) -> None:
+    """Print findings with a line of counts for each file; for many files, for those with findings and for all.
+
+    Files that cannot be read are reported on standard error.
+    """
+    for report in reports:
+        stream = sys.stdout if report.is_read else sys.stderr
+        colour, width = wants_colour(stream), width_of(stream)
+        for finding in report.findings:
+            click.echo(render(finding, colour=colour, width=width), err=not report.is_read, color=colour)
+        if report.is_read and (report.findings or len(reports) == 1):
+            click.echo(f"{report.file}: {_counts(report.findings)}")
+    if len(reports) != 1:
+        every = [finding for report in reports for finding in report.findings]
+        click.echo(f"{_count(len(reports), 'program')} checked: {_counts(every)}")
+
+
+def _errors(findings: Sequence[Diagnostic]) -> int:
+    return sum(finding.severity is Severity.ERROR for finding in findings)
+
+
+def _counts(findings: Sequence[Diagnostic]) -> str:
+    errors = _errors(findings)
+    return f"{_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}"
 
 
 def _count(number: int, what: str) -> str:
