@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from openinfer.cli import main
 from openinfer.dsl import graph
 from openinfer.dsl.formatting import formatted
-from openinfer.dsl.upgrade import upgraded
+from openinfer.dsl.upgrade import upgrade, upgraded
 from openinfer.errors import DslSyntaxError
 
 CROWDED = """\
@@ -317,7 +317,7 @@ def test_check_changes_nothing_and_fails(file: Path) -> None:
 
 def test_standard_input_goes_to_standard_output() -> None:
     assert run("-", text=CROWDED).output == LAID_OUT
-    assert run("--upgrade", "-", text=EARLIER).output == OF_TODAY
+    assert run("--upgrade", "-", text=EARLIER).stdout == OF_TODAY
 
 
 def test_a_wrong_program_is_reported_and_kept(file: Path) -> None:
@@ -326,3 +326,95 @@ def test_a_wrong_program_is_reported_and_kept(file: Path) -> None:
     assert result.exit_code == 1
     assert "error[syntax]: expected `;`" in result.output
     assert file.read_text(encoding="utf-8") == "dynamic { x: f32 }"
+
+
+def test_many_files_and_folders_are_laid_out(file: Path) -> None:
+    (file.parent / "sub").mkdir()
+    right, wrong = file.parent / "sub" / "right.oi", file.parent / "wrong.oi"
+    right.write_text(LAID_OUT, encoding="utf-8")
+    wrong.write_text("dynamic { x: f32 }", encoding="utf-8")
+    absent = file.parent / "absent.oi"
+
+    result = run(str(absent), str(file.parent))
+
+    assert (result.exit_code, result.stdout) == (1, f"{file}: laid out\n")
+    assert file.read_text(encoding="utf-8") == LAID_OUT
+    assert wrong.read_text(encoding="utf-8") == "dynamic { x: f32 }"
+    assert "error[file]: No such file or directory" in result.stderr
+    assert "error[syntax]: expected `;`" in result.stderr
+    assert result.stderr.endswith("4 files: 1 laid out, 1 unchanged, 2 with errors\n")
+    wrong.unlink()
+    assert run(str(file.parent)).exit_code == 0
+
+
+def test_a_diff_shows_what_would_change(file: Path) -> None:
+    text = "dynamic{x:f32;}\n\nblock entry {\n  return x;\n}\n"
+    file.write_text(text, encoding="utf-8")
+    result = run("--diff", str(file))
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [
+        *(f"--- {file}", f"+++ {file}", "@@ -1,4 +1,6 @@"),
+        *("-dynamic{x:f32;}", "+dynamic {", "+  x: f32;", "+}"),
+        *(" ", " block entry {", "   return x;"),
+    ]
+    assert run("--diff", "--check", str(file)).exit_code == 1
+    assert file.read_text(encoding="utf-8") == text
+    assert run("--diff", "-", text=text).output.startswith("--- <standard input>\n")
+    assert run("--diff", "--check", "-", text=LAID_OUT).output == ""
+
+
+@pytest.mark.parametrize("before", ["dynamic{x:f32;}", "// a\tb\u2028c\x0cd\r\ndynamic{x:f32;}\r\n", "\ufeff// c\n"])
+def test_a_diff_can_be_applied(file: Path, before: str) -> None:
+    file.write_bytes(before.encode())
+    lines = run("--diff", str(file)).stdout_bytes.decode().split("\n")[3:-1]
+    kept = "".join(line[1:] + "\n" for line in lines if line[0] in "+ ")
+    assert kept == formatted(before)
+    removed = "\n".join(line[1:] for line in lines if line[0] in "- ")
+    assert removed == before.removesuffix("\n")
+
+
+def test_an_upgrade_says_what_it_did(file: Path) -> None:
+    file.write_text(EARLIER, encoding="utf-8")
+    would = run("--upgrade", "--check", str(file))
+    assert f"{file}: would be upgraded\n  line 1: removed `graph! {{` around the program\n" in would.stderr
+    assert file.read_text(encoding="utf-8") == EARLIER
+
+    result = run("--upgrade", str(file))
+
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [
+        f"{file}: laid out",
+        f"{file}: upgraded",
+        "  line 1: removed `graph! {` around the program",
+        "  line 2: removed `model: model`: variables are linked by name",
+        "  line 3: renamed the section `inputs` to `dynamic`",
+        "  line 4: renamed the section `outputs` to `volatile`",
+        "  line 5: renamed the section `state` to `persistent`",
+        "  line 5: wrote `buffer(…)` as `f32[B, T, D]`",
+        "  line 5: wrote `buffer(…)` as `i32`",
+        "  line 7: wrote `y = op add(…)` as `op add(…) >> y`",
+        "  line 9: wrote `y, h = op split(…)` as `op split(…) >> y, h`",
+        "  line 10: wrote `effect write(…)` as `cache.write y >> c[step]`",
+        "  line 11: wrote `effect read(…)` as `cache.read c[step - 1] >> h`",
+        "  line 12: removed the block `body`: its statements run in place",
+        "  line 12: wrote `y = op relu(…)` as `op relu(…) >> y`",
+    ]
+    assert run("--upgrade", str(file)).output == f"{file}: has no earlier syntax\n"
+
+
+def test_an_upgrade_reports_declared_temporaries() -> None:
+    found = upgrade("inputs { x: f32[D]; }\n" + block("t = op abs(x);", "u = op add(t, x);"))
+    assert [each.text for each in found.changes if not each.line] == [
+        "declared the temporary `t: f32[D]`",
+        "declared the temporary `u: f32[D]`",
+    ]
+
+
+def test_an_upgrade_says_what_it_could_not(file: Path) -> None:
+    text = "inputs { x: f32[D]; }\n" + block('y = op mul(x, model["scale"]);')
+    file.write_text(text, encoding="utf-8")
+    result = run("--upgrade", str(file))
+    assert result.exit_code == 1
+    assert file.read_text(encoding="utf-8") == text
+    assert f"{file}: not upgraded, errors are left\n  line 1: renamed the section `inputs`" in result.stderr
+    assert 'nothing is declared for model["scale"]' in result.stderr

@@ -1,7 +1,8 @@
 """The earlier syntax rewritten where its meaning is clear (language specification, section 14).
 
-What needs a decision gets a targeted error: model data inside a graph that nothing is declared for, a temporary whose
-type does not follow from its operator, and all that the parser knows of the earlier syntax.
+Every rewriting is recorded with its line. What needs a decision gets a targeted error: model data inside a graph that
+nothing is declared for, a temporary whose type does not follow from its operator, and all that the parser knows of the
+earlier syntax.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING
 from openinfer.dsl import graph
 from openinfer.dsl.formatting import formatted
 from openinfer.dsl.tokens import Token, tokens
-from openinfer.dsl.upgrade_model import linked, model_uses, replacement, undeclared
+from openinfer.dsl.upgrade_model import ModelUse, linked, model_uses, replacement, undeclared
 from openinfer.dsl.upgrade_temporaries import with_assigns
+from openinfer.errors import OpenInferError
 from openinfer.plugins.environment import Environment
 
 if TYPE_CHECKING:
@@ -23,39 +25,79 @@ _SECTIONS = {"inputs": "dynamic", "outputs": "volatile", "state": "persistent"}
 _STATEMENT_START = ("", ";", "{", "}")
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Change:
+    """One rewriting: what was done, and the line of the original text, counted from 1; 0 where it has none there."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """The outcome of an upgrade.
+
+    Attributes:
+        text: the program in the language of today; None where there is an error.
+        changes: what was rewritten, or would have been without the error, in the order of the original text.
+        error: what is left of the earlier syntax, or wrong otherwise. Where the name of its source ends in
+            `` (upgraded)``, places are those of the rewritten text.
+    """
+
+    text: str | None
+    changes: tuple[Change, ...]
+    error: OpenInferError | None = None
+
+
+def upgrade(text: str, *, name: str = "<text>") -> Upgrade:
+    """Return the text in the language of today, laid out as `formatted` does, and what had to be rewritten for it."""
+    found = list(tokens(text))
+    words = [token for token in found if not token.is_comment]
+    edits = [edit for rule in _RULES for edit in rule(words)]
+    named, missing = _model_data(words)
+    edits += named
+    changes = tuple(Change(text.count("\n", 0, edit.start) + 1, edit.what) for edit in sorted(edits) if edit.what)
+    if missing:
+        return Upgrade(None, changes, undeclared(missing, text, name))
+    shown = f"{name} (upgraded)" if edits else name
+    try:
+        of_today = _edited(text, edits, [token for token in found if token.is_comment])
+        declared, assigned = _declared(of_today, _temporaries(words), shown)
+        declarations = (Change(0, f"declared the temporary `{each}`") for each in assigned)
+        return Upgrade(formatted(declared, name=shown), (*changes, *declarations))
+    except OpenInferError as error:
+        return Upgrade(None, changes, error)
+
+
 def upgraded(text: str, *, name: str = "<text>") -> str:
     """Return the text in the language of today, laid out as `formatted` does.
 
     Raises:
-        DslSyntaxError: what is left of the earlier syntax, or wrong otherwise; places are those of the rewritten text.
+        OpenInferError: what is left of the earlier syntax, or wrong otherwise; places are those of the rewritten text.
     """
-    found = list(tokens(text))
-    words = [token for token in found if not token.is_comment]
-    edits = [edit for rule in _RULES for edit in rule(words)]
-    edits += _model_data(words, text, name)
-    if not edits:
-        return formatted(text, name=name)
-    comments = [token for token in found if token.is_comment]
-    of_today = _edited(text, edits, comments)
-    return formatted(_declared(of_today, _temporaries(words), f"{name} (upgraded)"), name=f"{name} (upgraded)")
+    found = upgrade(text, name=name)
+    if found.error is not None:
+        raise found.error
+    return found.text or ""
 
 
-def _model_data(words: Sequence[Token], text: str, name: str) -> list[_Edit]:
-    """Name the variables that are declared for model data."""
-    uses = [*model_uses(words)]
-    variables = linked(words)
-    named = [(use, replacement(use, variables)) for use in uses]
-    missing = [use for use, written in named if written is None]
-    if missing:
-        raise undeclared(missing, text, name)
-    return [_Edit(use.start, use.end, written) for use, written in named if written is not None]
-
-
-def _declared(text: str, temporaries: frozenset[str], name: str) -> str:
-    """Declare the temporaries that had no declaration."""
+def _declared(text: str, temporaries: frozenset[str], name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the text with declarations for the temporaries that had none, and these."""
     if not temporaries:
-        return text
+        return text, ()
     return with_assigns(text, graph(text, name=name), temporaries, Environment.default(), name)
+
+
+def _model_data(words: Sequence[Token]) -> tuple[list[_Edit], list[ModelUse]]:
+    """Return the names of the variables that are declared for model data, and the uses that nothing is declared for."""
+    variables = linked(words)
+    named = [(use, replacement(use, variables)) for use in model_uses(words)]
+    edits = [
+        _Edit(use.start, use.end, f'named the variable `{written}` for the model data "{use.data}"', written)
+        for use, written in named
+        if written is not None
+    ]
+    return edits, [use for use, written in named if written is None]
 
 
 def _temporaries(words: Sequence[Token]) -> frozenset[str]:
@@ -70,10 +112,14 @@ def _temporaries(words: Sequence[Token]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Edit:
-    """Characters ``start`` to ``end`` (excluded) become ``text``."""
+    """Characters ``start`` to ``end`` (excluded) become ``text``.
+
+    ``what`` says so; it is empty for all but one of the edits that belong together.
+    """
 
     start: int
     end: int
+    what: str = field(compare=False)
     text: str = field(compare=False, default="")
 
 
@@ -92,8 +138,8 @@ def _end(token: Token) -> int:
     return token.start + len(token.text)
 
 
-def _removed(first: Token, last: Token) -> _Edit:
-    return _Edit(first.start, _end(last))
+def _removed(first: Token, last: Token, what: str = "") -> _Edit:
+    return _Edit(first.start, _end(last), what)
 
 
 def _texts(words: Sequence[Token], position: int, count: int) -> tuple[str, ...]:
@@ -120,7 +166,7 @@ def _wrapper(words: Sequence[Token]) -> Iterator[_Edit]:
     for position in range(min(4, len(words))):
         if _texts(words, position, 3) == ("graph", "!", "{"):
             closing = _closing(words, position + 2)
-            yield _removed(words[0], words[position + 2])
+            yield _removed(words[0], words[position + 2], "removed `graph! {` around the program")
             yield _removed(words[closing], words[-1])
 
 
@@ -128,7 +174,7 @@ def _model(words: Sequence[Token]) -> Iterator[_Edit]:
     """Drop ``model: model,``: variables are linked by name."""
     for position, word in enumerate(words):
         if word.text == "model" and _texts(words, position + 1, 3) in ((":", "model", ","), (":", "model", ";")):
-            yield _removed(word, words[position + 3])
+            yield _removed(word, words[position + 3], "removed `model: model`: variables are linked by name")
 
 
 def _sections(words: Sequence[Token]) -> Iterator[_Edit]:
@@ -136,7 +182,8 @@ def _sections(words: Sequence[Token]) -> Iterator[_Edit]:
     for position, word in enumerate(words):
         before = words[position - 1].text if position else ""
         if word.text in _SECTIONS and _texts(words, position + 1, 1) == ("{",) and before in (*_STATEMENT_START, ","):
-            yield _Edit(word.start, _end(word), _SECTIONS[word.text])
+            today = _SECTIONS[word.text]
+            yield _Edit(word.start, _end(word), f"renamed the section `{word.text}` to `{today}`", today)
 
 
 def _buffers(words: Sequence[Token]) -> Iterator[_Edit]:
@@ -148,7 +195,8 @@ def _buffers(words: Sequence[Token]) -> Iterator[_Edit]:
             dims = inner[2:] if len(inner) > 2 else ()
             dtype = inner[0].text if inner else ""
             text = f": {dtype}{' '.join(dim.text for dim in dims)}"
-            yield _Edit(word.start, _end(words[closing]), text)
+            shown = f"{dtype}{''.join(dim.text for dim in dims).replace(',', ', ')}"
+            yield _Edit(word.start, _end(words[closing]), f"wrote `buffer(…)` as `{shown}`", text)
 
 
 def _assigned(words: Sequence[Token]) -> Iterator[_Edit]:
@@ -167,8 +215,11 @@ def _assigned(words: Sequence[Token]) -> Iterator[_Edit]:
         if word.text == "effect":
             yield from _effect(words, position, first, names, end)
         elif (closing := _closing(words, position + 2)) < end:
-            yield _removed(first, words[position - 1])
-            yield _Edit(_end(words[closing]), _end(words[closing]), f" >> {names}")
+            what = (
+                f"wrote `{names} = op {words[position + 1].text}(…)` as `op {words[position + 1].text}(…) >> {names}`"
+            )
+            yield _removed(first, words[position - 1], what)
+            yield _Edit(_end(words[closing]), _end(words[closing]), "", f" >> {names}")
 
 
 def _outputs(words: Sequence[Token], equals: int) -> Sequence[Token]:
@@ -190,9 +241,12 @@ def _effect(words: Sequence[Token], position: int, first: Token, names: str, end
     target = parts.get("", "")
     access = f"{target}[{parts['index']}]" if "index" in parts else target
     if verb == "read" and names:
-        yield _Edit(first.start, words[end].start, f"cache.read {access} >> {names}")
+        text = f"cache.read {access} >> {names}"
     elif verb == "write" and "value" in parts:
-        yield _Edit(first.start, words[end].start, f"cache.write {parts['value']} >> {access}")
+        text = f"cache.write {parts['value']} >> {access}"
+    else:
+        return
+    yield _Edit(first.start, words[end].start, f"wrote `effect {verb}(…)` as `{text}`", text)
 
 
 def _arguments(words: Sequence[Token]) -> dict[str, str]:
@@ -220,7 +274,8 @@ def _nested_blocks(words: Sequence[Token]) -> Iterator[_Edit]:
         starts = word.text == "block" and depth > _wrapper_depth(words) and words[position - 1].text in _STATEMENT_START
         if starts and _texts(words, position + 2, 1) == ("{",):
             closing = words[_closing(words, position + 2)]
-            yield _removed(word, words[position + 2])
+            what = f"removed the block `{words[position + 1].text}`: its statements run in place"
+            yield _removed(word, words[position + 2], what)
             yield _removed(closing, closing)
 
 

@@ -59,8 +59,11 @@ class _Type:
         return f"{self.dtype}[{', '.join(map(dim_text, self.dims))}]" if self.dims else f"{self.dtype}"
 
 
-def with_assigns(text: str, built: Graph, candidates: frozenset[str], environment: Environment, name: str) -> str:
-    """Return the text with an ``assign`` in front of each statement that gives an undeclared candidate its first value.
+def with_assigns(
+    text: str, built: Graph, candidates: frozenset[str], environment: Environment, name: str
+) -> tuple[str, tuple[str, ...]]:
+    """Return the text with an ``assign`` in front of each statement that gives an undeclared candidate its first value,
+    and what is declared there, such as ``t: f32[B]``.
 
     Raises:
         DslSyntaxError: the type of one does not follow from its operator; the finding tells what to write.
@@ -80,12 +83,12 @@ def with_assigns(text: str, built: Graph, candidates: frozenset[str], environmen
                 problems.append(_unclear(output, node, Source(name, text), in_entry=block.name == "entry"))
             else:
                 types[output] = found[output]
-                assigned.append((node.span.start, f"assign {output}: {found[output]}; "))
+                assigned.append((node.span.start, f"{output}: {found[output]}"))
     if problems:
         raise DslSyntaxError(summary(problems), diagnostics=problems)
-    for start, statement in sorted(assigned, key=lambda item: item[0], reverse=True):
-        text = text[:start] + statement + text[start:]
-    return text
+    for start, declaration in sorted(assigned, key=lambda item: item[0], reverse=True):
+        text = f"{text[:start]}assign {declaration}; {text[start:]}"
+    return text, tuple(declaration for _, declaration in assigned)
 
 
 def _unclear(output: str, node: Node, source: Source, *, in_entry: bool) -> Diagnostic:

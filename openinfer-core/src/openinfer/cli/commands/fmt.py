@@ -1,53 +1,165 @@
-"""`openinfer fmt`: program text laid out anew, comments kept."""
+"""`openinfer fmt`: program texts laid out anew, comments kept."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from difflib import unified_diff
+from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from openinfer.cli import failures
 from openinfer.cli.graph_argument import STANDARD_INPUT
+from openinfer.cli.program_files import program_files
+from openinfer.cli.terminal import wants_colour, width_of
+from openinfer.diagnostics import printable
 from openinfer.dsl import decoded, text_of_file
 from openinfer.dsl.formatting import formatted
-from openinfer.dsl.upgrade import upgraded
+from openinfer.dsl.upgrade import Change, upgrade
+from openinfer.errors import OpenInferError
 from openinfer.regular_files import read_bounded
 from openinfer_oinf.atomicfile import AtomicFile
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A text before and after; ``after`` is None where an error keeps it as it is.
+
+    ``changes`` are those of an upgrade.
+    """
+
+    before: str
+    after: str | None
+    changes: tuple[Change, ...] = ()
+    error: Exception | None = None
+
+    @property
+    def differs(self) -> bool:
+        return self.after is not None and self.before != self.after
+
 
 @click.command(name="fmt", short_help="Lay out program texts in place.")
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if a file is not laid out.")
-@click.option("--upgrade", is_flag=True, help="Rewrite the earlier syntax where its meaning is clear.")
+@click.option("--diff", is_flag=True, help="Change nothing; print what would change as a unified diff.")
+@click.option("--upgrade", "upgrading", is_flag=True, help="Rewrite the earlier syntax where its meaning is clear.")
 @click.pass_context
-def command(ctx: click.Context, *, files: tuple[str, ...], check: bool, upgrade: bool) -> None:
+def command(ctx: click.Context, *, files: tuple[str, ...], check: bool, diff: bool, upgrading: bool) -> None:
     """Lay out program text FILES in place; - reads standard input and writes standard output.
 
+    A folder stands for the .oi texts in it and below, hidden folders left out. A text with errors is kept, the others
+    are laid out, and the exit status is 1.
+
     Every statement stands on one line, indented by two spaces a level. Order and comments stay as they are; a comment
-    inside a statement moves in front of it.
+    inside a statement moves in front of it. With --upgrade, each rewriting is reported with its line.
     """
-    others = 0
-    for file in files:
-        before = _read(file)
-        name = "<standard input>" if file == STANDARD_INPUT else file
-        after = upgraded(before, name=name) if upgrade else formatted(before, name=name)
-        others += before != after
-        if check:
-            if before != after:
-                click.echo(f"{file}: not laid out")
-        elif file == STANDARD_INPUT:
-            click.echo(after, nl=False)
-        elif before != after:
-            _replace(Path(file), after)
-            click.echo(f"{file}: laid out")
-    if check and others:
-        ctx.exit(1)
+    outcomes: list[Outcome] = []
+    for file in program_files(files):
+        outcome = _outcome(file, upgrading=upgrading)
+        if diff:
+            _print_diff(file, outcome)
+        elif not check:
+            outcome = _written(file, outcome)
+        elif outcome.differs:
+            click.echo(f"{printable(file)}: not laid out")
+        if upgrading and (outcome.changes or outcome.error is None):
+            _print_changes(file, outcome, done=not (check or diff))
+        if outcome.error is not None:
+            _print_error(outcome.error)
+        outcomes.append(outcome)
+    if len(outcomes) != 1:
+        _print_counts(outcomes, done=not (check or diff))
+    if any(outcome.error is not None or (check and outcome.differs) for outcome in outcomes):
+        ctx.exit(failures.WRONG_INPUT)
 
 
-def _read(file: str) -> str:
+def _outcome(file: str, *, upgrading: bool) -> Outcome:
+    name = _name(file)
+    before = ""
+    try:
+        before = _read(file, name)
+        if not upgrading:
+            return Outcome(before, formatted(before, name=name))
+    except (OpenInferError, OSError) as error:
+        return Outcome(before, None, error=error)
+    found = upgrade(before, name=name)
+    return Outcome(before, found.text, found.changes, found.error)
+
+
+def _read(file: str, name: str) -> str:
+    return decoded(read_bounded(sys.stdin.buffer, name), name=name) if file == STANDARD_INPUT else text_of_file(file)
+
+
+def _name(file: str) -> str:
+    return "<standard input>" if file == STANDARD_INPUT else file
+
+
+def _written(file: str, outcome: Outcome) -> Outcome:
+    """Write a text that has no errors; return the outcome, which may be that it cannot be written."""
+    if outcome.after is None:
+        return outcome
     if file == STANDARD_INPUT:
-        return decoded(read_bounded(sys.stdin.buffer, "<standard input>"), name="<standard input>")
-    return text_of_file(file)
+        click.echo(outcome.after, nl=False)
+    elif outcome.differs:
+        try:
+            _replace(Path(file), outcome.after)
+        except OSError as error:
+            return Outcome(outcome.before, None, outcome.changes, OSError(error.errno, error.strerror, file))
+        click.echo(f"{printable(file)}: laid out")
+    return outcome
+
+
+def _print_changes(file: str, outcome: Outcome, *, done: bool) -> None:
+    """Report the rewritings of an upgrade: to standard error where standard output has a text or a diff."""
+    is_done = done and outcome.error is None
+    head = "upgraded" if is_done else "would be upgraded" if outcome.error is None else "not upgraded, errors are left"
+    lines = (f"  {f'line {change.line}: ' if change.line else ''}{change.text}" for change in outcome.changes)
+    text = [f"{_name(file)}: {head if outcome.changes else 'has no earlier syntax'}", *lines]
+    click.echo("\n".join(map(printable, text)), err=not done or file == STANDARD_INPUT or outcome.error is not None)
+
+
+def _print_error(error: Exception) -> None:
+    text = failures.told(error, colour=wants_colour(sys.stderr), width=width_of(sys.stderr))
+    click.echo(text, err=True, color=wants_colour(sys.stderr))
+
+
+def _print_counts(outcomes: Sequence[Outcome], *, done: bool) -> None:
+    """Report how many of several files changed."""
+    changed = sum(outcome.differs for outcome in outcomes)
+    wrong = sum(outcome.error is not None for outcome in outcomes)
+    counts = [f"{changed} {'laid out' if done else 'to lay out'}", f"{len(outcomes) - changed - wrong} unchanged"]
+    counts += [f"{wrong} with errors"] if wrong else []
+    click.echo(f"{len(outcomes)} files: {', '.join(counts)}", err=True)
+
+
+def _print_diff(file: str, outcome: Outcome) -> None:
+    if not outcome.differs:
+        return
+    colour = wants_colour(sys.stdout)
+    for line in _diff(printable(_name(file)), outcome.before, outcome.after or ""):
+        style = next((style for mark, style in _STYLES.items() if line.startswith(mark)), None) if colour else None
+        # A file takes the lines as they are, so that they can be applied; a terminal could act on them.
+        shown = "\t".join(map(printable, line.split("\t"))) if sys.stdout.isatty() else line
+        click.echo(f"\x1b[{style}m{shown}\x1b[0m" if style else shown, color=colour)
+
+
+_STYLES = {"---": "1", "+++": "1", "@@": "36", "-": "31", "+": "32"}
+"""ANSI styles of the lines of a diff by what they start with."""
+
+
+def _diff(name: str, before: str, after: str) -> Iterator[str]:
+    """Yield the lines of a unified diff, without line ends."""
+    lines = (list(StringIO(text)) for text in (before, after))
+    for line in unified_diff(*lines, fromfile=name, tofile=name):
+        yield line.removesuffix("\n")
+        if not line.endswith("\n"):
+            yield "\\ No newline at end of file"
 
 
 def _replace(file: Path, text: str) -> None:
