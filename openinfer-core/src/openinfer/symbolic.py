@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-MAX_DEPTH = 200
+MAX_DEPTH = 64
 """Deepest nesting of parentheses that is accepted; far more than any program needs."""
 
 MAX_OPERATORS = 200
 """Most operators of one expression: they bound the depth of its tree, and so what comparing trees costs in stack."""
 
+
+LITERAL_WORDS = ("true", "false", "inf", "nan")
+"""Words that are values, so that nothing has them as its name."""
 
 MAX_LITERAL = 2**64 - 1
 """Largest integer literal."""
@@ -127,7 +130,7 @@ class _Parser:
         if kind == "int":
             self.advance()
             return Const(_literal(value, offset))
-        if kind == "name":
+        if kind == "name" and value not in LITERAL_WORDS:
             self.advance()
             return Name(value)
         if kind == "op" and value == "(":

@@ -16,7 +16,7 @@ from openinfer.dtypes import DType
 from openinfer.errors import GraphError
 from openinfer.ir.text import ref_text
 from openinfer.ir.values import Ref
-from openinfer.symbolic import BinOp, Const, IntExpr, Name
+from openinfer.symbolic import LITERAL_WORDS, BinOp, Const, IntExpr, Name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +35,6 @@ Attrs: TypeAlias = "Mapping[str, Sequence[Given] | Mapping[str, Given]]"
 
 _NAME = re.compile(NAME)
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_LITERAL_WORDS = ("true", "false", "inf", "nan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +186,7 @@ def settings_of(given: Mapping[str, Given], place: Place) -> tuple[Setting, ...]
 
 def _setting_name(name: str) -> str:
     """Return the name of a setting, which may be a literal word such as ``nan``."""
-    return name if name in _LITERAL_WORDS else name_of(name)
+    return name if name in LITERAL_WORDS else name_of(name)
 
 
 def value_of(value: Given, place: Place) -> Value:

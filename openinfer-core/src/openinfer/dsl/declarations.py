@@ -8,6 +8,7 @@ from openinfer.diagnostics import did_you_mean
 from openinfer.dsl.syntax import Literal
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.graph import AttrArg, VarDecl
+from openinfer.ir.language import ATTRIBUTES
 from openinfer.scalars import check_fits, converted
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from openinfer.dsl.syntax import Attribute, Declaration, Setting, Word
     from openinfer.dtypes import DType
     from openinfer.scalars import Scalar
-
-_KNOWN = ("init", "ref", "pattern", "table", "auto_dim", "fixed")
 
 
 def lower_declaration(lowering: Lowering, written: Declaration) -> VarDecl:
@@ -81,7 +80,7 @@ def _fixed(attribute: Attribute | None) -> tuple[tuple[str, int], ...]:
 
 def _arguments(lowering: Lowering, attribute: Attribute) -> tuple[AttrArg, ...]:
     """Return the arguments of an attribute that the language does not know, and warn about it."""
-    hint = did_you_mean(attribute.name, _KNOWN)
+    hint = did_you_mean(attribute.name, (name for name in ATTRIBUTES if name != "reference"))
     lowering.warn("unknown-attr", f"unknown attribute @{attribute.name}", attribute.place, hint)
     arguments: list[AttrArg] = []
     for setting in cast("tuple[Setting, ...]", attribute.content):

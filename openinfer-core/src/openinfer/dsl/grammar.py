@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from parsimonious.exceptions import ParseError
 from parsimonious.grammar import Grammar
 
+from openinfer.ir.language import ATTRIBUTES
+from openinfer.symbolic import LITERAL_WORDS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -23,7 +26,7 @@ _END = r"(?![A-Za-z0-9_])"
 _DIGITS = r"[0-9][0-9_]*"
 _EXPONENT = rf"[eE][-+]?{_DIGITS}"
 
-NAME = rf"(?!(?:true|false|inf|nan){_END})[A-Za-z_][A-Za-z0-9_]*"
+NAME = rf"(?!(?:{'|'.join(LITERAL_WORDS)}){_END})[A-Za-z_][A-Za-z0-9_]*"
 INTEGER = (
     rf"(?:0[xX]_*[0-9A-Fa-f][0-9A-Fa-f_]*|0[oO]_*[0-7][0-7_]*|0[bB]_*[01][01_]*|{_DIGITS})"
     rf"(?:[iu](?:8|16|32|64|128|size))?{_END}"
@@ -32,9 +35,6 @@ FLOAT = (
     rf"(?:{_DIGITS}\.{_DIGITS}(?:{_EXPONENT})?{_END}|{_DIGITS}{_EXPONENT}{_END}"
     rf"|{_DIGITS}\.(?![.0-9A-Za-z_])|(?:inf|nan){_END})"
 )
-
-ATTRIBUTES = ("init", "reference", "ref", "pattern", "table", "auto_dim", "fixed")
-"""Attributes that the language knows; these may stand without ``@``."""
 
 _KEYWORDS = (
     *("block", "assign", "op", "transfer", "cache", "read", "write", "increment", "decrement", "reset", "branch"),

@@ -11,7 +11,7 @@ from openinfer.dsl.declarations import lower_declaration
 from openinfer.dsl.gaps import doubts_of
 from openinfer.dsl.numbering import Numbering
 from openinfer.dsl.positions import Positions
-from openinfer.dsl.settings import KNOWN_HINTS, ListError, attr_value
+from openinfer.dsl.settings import ListError, attr_value
 from openinfer.dsl.syntax import (
     AssignStatement,
     LoopStatement,
@@ -23,19 +23,8 @@ from openinfer.dsl.syntax import (
 from openinfer.dtypes import BY_NAME, F32, DType
 from openinfer.ir.dtype_names import near_dtype
 from openinfer.ir.graph import Block, Graph, VarDecl
-from openinfer.ir.nodes import (
-    Assign,
-    CacheDecrement,
-    CacheIncrement,
-    CacheRead,
-    CacheReset,
-    CacheWrite,
-    Loop,
-    Node,
-    NodeKind,
-    Op,
-    Transfer,
-)
+from openinfer.ir.language import CARRIES_HINTS, KNOWN_HINTS
+from openinfer.ir.nodes import Assign, Loop, Node, NodeKind, Op
 from openinfer.ir.values import Attrs, AttrValue, Ref
 
 if TYPE_CHECKING:
@@ -44,8 +33,6 @@ if TYPE_CHECKING:
     from openinfer.diagnostics import Span
     from openinfer.dsl.syntax import BlockSyntax, Program, Statement, Word
     from openinfer.ir.doubts import Doubts
-
-_CARRIES_HINTS = (Op, Transfer, CacheRead, CacheWrite, CacheIncrement, CacheDecrement, CacheReset, Loop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +190,7 @@ class Lowering:
                 continue
             wrong_hints = len(self.errors) > before
             kind = self._kind(statement, scope)
-            kept = hints if isinstance(kind, _CARRIES_HINTS) else Attrs()
+            kept = hints if isinstance(kind, CARRIES_HINTS) else Attrs()
             span = self.positions.of(statement.place)
             node = self._numbering.node(kind, kept, scope, span, statement.places)
             nodes.append(node)

@@ -20,6 +20,7 @@ from openinfer.dsl.tree_statements import block_header, statement_of
 from openinfer.dsl.tree_values import LiteralError
 from openinfer.errors import DslSyntaxError
 from openinfer.ir.graph import MemoryKind
+from openinfer.ir.language import MAX_NESTING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from openinfer.diagnostics import Source
     from openinfer.dsl.scanner import Flaw
     from openinfer.dsl.syntax import Declaration, Setting, Word
-
-MAX_LOOPS = 100
-"""Deepest nesting of loops and scopes."""
 
 MAX_FINDINGS = 100
 """Parsing stops after this many errors."""
@@ -241,7 +239,7 @@ class _Parser:
         if isinstance(frame.head, tuple):
             name, hints, place = frame.head
             self._blocks.append(BlockSyntax(name, hints, statements, place))
-        elif isinstance(frame.head.body, LoopStatement | ScopeStatement) and len(self._frames) <= MAX_LOOPS:
+        elif isinstance(frame.head.body, LoopStatement | ScopeStatement) and len(self._frames) <= MAX_NESTING:
             whole = replace(frame.head, body=replace(frame.head.body, body=statements))
             self._frames[-1].statements.append(whole)
 
@@ -299,8 +297,8 @@ class _Parser:
             return None
 
     def _open(self, head: Statement, start: int) -> None:
-        if len(self._frames) == MAX_LOOPS + 1:
-            message = f"nesting too deep: over {MAX_LOOPS} loops and scopes"
+        if len(self._frames) == MAX_NESTING + 1:
+            message = f"nesting too deep: over {MAX_NESTING} loops and scopes"
             self._report(Finding("syntax", message, Place(start, start + 4)), start)
         self._frames.append(_Frame(head, start))
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-MAX_PARENTHESES = 64
-"""Deepest nesting of parentheses around an expression."""
+from openinfer.symbolic import MAX_DEPTH
 
 _PIECE = re.compile(
     r'(?P<comment>//[^\n]*)|(?P<hash>#[^\n]*)|(?P<open>/\*)|(?P<string>"(?:[^"\\\n]|\\[^\n])*")|(?P<quote>"[^\n]*)'
@@ -57,8 +56,8 @@ def scan(text: str) -> Scan:
         kind, start, position = match.lastgroup, match.start(), match.end()
         if kind == "paren":
             depth += 1 if match.group() == "(" else -1
-            if depth == MAX_PARENTHESES + 2:
-                flaws.append(Flaw("syntax", f"nesting too deep: over {MAX_PARENTHESES} parentheses", start, position))
+            if depth == MAX_DEPTH + 2:
+                flaws.append(Flaw("syntax", f"nesting too deep: over {MAX_DEPTH} parentheses", start, position))
             continue
         if kind == "end":
             depth, in_string = 0, False

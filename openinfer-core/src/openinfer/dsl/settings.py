@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dsl.syntax import Indexed, Items, Literal, Sum
 from openinfer.dtypes import BY_NAME
+from openinfer.ir.language import DTYPE_SETTINGS
 from openinfer.ir.values import (
     BoolValue,
     DoubleListValue,
@@ -23,13 +24,8 @@ from openinfer.ir.values import (
 from openinfer.symbolic import Const, Name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from openinfer.dsl.syntax import Value
     from openinfer.ir.values import AttrValue
-
-DTYPE_SETTINGS = ("to", "acc")
-"""Settings in which a lone element type name is a type, whatever variables are called."""
 
 
 class ListError(ValueError):
@@ -90,13 +86,3 @@ def _list_of_sums(value: Items, sums: list[Sum], *, only_integers: bool) -> Attr
 def _const(item: Literal) -> Const:
     """Return an integer element of an expression list; it may be negative, such as the -1 of a shape."""
     return Const(int(item.value))
-
-
-KNOWN_HINTS: Mapping[str, tuple[type, str]] = {
-    "fuse": (BoolValue, "`true` or `false`"),
-    "placement": (StrValue, "a device name in quotes"),
-    "group": (StrValue, "a string"),
-    "no_reorder": (BoolValue, "`true` or `false`"),
-    "fast": (BoolValue, "`true` or `false`"),
-}
-"""Hints that the language knows, with the class of their values and how to write one."""

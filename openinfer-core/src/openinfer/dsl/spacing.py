@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dsl.grammar import ATTRIBUTES
+from openinfer.ir.language import ATTRIBUTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

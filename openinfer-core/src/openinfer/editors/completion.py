@@ -7,11 +7,11 @@ from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from openinfer.dsl.settings import KNOWN_HINTS
 from openinfer.dtypes import BY_NAME
 from openinfer.editors.hover import dtype_text, operator, operator_text, setting_text
 from openinfer.editors.outline import Role, Sort
 from openinfer.editors.words import ATTRIBUTES, CACHE_VERBS, MEMORY, STATEMENTS
+from openinfer.ir.language import KNOWN_HINTS
 from openinfer.ops.schema import SettingType
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from openinfer.dsl.grammar import ATTRIBUTES, CACHE_VERBS, FLOAT, INTEGER, NAME, STATEMENTS
-from openinfer.dsl.settings import DTYPE_SETTINGS, KNOWN_HINTS
+from openinfer.dsl.grammar import CACHE_VERBS, FLOAT, INTEGER, NAME, STATEMENTS
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.graph import MemoryKind
+from openinfer.ir.language import ATTRIBUTES, DTYPE_SETTINGS, KNOWN_HINTS
 
 __all__ = [
     "ATTRIBUTES",

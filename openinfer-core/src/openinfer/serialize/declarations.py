@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.ir.graph import AttrArg, MemoryKind, VarDecl
+from openinfer.ir.language import ATTRIBUTES
 from openinfer.serialize.elements import ELEMENT_SCHEMA, read_element, write_element
 from openinfer.serialize.forms import (
     BOOLEAN,
@@ -80,14 +81,16 @@ _ARGUMENTS: Form[tuple[AttrArg, ...]] = list_of(
 _UnknownAttributes = tuple[tuple[str, tuple[AttrArg, ...]], ...]
 
 
+def _read_attribute(pair: tuple[str, object]) -> tuple[str, tuple[AttrArg, ...]]:
+    name = IDENTIFIER.read(pair[0])
+    if name in ATTRIBUTES:
+        raise wrong(f"`{name}` is an attribute of the language: it has a field of its own")
+    return name, _ARGUMENTS.read(pair[1])
+
+
 def _read_attributes(value: object) -> _UnknownAttributes:
     items = members(value, "an object of attributes")
-    return tuple(
-        collected(
-            ((name, (name, item)) for name, item in items.items()),
-            lambda pair: (IDENTIFIER.read(pair[0]), _ARGUMENTS.read(pair[1])),
-        )
-    )
+    return tuple(collected(((name, (name, item)) for name, item in items.items()), _read_attribute))
 
 
 _ATTRIBUTES: Form[_UnknownAttributes] = Form(

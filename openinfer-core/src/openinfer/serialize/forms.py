@@ -12,7 +12,7 @@ from openinfer.diagnostics import did_you_mean
 from openinfer.dtypes import BY_JSON_TAG, DType
 from openinfer.ir.text import ref_text
 from openinfer.ir.values import Ref
-from openinfer.symbolic import Const, IntExpr, SymbolicSyntaxError, constants
+from openinfer.symbolic import LITERAL_WORDS, Const, IntExpr, SymbolicSyntaxError, constants
 from openinfer.symbolic import parse as parse_expression
 from openinfer.symbolic import text as expression_text
 
@@ -26,9 +26,12 @@ I64 = (-(2**63), 2**63 - 1)
 U64 = (0, 2**64 - 1)
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_IDENTIFIER = re.compile(r"(?!(?:true|false|inf|nan)\Z)[A-Za-z_][A-Za-z0-9_]*\Z")
+_LITERALS = "|".join(LITERAL_WORDS)
+_IDENTIFIER = re.compile(rf"(?!(?:{_LITERALS})\Z)[A-Za-z_][A-Za-z0-9_]*\Z")
 _REFERENCE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:\[(?P<indices>[^\[\]]*)\])?\Z")
-_TARGET = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)?\Z")
+_TARGET = re.compile(
+    rf"(?!(?:{_LITERALS})(?:\.|\Z))[A-Za-z_][A-Za-z0-9_]*(?:\.(?!(?:{_LITERALS})\Z)[A-Za-z_][A-Za-z0-9_]*)?\Z"
+)
 
 
 class FormError(ValueError):
@@ -92,8 +95,14 @@ def _read_text(value: object) -> str:
 
 def _read_identifier(value: object) -> str:
     if not isinstance(value, str) or _IDENTIFIER.match(value) is None:
-        raise wrong(f"expected a name (letters, digits and _), found {shown(value)}")
+        raise wrong(f"expected a name (letters, digits and _), found {shown(value)}{_literal(value)}")
     return value
+
+
+def _literal(value: object) -> str:
+    """Return what to add to a message about a word that is a value."""
+    words = value.split(".") if isinstance(value, str) else ()
+    return next((f": `{word}` is a value of the language" for word in words if word in LITERAL_WORDS), "")
 
 
 def _read_setting_name(value: object) -> str:
@@ -104,7 +113,7 @@ def _read_setting_name(value: object) -> str:
 
 def _read_target(value: object) -> str:
     if not isinstance(value, str) or _TARGET.match(value) is None:
-        raise wrong(f"expected a name or `cache.…`, found {shown(value)}")
+        raise wrong(f"expected a name or `cache.…`, found {shown(value)}{_literal(value)}")
     return value
 
 
@@ -247,15 +256,18 @@ REFERENCE: Form[Ref] = Form(ref_text, _read_reference, matching(_REFERENCE))
 # Lists and unions
 
 
-def list_of(inner: Form[ValueT]) -> Form[tuple[ValueT, ...]]:
-    """Return the form of a list of values of one form."""
+def list_of(inner: Form[ValueT], *, least: int = 0) -> Form[tuple[ValueT, ...]]:
+    """Return the form of a list of at least so many values of one form."""
 
     def read(value: object) -> tuple[ValueT, ...]:
         if not isinstance(value, list):
             raise wrong(f"expected a list, found {shown(value)}")
-        return tuple(collected(enumerate(cast("list[object]", value)), inner.read))
+        items = cast("list[object]", value)
+        if len(items) < least:
+            raise wrong(f"expected a list of at least {least}, found {len(items)}")
+        return tuple(collected(enumerate(items), inner.read))
 
-    schema = {"type": "array", "items": inner.schema}
+    schema: dict[str, Any] = {"type": "array", "items": inner.schema, **({"minItems": least} if least else {})}
     return Form(lambda values: [inner.write(value) for value in values], read, schema)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,13 +13,15 @@ from openinfer.diagnostics import Severity, summary
 from openinfer.errors import SerializationError
 from openinfer.ir.bulk import many_objects
 from openinfer.ir.graph import Block, Graph, VarDecl
+from openinfer.ir.language import MAX_NESTING
 from openinfer.ir.nodes import Loop, Node
+from openinfer.ir.strings import quoted
 from openinfer.serialize.declarations import DECLARATION
 from openinfer.serialize.documents import fail, finding, pointer_to, read_document
 from openinfer.serialize.forms import COUNT, IDENTIFIER, FormError, shown
 from openinfer.serialize.nodes import NODE
 from openinfer.serialize.objects import MISSING, NULL, UNKNOWN
-from openinfer.serialize.values import ATTRS
+from openinfer.serialize.values import HINTS
 from openinfer.serialize.version import VERSION, needed_version
 
 if TYPE_CHECKING:
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
 
     from openinfer.diagnostics import Diagnostic
     from openinfer.serialize.forms import Form, Path, ValueT
-
-MAX_LOOPS = 100
-"""Deepest nesting of loops that is read and written, as in program text."""
 
 
 @public_methods
@@ -92,7 +91,7 @@ class GraphDeserialize:
 
 
 def _block_out(block: Block) -> dict[str, Any]:
-    hints = ATTRS.write(block.hints)
+    hints = HINTS.write(block.hints)
     return {"name": block.name, "nodes": _nodes_out(block.nodes), **({"hints": hints} if hints else {})}
 
 
@@ -102,8 +101,8 @@ def _nodes_out(nodes: Sequence[Node]) -> list[Any]:
     waiting: list[tuple[Sequence[Node], list[Any], int]] = [(nodes, result, 0)]
     while waiting:
         group, out, depth = waiting.pop()
-        if depth > MAX_LOOPS:
-            fail(f"nesting too deep: over {MAX_LOOPS} loops", "too-deep")
+        if depth > MAX_NESTING:
+            fail(f"nesting too deep: over {MAX_NESTING} loops", "too-deep")
         for node in group:
             written = NODE.write(node)
             if isinstance(node.kind, Loop):
@@ -112,6 +111,17 @@ def _nodes_out(nodes: Sequence[Node]) -> list[Any]:
                 waiting.append((node.kind.body, body, depth + 1))
             out.append(written)
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The nodes of a block or loop: those read, the JSON, where it is, and the loops and scopes around."""
+
+    loaded: list[Node]
+    items: list[Any]
+    path: Path
+    loops: int = 0
+    scope: tuple[str, ...] = ()
 
 
 class _Reader:
@@ -215,7 +225,7 @@ class _Reader:
         given = self._field(IDENTIFIER, block, "name", path)
         if given is not None and given != name:
             self._error((*path, "name"), f"the key is {shown(name)}, the name {shown(given)}", "name-mismatch")
-        hints = self._field(ATTRS, block, "hints", path) if block.get("hints") is not None else None
+        hints = self._field(HINTS, block, "hints", path) if block.get("hints") is not None else None
         nodes = block.get("nodes")
         if not isinstance(nodes, list):
             found = MISSING if "nodes" not in block else f"expected a list of nodes, found {shown(nodes)}"
@@ -245,26 +255,35 @@ class _Reader:
 
     def _nodes(self, values: list[Any], path: Path) -> tuple[Node, ...]:
         """Return the nodes of a list: every one is loaded alone, then the loops get their bodies, innermost first."""
-        groups: list[tuple[list[Node], list[Any], Path, int]] = [([], values, path, 0)]
+        groups = [_Group([], values, path)]
         owners: list[tuple[list[Node], int, list[Node]]] = []
-        for loaded, items, place, depth in groups:
-            for position, item in enumerate(items):
-                here: Path = (*place, position)
+        for group in groups:
+            for position, item in enumerate(group.items):
+                here: Path = (*group.path, position)
                 node = self._node(item, here)
-                if node is None:
+                if node is None or not self._is_nested_right(node, group, here):
                     continue
-                loaded.append(node)
+                group.loaded.append(node)
                 if isinstance(node.kind, Loop):
-                    if depth == MAX_LOOPS:
-                        self._error(here, f"nesting too deep: over {MAX_LOOPS} loops", "too-deep")
-                        continue
                     body: list[Node] = []
-                    owners.append((loaded, len(loaded) - 1, body))
-                    groups.append((body, item["kind"]["Loop"]["body"], (*here, "kind", "Loop", "body"), depth + 1))
+                    owners.append((group.loaded, len(group.loaded) - 1, body))
+                    inner: Path = (*here, "kind", "Loop", "body")
+                    groups.append(_Group(body, item["kind"]["Loop"]["body"], inner, group.loops + 1, node.scope))
         for loaded, position, body in reversed(owners):
             node = loaded[position]
             loaded[position] = replace(node, kind=replace(cast("Loop", node.kind), body=tuple(body)))
-        return tuple(groups[0][0])
+        return tuple(groups[0].loaded)
+
+    def _is_nested_right(self, node: Node, group: _Group, path: Path) -> bool:
+        """Record an error if a node is nested too deeply, or in a loop without the scopes around the loop."""
+        if node.scope[: len(group.scope)] != group.scope:
+            message = f"the scopes begin with those of the loop around the node: {', '.join(map(quoted, group.scope))}"
+            self._error((*path, "scope"), message)
+        elif group.loops + len(node.scope) + isinstance(node.kind, Loop) > MAX_NESTING:
+            self._error(path, f"nesting too deep: over {MAX_NESTING} loops and scopes", "too-deep")
+        else:
+            return True
+        return False
 
     def _node(self, item: object, path: Path) -> Node | None:
         node = self._load(NODE, item, path)

@@ -15,7 +15,7 @@ from openinfer.serialize.declarations import DECLARATION
 from openinfer.serialize.forms import COUNT, IDENTIFIER, integer
 from openinfer.serialize.nodes import NODE
 from openinfer.serialize.traces import EVENT
-from openinfer.serialize.values import ATTRS, VALUE_SCHEMA
+from openinfer.serialize.values import HINTS, VALUE_SCHEMA
 from openinfer.serialize.version import VERSION
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def shipped_text(document: str) -> str:
 
 def _graph() -> dict[str, Any]:
     node = {"$ref": "#/$defs/node"}
-    hints = {"anyOf": [ATTRS.schema, {"type": "null"}]}
+    hints = {"anyOf": [HINTS.schema, {"type": "null"}]}
     block = _object(
         {"name": IDENTIFIER.schema, "nodes": {"type": "array", "items": node}, "hints": hints}, ("name", "nodes")
     )

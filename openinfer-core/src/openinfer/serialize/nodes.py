@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from openinfer.ir.language import CARRIES_HINTS
 from openinfer.ir.nodes import (
     Assign,
     Await,
@@ -49,7 +50,7 @@ from openinfer.serialize.forms import (
     wrong,
 )
 from openinfer.serialize.objects import Member, ObjectSchema, object_form
-from openinfer.serialize.values import ATTRS, VALUE
+from openinfer.serialize.values import HINTS, VALUE, named_value
 
 if TYPE_CHECKING:
     from openinfer.ir.values import AttrValue
@@ -78,7 +79,7 @@ def _settings(data: dict[str, Any]) -> Attrs:
     for position, name in enumerate(names):
         if name in names[:position]:
             raise FormError((("items", position, "name"), f"setting {shown(name)} is given twice"))
-    return Attrs(data["items"])
+    return Attrs(tuple((name, named_value(name, value)) for name, value in data["items"]))
 
 
 _SETTINGS: Form[Attrs] = object_form(_SettingsSchema(), _settings, lambda attrs: {"items": tuple(attrs.items())})
@@ -157,7 +158,7 @@ class _TransferSchema(ObjectSchema):
 
 
 class _NamesSchema(ObjectSchema):
-    vars = Member(list_of(IDENTIFIER), attribute="names")
+    vars = Member(list_of(IDENTIFIER, least=1), attribute="names")
 
 
 def _read_body(value: object) -> list[object]:
@@ -225,7 +226,7 @@ class _NodeSchema(ObjectSchema):
     index = Member(COUNT)
     uuid = Member(IDENTIFICATION)
     kind = Member(_KIND)
-    hints = Member(ATTRS, load_default=Attrs())
+    hints = Member(HINTS, load_default=Attrs())
     scope = Member(list_of(TEXT), load_default=())
     returns = Member(list_of(IDENTIFIER), load_default=())
 
@@ -234,6 +235,8 @@ def _node(data: dict[str, Any]) -> Node:
     returns, kind = data.pop("returns"), data.pop("kind")
     if returns and not isinstance(kind, Return):
         raise FormError((("returns",), "only a Return has results"))
+    if data["hints"] and not isinstance(kind, CARRIES_HINTS):
+        raise FormError((("hints",), f"a {type(kind).__name__} has no hints"))
     return Node(kind=Return(returns) if returns else kind, **data)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
+from openinfer.dtypes import BY_NAME
+from openinfer.ir.language import DTYPE_SETTINGS, KNOWN_HINTS
 from openinfer.ir.values import (
     Attrs,
     AttrValue,
@@ -40,6 +42,7 @@ from openinfer.serialize.forms import (
     members,
     read_tagged,
     tagged_schema,
+    wrong,
 )
 from openinfer.symbolic import Const, Name
 
@@ -74,14 +77,39 @@ def _read(value: object) -> AttrValue:
 
 
 def _as_written(value: AttrValue) -> AttrValue:
-    """Return an expression that is a lone integer or name as what a program would hold."""
+    """Return a value that programs write in the same way as another one as that one.
+
+    Raises:
+        FormError: it is a list that no program can write.
+    """
     if isinstance(value, ExprValue) and isinstance(value.expr, Const):
         return IntValue(value.expr.value)
     if isinstance(value, ExprValue) and isinstance(value.expr, Name):
         return VarValue(Ref(value.expr.name))
-    if isinstance(value, ExprListValue) and all(isinstance(expr, Const) for expr in value.exprs):
-        return IntListValue(tuple(cast("Const", expr).value for expr in value.exprs))
-    return value
+    if isinstance(value, ExprListValue):
+        return _list_as_written(value)
+    is_empty = (isinstance(value, DoubleListValue) and not value.values) or (
+        isinstance(value, DTypeListValue) and not value.dtypes
+    )
+    return IntListValue(()) if is_empty else value
+
+
+def _list_as_written(value: ExprListValue) -> AttrValue:
+    integers = [expr.value for expr in value.exprs if isinstance(expr, Const)]
+    if len(integers) == len(value.exprs):
+        return IntListValue(tuple(integers))
+    dtypes = [BY_NAME[expr.name] for expr in value.exprs if isinstance(expr, Name) and expr.name in BY_NAME]
+    if dtypes and len(dtypes) < len(value.exprs):
+        raise wrong(f"the list mixes the element type `{dtypes[0].name}` with other values").within("ExprList")
+    return DTypeListValue(tuple(dtypes)) if dtypes else value
+
+
+def named_value(name: str, value: AttrValue) -> AttrValue:
+    """Return the value of a setting or hint of that name: some take the name of an element type as that type."""
+    if not isinstance(value, VarValue) or value.ref.indices or name not in DTYPE_SETTINGS:
+        return value
+    dtype = BY_NAME.get(value.ref.name)
+    return value if dtype is None else DTypeValue(dtype)
 
 
 VALUE: Form[AttrValue] = Form(_write, _read, {"$ref": "#/$defs/value"})
@@ -90,22 +118,26 @@ VALUE_SCHEMA = tagged_schema(_FORMS)
 """What stands behind the reference in the schema of `VALUE`."""
 
 
-def _write_attrs(attrs: Attrs) -> dict[str, Any]:
-    return {name: VALUE.write(value) for name, value in attrs.items()}
+def _write_hints(hints: Attrs) -> dict[str, Any]:
+    return {name: VALUE.write(value) for name, value in hints.items()}
 
 
-def _read_attrs(value: object) -> Attrs:
+def _read_hint(pair: tuple[str, object]) -> tuple[str, AttrValue]:
+    name = SETTING_NAME.read(pair[0])
+    value, known = VALUE.read(pair[1]), KNOWN_HINTS.get(name)
+    if known is not None and not isinstance(value, known[0]):
+        raise wrong(f"hint `{name}` takes {known[1]}")
+    return name, named_value(name, value)
+
+
+def _read_hints(value: object) -> Attrs:
     items = members(value, "an object of values")
-    pairs = collected(
-        ((name, (name, item)) for name, item in items.items()),
-        lambda pair: (SETTING_NAME.read(pair[0]), VALUE.read(pair[1])),
-    )
-    return Attrs(tuple(pairs))
+    return Attrs(tuple(collected(((name, (name, item)) for name, item in items.items()), _read_hint)))
 
 
-ATTRS: Form[Attrs] = Form(
-    _write_attrs,
-    _read_attrs,
+HINTS: Form[Attrs] = Form(
+    _write_hints,
+    _read_hints,
     {"type": "object", "propertyNames": SETTING_NAME.schema, "additionalProperties": VALUE.schema},
 )
 """Hints: an object from name to value."""
