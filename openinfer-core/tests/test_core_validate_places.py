@@ -57,6 +57,11 @@ STATEMENTS = {
     "cache.increment": ("dtype-unsupported", "cache.increment «s»;"),
     "start of a loop": ("bound-not-scalar", "loop l (i in «n»..3) { }"),
     "end of a loop": ("unknown-variable", "loop l (i in 0..«q»+1) { }"),
+    "start of a loop past 64 bits": ("integer-range", "loop l (i in «0-2*9223372036854775807»..3) { }"),
+    "end of a loop past 64 bits": ("integer-range", "loop l (i in 0..«9223372036854775807+1») { }"),
+    "index past 64 bits": ("integer-range", "cache.write y >> «K[D*9223372036854775807]»;"),
+    "index of cache.reset past 64 bits": ("integer-range", "cache.reset «K[2*9223372036854775807]»;"),
+    "setting past 64 bits": ("integer-range", "op reshape(x, shape=«[2*9223372036854775807, 1]») >> y;"),
     "condition": ("cond-not-scalar", "branch «x» b b;"),
     "extent of a temporary": ("unknown-sizevar", "assign t: f32[2, «Q»];"),
     "on lines of their own": (

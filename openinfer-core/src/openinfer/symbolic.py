@@ -24,6 +24,9 @@ MAX_OPERATORS = 200
 LITERAL_WORDS = ("true", "false", "inf", "nan")
 """Words that are values, so that nothing has them as its name."""
 
+INT64 = range(-(2**63), 2**63)
+"""Values that bounds, indices and settings may have; exact integers in between may be larger."""
+
 MAX_LITERAL = 2**64 - 1
 """Largest integer literal."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer import symbolic
+from openinfer.errors import ExecutionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,23 @@ class LoopIndex:
 
     def __call__(self) -> int:
         return self.value
+
+
+def checked(expr: IntExpr, read: IntReader) -> IntReader:
+    """Return ``read`` with a check of the value that it finds for an expression.
+
+    Raises:
+        ExecutionError: the reader finds one that does not fit 64 bits (``integer-range``).
+    """
+
+    def found() -> int:
+        value = read()
+        if value not in symbolic.INT64:
+            message = f"`{symbolic.text(expr)}` is {value}, which does not fit 64 bits"
+            raise ExecutionError(message, code="integer-range")
+        return value
+
+    return found
 
 
 def integer(expr: IntExpr, lookup: Callable[[str], int | IntReader]) -> int | IntReader:

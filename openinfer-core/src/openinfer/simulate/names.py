@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from openinfer import symbolic
 from openinfer.dtypes import Kind
 from openinfer.simulate.backend import HostBackend
-from openinfer.simulate.integers import integer
+from openinfer.simulate.integers import LoopIndex, checked, integer
 from openinfer.simulate.values import scalar_value
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from openinfer.scalars import Scalar
     from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.cache import Cache
-    from openinfer.simulate.integers import IntReader, LoopIndex
+    from openinfer.simulate.integers import IntReader
     from openinfer.simulate.memory import Memory
     from openinfer.symbolic import IntExpr
 
@@ -50,8 +50,9 @@ class Names:
         return next((index for index in reversed(self.loops) if index.name == name), None)
 
     def integer(self, expr: IntExpr) -> int | IntReader:
-        """Return the value of an integer expression, or how to read it."""
-        return integer(expr, self._value)
+        """Return the value of an integer expression, or how to read it, which is an error where it passes 64 bits."""
+        found = integer(expr, self._value)
+        return checked(expr, found) if callable(found) and not isinstance(found, LoopIndex) else found
 
     def scalars_in(self, *exprs: IntExpr) -> Iterator[str]:
         """Yield the variables that integer expressions read."""

@@ -148,15 +148,22 @@ def check_reset(reset: CacheReset, scope: Scope, findings: Findings) -> None:
 def _check_indices(
     access: CacheAccess, variable: ResolvedVar, scope: Scope, findings: Findings, place: Place | None
 ) -> bool:
-    """Record names in brackets that are no integers, and fixed positions that can never be; whether all is well."""
+    """Record names in brackets that are no integers, and positions that can never be; whether all is well."""
     counts: Collection[str] = () if variable.decl is None else variable.decl.auto_dim
+    known = {name: size for name, size in scope.sizes.items() if scope.is_size(name) and name not in counts}
     for slot in access.slots:
         bounds = (slot.index,) if isinstance(slot, Single) else (slot.start, slot.end)
-        for name in (name for bound in bounds if bound is not None for name in symbolic.names(bound)):
-            problem = None if name in counts else scope.integer_problem(name)
-            if problem is not None:
-                code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
-                where = findings.place_of_word(name, place)
-                findings.error(code, f"index of `{access_text(access)}`: {problem}", place=where)
+        for bound in (bound for bound in bounds if bound is not None):
+            for name in symbolic.names(bound):
+                problem = None if name in counts else scope.integer_problem(name)
+                if problem is not None:
+                    code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
+                    where = findings.place_of_word(name, place)
+                    findings.error(code, f"index of `{access_text(access)}`: {problem}", place=where)
+                    return False
+            value = _value(bound, known)
+            if value is not None and value not in symbolic.INT64:
+                message = f"index of `{access_text(access)}`: {value} does not fit 64 bits"
+                findings.error("integer-range", message, place=place)
                 return False
     return True

@@ -165,6 +165,9 @@ def _integers(
     if any(not scope.is_size(name) for name in names):
         return RuntimeInts(tuple(exprs), is_list)
     values = tuple(symbolic.evaluate(expr, scope.sizes.__getitem__) for expr in exprs)
+    wide = next((value for value in values if value not in symbolic.INT64), None)
+    if wide is not None:
+        raise SettingError(f"setting `{spec.name}`: {wide} does not fit 64 bits", code="integer-range")
     return values if is_list or spec.type is SettingType.INT_LIST else values[0]
 
 

@@ -146,7 +146,12 @@ class Walk:
                 return None
         if any(not scope.is_size(name) for name in symbolic.names(bound)):
             return None
-        return symbolic.evaluate(bound, scope.sizes.__getitem__)
+        value = symbolic.evaluate(bound, scope.sizes.__getitem__)
+        if value in symbolic.INT64:
+            return value
+        message = f"bound `{symbolic.text(bound)}` of loop `{loop.name}` is {value}, which does not fit 64 bits"
+        self.findings.error("integer-range", message, place=part(self.findings.places.operands, number))
+        return None
 
     def _copy(self, source: Ref, target: str, scope: Scope) -> None:
         places = self.findings.places
