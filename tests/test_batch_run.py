@@ -101,6 +101,24 @@ def test_inputs_are_taken_as_they_are_needed() -> None:
     assert len(taken) <= 3
 
 
+class Unreadable:
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        raise KeyError("oops")
+
+
+@pytest.mark.parametrize("runner", ["in-process", "processes"])
+def test_results_come_before_the_error_of_what_makes_the_inputs(runner: str) -> None:
+    def failing() -> Iterator[dict[str, Any]]:
+        yield from MIXED[:2]
+        yield {"x": Unreadable()}
+        raise LookupError("no more")
+
+    found = oi.run_batch(MODEL, GRAPH, failing(), runner=runner, look_ahead=8)
+    assert [shown(next(found)[1]) for _ in range(3)] == [*RIGHT[:2], ("DTypeError", "insert-mismatch")]
+    with pytest.raises(LookupError, match="no more"):
+        next(found)
+
+
 def test_outputs_steps_and_sizes_are_those_asked_for() -> None:
     program = oi.graph(
         "dynamic { x: f32[B]; } persistent { K(t): f32[B] @table; n: i32; } "

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -434,6 +435,69 @@ def test_an_input_that_is_no_mapping_fails_alone() -> None:
     found = list(outcomes(Runner(1), job_of(), mixed, look_ahead=4, retries=0))
     assert results(found) == [1, "insert-mismatch", "insert-mismatch", 4]
     assert str(found[2].error) == "insert takes a mapping of names to values, found float"
+
+
+class HostileArray:
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        raise KeyError("oops")
+
+
+class HostileMapping(dict[str, int]):
+    def items(self) -> Any:
+        raise RuntimeError("no items")
+
+
+NESTED: list[object] = []
+for _ in range(100_000):
+    NESTED = [NESTED]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"x": HostileArray()}, "KeyError: 'oops'"),
+        ({"x": [HostileArray()]}, "cannot be sent"),
+        ({"x": SimpleNamespace(__dlpack__=lambda: 1 // 0)}, "Error"),
+        (HostileMapping(x=1), "RuntimeError: no items"),
+        ({"x": NESTED}, "RecursionError"),
+    ],
+    ids=["array", "array in a list", "dlpack", "mapping", "nesting"],
+)
+@pytest.mark.parametrize("inline", [False, True])
+def test_an_input_whose_values_fail_fails_alone(values: Any, told: str, inline: bool) -> None:
+    given = [Task.given(index, "", each) for index, each in enumerate(({"x": 1}, values, {"x": 3}))]
+    runner = Runner(2)
+    runner.inline = inline
+    found = list(outcomes(runner, job_of(), given, look_ahead=3, retries=0))
+    assert results(found) == [1, "insert-mismatch", 3]
+    assert told in str(found[1].error)
+
+
+@pytest.mark.parametrize("inline", [False, True])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_results_of_the_inputs_before_an_error_of_their_source_come_first(inline: bool, workers: int) -> None:
+    def failing() -> Iterator[Task]:
+        yield from tasks(5)
+        raise LookupError("no more")
+
+    runner = Runner(workers, lambda _: time.sleep(0.02))
+    runner.inline = inline
+    found = outcomes(runner, job_of(), failing(), look_ahead=8, retries=0)
+    assert results([next(found) for _ in range(5)]) == list(range(5))
+    with pytest.raises(LookupError, match="no more"):
+        next(found)
+    assert (runner.closed, list(found)) == (1, [])
+
+
+def test_an_interrupt_while_an_input_is_made_ends_the_batch_at_once() -> None:
+    def interrupted() -> Iterator[Task]:
+        yield from tasks(2)
+        raise KeyboardInterrupt
+
+    runner = Runner(1, lambda _: time.sleep(0.01))
+    with pytest.raises(KeyboardInterrupt):
+        list(outcomes(runner, job_of(), interrupted(), look_ahead=8, retries=0))
+    assert runner.closed == 1
 
 
 def test_values_are_copied_when_they_are_taken() -> None:

@@ -9,14 +9,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from openinfer.errors import ExecutionError, OpenInferError, PluginError, SerializationError
+from openinfer.errors import DTypeError, ExecutionError, OpenInferError, PluginError, SerializationError
 from openinfer.simulate.batch.answers import Outcome, decode_answer
 from openinfer.simulate.batch.frames import encode_values
 from openinfer.simulate.batch.runner import WorkerLostError
 from openinfer.simulate.host import by_name
+from openinfer.simulate.values import MISMATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
     from concurrent.futures import Future
 
     from openinfer.simulate.batch.job import Job
@@ -43,12 +44,15 @@ class Task:
     def given(index: int, name: str, values: Mapping[str, Any]) -> Task:
         """Return the task of values that are there; they are copied, since the caller may use their memory again.
 
-        Values that cannot be sent are an error of this input.
+        Values that cannot be sent are an error of this input, whatever their own code raises.
         """
         try:
             request = encode_values(by_name(values))
         except OpenInferError as error:
             return Task(index, name, _raising(error))
+        except Exception as error:  # noqa: BLE001 - values run code of their own, such as `__array__`
+            message = f"the values of this input cannot be read: {type(error).__name__}: {error}"
+            return Task(index, name, _raising(DTypeError(message, code=MISMATCH), error))
         return Task(index, name, lambda: request)
 
 
@@ -73,6 +77,7 @@ def outcomes(
 
     Raises:
         OpenInferError: no worker can be started; ``input-timeout``, the runner has no worker that can be ended.
+        Exception: what ``tasks`` raises, after the outcomes of the tasks before it.
     """
     if timeout is not None and runner.inline:
         runner.close()
@@ -85,18 +90,35 @@ def outcomes(
             return
         with ThreadPoolExecutor(runner.workers, thread_name_prefix="openinfer-batch") as threads:
             pending: deque[Future[Outcome]] = deque()
+            source = _Source(tasks)
             try:
-                for task in tasks:
+                for task in source:
                     pending.append(threads.submit(workers.outcome, task))
                     while pending and (len(pending) >= look_ahead or pending[0].done()):
                         yield pending.popleft().result()
                 while pending:
                     yield pending.popleft().result()
+                if source.failure is not None:
+                    raise source.failure
             finally:
                 # Threads that wait for their workers end with them; what has not begun need not.
                 for future in pending:
                     future.cancel()
                 workers.close()
+
+
+class _Source:
+    """Tasks up to the first error of what they are taken from, which is kept until their outcomes are out."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self.failure: Exception | None = None
+        self._tasks = tasks
+
+    def __iter__(self) -> Iterator[Task]:
+        try:
+            yield from self._tasks
+        except Exception as error:  # noqa: BLE001 - it is raised in the end, whatever it is
+            self.failure = error
 
 
 class _OverdueError(Exception):
@@ -239,9 +261,9 @@ class _Workers:
         worker.close()
 
 
-def _raising(error: OpenInferError) -> Callable[[], bytes]:
+def _raising(error: OpenInferError, cause: Exception | None = None) -> Callable[[], bytes]:
     def request() -> bytes:
-        raise error
+        raise error from cause
 
     return request
 
