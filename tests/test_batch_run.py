@@ -21,6 +21,7 @@ from click.testing import CliRunner, Result
 import openinfer as oi
 from openinfer.cli import main
 from openinfer.simulate.batch.processes import Processes
+from openinfer.testing.waiting import interruptible, limit_s
 from openinfer_oinf import SizeVar, write_oinf
 
 PROGRAM = """
@@ -271,7 +272,7 @@ def test_a_process_that_hangs_is_ended_and_its_input_fails(stopped: bool) -> Non
     assert isinstance(failed, oi.ExecutionError)
     assert failed.code == "input-timeout"
     if stopped:
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - begun < limit_s(20)
         found.close()
     else:
         assert [outcome["y"] for _, outcome in found] == [2.0, 3.0]
@@ -470,10 +471,10 @@ COMMAND = [sys.executable, "-m", "openinfer", "run", "g.oi", "--model", "m.oinf"
 
 def test_the_progress_bar_shows_on_a_terminal_only(files: Path) -> None:
     arguments = [*COMMAND, "--batch", "x.npz", "--output-dir", "out"]
-    quiet = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=True)
+    quiet = subprocess.run(arguments, capture_output=True, text=True, timeout=limit_s(60), check=True)
     assert quiet.stderr == ""
     ours, theirs = pty.openpty()
-    finished = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True)
+    finished = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=theirs, timeout=limit_s(60), check=True)
     os.close(theirs)
     shown_there = b""
     with suppress(OSError):
@@ -505,14 +506,17 @@ def test_workers_end_with_the_command(files: Path, signal_sent: signal.Signals, 
     np.savez("many.npz", x=np.zeros(500), turns=[1, *[turns] * 499])
     arguments = [*COMMAND, "--batch", "many.npz", "--runner", "processes", "--workers", "1"]
     workers: list[int] = []
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with (
+        interruptible(),
+        subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+    ):
         try:
             assert process.stdout is not None
             assert process.stdout.readline().startswith("row 0: ")
             workers = children(process.pid)
             process.send_signal(signal_sent)
-            _, told = process.communicate(timeout=60)
-            left = until_ended(workers, seconds=30)
+            _, told = process.communicate(timeout=limit_s(60))
+            left = until_ended(workers, seconds=limit_s(30))
         finally:
             process.kill()
             for pid in until_ended(workers, seconds=0):

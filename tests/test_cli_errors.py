@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openinfer.testing.waiting import limit_s
 from openinfer_oinf import save_file
 
 PROGRAM = """dynamic { x: f32[B]; }
@@ -33,7 +34,7 @@ def workspace(tmp_path: Path) -> Path:
 
 def openinfer(workspace: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "openinfer", *arguments]
-    return subprocess.run(command, cwd=workspace, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=workspace, capture_output=True, text=True, timeout=limit_s(60), check=False)
 
 
 def with_statement(workspace: Path, statement: str) -> str:

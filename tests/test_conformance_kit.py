@@ -26,6 +26,7 @@ from openinfer.testing.oracle import Exact, known_oracles
 from openinfer.testing.places import Place, device_place
 from openinfer.testing.refused import RefusedCase
 from openinfer.testing.values import specials
+from openinfer.testing.waiting import limit_s
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -55,7 +56,7 @@ def kit(*arguments: str) -> subprocess.CompletedProcess[str]:
         [*command, "openinfer.testing.conformance", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=limit_s(120),
         check=False,
     )
 

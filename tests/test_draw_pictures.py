@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from openinfer.testing.waiting import limit_s
+
 ROOT = Path(__file__).parent.parent
 DIGITS = ROOT / "examples" / "digits"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-LIMIT_S = 60.0
 
 HOSTILE = """
 dynamic { x: f32[B]; c: bool; }
@@ -37,7 +38,7 @@ Browse = Callable[..., str]
 
 def openinfer(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "openinfer", *arguments]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=limit_s(60))
 
 
 def page_of(text: str, path: Path) -> Path:
@@ -60,7 +61,7 @@ def browse(tmp_path: Path) -> Browse:
             *(options or ("--dump-dom",)),
             f"file://{page}{address}",
         ]
-        finished = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
+        finished = subprocess.run(command, capture_output=True, text=True, check=True, timeout=limit_s(60))
         return finished.stdout
 
     return run
@@ -133,7 +134,7 @@ def test_the_commands_of_the_documentation_work(tmp_path: Path) -> None:
     assert len(commands) == 4
     for command in commands:
         arguments = [sys.executable, "-m", "openinfer", *command.split()]
-        subprocess.run(arguments, cwd=tmp_path, check=True, timeout=LIMIT_S)
+        subprocess.run(arguments, cwd=tmp_path, check=True, timeout=limit_s(60))
         assert (tmp_path / command.split()[-1]).stat().st_size > 500
 
 
@@ -340,8 +341,8 @@ def test_five_thousand_nodes_are_ready_soon(browse: Browse, tmp_path: Path) -> N
 
     assert len(re.findall(r"<li [^>]*data-detail", dom)) == 100 * 47 + 50 * 11
     assert root_of(dom)["hits"] == "500"
-    assert int(root_of(dom)["ready"]) < 5000, "milliseconds from opening to ready"
-    assert whole < 20, "seconds for the browser from its start to its end"
+    assert int(root_of(dom)["ready"]) < limit_s(5000), "milliseconds from opening to ready"
+    assert whole < limit_s(20), "seconds for the browser from its start to its end"
 
 
 def test_the_page_is_painted(browse: Browse, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from openinfer.testing.waiting import limit_s
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FOLDERS = sorted(path.parent.name for path in EXAMPLES.glob("*/run.py"))
 
@@ -36,7 +38,7 @@ def test_an_example_runs(folder: str, tmp_path: Path) -> None:
         cwd=tmp_path / "examples" / folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=limit_s(120),
         check=False,
     )
 

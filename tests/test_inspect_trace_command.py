@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from openinfer.cli import main
+from openinfer.cli import main, stepping
+from openinfer.testing.waiting import interruptible, limit_s
 from openinfer_oinf import SizeVar, write_oinf
 
 PROGRAM = """dynamic { x: f32[B]; c: bool @init(true); }
@@ -247,15 +248,16 @@ class Terminal:
         self.leader, follower = pty.openpty()
         self.seen = ""
         environment = {**os.environ, "TERM": "dumb", "NO_COLOR": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "openinfer", *arguments],
-            stdin=follower,
-            stdout=follower,
-            stderr=follower,
-            start_new_session=True,
-            preexec_fn=self.take_control,
-            env=environment,
-        )
+        with interruptible():
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "openinfer", *arguments],
+                stdin=follower,
+                stdout=follower,
+                stderr=follower,
+                start_new_session=True,
+                preexec_fn=self.take_control,
+                env=environment,
+            )
         os.close(follower)
 
     @staticmethod
@@ -268,7 +270,7 @@ class Terminal:
 
     def wait_for(self, text: str, seconds: float = 30) -> str:
         """Read until a text comes; return what came before it and forget both."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + limit_s(seconds)
         while text not in self.seen:
             ready, _, _ = select.select([self.leader], [], [], max(end - time.monotonic(), 0))
             assert ready, f"{text!r} did not come, only {self.seen!r}"
@@ -286,7 +288,7 @@ class Terminal:
 
     def ended(self, seconds: float = 30) -> int:
         """Wait for the end; return the exit code."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + limit_s(seconds)
         while self.process.poll() is None and time.monotonic() < end:
             ready, _, _ = select.select([self.leader], [], [], 0.05)
             if ready:
@@ -299,7 +301,7 @@ class Terminal:
     def close(self) -> None:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(10)
+            self.process.wait(limit_s(10))
         os.close(self.leader)
 
 
@@ -341,11 +343,21 @@ def test_keys_complete_and_leave(terminal: Terminal) -> None:
     terminal.wait_for("half a line")
     # The line editor of Python notices an interrupt while it waits for keys: one that comes as it still draws the line
     # waits for the next key.
-    time.sleep(0.5)
+    time.sleep(limit_s(0.5))
     terminal.type("\x03")
     assert "Ctrl-D leaves" in terminal.wait_for(PROMPT)
     terminal.type("\x04")
     assert terminal.ended() == 0
+
+
+def test_interrupts_that_the_shell_ignores_stay_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with stepping._interrupts(lambda: pytest.fail("interrupted")):
+            signal.raise_signal(signal.SIGINT)
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_stops_a_running_program_and_not_the_dialogue(files: Path) -> None:
@@ -358,7 +370,7 @@ def test_an_interrupt_stops_a_running_program_and_not_the_dialogue(files: Path) 
         terminal.wait_for(PROMPT)
         terminal.type("continue\n")
         terminal.wait_for("continue\n")
-        time.sleep(0.3)
+        time.sleep(limit_s(0.3))
         terminal.type("\x03")
         assert "interrupted" in terminal.wait_for(PROMPT)
         terminal.type("print n > 10\n")
@@ -374,7 +386,7 @@ def test_an_interrupt_stops_a_running_program_and_not_the_dialogue(files: Path) 
 def test_a_process_without_standard_input_ends_at_once(files: Path) -> None:
     arguments = ["trace", "g.oi", "--model", "m.oinf", "--input", "x=1"]
     command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "openinfer", *arguments]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=limit_s(60), check=False)
     assert (finished.returncode, finished.stdout) == (0, "next  5: [entry] assign h\n")
     assert all("warning[no-return]" in line for line in finished.stderr.splitlines())
 

@@ -19,6 +19,7 @@ from openinfer.dsl import graph
 from openinfer.errors import ExecutionError, OpenInferError
 from openinfer.simulate import Executor, Simulator
 from openinfer.simulate.exchange import Exchange
+from openinfer.testing.waiting import limit_s
 from openinfer_backend_cpu.backend import CpuBackend
 
 ENTRY = "entry"
@@ -47,7 +48,7 @@ class Turns:
         with self.condition:
             self.waiting.add(name)
             self._pass_on(name)
-            assert self.condition.wait_for(lambda: self.running == name, timeout=20)
+            assert self.condition.wait_for(lambda: self.running == name, timeout=limit_s(20))
             self.waiting.discard(name)
 
     def begin(self, name: str, work: Callable[[], object]) -> Callable[[], object]:
@@ -66,11 +67,11 @@ class Turns:
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
         with self.condition:
-            assert self.condition.wait_for(lambda: name in self.waiting, timeout=20)
+            assert self.condition.wait_for(lambda: name in self.waiting, timeout=limit_s(20))
 
         def join() -> None:
             self.join(name)
-            thread.join(20)
+            thread.join(limit_s(20))
             if raised:
                 raise raised[0]
 
@@ -89,7 +90,7 @@ class Turns:
             self.joining = name
             self.waiting.add(ENTRY)
             self._pass_on(ENTRY)
-            assert self.condition.wait_for(lambda: self.running == ENTRY, timeout=20)
+            assert self.condition.wait_for(lambda: self.running == ENTRY, timeout=limit_s(20))
             self.waiting.discard(ENTRY)
             self.joining = None
 
@@ -309,7 +310,7 @@ class Meet:
 
     def execute(self, machine: Any) -> None:
         del machine
-        self.meeting.wait(20)
+        self.meeting.wait(limit_s(20))
 
 
 def test_consumers_really_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,7 +333,7 @@ def test_consumers_really_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch) 
     def checked(self: Exchange, place: Any) -> None:
         if "add" in place.desc and not started.is_set():
             started.set()
-            meeting.wait(20)
+            meeting.wait(limit_s(20))
         check(self, place)
 
     monkeypatch.setattr(Exchange, "check", checked)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from openinfer.testing.waiting import limit_s
 from openinfer_oinf import OinfWriter
 
 ROWS, COLUMNS, LAYERS = 4096, 8192, 32
@@ -60,6 +61,6 @@ def test_one_tensor_of_a_model_of_4_gib(tmp_path: Path, used: str, most: int) ->
     sparse_model(path)
     assert path.stat().st_size >= 4 * GIB
     command = [sys.executable, "-c", STEP, str(path), used]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s(60))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < most

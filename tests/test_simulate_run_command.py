@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from openinfer.cli import main
 from openinfer.simulate import logs
+from openinfer.testing.waiting import limit_s
 from openinfer_oinf import SizeVar, write_oinf
 
 PROGRAM = """
@@ -179,7 +180,7 @@ def test_persistent_memory_is_carried_from_run_to_run_in_a_file(files: Path) -> 
 def test_the_command_that_is_suggested_converts_the_file(files: Path) -> None:
     np.save("x.npy", np.array([[1.0, 2.0], [3.0, 4.0]]))
     command = run("--input", "x=x.npy").output.partition('python -c "')[2].partition('"')[0]
-    subprocess.run([sys.executable, "-c", command], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", command], check=True, timeout=limit_s(60))
     assert run("--input", "x=x.npy").exit_code == 0
 
 
@@ -220,7 +221,7 @@ def test_a_progress_bar_is_shown_on_a_terminal_only(files: Path) -> None:
     assert quiet.stderr == ""
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "openinfer", "run", "g.oi", "--model", "m.oinf", "--input", "x=1", "--steps", "2"]
-    subprocess.run(command, stderr=follower, stdout=subprocess.DEVNULL, check=True, timeout=60)
+    subprocess.run(command, stderr=follower, stdout=subprocess.DEVNULL, check=True, timeout=limit_s(60))
     os.close(follower)
     assert b"steps" in os.read(leader, 4096)
     os.close(leader)

@@ -18,6 +18,7 @@ from openinfer.testing.cases import Case, cases, sampled
 from openinfer.testing.checks import wrong
 from openinfer.testing.oracle import known_oracles
 from openinfer.testing.programs import graph_of, inputs_of, output_names
+from openinfer.testing.waiting import limit_s
 from openinfer_synth_c.target import CTarget
 
 FLAGS = (
@@ -51,7 +52,7 @@ def test_every_operator_is_clean_and_right(part: int) -> None:
 
     synthesis = Synthesizer("c").synthesize(Model.from_arrays({}), program)
     inputs = inputs_of(given)
-    found = CTarget().build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS, timeout=300).outputs
+    found = CTarget().build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS, timeout=limit_s(300)).outputs
 
     lines: list[str] = []
     for number, case in enumerate(given):
@@ -86,7 +87,7 @@ def test_every_operator_takes_an_expression_that_is_fused_into_it() -> None:
 
     synthesis = Synthesizer("c").synthesize(Model.from_arrays({}), graph(text))
     inputs = inputs_of(given)
-    found = CTarget().build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS, timeout=300).outputs
+    found = CTarget().build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS, timeout=limit_s(300)).outputs
 
     executor = Simulator(Model.from_arrays({}), graph(text), device="cpu").make_executor()
     executor.step(**inputs)

@@ -8,6 +8,7 @@ from threading import Barrier
 
 import pytest
 
+from openinfer.testing.waiting import limit_s
 from openinfer_backend_cpu.lanes import LANES, in_lanes
 from openinfer_backend_cpu.linear_algebra import OwnThreads, ProcessThreads, linear_algebra
 
@@ -35,7 +36,7 @@ def test_every_piece_has_memory_of_its_own_while_it_runs(count: int) -> None:
 
         def run(number: int) -> None:
             scratch[0] = number
-            met.wait(20)
+            met.wait(limit_s(20))
             results[number] += scratch[0]
 
         return [partial(run, number) for number in range(PIECES)]

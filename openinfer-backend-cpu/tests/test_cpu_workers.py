@@ -10,6 +10,7 @@ from threading import Barrier, Thread, get_ident
 import numpy as np
 import pytest
 
+from openinfer.testing.waiting import interruptible, limit_s
 from openinfer_backend_cpu.workers import Workers
 
 
@@ -23,7 +24,7 @@ def test_every_call_is_made_once(count: int) -> None:
 def test_calls_run_at_the_same_time() -> None:
     """None of them ends before all have begun."""
     met = Barrier(3)
-    Workers().share([lambda: met.wait(20)] * 3, 3)
+    Workers().share([lambda: met.wait(limit_s(20))] * 3, 3)
 
 
 def test_one_worker_is_the_thread_that_asks() -> None:
@@ -36,7 +37,7 @@ def test_no_more_threads_work_than_were_asked_for() -> None:
     workers, seen = Workers(), set[int]()
     for count in (4, 2):
         met = Barrier(count)
-        workers.share([lambda met=met: met.wait(20)] * count, count)
+        workers.share([lambda met=met: met.wait(limit_s(20))] * count, count)
     seen.clear()
     workers.share([lambda: seen.add(get_ident())] * 50, 2)
     assert len(seen) <= 2
@@ -58,7 +59,7 @@ def test_interrupts_wait_for_calls_that_run_however_many_come() -> None:
     owner, met, ended = get_ident(), Barrier(2), list[bool]()
 
     def call() -> None:
-        met.wait(20)
+        met.wait(limit_s(20))
         if get_ident() != owner:
             for _ in range(4):
                 time.sleep(0.05)
@@ -66,7 +67,7 @@ def test_interrupts_wait_for_calls_that_run_however_many_come() -> None:
             time.sleep(0.05)
             ended.append(True)
 
-    with pytest.raises(KeyboardInterrupt):
+    with interruptible(), pytest.raises(KeyboardInterrupt):
         Workers().share([call, call], 2)
     assert ended == [True]
 
@@ -80,14 +81,14 @@ def test_threads_that_do_not_start_are_asked_for_again(monkeypatch: pytest.Monke
         patch.setattr(Thread, "start", refuse)
         with pytest.raises(RuntimeError, match="no more threads"):
             workers.share([int, int], 2)
-    workers.share([lambda: met.wait(20)] * 2, 2)
+    workers.share([lambda: met.wait(limit_s(20))] * 2, 2)
 
 
 def test_calls_see_the_error_state_of_numpy() -> None:
     met = Barrier(2)
 
     def overflow() -> None:
-        met.wait(20)
+        met.wait(limit_s(20))
         np.multiply(np.float32(3e38), np.float32(3e38))
 
     with np.errstate(over="raise"), pytest.raises(FloatingPointError):
@@ -107,13 +108,13 @@ def test_calls_may_share_their_own() -> None:
 def test_a_child_has_workers_of_its_own() -> None:
     workers = Workers()
     met = Barrier(2)
-    workers.share([lambda: met.wait(20)] * 2, 2)
+    workers.share([lambda: met.wait(limit_s(20))] * 2, 2)
     child = os.fork()
     if not child:
         ended = 1
         try:
             again = Barrier(2)
-            workers.share([lambda: again.wait(20)] * 2, 2)
+            workers.share([lambda: again.wait(limit_s(20))] * 2, 2)
             ended = 7
         finally:
             os._exit(ended)

@@ -16,6 +16,7 @@ from openinfer.errors import DeviceError
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.packing import pack
+from openinfer.testing.waiting import limit_s
 from openinfer_backend_vulkan import commands, native
 from openinfer_backend_vulkan.native import VulkanCallError
 
@@ -304,7 +305,7 @@ def test_the_interpreter_ends_cleanly_with_a_device_left_open(device: VulkanBack
     )
 
     finished = subprocess.run(
-        [sys.executable, "-X", "dev", "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-X", "dev", "-c", program], capture_output=True, text=True, timeout=limit_s(60), check=False
     )
 
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "9.0\n", "")

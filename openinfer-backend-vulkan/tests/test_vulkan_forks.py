@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from openinfer.testing.waiting import limit_s
 from openinfer_backend_vulkan.probe import probe
 
 pytestmark = [
@@ -69,6 +70,6 @@ def test_a_forked_process(child: str, said: str) -> None:
 
     # Python warns from 3.12 on of a fork beside any threads, such as those of the driver.
     command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", program]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=limit_s(60), check=False)
 
     assert (finished.stdout, finished.stderr) == (f"{said}0 9.0\n", "")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from openinfer.testing.waiting import limit_s
 from openinfer_backend_vulkan import probe as probing
 from openinfer_backend_vulkan.physical import PhysicalDevice
 from openinfer_backend_vulkan.probe import probe
@@ -23,7 +24,7 @@ def probed_with(**variables: str) -> str:
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=limit_s(60),
         check=True,
     )
     assert finished.stderr == ""

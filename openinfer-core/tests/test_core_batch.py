@@ -29,6 +29,7 @@ from openinfer.simulate.batch.inputs import open_inputs
 from openinfer.simulate.batch.job import ReceivedJob
 from openinfer.simulate.batch.schedule import Task, outcomes
 from openinfer.simulate.values import Tensor
+from openinfer.testing.waiting import limit_s
 
 STATEFUL = oi.graph("dynamic { x: i32; } persistent { n: i32; } block entry { return x; }")
 STATELESS = oi.graph("dynamic { x: i32; } block entry { return x; }")
@@ -306,7 +307,7 @@ class Hanging(Runner):
         def waits(request: bytes) -> bytes:
             self.tried.append(number(request))
             if self.hang(number(request), len(self.started)):
-                assert ended.wait(20), "the worker was not closed"
+                assert ended.wait(limit_s(20)), "the worker was not closed"
                 raise WorkerLostError("closed")
             return run(request)
 
@@ -321,9 +322,10 @@ class Hanging(Runner):
 @pytest.mark.parametrize("workers", [1, 3])
 def test_an_input_that_takes_too_long_fails_once_and_the_rest_go_on(workers: int) -> None:
     runner = Hanging(workers, lambda x, _: x in (1, 2))
-    found = list(outcomes(runner, job_of(), tasks(6), look_ahead=6, retries=2, timeout=0.05))
+    limit = limit_s(0.3)
+    found = list(outcomes(runner, job_of(), tasks(6), look_ahead=6, retries=2, timeout=limit))
     assert results(found) == [0, "input-timeout", "input-timeout", 3, 4, 5]
-    assert str(found[1].error) == "this input took longer than 0.05 s: its worker was ended"
+    assert str(found[1].error) == f"this input took longer than {limit:g} s: its worker was ended"
     assert sorted(runner.tried) == list(range(6))
     assert all(worker.closed for worker in runner.started)
 
@@ -331,7 +333,7 @@ def test_an_input_that_takes_too_long_fails_once_and_the_rest_go_on(workers: int
 def test_the_memory_of_a_worker_that_hung_is_made_again_without_its_input() -> None:
     runner = Hanging(1, lambda x, _: x == 2, sums=True)
     job = job_of(STATEFUL, keep_state=True)
-    found = list(outcomes(runner, job, tasks(5), look_ahead=5, retries=0, timeout=0.05))
+    found = list(outcomes(runner, job, tasks(5), look_ahead=5, retries=0, timeout=limit_s(0.3)))
     assert results(found) == [0, 1, "input-timeout", 4, 8]
 
 
@@ -350,7 +352,7 @@ def test_a_worker_that_hangs_while_memory_is_made_again_is_lost() -> None:
 
     runner.before = before
     job = job_of(STATEFUL, keep_state=True)
-    assert results(list(outcomes(runner, job, tasks(4), look_ahead=4, retries=2, timeout=0.05))) == [0, 1, 3, 6]
+    assert results(list(outcomes(runner, job, tasks(4), look_ahead=4, retries=2, timeout=limit_s(0.3)))) == [0, 1, 3, 6]
     assert len(runner.started) == 3
 
 
@@ -359,12 +361,12 @@ def test_an_answer_that_comes_while_its_worker_is_ended_is_none() -> None:
         def start(self, job: Job) -> Worker:
             worker, ended = super().start(job), threading.Event()
             close = worker.close
-            worker.run = lambda request: answer(number(request)) if ended.wait(20) else b""
+            worker.run = lambda request: answer(number(request)) if ended.wait(limit_s(20)) else b""
             worker.close = lambda: (close(), ended.set())
             return worker
 
     runner = Late(1)
-    found = list(outcomes(runner, job_of(), tasks(2), look_ahead=2, retries=0, timeout=0.02))
+    found = list(outcomes(runner, job_of(), tasks(2), look_ahead=2, retries=0, timeout=limit_s(0.1)))
     assert results(found) == ["input-timeout"] * 2
     assert len(runner.started) == 2
 
@@ -407,7 +409,7 @@ def test_leaving_early_ends_workers_that_are_in_the_middle_of_an_input() -> None
 
     def before(x: int) -> None:
         if x:
-            release.wait(20)
+            release.wait(limit_s(20))
             raise WorkerLostError("ended")
 
     runner = Blocking(2, before)
@@ -415,7 +417,7 @@ def test_leaving_early_ends_workers_that_are_in_the_middle_of_an_input() -> None
     assert next(found).index == 0
     begun = time.monotonic()
     found.close()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < limit_s(5)
     assert runner.closed == 1
     assert {t.name for t in threading.enumerate() if t.name.startswith("openinfer-batch")} == set()
 

@@ -25,6 +25,7 @@ from openinfer.plugins.environment import Environment, PluginInfo, Status
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.loader import load_environment
 from openinfer.plugins.types import Availability, CommandSpec, DeviceSpec, Fallback
+from openinfer.testing.waiting import limit_s
 
 COMMANDS = Path(openinfer.__file__).parent / "cli" / "commands"
 
@@ -343,7 +344,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             process.stdout.close()
-            error, code = process.stderr.read(), process.wait(timeout=60)
+            error, code = process.stderr.read(), process.wait(timeout=limit_s(60))
         finally:
             process.kill()
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 
+from openinfer.testing.waiting import limit_s
+
 HEAVY = ("numpy", "ml_dtypes", "marshmallow", "parsimonious", "vulkan", "cffi", "jinja2")
 
 
@@ -18,6 +20,8 @@ def test_the_entry_point_leads_to_a_plugin_module_of_api_1() -> None:
 def test_importing_the_plugin_module_loads_nothing_heavy() -> None:
     program = f"import sys, openinfer.plugin; sys.exit(' '.join(sys.modules.keys() & set({HEAVY!r})) or 0)"
 
-    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    finished = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=limit_s(60), check=False
+    )
 
     assert (finished.returncode, finished.stderr) == (0, "")

@@ -17,6 +17,7 @@ from openinfer.dtypes import BOOL, F32, F64, I8, I32, I64, U8, U32, DType
 from openinfer.expr import Expr, c_renderer, linearise, tree
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.expr.numpy_renderer import compile_program
+from openinfer.testing.waiting import limit_s
 
 COUNT, LENGTH = 60, 64
 TYPES = (F32, F64, I8, I32, I64, U8, U32, BOOL)
@@ -114,10 +115,10 @@ def c_output(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=limit_s(300),
     )
     assert built.returncode == 0, built.stderr[:4000]
-    ran = subprocess.run([str(folder / "agreement")], capture_output=True, timeout=60)
+    ran = subprocess.run([str(folder / "agreement")], capture_output=True, timeout=limit_s(60))
     assert ran.returncode == 0, ran.stderr[:4000]
     return ran.stdout
 

@@ -14,6 +14,7 @@ import pytest
 
 from openinfer.dtypes import BF16, BOOL, F8, F16, F32, F64, I8, I64, PACKED_SINT, PACKED_UINT, T1, T2, U8, DType
 from openinfer.expr import c_renderer, linearise, tree
+from openinfer.testing.waiting import limit_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +69,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     prototypes = "".join(f"{text.split('{')[0].strip()};\n" for text, _ in functions)
     (folder / "narrow.c").write_text(INCLUDES + helpers + prototypes + "".join(text for text, _ in functions))
     command = ["gcc", *FLAGS, *SANITISE, "-shared", "-fPIC", "-o", "narrow.so", "narrow.c", "-lm", "-static-libubsan"]
-    built = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    built = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=limit_s(120))
     assert built.returncode == 0, built.stderr[:4000]
     return ctypes.CDLL(str(folder / "narrow.so"))
 

@@ -22,6 +22,7 @@ from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind, dtype_named
 from openinfer.expr import c_renderer, linearise, tree
 from openinfer.expr.numpy_renderer import compile_program
+from openinfer.testing.waiting import limit_s
 
 FLOATS = (F32, F64)
 INTEGERS = (*SINT, *UINT)
@@ -349,9 +350,9 @@ def c_results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray[
     folder = tmp_path_factory.mktemp("c")
     (folder / "functions.c").write_text(c_source())
     command = [compiler, *C_FLAGS, "-o", "functions", "functions.c", "-lm"]
-    built = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    built = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=limit_s(300))
     assert built.returncode == 0, built.stderr[:4000]
-    ran = subprocess.run([str(folder / "functions")], capture_output=True, timeout=120)
+    ran = subprocess.run([str(folder / "functions")], capture_output=True, timeout=limit_s(120))
     assert ran.returncode == 0, ran.stderr[:4000]
     return split(ran.stdout)
 

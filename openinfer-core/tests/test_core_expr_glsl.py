@@ -36,6 +36,7 @@ from openinfer.dtypes import (
 )
 from openinfer.expr import glsl_renderer, linearise, tree
 from openinfer.expr.linear import Program
+from openinfer.testing.waiting import limit_s
 
 NUMBERS = (F32, F64, *SINT, *UINT)
 COMPUTED = (*NUMBERS, BOOL)
@@ -97,7 +98,7 @@ def compile_shader(source: str, folder: Path) -> None:
         pytest.skip("no glslangValidator on this machine: generated GLSL cannot be compiled")
     (folder / "functions.comp").write_text(source)
     command = [compiler, "--target-env", "vulkan1.1", "-o", "functions.spv", "functions.comp"]
-    built = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    built = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=limit_s(120))
     assert built.returncode == 0, built.stdout[:4000]
 
 

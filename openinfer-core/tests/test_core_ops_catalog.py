@@ -22,6 +22,7 @@ from openinfer.ops.calls import OpCall, call_of, fold_expression, scalar_express
 from openinfer.ops.examples import example_call
 from openinfer.ops.schema import Elementwise, OpSchema, OpTypeError, Reduction, Required, SettingType
 from openinfer.plugin import openinfer_dtypes, openinfer_ops
+from openinfer.testing.waiting import limit_s
 
 FACTS = Path(__file__).parents[3] / "shared" / "spec" / "ops_catalog.json"
 VALUES = {SettingType.INT: 1, SettingType.SCALAR: 0, SettingType.DTYPE: BY_NAME["i32"]}
@@ -231,6 +232,8 @@ def test_listing_operators_needs_no_array_library() -> None:
         "print([m for m in ('numpy', 'ml_dtypes', 'marshmallow', 'parsimonious') if m in sys.modules])"
     )
 
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=limit_s(60)
+    )
 
     assert found.stdout.strip() == "[]"

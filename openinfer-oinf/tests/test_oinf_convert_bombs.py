@@ -40,7 +40,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 
 def measured(path) -> tuple[str, int]:
     """What became of a conversion, and by how many bytes the process grew."""
-    done = subprocess.run([sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     told, grown = done.stdout.splitlines()
     return told, int(grown)

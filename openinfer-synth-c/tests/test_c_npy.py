@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from openinfer.dsl import graph
 from openinfer.model import Model
 from openinfer.synth import Synthesizer
+from openinfer.testing.waiting import limit_s
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
@@ -54,7 +55,12 @@ def run(program, directory, *, x=None, flag=None, s=None, options=()):
     for name in ("y", "b", "n"):
         arguments += ["--output", f"{name}={directory / name}.npy"]
     return subprocess.run(
-        [program, *arguments, *options], capture_output=True, text=True, timeout=20, errors="replace", check=False
+        [program, *arguments, *options],
+        capture_output=True,
+        text=True,
+        timeout=limit_s(20),
+        errors="replace",
+        check=False,
     )
 
 

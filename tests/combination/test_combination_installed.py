@@ -97,6 +97,6 @@ def test_a_package_outside_the_combination_cannot_be_imported() -> None:
 def test_every_declared_command_answers_help(name: str) -> None:
     for entry_point in ours_installed()[name].entry_points.select(group="console_scripts"):
         command = Path(sysconfig.get_path("scripts"), entry_point.name)
-        finished = subprocess.run([command, "--help"], capture_output=True, text=True, timeout=60, check=False)
+        finished = subprocess.run([command, "--help"], capture_output=True, text=True, timeout=600, check=False)
         assert finished.returncode == 0, finished.stderr
         assert "usage:" in finished.stdout.lower()

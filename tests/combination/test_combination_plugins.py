@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from openinfer.testing.waiting import limit_s
+
 if "OPENINFER_COMBINATION" not in os.environ:
     pytest.skip("OPENINFER_COMBINATION is set by tox only", allow_module_level=True)
 
@@ -27,7 +29,9 @@ PRINT_MODULES = "import sys; print('loaded:', *sys.modules)"
 
 
 def python(*arguments: str) -> str:
-    finished = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    finished = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=limit_s(60), check=False
+    )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return finished.stdout
 

@@ -52,7 +52,7 @@ def test_the_ci_script_runs_the_command_of_the_readme_beside_it(tmp_path: Path) 
         env={"PATH": str(tools)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 
@@ -129,7 +129,7 @@ def test_an_environment_without_results_fails_the_report(tmp_path: Path) -> None
         [sys.executable, str(ROOT / ".ci" / "report.py"), str(tmp_path), str(ROOT / "tox.ini")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 
@@ -146,7 +146,7 @@ def test_the_report_exits_1(content: str | None, tmp_path: Path) -> None:
         [sys.executable, str(ROOT / ".ci" / "report.py"), str(tmp_path), str(ROOT / "tox.ini")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 

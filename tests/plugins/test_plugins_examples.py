@@ -19,6 +19,7 @@ from openinfer.plugins.coverage import coverage
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.probing import probe
 from openinfer.synth import Synthesizer
+from openinfer.testing.waiting import limit_s
 from openinfer_oinf import SizeVar, write_oinf
 
 try:
@@ -61,7 +62,7 @@ def openinfer(*arguments: str, **variables: str) -> subprocess.CompletedProcess[
         [sys.executable, "-m", "openinfer", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=limit_s(120),
         check=False,
         env={**os.environ, **variables},
     )
@@ -302,7 +303,7 @@ def test_the_conformance_kit_runs_a_device_unchanged() -> None:
     command += ["--pyargs", "openinfer.testing.conformance"]
     options = ["--openinfer-device", "abacus", "--openinfer-allow-missing", "--openinfer-sample", "8", "-rs"]
 
-    finished = subprocess.run([*command, *options], capture_output=True, text=True, timeout=300, check=False)
+    finished = subprocess.run([*command, *options], capture_output=True, text=True, timeout=limit_s(300), check=False)
 
     assert finished.returncode == 0, finished.stdout
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|skipped)", finished.stdout)}

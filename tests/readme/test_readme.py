@@ -25,6 +25,7 @@ import pytest
 
 import openinfer as oi
 from openinfer.ir.graph import MemoryKind
+from openinfer.testing.waiting import limit_s
 
 ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {
@@ -126,7 +127,13 @@ def program_of(name: str, workplace: Path) -> str | None:
 
 def run(command: list[str], workplace: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=workplace, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False
+        command,
+        cwd=workplace,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=limit_s(120),
+        check=False,
     )
 
 

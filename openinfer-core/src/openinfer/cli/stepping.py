@@ -227,8 +227,12 @@ class Dialogue:
 
 @contextmanager
 def _interrupts(first: Callable[[], None]) -> Generator[None]:
-    """Let an interrupt from the keyboard call a function, and a second one raise `KeyboardInterrupt`."""
-    if threading.current_thread() is not threading.main_thread():
+    """Let an interrupt from the keyboard call a function, and a second one raise `KeyboardInterrupt`.
+
+    A process that was started with interrupts ignored, as shells start those in the background, keeps that.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         yield
         return
 
