@@ -199,3 +199,14 @@ def test_tensors_without_elements_are_legal(statement: str) -> None:
     ex.step()
     assert ex.fetch("a").shape == (2, 0)
     assert ex.fetch("c").tolist() == [[0.0 if "matmul" in statement else 5.0] * 3] * 2
+
+
+def test_a_setting_that_is_wrong_when_the_program_runs_is_marked() -> None:
+    text = (
+        "dynamic { x: f32[3]; n: i32; } volatile { y: f32[3]; }\nblock entry { op softmax(x, axis=n) >> y; return y; }"
+    )
+    running = oi.Simulator(oi.Model.from_arrays({}), oi.graph(text)).make_executor()
+    with pytest.raises(oi.ExecutionError, match="axis 5 is out of range") as caught:
+        running.step(x=[1.0, 2.0, 3.0], n=5)
+    span = caught.value.diagnostics[0].span
+    assert (text[span.start : span.end], span.line) == ("n", 2)

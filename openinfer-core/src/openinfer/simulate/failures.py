@@ -15,6 +15,7 @@ from openinfer.errors import (
     PluginStepError,
     ShapeError,
 )
+from openinfer.ir.places import NOWHERE, setting_value_place, span_of
 from openinfer.ir.resolved import Storage
 from openinfer.ir.text import node_desc
 from openinfer.ops.schema import OpTypeError
@@ -85,7 +86,7 @@ class Place:
             message, code = f"more than this machine holds: {error}", "too-large"
         family = _FAMILIES.get(error.code, ExecutionError) if isinstance(error, OpTypeError) else ExecutionError
         found = family(f"{self._subject}: {message}", code=code)
-        _name(found, self)
+        _name(found, self, error.settings if isinstance(error, OpTypeError) else ())
         return found
 
 
@@ -98,15 +99,17 @@ def unset(memory: Memory, names: Iterable[str]) -> ExecutionError:
     return DynamicUnsetError(f"dynamic `{name}` holds no value in this step: insert one before it, or declare @init")
 
 
-def _name(error: ExecutionError, place: Place) -> None:
-    node = place.node
+def _name(error: ExecutionError, place: Place, settings: tuple[str, ...] = ()) -> None:
+    """Let an error name the node that was running; it points at the first of the ``settings`` that the node gives."""
+    node, parts = place.node, place.node.places or NOWHERE
+    at_fault = next((setting_value_place(parts, name) for name in settings if name in parts.settings), None)
     error.block, error.node_index, error.node_desc = place.block, node.index, place.desc
     if not error.diagnostics:
         error.diagnostics = (
             Diagnostic(
                 code=error.code,
                 message=str(error),
-                span=node.span,
+                span=span_of(node.span, at_fault),
                 block=place.block,
                 node_index=node.index,
                 node_desc=place.desc,
