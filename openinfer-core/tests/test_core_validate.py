@@ -331,7 +331,13 @@ def test_loops_over_more_entries_than_can_be_counted_are_checked_when_they_run()
     text = program(
         'volatile { W(l): f32 @pattern("W.{l}"); y: f32; }', "loop q (i in 0..B*B) { op relu(W[i]) >> y; }\nreturn;"
     )
-    assert resolve(graph(text), Model.from_arrays(sizevars={"B": 2**62}))
+    assert resolve(graph(text), Model.from_arrays(sizevars={"B": 2**31}))
+
+
+def test_bounds_beyond_all_integers_are_told_without_their_digits() -> None:
+    text = program("volatile { y: f32; }", f"loop q (i in 0..{'*'.join(['B'] * 150)}) {{ barrier; }}\nreturn;")
+    with pytest.raises(ValidationError, match=r"is [0-9]{20}…, which does not fit 64 bits"):
+        resolve(graph(text), Model.from_arrays(sizevars={"B": 2**62}))
 
 
 def test_sizes_beyond_all_bounds_are_told_without_their_digits() -> None:

@@ -201,6 +201,12 @@ def _operand(expr: IntExpr, level: int) -> list[IntExpr | str]:
     return [expr]
 
 
+def value_text(value: int) -> str:
+    """Return an integer as messages show it: the first digits of one that is very long."""
+    digits = str(value)
+    return digits if len(digits) <= 40 else f"{digits[:20]}…"
+
+
 def names(expr: IntExpr) -> tuple[str, ...]:
     """Return the names in an expression, in order of appearance, each once."""
     found: dict[str, None] = {}

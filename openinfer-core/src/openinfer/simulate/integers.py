@@ -41,7 +41,7 @@ def checked(expr: IntExpr, read: IntReader) -> IntReader:
     def found() -> int:
         value = read()
         if value not in symbolic.INT64:
-            message = f"`{symbolic.text(expr)}` is {value}, which does not fit 64 bits"
+            message = f"`{symbolic.text(expr)}` is {symbolic.value_text(value)}, which does not fit 64 bits"
             raise ExecutionError(message, code="integer-range")
         return value
 

@@ -163,7 +163,7 @@ def _check_indices(
                     return False
             value = _value(bound, known)
             if value is not None and value not in symbolic.INT64:
-                message = f"index of `{access_text(access)}`: {value} does not fit 64 bits"
+                message = f"index of `{access_text(access)}`: {symbolic.value_text(value)} does not fit 64 bits"
                 findings.error("integer-range", message, place=place)
                 return False
     return True

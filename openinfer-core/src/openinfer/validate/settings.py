@@ -167,7 +167,9 @@ def _integers(
     values = tuple(symbolic.evaluate(expr, scope.sizes.__getitem__) for expr in exprs)
     wide = next((value for value in values if value not in symbolic.INT64), None)
     if wide is not None:
-        raise SettingError(f"setting `{spec.name}`: {wide} does not fit 64 bits", code="integer-range")
+        raise SettingError(
+            f"setting `{spec.name}`: {symbolic.value_text(wide)} does not fit 64 bits", code="integer-range"
+        )
     return values if is_list or spec.type is SettingType.INT_LIST else values[0]
 
 

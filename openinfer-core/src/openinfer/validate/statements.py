@@ -149,7 +149,8 @@ class Walk:
         value = symbolic.evaluate(bound, scope.sizes.__getitem__)
         if value in symbolic.INT64:
             return value
-        message = f"bound `{symbolic.text(bound)}` of loop `{loop.name}` is {value}, which does not fit 64 bits"
+        shown = symbolic.value_text(value)
+        message = f"bound `{symbolic.text(bound)}` of loop `{loop.name}` is {shown}, which does not fit 64 bits"
         self.findings.error("integer-range", message, place=part(self.findings.places.operands, number))
         return None
 
