@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import render
+from openinfer_synth_c.rolled_loops import keep_rolled
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
@@ -77,6 +78,10 @@ class Code:
         """Return the text of an expression, and note the functions in it."""
         self.helpers.update(dict.fromkeys(call.helpers))
         return call.text
+
+    def keep_rolled(self, start: int) -> None:
+        """Keep compilers from unrolling the loops with conditions among the lines from ``start`` on."""
+        self.lines[start:] = keep_rolled(self.lines[start:], self.helpers)
 
     def cast(self, text: str, source: DType, target: DType) -> str:
         """Return the conversion of an element, which is a name or binds as tightly, in one expression."""

@@ -42,6 +42,11 @@ def nest(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
     return Nest(walk.extents, walk.strides)
 
 
+def times(text: str, factor: int) -> str:
+    """Return a product with a known factor."""
+    return text if factor == 1 else f"{text} * {factor}"
+
+
 def flat(counters: Sequence[str], strides: Sequence[int]) -> str:
     """Return the sum of counters times strides, without terms that are zero."""
     terms = [

@@ -24,6 +24,7 @@ from openinfer_synth_c.code import Code
 from openinfer_synth_c.data import initialiser_lines, items
 from openinfer_synth_c.integer_functions import integer_functions
 from openinfer_synth_c.names import Names
+from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled
 from openinfer_synth_c.statements import StatementWriter
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class _Body:
     names: Names
     helpers: tuple[str, ...]
     integer_functions: tuple[str, ...]
+    rolled: bool
 
 
 def bundle_of(plan: ExecutionPlan) -> Bundle:
@@ -127,14 +129,16 @@ def _body(plan: ExecutionPlan, blob: Blob | None) -> _Body:
     blocks: list[dict[str, object]] = []
     helpers: dict[str, None] = {}
     functions: set[str] = set()
+    rolled = False
     for procedure in plan.procedures:
         code = Code(depth=1)
         StatementWriter(code, names, plan).block(procedure.steps)
         helpers.update(code.helpers)
         functions |= code.index_functions
+        rolled = rolled or uses_rolled(code.lines)
         block = {"name": names.blocks[procedure.name], "lines": code.lines}
         blocks.append({**block, "comment": comment(f"block {procedure.name}")})
-    return _Body(tuple(blocks), names, tuple(helpers), integer_functions(functions))
+    return _Body(tuple(blocks), names, tuple(helpers), integer_functions(functions), rolled)
 
 
 def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, object]:
@@ -153,6 +157,7 @@ def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, ob
             for value in plan.values
             if isinstance(value.memory, ArenaMemory)
         ],
+        "rolled": DEFINITION if body.rolled else "",
         "integer_functions": body.integer_functions,
         "helpers": helper_source(body.helpers),
         "blocks": body.blocks,

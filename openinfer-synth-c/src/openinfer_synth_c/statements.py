@@ -59,10 +59,13 @@ class StatementWriter:
         """Append steps in order; each keeps the lines of the program that it comes from as a comment."""
         for step in steps:
             self._comments(step)
+            start = len(self._code.lines)
             try:
                 self._step(step)
             except ExprError as error:
                 raise SynthesisError(f"{_place(step)}: {error}", code="dtype-unsupported") from error
+            if not isinstance(step, LoopStep):
+                self._code.keep_rolled(start)
 
     def block(self, steps: Sequence[Step]) -> None:
         """Append the steps of a block; the return at its end is that of the function."""

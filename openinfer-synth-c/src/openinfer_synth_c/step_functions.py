@@ -12,6 +12,7 @@ from openinfer.plan.values import InputMemory, OutputMemory, PlanInput, PlanOutp
 from openinfer_synth_c.code import Code
 from openinfer_synth_c.integer_functions import integer_functions
 from openinfer_synth_c.names import Names
+from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled
 from openinfer_synth_c.statements import StatementWriter
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def library_source(functions: Sequence[StepFunction]) -> str:
     return "\n".join(
         [
             f"{_INCLUDES}\n{_STATUS}",
+            *([DEFINITION] if any(uses_rolled(function.lines) for function in functions) else []),
             *integer_functions(index_functions),
             helper_source(helpers),
             *(_definition(number, function.lines) for number, function in enumerate(functions)),

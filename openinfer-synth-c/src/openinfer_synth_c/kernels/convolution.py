@@ -15,8 +15,10 @@ from openinfer.ops.accumulate import accumulator
 from openinfer.ops.elementwise import work_type
 from openinfer.ops.windows import windows
 from openinfer_synth_c.arithmetic import added, converted, multiply_add
-from openinfer_synth_c.index_text import for_head
+from openinfer_synth_c.index_text import for_head, times
 from openinfer_synth_c.registration import FLOATS, INTEGERS, kernel
+from openinfer_synth_c.rolled_loops import rolled
+from openinfer_synth_c.window_text import less, outside, place
 
 if TYPE_CHECKING:
     from openinfer.dtypes import DType
@@ -119,7 +121,9 @@ def _row(site: KernelSite, shape: _Shape, total: DType) -> None:
         code.line(f"const size_t taps = {taps} * {shape.columns.kernel};")
         with code.loops((for_head("j", shape.columns.kernel),)):
             code.line(f"const {w.c_type} tap = {w.at('taps + j')};")
-            with code.loops((for_head("q", shape.width),)):
+            # A loop over taps is unrolled with the lanes in it; without one, the lanes alone are best kept together.
+            lanes = for_head("q", shape.width)
+            with code.loops((rolled(lanes) if shape.columns.kernel == 1 else lanes,)):
                 read = f"buffer[{times('q', shape.columns.stride)} + {times('j', shape.columns.dilation)}]"
                 multiply_add(code, "total[o][q]", total, ("tap", w.type.dtype), (read, x.type.dtype))
 
@@ -131,12 +135,12 @@ def _buffer(site: KernelSite, shape: _Shape) -> None:
         with code.loops((for_head("j", shape.buffered),)):
             code.line(f"buffer[j] = {zero};")
         return
-    code.line(f"const size_t row = {_place('p', 'i', shape.rows)};")
-    outside = _outside("row", shape.rows, shape.rows.positions)
-    if not outside:
+    code.line(f"const size_t row = {place('p', 'i', shape.rows)};")
+    padding = outside("row", shape.rows, shape.rows.positions)
+    if not padding:
         _copied(site, shape, zero)
         return
-    with code.loops((f"if ({outside})", for_head("j", shape.buffered))):
+    with code.loops((f"if ({padding})", for_head("j", shape.buffered))):
         code.line(f"buffer[j] = {zero};")
     with code.braces("else"):
         _copied(site, shape, zero)
@@ -146,14 +150,14 @@ def _copied(site: KernelSite, shape: _Shape, zero: str) -> None:
     """Append the copy of a row of the image, with zeros where its ends lie in the padding."""
     code, x = site.code, site.input(0)
     channel = f"n * {shape.groups * shape.channels} + g * {shape.channels} + c"
-    row = f"({channel}) * {shape.rows.size} + row{_minus(shape.rows.before)}"
+    row = f"({channel}) * {shape.rows.size} + row{less(shape.rows.before)}"
     code.line(f"const size_t line = ({row}) * {shape.columns.size};")
     reach = -(-shape.columns.positions // shape.width) * shape.width
-    outside = _outside("column", shape.columns, reach)
-    read = x.at(f"line + column{_minus(shape.columns.before)}")
+    padding = outside("column", shape.columns, reach)
+    read = x.at(f"line + column{less(shape.columns.before)}")
     with code.loops((for_head("j", shape.buffered),)):
         code.line(f"const size_t column = {times('q0', shape.columns.stride)} + j;")
-        code.line(f"buffer[j] = {f'({outside}) ? {zero} : {read}' if outside else read};")
+        code.line(f"buffer[j] = {f'({padding}) ? {zero} : {read}' if padding else read};")
 
 
 def _store(site: KernelSite, shape: _Shape, total: DType) -> None:
@@ -171,28 +175,3 @@ def store_sum(site: KernelSite, position: tuple[str, str, str, str], value: str,
     if bias is not None:
         value = added(code, value, total, (bias.at(position[1]), bias.type.dtype))
     site.store.write(code, position, converted(code, value, total, site.call.outputs[0].dtype))
-
-
-def _place(position: str, tap: str, window: Window) -> str:
-    """Return the place that a tap reads, counted from the start of the padding."""
-    return f"{times(position, window.stride)} + {times(tap, window.dilation)}"
-
-
-def _outside(place: str, window: Window, positions: int) -> str:
-    """Return the test whether a place lies in the padding, empty if none does (C warns of what cannot be true)."""
-    last = (positions - 1) * window.stride + (window.kernel - 1) * window.dilation - window.before
-    tests: list[str] = []
-    if window.before:
-        tests.append(f"{place} < {window.before}")
-    if last >= window.size:
-        tests.append(f"{place} >= {window.size + window.before}")
-    return " || ".join(tests)
-
-
-def times(text: str, factor: int) -> str:
-    """Return a product with a known factor."""
-    return text if factor == 1 else f"{text} * {factor}"
-
-
-def _minus(amount: int) -> str:
-    return f" - {amount}" if amount else ""

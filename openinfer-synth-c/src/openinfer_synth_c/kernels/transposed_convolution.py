@@ -12,8 +12,8 @@ from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.ops.shapes import integer
 from openinfer.ops.transposed_windows import transposed_windows
 from openinfer_synth_c.arithmetic import multiply_add
-from openinfer_synth_c.index_text import for_head
-from openinfer_synth_c.kernels.convolution import store_sum, sum_type, times
+from openinfer_synth_c.index_text import for_head, times
+from openinfer_synth_c.kernels.convolution import store_sum, sum_type
 from openinfer_synth_c.registration import FLOATS, kernel
 
 if TYPE_CHECKING:

@@ -1,0 +1,86 @@
+"""Loops that compilers must not unroll.
+
+GCC 12 loads from wrong places where it unrolls a short loop whose body loads under a condition, and vectorises the loop
+around it: the masked loads of several turns become one, whose order and distances it forgets. So every loop that holds
+a condition, or stands under one, is kept as it is; compilers may still vectorise it. The others may be unrolled, except
+loops over lanes that kernels keep themselves: GCC vectorises those the wrong way once they are unrolled.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.expr.c_renderer import helper_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+ROLLED = "ROLLED"
+"""The macro that stands before the head of such a loop."""
+
+DEFINITION = """\
+/* Keeps a loop from being unrolled: GCC 12 loads from wrong places where it unrolls a loop that loads under a
+   condition, and vectorises loops over lanes the wrong way once they are unrolled. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
+#define ROLLED _Pragma("GCC unroll 1")
+#else
+#define ROLLED
+#endif
+"""
+
+_CONDITION = re.compile(r"\?|&&|\|\||\bif \(|\belse\b|\bcontinue;")
+_CALLED = re.compile(r"\b([A-Za-z_]\w*)\(")
+_COMMENT = re.compile(r"/\*.*?\*/")
+
+
+@dataclass(slots=True)
+class _Open:
+    """Braces that are open: their line, and whether what follows in them is under a condition."""
+
+    line: int
+    guarded: bool
+
+
+def rolled(head: str) -> str:
+    """Return the head of a loop, kept from being unrolled."""
+    return f"{ROLLED} {head}"
+
+
+def uses_rolled(lines: Iterable[str]) -> bool:
+    """Return whether lines need the definition of the macro."""
+    return any(line.lstrip().startswith(f"{ROLLED} ") for line in lines)
+
+
+def keep_rolled(lines: Sequence[str], helpers: Iterable[str]) -> list[str]:
+    """Return the lines of a step with the macro before each loop that holds a condition or stands under one.
+
+    Args:
+        helpers: functions of the renderer that the lines may call; a call of one with a condition in it is a condition.
+    """
+    conditional = {name for name in helpers if _CONDITION.search(helper_source((name,)))}
+    marked: set[int] = set()
+    stack = [_Open(-1, guarded=False)]
+    for number, line in enumerate(lines):
+        text = _COMMENT.sub("", line).strip()
+        if text == "}":
+            stack.pop()
+            continue
+        is_loop = text.startswith("for (")
+        if is_loop and stack[-1].guarded:
+            marked.add(number)
+        tests = not is_loop and (bool(_CONDITION.search(text)) or not conditional.isdisjoint(_CALLED.findall(text)))
+        if tests:
+            marked |= {each.line for each in stack}
+        if text.endswith("continue; }"):
+            stack[-1].guarded = True
+        if text.endswith("{"):
+            stack.append(_Open(number, guarded=stack[-1].guarded or tests))
+    return [_marked(line) if number in marked else line for number, line in enumerate(lines)]
+
+
+def _marked(line: str) -> str:
+    """Return a line with the macro before its loop, if it is the head of one without it."""
+    text = line.lstrip()
+    return f"{line[: len(line) - len(text)]}{rolled(text)}" if text.startswith("for (") else line
