@@ -13,6 +13,7 @@ from openinfer.ops.strides import broadcast_strides, contiguous
 from openinfer_synth_c.arithmetic import converted, multiply_add
 from openinfer_synth_c.index_text import flat, for_head
 from openinfer_synth_c.registration import FLOATS, INTEGERS, kernel
+from openinfer_synth_c.rolled_loops import rolled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from openinfer_synth_c.operands import Bound
     from openinfer_synth_c.site import KernelSite
 
-TILE = 16
-"""Columns that are summed at once: a loop of known length, which compilers turn into vector instructions."""
+TILES = (64, 16, 8)
+"""Columns that are summed at once, the most first: loops of known length, which compilers turn into vector
+instructions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +84,24 @@ def matmul(site: KernelSite) -> None:
     )
     heads = [for_head(counter, extent) for counter, extent in zip(product.batch, batch, strict=True)]
     with site.code.loops((*heads, for_head("m", rows))):
-        tiled = columns - columns % TILE if product.right.column == 1 else 0
-        if tiled:
-            _tiles(product, tiled)
-        if tiled < columns:
-            _single(product, tiled, columns)
+        done = 0
+        for tile in TILES if product.right.column == 1 else ():
+            whole = columns - (columns - done) % tile
+            if done < whole:
+                _tiles(product, done, whole, tile)
+            done = whole
+        if done < columns:
+            _single(product, done, columns)
 
 
-def _tiles(product: _Product, columns: int) -> None:
+def _tiles(product: _Product, start: int, end: int, tile: int) -> None:
     code = product.site.code
-    with code.braces(f"for (size_t n0 = 0; n0 < {columns}; n0 += {TILE})"):
-        code.line(f"{c_type(product.dtype)} total[{TILE}] = {{{literal_text(product.dtype, 0)}}};")
-        with code.loops((for_head("k", product.depth), for_head("n", TILE))):
+    with code.braces(f"for (size_t n0 = {start}; n0 < {end}; n0 += {tile})"):
+        code.line(f"{c_type(product.dtype)} total[{tile}] = {{{literal_text(product.dtype, 0)}}};")
+        # Unrolled, the lanes would be vectorised along k, with shuffles.
+        with code.loops((for_head("k", product.depth), rolled(for_head("n", tile)))):
             product.accumulate("total[n]", "m", "(n0 + n)")
-        with code.loops((for_head("n", TILE),)):
+        with code.loops((rolled(for_head("n", tile)),)):
             product.store("total[n]", "m", "(n0 + n)")
 
 
