@@ -15,11 +15,16 @@ from openinfer.plan.liveness import Liveness
 from openinfer.plan.values import ArenaMemory, OutputMemory
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
+from openinfer_synth_c import library, project
+from openinfer_synth_c.native import native_flags
 
 FLAGS = (
     *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
     *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
 )
+STEP_FLAGS = tuple(flag for flag in library.FLAGS if flag not in ("-fPIC", "-shared"))
+"""Flags of device c, as they are for a program."""
+
 SQUARES = ["a", "b", "x", "t", "u", "v"]
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
@@ -120,17 +125,35 @@ def test_no_result_and_no_intermediate_value_is_read_before_it_is_written(seed):
 @needs_gcc
 @pytest.mark.parametrize("seed", range(12))
 def test_a_random_program_gives_the_same_everywhere(seed):
+    assert_same(seed, (FLAGS,))
+
+
+@pytest.mark.parametrize(
+    "compiler",
+    [
+        pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed"))
+        for name in ("gcc", "clang")
+    ],
+)
+@pytest.mark.parametrize("seed", range(12, 18))
+def test_a_random_program_gives_the_same_at_every_level_of_optimisation(seed, compiler, monkeypatch):
+    monkeypatch.setenv("CC", compiler)
+
+    assert_same(seed, (("-std=c99", "-O0"), project.FLAGS, (*STEP_FLAGS, *native_flags((shutil.which(compiler),)))))
+
+
+def assert_same(seed, levels):
     program = graph(Writer(seed, idle=0.3).program())
     generator = np.random.default_rng(seed)
     model = weights(seed)
     inputs = {"x": generator.integers(-(2**31), 2**31, (4, 4)).astype(np.int32), "p": np.array(seed % 2 == 0)}
     synthesis = Synthesizer("c").synthesize(model, program)
 
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs
-
     executor = Simulator(model, program, device="cpu").make_executor()
     executor.step(**inputs)
     expected = executor.outputs()
-    assert set(found) == {*SQUARES, "r"}
-    for name, array in found.items():
-        np.testing.assert_array_equal(array, expected[name], err_msg=name)
+    for flags in levels:
+        found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=flags).outputs
+        assert set(found) == {*SQUARES, "r"}
+        for name, array in found.items():
+            np.testing.assert_array_equal(array, expected[name], err_msg=f"{name} with {flags}")

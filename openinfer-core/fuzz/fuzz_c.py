@@ -129,7 +129,7 @@ def trouble(calls: Sequence[Given]) -> list[str]:
         results = made.target.build_and_run(made.plan, made.bundle, inputs, flags=FLAGS, timeout=300).outputs
     except OpenInferError as error:
         return [f"{calls[0].drawn}: {error}"] if len(calls) == 1 else _halves(calls)
-    return [line for number, each in enumerate(calls) for line in _compared(number, each, results)]
+    return [line for number, each in enumerate(calls) for line in compared(number, each, results)]
 
 
 def _halves(calls: Sequence[Given]) -> list[str]:
@@ -138,7 +138,7 @@ def _halves(calls: Sequence[Given]) -> list[str]:
     return [*trouble(calls[:middle]), *trouble(calls[middle:])]
 
 
-def _compared(number: int, given: Given, results: Mapping[str, Array]) -> list[str]:
+def compared(number: int, given: Given, results: Mapping[str, Array]) -> list[str]:
     wrong: list[str] = []
     for place, (kind, expected) in enumerate(zip(given.drawn.call.outputs, given.results, strict=True)):
         found = results[f"y{number}_{place}"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from openinfer.expr.c_renderer import helper_source
@@ -59,7 +60,7 @@ def keep_rolled(lines: Sequence[str], helpers: Iterable[str]) -> list[str]:
     Args:
         helpers: functions of the renderer that the lines may call; a call of one with a condition in it is a condition.
     """
-    conditional = {name for name in helpers if _CONDITION.search(helper_source((name,)))}
+    conditional = {name for name in helpers if _tests(name)}
     marked: set[int] = set()
     stack = [_Open(-1, guarded=False)]
     for number, line in enumerate(lines):
@@ -78,6 +79,12 @@ def keep_rolled(lines: Sequence[str], helpers: Iterable[str]) -> list[str]:
         if text.endswith("{"):
             stack.append(_Open(number, guarded=stack[-1].guarded or tests))
     return [_marked(line) if number in marked else line for number, line in enumerate(lines)]
+
+
+@cache
+def _tests(helper: str) -> bool:
+    """Return whether a function of the renderer, or one that it calls, has a condition in it."""
+    return _CONDITION.search(helper_source((helper,))) is not None
 
 
 def _marked(line: str) -> str:
