@@ -39,6 +39,7 @@ class Names:
         steps = [step for procedure in plan.procedures for step in walk(procedure.steps)]
         self.used_weights: set[int] = set()
         self.used_tables: set[int] = set()
+        self.used_places: set[int] = set()
         found = [step for step in steps if isinstance(step, LoopStep)]
         self.loops = {step.loop: loops.name("i_", step.index) for step in found}
         self.loop_bounds = {
@@ -55,6 +56,7 @@ class Names:
             case WeightMemory(number=at):
                 return self.weight(at)
             case ArenaMemory():
+                self.used_places.add(number)
                 return self.arena[number]
             case _:
                 raise SynthesisError(f"value {self._plan.values[number].name!r} has no memory in the plan")

@@ -145,7 +145,8 @@ def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, ob
     names = body.names
     return {
         **_weights(plan, names, blob),
-        "arena_nbytes": plan.arena_nbytes,
+        # Values without elements may be all that there is, and C has no arrays of none.
+        "arena_nbytes": max(plan.arena_nbytes, 1),
         "alignment": ALIGNMENT,
         "arena": [
             {
@@ -155,7 +156,7 @@ def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, ob
                 "comment": comment(f"{value.name}: {value.type}"),
             }
             for value in plan.values
-            if isinstance(value.memory, ArenaMemory)
+            if isinstance(value.memory, ArenaMemory) and value.number in names.used_places
         ],
         "rolled": DEFINITION if body.rolled else "",
         "integer_functions": body.integer_functions,

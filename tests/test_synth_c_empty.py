@@ -1,0 +1,106 @@
+"""Values without elements in generated C: it compiles without a warning and gives what cpu gives."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.model import Model
+from openinfer.simulate import Simulator
+from openinfer.synth import Synthesizer
+
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-ffp-contract=off")
+SANITISED = ("-O1", "-fsanitize=undefined,address", "-fno-sanitize-recover=all")
+
+COMPILERS = [
+    pytest.param(name, flags, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed"))
+    for name, flags in (("gcc", SANITISED), ("clang", ("-O2",)))
+]
+
+PROGRAMS = {
+    "split": """dynamic { x: f32[3, 4]; } volatile { y: f32[3, 4]; }
+        block entry { assign a: f32[3, 0]; assign b: f32[3, 4]; op split(x, axis=1, sizes=[0, 4]) >> a, b;
+          op concat(b, a, axis=1) >> y; return y; }""",
+    "split and return": """dynamic { x: f32[3]; } volatile { a: f32[0]; b: f32[3]; }
+        block entry { op split(x, axis=0, sizes=[0, 3]) >> a, b; return a, b; }""",
+    "matmul": """dynamic { x: f32[3, 2]; } volatile { y: f32[3, 5]; }
+        block entry { assign a: f32[3, 0]; assign b: f32[0, 5]; op slice(x, starts=[0], ends=[0], axes=[1]) >> a;
+          op fill(b, value=1) >> b; op matmul(a, b) >> y; return y; }""",
+    "matmul to nothing": """dynamic { x: f32[3, 2]; v: f32[2, 0]; } volatile { y: f32[0]; }
+        block entry { assign a: f32[3, 0]; op matmul(x, v) >> a; op sum_axis(a, axes=0) >> y; return y; }""",
+    "sums": """dynamic { x: f32[0, 4]; } volatile { y: f32[4]; z: f32; }
+        block entry { assign a: f32[0, 4]; op relu(x) >> a; op sum_axis(a, axes=0) >> y;
+          op sum_axis(a, axes=[0, 1]) >> z; return y, z; }""",
+    "softmax": """dynamic { x: f32[0, 4]; } volatile { y: f32[0, 4]; n: f32; }
+        block entry { assign a: f32[0, 4]; op softmax(x, axis=-1) >> a; op sum_axis(a, axes=[0, 1]) >> n;
+          transfer a >> y; return y, n; }""",
+    "topk": """dynamic { x: f32[3, 4]; } volatile { y: f32[3]; i: i64[3, 0]; }
+        block entry { assign a: f32[3, 0]; op topk(x, k=0) >> a, i; op sum_axis(a, axes=1) >> y; return y, i; }""",
+    "gather": """dynamic { x: f32[3, 4]; n: i64[0]; } volatile { y: f32[4]; }
+        block entry { assign a: f32[0, 4]; op gather(x, n, axis=0) >> a; op sum_axis(a, axes=0) >> y; return y; }""",
+    "default": """dynamic { x: f32[0] @init(2.0); } volatile { y: f32; z: f32[0]; }
+        block entry { assign a: f32[0]; op add(x, x) >> a; op sum_axis(a, axes=0) >> y;
+          transfer a >> z; return y, z; }""",
+    "packed": """dynamic { x: i4[0] @init(2); } volatile { y: i4[0]; }
+        block entry { assign a: i4[0]; op add(x, x) >> a; op add(a, x) >> y; return y; }""",
+    "loop": """dynamic { x: f32[0, 2]; } volatile { w(l): f32[2, 2] @pattern("w.{l}"); y: f32[2]; }
+        block entry { assign a: f32[0, 2]; transfer x >> a;
+          loop layers (l in 0..2) { op matmul(a, w[l]) >> a; } op sum_axis(a, axes=0) >> y; return y; }""",
+    "branch": """dynamic { x: f32[0]; go: bool; } volatile { y: f32[0] @init(1.0); }
+        block entry { branch go one two; return y; }
+        block one { op add(x, y) >> y; return; } block two { op mul(x, y) >> y; return; }""",
+    "empty model tensor": """volatile { w: f32[0, 3]; y: f32[3]; }
+        block entry { assign a: f32[0, 3]; op relu(w) >> a; op sum_axis(a, axes=0) >> y; return y; }""",
+}
+
+
+DTYPES = {"f32": np.float32, "i64": np.int64, "bool": np.bool_}
+
+
+def drawn(name):
+    arrays = {f"w.{n}": np.ones((2, 2), np.float32) for n in range(2)} | {"w": np.zeros((0, 3), np.float32)}
+    model, program = Model.from_arrays(arrays), graph(PROGRAMS[name])
+    synthesis = Synthesizer("c").synthesize(model, program)
+    needed = [port for port in synthesis.plan.inputs if port.default is None]
+    inputs = {
+        port.name: np.arange(port.type.count).reshape(port.type.shape).astype(DTYPES[str(port.type.dtype)])
+        for port in needed
+    }
+    with Simulator(model, program, device="cpu").make_executor() as executor:
+        executor.step(**inputs)
+        return model, program, synthesis, inputs, executor.outputs()
+
+
+def assert_same(found, expected):
+    assert list(found) == list(expected)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(np.asarray(found[name], np.float64), np.asarray(array, np.float64), strict=True)
+
+
+@pytest.mark.parametrize(("compiler", "flags"), COMPILERS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_without_elements(name, compiler, flags, monkeypatch):
+    monkeypatch.setenv("CC", compiler)
+    _, _, synthesis, inputs, expected = drawn(name)
+
+    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=(*STRICT, *flags)).outputs
+
+    assert_same(found, expected)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_without_elements_on_the_device(name):
+    model, program, _, inputs, expected = drawn(name)
+
+    with Simulator(model, program, device="c").make_executor() as executor:
+        executor.step(**inputs)
+        whole = executor.outputs()
+        executor.insert(inputs)
+        list(executor.iterate())
+
+        assert_same(whole, expected)
+        assert_same(executor.outputs(), expected)
