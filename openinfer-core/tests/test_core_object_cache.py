@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from openinfer.object_cache import ObjectCache, cache_base
+from openinfer_oinf.staging import staging_name
 
 CACHE = ObjectCache(name="openinfer-tests", suffix=".obj", holds="compiled tests")
 
@@ -27,6 +29,79 @@ def test_what_was_kept_comes_back(directory: Path) -> None:
     assert CACHE.find("ab") == directory / "ab.obj"
     assert CACHE.read("ab") == b"object"
     assert (CACHE.find("cd"), CACHE.read("cd")) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda _: b"",
+        lambda kept: kept[:-1],
+        lambda kept: kept + b"x",
+        lambda kept: b"O" + kept[1:],
+        lambda _: b"object",
+    ],
+)
+def test_a_damaged_object_is_none(directory: Path, damage: Callable[[bytes], bytes]) -> None:
+    file = CACHE.keep("ab", b"object")
+    assert file is not None
+    file.write_bytes(damage(file.read_bytes()))
+
+    assert (CACHE.find("ab"), CACHE.read("ab")) == (None, None)
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(file.stem for file in directory.iterdir())
+
+
+def test_objects_that_were_used_least_recently_make_room(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENINFER_CACHE_MIB", "3")
+    for age, key in enumerate(("ab", "cd", "ef")):
+        file = CACHE.keep(key, bytes(900_000))
+        assert file is not None
+        os.utime(file, (1000 + age, 1000 + age))
+    assert CACHE.read("ab") is not None
+
+    CACHE.keep("gh", bytes(900_000))
+
+    assert names(directory) == ["ab", "ef", "gh"]
+
+
+def test_an_object_above_the_limit_is_the_only_one(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENINFER_CACHE_MIB", "1")
+    CACHE.keep("ab", b"object")
+
+    assert CACHE.keep("cd", bytes(2 << 20)) == directory / "cd.obj"
+
+    assert names(directory) == ["cd"]
+
+
+def test_nothing_is_kept_without_room(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENINFER_CACHE_MIB", "0")
+
+    assert CACHE.keep("ab", b"object") is None
+
+    assert names(directory) == []
+
+
+@pytest.mark.parametrize("given", ["much", "-1", "1.5", "٣"])
+def test_a_limit_that_is_no_number_is_told(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, given: str
+) -> None:
+    monkeypatch.setenv("OPENINFER_CACHE_MIB", given)
+
+    assert CACHE.keep("ab", b"object") is not None
+
+    assert f"OPENINFER_CACHE_MIB is {given!r}, expected a whole number of MiB" in caplog.text
+
+
+def test_what_killed_processes_left_is_removed(directory: Path) -> None:
+    CACHE.keep("ab", b"object")
+    abandoned = directory / staging_name("cd")
+    abandoned.write_bytes(b"obj")
+
+    CACHE.keep("cd", b"object")
+
+    assert names(directory) == ["ab", "cd"]
 
 
 def test_the_directory_is_private_and_holds_finished_files_only(directory: Path) -> None:

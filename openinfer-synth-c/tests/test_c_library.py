@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import re
 import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from openinfer.dsl import graph
 from openinfer.errors import DeviceError
+from openinfer.model import Model
+from openinfer.simulate import Simulator
 from openinfer_synth_c import library
-from openinfer_synth_c.library import load_library
+from openinfer_synth_c.library import load_library, lock_of
 from openinfer_synth_c.native import processor
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
@@ -34,7 +40,7 @@ def builds(monkeypatch):
 
 
 def answer(number):
-    function = load_library({"answer.c": SOURCE.format(number)}).answer
+    function = load_library({"answer.c": SOURCE.format(number)})["answer"]
     function.restype = ctypes.c_int
     return function()
 
@@ -46,20 +52,67 @@ def test_a_library_is_compiled_once_and_kept(caches, builds):
     assert sorted(path.suffix for path in (caches / "openinfer-c").iterdir()) == [".so", ".so"]
 
 
-@pytest.mark.parametrize("rubbish", [b"", b"no library"])
-def test_a_damaged_library_is_compiled_again(caches, builds, monkeypatch, rubbish):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda _: b"", id="empty"),
+        pytest.param(lambda _: b"no library", id="something else"),
+        pytest.param(lambda kept: kept[:-1], id="a byte less"),
+        pytest.param(lambda kept: kept[: len(kept) // 2], id="cut off"),
+        pytest.param(lambda kept: kept[:4096], id="one page"),
+        pytest.param(lambda kept: kept[:9000] + bytes([kept[9000] ^ 1]) + kept[9001:], id="another bit"),
+    ],
+)
+def test_a_damaged_library_is_compiled_again(caches, builds, damage):
     answer(51)
-    (kept,) = (caches / "openinfer-c").iterdir()
-    # The loader opens no path twice: the damaged file lies elsewhere.
-    monkeypatch.setenv("XDG_CACHE_HOME", str(caches / "other"))
-    damaged = caches / "other" / "openinfer-c" / kept.name
-    damaged.parent.mkdir(mode=0o700, parents=True)
-    damaged.write_bytes(rubbish)
+    (file,) = (caches / "openinfer-c").iterdir()
+    kept = file.read_bytes()
+    file.unlink()
+    file.write_bytes(damage(kept))
 
     assert answer(51) == 51
 
     assert len(builds) == 2
-    assert damaged.read_bytes() == kept.read_bytes()
+    assert file.read_bytes() == kept
+
+
+def loaded(caches):
+    """Return the libraries in the memory of this process."""
+    maps = Path("/proc/self/maps").read_text()
+    return {line.split()[-1] for line in maps.splitlines() if str(caches) in line}
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell what is in memory")
+def test_libraries_that_nobody_uses_are_unloaded(caches):
+    used = load_library({"answer.c": SOURCE.format(60)})
+    function, other = used["answer"], load_library({"answer.c": SOURCE.format(60)})
+    assert len(loaded(caches)) == 1
+    lock = lock_of(used)
+    assert lock is lock_of(other)
+
+    del used, other
+    gc.collect()
+    assert (len(loaded(caches)), function()) == (1, 60)
+
+    del function
+    gc.collect()
+    assert loaded(caches) == set()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell what is in memory")
+def test_libraries_of_dropped_executors_are_unloaded(caches):
+    program = graph("dynamic { x: f32[2]; } volatile { y: f32[2]; } block entry { op add(x, x) >> y; return y; }")
+    executor = Simulator(Model.from_arrays({}), program, device="c").make_executor()
+    executor.step(x=np.ones(2, np.float32))
+    executor.insert(x=np.ones(2, np.float32))
+    list(executor.iterate())
+    assert len(loaded(caches)) == 2
+
+    executor.close()
+    del executor
+    gc.collect()
+
+    assert loaded(caches) == set()
 
 
 def test_other_flags_or_another_compiler_are_another_library(monkeypatch, builds, tmp_path):

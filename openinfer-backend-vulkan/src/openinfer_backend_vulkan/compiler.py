@@ -60,23 +60,12 @@ def compile_shader(source: str) -> bytes:
         message = f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}"
         raise EnvironmentLacksError(message)
     key = hashlib.sha256("\0".join([compiler.version, *FLAGS, source]).encode()).hexdigest()
-    known = _checked(_CACHE.read(key) or b"")
+    known = _CACHE.read(key)
     if known is not None:
         return known
     code = _compiled(compiler, source)
-    _CACHE.keep(key, _digest(code) + code)
+    _CACHE.keep(key, code)
     return code
-
-
-def _checked(kept: bytes) -> bytes | None:
-    """Return the code that follows its digest, or None where one of both is damaged: drivers crash on such code."""
-    size = hashlib.sha256().digest_size
-    digest, code = kept[:size], kept[size:]
-    return code if digest == _digest(code) else None
-
-
-def _digest(code: bytes) -> bytes:
-    return hashlib.sha256(code).digest()
 
 
 def _compiled(compiler: ShaderCompiler, source: str) -> bytes:

@@ -1,12 +1,15 @@
 """Compiled objects on disk: in a directory of mode 0700 that the user owns, one file an object, named by a hash.
 
-What lies there is run, so a directory that others can reach is never used. Objects may be lost at any time: a cache
-that cannot be used is told of once and passed over.
+What lies there is run, so a directory that others can reach is never used, and a file ends with a digest of its object:
+loaders and drivers crash on objects that are cut off. Objects may be lost at any time: a cache that cannot be used is
+reported once and passed over. Where objects come to more than `LIMIT_VARIABLE` says, those that were used least
+recently are removed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 import stat
@@ -17,6 +20,13 @@ from pathlib import Path
 from openinfer_oinf.atomicfile import AtomicFile
 
 _LOGGER = logging.getLogger(__name__)
+
+LIMIT_VARIABLE = "OPENINFER_CACHE_MIB"
+"""Environment variable with the most MiB that the objects of one kind come to; with 0 none is kept."""
+
+DEFAULT_LIMIT_MIB = 512
+
+_DIGEST_NBYTES = hashlib.sha256().digest_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,31 +44,46 @@ class ObjectCache:
     holds: str
 
     def find(self, key: str) -> Path | None:
-        """Return the file that is kept under ``key``, or None. It may be damaged: whoever opens it finds out."""
-        directory = self._directory()
-        if directory is None:
-            return None
-        file = directory / f"{key}{self.suffix}"
-        return file if file.is_file() else None
+        """Return the file that is kept under ``key``; None if there is none, or it is damaged.
+
+        It is the object with its digest behind it. Loaders of libraries go by headers, and pass over that.
+        """
+        found = self._read(key)
+        return None if found is None else found[0]
 
     def read(self, key: str) -> bytes | None:
-        """Return what is kept under ``key``, or None."""
-        file = self.find(key)
-        if file is not None:
-            with contextlib.suppress(OSError):
-                return file.read_bytes()
-        return None
+        """Return the object that is kept under ``key``; None if there is none, or it is damaged."""
+        found = self._read(key)
+        return None if found is None else found[1]
 
     def keep(self, key: str, data: bytes) -> Path | None:
         """Keep an object in place of what was there; return its file, or None where it cannot be kept."""
         directory = self._directory()
-        if directory is None:
+        limit = _limit_nbytes(self.holds)
+        if directory is None or not limit:
             return None
         try:
-            return _write_by_rename(directory / f"{key}{self.suffix}", data)
+            kept = _write_by_rename(directory / f"{key}{self.suffix}", data + _digest(data))
         except OSError as error:
             _tell(self.holds, directory, error.strerror or str(error))
             return None
+        _remove_oldest(directory, self.suffix, limit, kept)
+        return kept
+
+    def _read(self, key: str) -> tuple[Path, bytes] | None:
+        directory = self._directory()
+        if directory is None:
+            return None
+        file = directory / f"{key}{self.suffix}"
+        try:
+            data = file.read_bytes()
+        except OSError:
+            return None
+        if data[-_DIGEST_NBYTES:] != _digest(data[:-_DIGEST_NBYTES]):
+            return None
+        with contextlib.suppress(OSError):  # The time of its latest use; a cache that cannot be written to has none.
+            os.utime(file)
+        return file, data[:-_DIGEST_NBYTES]
 
     def _directory(self) -> Path | None:
         base = cache_base()
@@ -108,6 +133,44 @@ def _made(directory: Path) -> tuple[Path, str | None]:
         return directory, unsafe_reason(directory)
     except OSError as error:
         return directory, error.strerror or str(error)
+
+
+@cache
+def _warn_of_limit(holds: str, given: str) -> None:
+    message = "%s is %r, expected a whole number of MiB, 0 or more: %s are kept up to %d MiB"
+    _LOGGER.warning(message, LIMIT_VARIABLE, given, holds, DEFAULT_LIMIT_MIB)
+
+
+def _limit_nbytes(holds: str) -> int:
+    """Return the most bytes that the objects of one kind come to."""
+    given = os.environ.get(LIMIT_VARIABLE, "").strip()
+    if given and not (given.isascii() and given.isdigit()):
+        _warn_of_limit(holds, given)
+        given = ""
+    return int(given or DEFAULT_LIMIT_MIB) << 20
+
+
+def _remove_oldest(directory: Path, suffix: str, limit: int, newest: Path) -> None:
+    """Remove the objects that were used least recently until the rest is within a limit; ``newest`` stays in any case."""
+    found: list[tuple[int, int, Path]] = []
+    with contextlib.suppress(OSError):
+        for file in directory.iterdir():
+            with contextlib.suppress(OSError):  # Another process may remove it at the same time.
+                about = file.lstat()
+                if file.suffix == suffix:
+                    found.append((about.st_mtime_ns, about.st_size, file))
+    total = sum(size for _, size, _ in found)
+    for _, size, file in sorted(found):
+        if total <= limit:
+            return
+        if file != newest:
+            total -= size
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
 
 
 @cache

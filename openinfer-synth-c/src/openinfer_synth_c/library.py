@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary, finalize
 
 from openinfer.errors import DeviceError, OpenInferError
 from openinfer.object_cache import ObjectCache
@@ -16,7 +18,7 @@ from openinfer_synth_c.native import native_flags, processor
 from openinfer_synth_c.toolchain import find_compiler, run_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 FLAGS = (
     *("-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
@@ -28,13 +30,16 @@ and nobody looks at errno or exception flags."""
 LONGEST_BUILD = 300.0
 """Seconds that compiling may take."""
 
-_LOCKS: dict[int, Lock] = {}
+_LOCKS: WeakValueDictionary[int, Lock] = WeakValueDictionary()
 
 _CACHE = ObjectCache(name="openinfer-c", suffix=".so", holds="compiled programs")
 
 
 def load_library(files: Mapping[str, str]) -> ctypes.CDLL:
     """Return the library of some source files, from the cache or compiled; ``.c`` files are compiled together.
+
+    It is unloaded when neither it nor one of its functions is in use any more. Take functions by ``library[name]``:
+    a library keeps those that are taken as attributes, which keep the library.
 
     Raises:
         DeviceError: there is no compiler, it fails, or what it makes cannot be loaded.
@@ -48,19 +53,36 @@ def load_library(files: Mapping[str, str]) -> ctypes.CDLL:
         key = _key([*texts, "any processor" if here is None else here], command)
         kept = _CACHE.find(key)
         if kept is not None:
-            with contextlib.suppress(OSError):  # A damaged file is no library: another takes its place.
-                return ctypes.CDLL(str(kept))
+            with contextlib.suppress(OSError):  # Another process may have removed it: it is compiled again.
+                return _loaded(kept)
         with scratch_directory() as work:
             built = _built(files, compiler, arguments, work)
-            return ctypes.CDLL(str(_CACHE.keep(key, built.read_bytes()) or built))
+            return _loaded(_CACHE.keep(key, built.read_bytes()) or built)
     except OpenInferError as error:
         raise DeviceError(f"device c: {error}", code=error.code) from error
     except OSError as error:
         raise DeviceError(f"device c cannot load what it compiled: {error}", code="tool-failed") from error
 
 
+def _loaded(file: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(file))
+    finalize(library, _unloader(), library._handle).atexit = False  # noqa: SLF001 - ctypes names it so
+    return library
+
+
+@cache
+def _unloader() -> Callable[[int], object]:
+    """Return the function that takes a reference to a library from this process, which ctypes never does."""
+    unload: Any = ctypes.CDLL(None)["dlclose"]
+    unload.argtypes = (ctypes.c_void_p,)
+    return unload
+
+
 def lock_of(library: ctypes.CDLL) -> Lock:
-    """Return the lock for the static memory of a library: one that is loaded twice is the same."""
+    """Return the lock for the static memory of a library: one that is loaded twice is the same.
+
+    Whoever calls the functions of the library holds on to it.
+    """
     return _LOCKS.setdefault(library._handle, Lock())  # noqa: SLF001 - ctypes names it so
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -33,13 +34,17 @@ def bind_plan(plan: ExecutionPlan, inputs: Sequence[Array], outputs: Sequence[Ar
     library = load_library(model_files(plan, blob))
     lock = lock_of(library)
     weights = None if blob is None else _aligned(blob.data)
+    step = library["model_step"]
+    set_weights = None
+    if weights is not None:
+        set_weights = partial(library["model_set_weights"], ctypes.c_void_p(weights.ctypes.data))
     given, results = _pointers(inputs), _pointers(outputs)
 
-    def run(_arrays: object = (*inputs, *outputs)) -> bool:
+    def run(_arrays: object = (*inputs, *outputs, weights)) -> bool:
         with lock:
-            if weights is not None and library.model_set_weights(ctypes.c_void_p(weights.ctypes.data)):
+            if set_weights is not None and set_weights():
                 return False
-            return library.model_step(given, results) == 0
+            return step(given, results) == 0
 
     return run
 
