@@ -10,8 +10,9 @@ import numpy as np
 
 from openinfer.plan.arena import ALIGNMENT
 from openinfer_synth_c.blob import blob_of
+from openinfer_synth_c.leaving import LONG_WORK, run_until_stopped
 from openinfer_synth_c.library import load_library, lock_of
-from openinfer_synth_c.project import model_files
+from openinfer_synth_c.project import program_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,20 +32,23 @@ def bind_plan(plan: ExecutionPlan, inputs: Sequence[Array], outputs: Sequence[Ar
         DeviceError: it cannot be compiled.
     """
     blob = blob_of(plan, largest_embedded=0)
-    library = load_library(model_files(plan, blob))
+    source = program_source(plan, blob)
+    library = load_library(source.files)
     lock = lock_of(library)
     weights = None if blob is None else _aligned(blob.data)
     step = library["model_step"]
     set_weights = None
     if weights is not None:
         set_weights = partial(library["model_set_weights"], ctypes.c_void_p(weights.ctypes.data))
-    given, results = _pointers(inputs), _pointers(outputs)
+    call = partial(step, _pointers(inputs), _pointers(outputs))
+    if source.work >= LONG_WORK:
+        call = partial(run_until_stopped, call, ctypes.c_int.in_dll(library, "model_stop"))
 
     def run(_arrays: object = (*inputs, *outputs, weights)) -> bool:
         with lock:
             if set_weights is not None and set_weights():
                 return False
-            return step(given, results) == 0
+            return call() == 0
 
     return run
 

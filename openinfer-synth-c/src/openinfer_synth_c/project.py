@@ -24,6 +24,7 @@ from openinfer_synth_c.code import Code
 from openinfer_synth_c.data import initialiser_lines, items
 from openinfer_synth_c.integer_functions import integer_functions
 from openinfer_synth_c.names import Names
+from openinfer_synth_c.polls import definition, with_polls
 from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled
 from openinfer_synth_c.statements import StatementWriter
 
@@ -53,6 +54,7 @@ class _Body:
     helpers: tuple[str, ...]
     integer_functions: tuple[str, ...]
     rolled: bool
+    work: int
 
 
 def bundle_of(plan: ExecutionPlan) -> Bundle:
@@ -77,19 +79,31 @@ def bundle_of(plan: ExecutionPlan) -> Bundle:
     return Bundle(files if blob is None else {**files, FILE_NAME: blob.data}, products=(PROGRAM,))
 
 
-def model_files(plan: ExecutionPlan, blob: Blob | None) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class ProgramSource:
+    """The source of a model for this process: a step returns `polls.STOPPED` once its flag ``model_stop`` is set.
+
+    ``work`` is an estimate of what a step does.
+    """
+
+    files: dict[str, str]
+    work: int
+
+
+def program_source(plan: ExecutionPlan, blob: Blob | None) -> ProgramSource:
     """Return the source of the model alone; ``blob`` has the weights if they are not to be part of it.
 
     Raises:
         SynthesisError: an element type that C does not hold.
     """
-    return _model(plan, _body(plan, blob), blob)
+    body = _body(plan, blob, polls=True)
+    return ProgramSource(_model(plan, body, blob, polls=definition("model_stop")), body.work)
 
 
-def _model(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, str]:
+def _model(plan: ExecutionPlan, body: _Body, blob: Blob | None, polls: str = "") -> dict[str, str]:
     return {
         "model.h": _render("model.h.j2", _ports(plan, body.names, blob)),
-        "model.c": _render("model.c.j2", _source(plan, body, blob)),
+        "model.c": _render("model.c.j2", {**_source(plan, body, blob), "polls": polls}),
     }
 
 
@@ -123,22 +137,27 @@ def _check(plan: ExecutionPlan) -> None:
             raise SynthesisError(f"{value.name} is {value.type}: {error}", code="dtype-unsupported") from error
 
 
-def _body(plan: ExecutionPlan, blob: Blob | None) -> _Body:
+def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Body:
     _check(plan)
     names = Names(plan, weights_apart=blob is not None)
     blocks: list[dict[str, object]] = []
     helpers: dict[str, None] = {}
     functions: set[str] = set()
-    rolled = False
+    rolled, work = False, dict[str, int]()
     for procedure in plan.procedures:
         code = Code(depth=1)
         StatementWriter(code, names, plan).block(procedure.steps)
         helpers.update(code.helpers)
         functions |= code.index_functions
         rolled = rolled or uses_rolled(code.lines)
-        block = {"name": names.blocks[procedure.name], "lines": code.lines}
+        name, lines = names.blocks[procedure.name], code.lines
+        if polls:
+            lines, work[name] = with_polls(lines, code.loop_turns, work)
+        block = {"name": name, "lines": lines}
         blocks.append({**block, "comment": comment(f"block {procedure.name}")})
-    return _Body(tuple(blocks), names, tuple(helpers), integer_functions(functions), rolled)
+    return _Body(
+        tuple(blocks), names, tuple(helpers), integer_functions(functions), rolled, max(work.values(), default=0)
+    )
 
 
 def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, object]:

@@ -12,6 +12,7 @@ from openinfer.expr.tree import ExprError
 from openinfer.loops.coalesce import coalesced
 from openinfer.lower import lowered
 from openinfer.ops.strides import broadcast_strides
+from openinfer.plan.indices import constant
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
@@ -229,6 +230,9 @@ class StatementWriter:
         start, end = self._names.loop_bounds[step.loop]
         with self._code.braces():
             declare_integers(self._code, self._names, {start: step.start, end: step.end})
+            first, last = constant(step.start), constant(step.end)
+            if first is not None and last is not None:
+                self._code.loop_turns[len(self._code.lines)] = max(last - first, 0)
             with self._code.braces(f"for (int64_t {counter} = {start}; {counter} < {end}; ++{counter})"):
                 self.steps(step.body)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from openinfer.errors import OpenInferError
+from openinfer_synth_c.leaving import LONG_WORK, run_until_stopped
 from openinfer_synth_c.library import load_library, lock_of
 from openinfer_synth_c.step_functions import library_source
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from openinfer_synth_c.step_functions import StepFunction
 
     Array: TypeAlias = npt.NDArray[Any]
-    Compiled: TypeAlias = Callable[[Any, Any], int]
+    Compiled: TypeAlias = Callable[[Any, Any, Any], int]
 
 
 class StepCalls:
@@ -35,13 +37,16 @@ class StepCalls:
         """Return a call of a function on arrays, which stay where they are. ``what`` is how messages call it."""
         if function not in self._compiled:
             self._waiting[function] = None
-        given, results = _pointers(inputs), _pointers(outputs)
-        compiled: list[Compiled] = []
+        stop = ctypes.c_int()
+        given = _pointers(inputs), _pointers(outputs), ctypes.byref(stop)
+        compiled: list[Callable[[], int]] = []
 
         def run(_arrays: object = (*inputs, *outputs)) -> None:
             if not compiled:
-                compiled.append(self._of(function))
-            if compiled[0](given, results):
+                call = partial(self._of(function), *given)
+                is_long = function.work >= LONG_WORK
+                compiled.append(partial(run_until_stopped, call, stop) if is_long else call)
+            if compiled[0]():
                 message = f"{what}: an index, an exponent or an element is out of range"
                 raise OpenInferError(message, code="out-of-range")
 
@@ -65,9 +70,9 @@ class StepCalls:
 def _alone(call: Compiled, lock: Lock) -> Compiled:
     """Return a call that waits until no other thread is in the functions of its library."""
 
-    def run(given: object, results: object) -> int:
+    def run(given: object, results: object, stop: object) -> int:
         with lock:
-            return call(given, results)
+            return call(given, results, stop)
 
     return run
 

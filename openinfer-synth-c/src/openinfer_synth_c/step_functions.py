@@ -12,6 +12,7 @@ from openinfer.plan.values import InputMemory, OutputMemory, PlanInput, PlanOutp
 from openinfer_synth_c.code import Code
 from openinfer_synth_c.integer_functions import integer_functions
 from openinfer_synth_c.names import Names
+from openinfer_synth_c.polls import definition, with_polls
 from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled
 from openinfer_synth_c.statements import StatementWriter
 
@@ -33,13 +34,15 @@ _STATUS = "enum model_status { MODEL_OK = 0, MODEL_INPUT = 1, MODEL_INDEX = 2, M
 class StepFunction:
     """The body of a function and what it calls; equal steps on equal types compare equal.
 
-    ``keeps_memory``: it has static memory, so that one thread at a time may be in it.
+    ``keeps_memory``: it has static memory, so that one thread at a time may be in it; ``work`` is an estimate of what
+    it does.
     """
 
     lines: tuple[str, ...]
     helpers: tuple[str, ...]
     index_functions: frozenset[str]
     keeps_memory: bool
+    work: int
 
 
 def step_function(step: Step, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> StepFunction:
@@ -54,7 +57,8 @@ def step_function(step: Step, inputs: Sequence[TensorType], outputs: Sequence[Te
     _structure(code, "outputs", [f"{item_type(t.dtype)} *{n};" for t, n in zip(outputs, names.outputs, strict=True)])
     StatementWriter(code, names, plan).steps((step,))
     code.line("return MODEL_OK;")
-    return StepFunction(tuple(code.lines), tuple(code.helpers), frozenset(code.index_functions), code.keeps_memory)
+    lines, work = with_polls(code.lines, {}, {})
+    return StepFunction(tuple(lines), tuple(code.helpers), frozenset(code.index_functions), code.keeps_memory, work)
 
 
 def _structure(code: Code, name: str, fields: Sequence[str]) -> None:
@@ -71,6 +75,7 @@ def library_source(functions: Sequence[StepFunction]) -> str:
     return "\n".join(
         [
             f"{_INCLUDES}\n{_STATUS}",
+            definition("*stop"),
             *([DEFINITION] if any(uses_rolled(function.lines) for function in functions) else []),
             *integer_functions(index_functions),
             helper_source(helpers),
@@ -80,8 +85,8 @@ def library_source(functions: Sequence[StepFunction]) -> str:
 
 
 def _definition(number: int, lines: Iterable[str]) -> str:
-    head = f"int step_{number}(const void *const *inputs_given, void *const *outputs_given)"
-    return "\n".join((f"{head};", f"{head} {{", *lines, "}", ""))
+    head = f"int step_{number}(const void *const *inputs_given, void *const *outputs_given, const volatile int *stop)"
+    return "\n".join((f"{head};", f"{head} {{", "    (void)stop;", *lines, "}", ""))
 
 
 def _plan(inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> ExecutionPlan:

@@ -80,7 +80,8 @@ class WholeProgram:
             inputs = {port.name: self._memory.buffer(port.name) for port in self._plan.inputs}
             outputs = {port.name: self._result(port) for port in self._plan.outputs}
             self._bound = self._backend.bind_program(self._plan, inputs, outputs)
-        self._is_latest, self._has_new_inputs = self._bound(), False
+        self._is_latest, self._has_new_inputs = False, False
+        self._is_latest = self._bound()
         return self._is_latest
 
     def _result(self, port: PlanOutput) -> Buffer:
