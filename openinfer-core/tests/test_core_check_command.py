@@ -14,7 +14,7 @@ from openinfer.dsl import graph
 from openinfer.model import ModelContents, save_model
 from openinfer.plugins import loader
 from openinfer.plugins.environment import Environment
-from openinfer.plugins.types import DeviceSpec, Fallback
+from openinfer.plugins.types import DeviceSpec, Fallback, SynthTargetSpec
 from openinfer.serialize import GraphDeserialize
 
 GOOD = "dynamic { x: f32[B]; }\nvolatile { y: f32[B]; }\nblock entry { op relu(x) >> y; return; }\n"
@@ -111,6 +111,30 @@ def test_what_a_device_for_whole_programs_refuses_is_found(write, monkeypatch, b
 
     assert (result.exit_code, told in result.output) == (code, True), result.output
     assert node_by_node.exit_code == 0
+
+
+def test_a_program_is_checked_for_a_target(write, tmp_path, monkeypatch) -> None:
+    spec = SynthTargetSpec(name="paper", summary="", target="x:y", expression_dtypes=frozenset({"f32"}))
+    offered = replace(Environment.default(), targets={"paper": spec}, kernel_source=lambda _: ())
+    monkeypatch.setattr(loader, "default_environment", lambda: offered)
+    model = str(tmp_path / "m.oinf")
+    save_model(ModelContents(sizevars={"B": 2}, metadata={}, tensors={}), model)
+    path = write(COUNTING.replace("cache.increment n;", "cache.increment n; cache.decrement n;"))
+
+    result = run("check", path, "--model", model, "--target", "paper")
+    plain = run("check", write(GOOD), "--model", model, "--target", "paper")
+    without = run("check", path, "--target", "paper")
+    unknown = run("check", path, "--model", model, "--target", "paaper")
+
+    assert result.exit_code == 1
+    assert [line for line in result.output.splitlines() if line.startswith("error")] == [
+        f"error[unsupported]: `cache.{name}` cannot be synthesised: synth targets of this version have no persistent "
+        "memory or threads"
+        for name in ("increment", "decrement")
+    ]
+    assert plain.exit_code == 0
+    assert (without.exit_code, "--target needs --model" in without.stderr) == (2, True)
+    assert (unknown.exit_code, "did you mean `paper`" in unknown.stderr) == (1, True), unknown.stderr
 
 
 def test_findings_are_shown_with_carets(write) -> None:

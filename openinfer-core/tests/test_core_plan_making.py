@@ -276,6 +276,33 @@ def test_what_cannot_be_planned_names_construct_and_line(body, message, line):
     assert finding.span.line == line
 
 
+def test_every_statement_that_is_refused_is_named_with_what_to_write_instead():
+    text = """dynamic { x: f32[3, 2]; i: i64; s: f32; }
+    volatile { y: f32[2]; }
+    persistent { n: i32; k(t): f32[2] @table; }
+    block entry {
+      cache.increment n;
+      loop turns (l in 0..3) { op select(x, axis=0, index=l) >> y; op sum_axis(x, axes=[l - l]) >> y; }
+      op select(x, axis=0, index=i) >> y;
+      op add(y, y) >> y;
+      branch deeper;
+      return y;
+    }
+    block deeper { op relu(y, alpha=s) >> y; cache.read k[0] >> y; return; }
+    """
+    with pytest.raises(SynthesisError, match=r"setting 'alpha' depends on 's'.*\(and 5 more\)$") as caught:
+        plan_of(text)
+
+    assert [(finding.span.line, finding.hint.partition(":")[0]) for finding in caught.value.diagnostics] == [
+        (12, "declare `s` as constant with data in the model, or write its value"),
+        (12, "keep the state outside of the program"),
+        (5, "keep the state outside of the program"),
+        (6, "`op gather(x, l, axis=0)` takes such an index as an input"),
+        (6, "take the statement out of the loop, and write it once for each value of `l`"),
+        (7, "`op gather(x, i, axis=0)` takes such an index as an input"),
+    ]
+
+
 def test_a_program_without_results_is_an_error():
     with pytest.raises(SynthesisError, match="no results") as caught:
         plan_of("dynamic { x: f32[2]; } block entry { op add(x, x) >> x; }")

@@ -14,7 +14,7 @@ from openinfer.errors import DeviceError, DynamicUnsetError, ExecutionError, Ste
 from openinfer.model import Model
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Simulator
-from openinfer.simulate.whole_program import ProgramBackend, plan_findings
+from openinfer.simulate.whole_program import ProgramBackend, device_findings
 from openinfer.validate import resolve
 from openinfer_synth_c import device
 from openinfer_synth_c.device import CDevice
@@ -57,13 +57,13 @@ def test_a_program_that_the_device_refuses_is_refused_before_it_is_opened():
     simulator = Simulator(bound, device="c")
 
     resolved = resolve(graph(text), bound, environment=offered)
-    (found,) = plan_findings(resolved, bound, "c", offered)
+    (found,) = device_findings(resolved, bound, "c", offered)
 
     assert found.message.startswith("`cache.increment` cannot be synthesised")
     with pytest.raises(SynthesisError) as refused:
         simulator.make_executor(graph(text))
     assert refused.value.diagnostics == (found,)
-    assert plan_findings(resolved, bound, "cpu", offered) == ()
+    assert device_findings(resolved, bound, "cpu", offered) == ()
     assert offered.devices["c"].whole_programs == isinstance(CDevice(), ProgramBackend)
 
 
@@ -320,6 +320,24 @@ def test_what_the_target_cannot_write_out_is_refused_by_name_and_line(what):
         simulator.make_executor()
 
     assert caught.value.code == "unsupported"
+
+
+@needs_compiler
+def test_gather_takes_the_indices_that_select_is_refused_with():
+    text = """dynamic { x: f32[3, 2]; i: i64; } volatile { y: f32[2]; z: f32[2]; }
+    block entry { loop turns (l in 0..2) { op select(x, axis=0, index=l) >> y; } op select(x, axis=0, index=i) >> z;
+      return y, z; }"""
+    with pytest.raises(SynthesisError, match="setting 'index' depends on 'l'") as refused:
+        Simulator(Model.from_arrays({}), graph(text), device="c").make_executor()
+    for finding, name in zip(refused.value.diagnostics, "li", strict=True):
+        instead = f"op gather(x, {name}, axis=0)"
+        assert instead in finding.hint
+        text = text.replace(f"op select(x, axis=0, index={name})", instead)
+
+    with Simulator(Model.from_arrays({}), graph(text), device="c").make_executor() as executor:
+        executor.step(x=np.arange(6, dtype=np.float32).reshape(3, 2), i=2)
+
+        assert {name: value.tolist() for name, value in executor.outputs().items()} == {"y": [2, 3], "z": [4, 5]}
 
 
 @needs_compiler

@@ -151,7 +151,7 @@ def _limit_nbytes(holds: str) -> int:
 
 
 def _remove_oldest(directory: Path, suffix: str, limit: int, newest: Path) -> None:
-    """Remove the objects that were used least recently until the rest is within a limit; ``newest`` stays in any case."""
+    """Remove the objects that were used least recently until the rest is within a limit, but never ``newest``."""
     found: list[tuple[int, int, Path]] = []
     with contextlib.suppress(OSError):
         for file in directory.iterdir():

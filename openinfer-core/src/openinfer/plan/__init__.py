@@ -5,6 +5,6 @@ it; a target's emitter only reads it.
 """
 
 from openinfer.plan.execution_plan import ExecutionPlan
-from openinfer.plan.make_plan import make_plan
+from openinfer.plan.make_plan import make_plan, plan_findings
 
-__all__ = ["ExecutionPlan", "make_plan"]
+__all__ = ["ExecutionPlan", "make_plan", "plan_findings"]

@@ -9,7 +9,7 @@ from openinfer.diagnostics import Diagnostic
 from openinfer.errors import PluginError, SynthesisError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
     from openinfer.ir.nodes import Node
 
@@ -56,3 +56,10 @@ def about(code: str, message: str, hint: str | None = None) -> SynthesisError:
     """Return an error that no single node is the place of."""
     diagnostic = Diagnostic(code=code, message=message, hint=hint)
     return SynthesisError(str(diagnostic), code=code, diagnostics=(diagnostic,))
+
+
+def all_of(errors: Sequence[SynthesisError]) -> SynthesisError:
+    """Return one error with the diagnostics of several, of which there is at least one."""
+    first, more = errors[0], len(errors) - 1
+    diagnostics = tuple(diagnostic for error in errors for diagnostic in error.diagnostics)
+    return SynthesisError(f"{first}{f' (and {more} more)' if more else ''}", code=first.code, diagnostics=diagnostics)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from openinfer.errors import SynthesisError
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Assign, Barrier, Branch, Dep, Loop, Op, Return, Transfer
 from openinfer.ir.resolved import Filled, Storage
@@ -12,7 +13,7 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError
 from openinfer.plan.calls import CallLowering, Operation
-from openinfer.plan.findings import at_node, faults_at
+from openinfer.plan.findings import all_of, at_node, faults_at
 from openinfer.plan.indices import LoopScope, constant, interval, is_exact
 from openinfer.plan.origins import origin_of, placement_of
 from openinfer.plan.settings import RuntimeSettingError, known_settings
@@ -48,6 +49,11 @@ if TYPE_CHECKING:
 
 ELSEWHERE = "run this program in the simulator, on cpu or another device that takes statements one by one"
 
+OUTSIDE = (
+    "keep the state outside of the program: read it from a dynamic variable, return its new value and give that to the "
+    f"next step; or {ELSEWHERE}"
+)
+
 DEEPEST_LOOPS = 64
 """Deepest nesting of loops; C compilers need not take more than 127 nested blocks."""
 
@@ -63,13 +69,15 @@ class DraftValue:
 
 @dataclass
 class Draft:
-    """What lowering finds: values, tables, procedures (callees first) and the names that ``entry`` returns."""
+    """What lowering finds: values, tables, procedures (callees first), the names that ``entry`` returns, and why
+    statements are refused."""
 
     values: list[DraftValue] = field(default_factory=list[DraftValue])
     numbers: dict[str, int] = field(default_factory=dict[str, int])
     tables: dict[str, TableUse] = field(default_factory=dict[str, TableUse])
     procedures: list[Procedure] = field(default_factory=list[Procedure])
     returned: dict[str, None] = field(default_factory=dict[str, None])
+    refused: list[SynthesisError] = field(default_factory=list[SynthesisError])
     _taken: set[str] = field(default_factory=set[str])
 
     def add_variable(self, variable: ResolvedVar) -> int:
@@ -98,7 +106,8 @@ def lower(resolved: ResolvedGraph, model: Model, environment: Environment, table
     """Return the program as steps.
 
     Raises:
-        SynthesisError: a statement, setting or operator cannot be carried out on the target; it names the line.
+        SynthesisError: statements, settings or operators cannot be carried out on the target; it has a diagnostic for
+            each of the statements.
     """
     draft = Draft()
     for variable in resolved.variables.values():
@@ -108,6 +117,8 @@ def lower(resolved: ResolvedGraph, model: Model, environment: Environment, table
         block = resolved.graph.blocks[name]
         lowering = _BlockLowering(resolved, model, environment, table, draft, block)
         draft.procedures.append(Procedure(name, tuple(lowering.steps(block.nodes, block.hints))))
+    if draft.refused:
+        raise all_of(draft.refused)
     return draft
 
 
@@ -174,7 +185,12 @@ class _BlockLowering:
     def steps(self, nodes: Sequence[Node], hints: Mapping[str, AttrValue]) -> Iterator[Step]:
         """Yield the steps of a list of statements; what follows a return is never reached."""
         for node in nodes:
-            yield from self._node(node, hints)
+            try:
+                yield from self._node(node, hints)
+            except SynthesisError as error:
+                if not error.diagnostics:
+                    raise
+                self._draft.refused.append(error)
             if isinstance(node.kind, Return):
                 return
 
@@ -209,7 +225,8 @@ class _BlockLowering:
         message = (
             f"`{spoken}` cannot be synthesised: synth targets of this version have no persistent memory or threads"
         )
-        return at_node("unsupported", message, self._block, node, hint=ELSEWHERE)
+        hint = OUTSIDE if spoken.startswith("cache.") else ELSEWHERE
+        return at_node("unsupported", message, self._block, node, hint=hint)
 
     def _zero(self, name: str) -> int | float | bool:
         initial = self._resolved.variables[name].initial
@@ -219,7 +236,7 @@ class _BlockLowering:
         variable = self._resolved.variables[name]
         if variable.storage is Storage.PERSISTENT:
             message = f"persistent variable `{name}` cannot be synthesised by this version"
-            raise at_node("unsupported", message, self._block, node, hint=ELSEWHERE)
+            raise at_node("unsupported", message, self._block, node, hint=OUTSIDE)
         known = self._draft.numbers.get(name)
         return self._draft.add_variable(variable) if known is None else known
 
@@ -311,5 +328,18 @@ class _BlockLowering:
         try:
             return known_settings(op, self._resolved, self._model, loop_indices)
         except RuntimeSettingError as error:
-            hint = f"declare `{error.name}` as constant with data in the model, or write its value"
+            hint = _settable(op, error, is_index=error.name in loop_indices)
             raise at_node("unsupported", f"{op.op}: {error}", self._block, node, hint=hint) from error
+
+
+def _settable(op: ResolvedOp, error: RuntimeSettingError, *, is_index: bool) -> str:
+    """Return what to write in place of a setting that is known only when the program runs."""
+    from openinfer.ir.text import ref_text
+
+    source = op.inputs[0] if op.inputs else None
+    if op.op == "select" and error.setting == "index" and source is not None:
+        axis = op.settings.get("axis", 0)
+        return f"`op gather({ref_text(source)}, {error.name}, axis={axis})` takes such an index as an input"
+    if is_index:
+        return f"take the statement out of the loop, and write it once for each value of `{error.name}`"
+    return f"declare `{error.name}` as constant with data in the model, or write its value"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from openinfer.diagnostics import Diagnostic
+from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import Filled, Storage
 from openinfer.plan.accesses import Accesses, mask, touched, written
 from openinfer.plan.arena import interference, place
@@ -77,6 +79,24 @@ def make_plan(
         procedures=tuple(procedures),
         arena_nbytes=arena_nbytes,
     )
+
+
+def plan_findings(
+    resolved: ResolvedGraph, model: Model, environment: Environment, table: KernelTable
+) -> tuple[Diagnostic, ...]:
+    """Return why there is no plan of a program for the target of ``table``, every statement that is refused.
+
+    Raises:
+        SynthesisError: the reason has no place in the program.
+    """
+    try:
+        make_plan(resolved, model, environment, table)
+    except SynthesisError as error:
+        found = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
+        if not found:
+            raise
+        return found
+    return ()
 
 
 def _output_names(draft: Draft, resolved: ResolvedGraph, changed: int) -> tuple[str, ...]:

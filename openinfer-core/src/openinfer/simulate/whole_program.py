@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
-from openinfer.diagnostics import Diagnostic
 from openinfer.errors import StepStateError, SynthesisError
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Return
 from openinfer.ir.resolved import Storage
-from openinfer.plan import make_plan
+from openinfer.plan import plan_findings
 from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.backend import DeviceBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from openinfer.diagnostics import Diagnostic
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
     from openinfer.plan.execution_plan import ExecutionPlan
@@ -138,7 +138,7 @@ def whole_program(
     return WholeProgram(plan, backend, memory, returned=returns[0][1])
 
 
-def plan_findings(
+def device_findings(
     resolved: ResolvedGraph, model: Model, device: str, environment: Environment
 ) -> tuple[Diagnostic, ...]:
     """Return why a device that runs whole programs refuses this one; nothing for other devices. None is opened.
@@ -150,13 +150,6 @@ def plan_findings(
     spec = environment.device(device.partition(":")[0])
     if not spec.whole_programs:
         return ()
-    try:
-        make_plan(resolved, model, environment, kernel_table(environment, spec))
-    except SynthesisError as error:
-        if error.code == NO_OUTPUTS:
-            return ()
-        found = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
-        if not found:
-            raise
-        return found
-    return ()
+    table = kernel_table(environment, spec)
+    # A program without results is run node by node.
+    return tuple(found for found in plan_findings(resolved, model, environment, table) if found.code != NO_OUTPUTS)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.programs import Program
@@ -175,6 +176,20 @@ def _check_memory(plan: ExecutionPlan) -> None:
     if 0 < most < needed:
         message = f"the program needs {needed} bytes ({plan.weights_nbytes} of weights), the device has {most}"
         raise SynthesisError(f"{message} (memory.global_bytes): use smaller sizes", code="synthesis")
+
+
+def target_findings(
+    resolved: ResolvedGraph, model: Model, target: str, environment: Environment
+) -> tuple[Diagnostic, ...]:
+    """Return why a synth target does not write a program out: every statement that it refuses.
+
+    Raises:
+        SynthesisError: ``target`` is unknown, or the program is refused for what has no place in it.
+    """
+    from openinfer.plan import plan_findings
+
+    spec = environment.target(target)
+    return plan_findings(resolved, model, environment, kernel_table(environment, spec))
 
 
 def _large_arena(nbytes: int) -> Iterator[Diagnostic]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @click.argument("graphs", metavar="GRAPH...", nargs=-1, required=True)
 @click.option("--model", "-m", metavar="FILE", help="Check against this model too: sizes, types, operators.")
 @click.option("--device", metavar="NAME", help="With a model: check that this device carries the program out too.")
+@click.option("--target", metavar="NAME", help="With a model: check that this synth target writes the program out too.")
 @click.option("--strict", is_flag=True, help="Turn warnings into errors.")
 @click.option("--json", "json_wanted", is_flag=True, help="Print a list of objects, one for each finding.")
 @click.pass_context
@@ -38,6 +39,7 @@ def command(
     graphs: tuple[str, ...],
     model: str | None,
     device: str | None,
+    target: str | None,
     strict: bool,
     json_wanted: bool,
 ) -> None:
@@ -49,9 +51,13 @@ def command(
     """
     if device is not None and model is None:
         raise click.UsageError("--device needs --model: without sizes and types it cannot be told what a device runs")
+    if target is not None and model is None:
+        raise click.UsageError(
+            "--target needs --model: without sizes and types it cannot be known what a target covers"
+        )
     with ExitStack() as stack:
         opened = None if model is None else stack.enter_context(_open(model))
-        reports = [_report(file, opened, device, strict=strict) for file in program_files(graphs)]
+        reports = [_report(file, opened, device, target, strict=strict) for file in program_files(graphs)]
     if json_wanted:
         print_document([{"file": report.file, **as_json(finding)} for report in reports for finding in report.findings])
     else:
@@ -71,13 +77,13 @@ class Report:
     is_read: bool = True
 
 
-def _report(file: str, model: Model | None, device: str | None, *, strict: bool) -> Report:
+def _report(file: str, model: Model | None, device: str | None, target: str | None, *, strict: bool) -> Report:
     try:
         reading = read_program(file)
     except (DslSyntaxError, SerializationError, OSError) as error:
         # A document that is not a graph has findings of its own; without any, there is no text to point into.
         return Report(file, findings_of(error), is_read=bool(getattr(error, "diagnostics", ())))
-    found = _findings(reading, model, device)
+    found = _findings(reading, model, device, target)
     return Report(file, as_errors(found) if strict else found)
 
 
@@ -87,19 +93,23 @@ def _open(model: str) -> Model:
     return ModelLoader.open(model)
 
 
-def _findings(reading: Reading, model: Model | None, device: str | None) -> Sequence[Diagnostic]:
+def _findings(reading: Reading, model: Model | None, device: str | None, target: str | None) -> Sequence[Diagnostic]:
     """Return the independent findings of every phase."""
     from openinfer.plugins.environment import Environment
-    from openinfer.simulate.whole_program import plan_findings
+    from openinfer.simulate.whole_program import device_findings
+    from openinfer.synth.synthesizer import target_findings
     from openinfer.validate import checked_program, program_findings
 
     if model is None:
         return program_findings(reading)
     checked = checked_program(reading, model=model, device=device)
-    if device is None or checked.resolved is None:
-        return checked.findings
-    refused = plan_findings(checked.resolved, model, device, Environment.default())
-    return (*refused, *checked.findings)
+    refused: list[Diagnostic] = []
+    if checked.resolved is not None and device is not None:
+        refused += device_findings(checked.resolved, model, device, Environment.default())
+    if checked.resolved is not None and target is not None:
+        refused += target_findings(checked.resolved, model, target, Environment.default())
+    # A device and a target may share their kernels, and then refuse the same statements.
+    return (*dict.fromkeys(refused), *checked.findings)
 
 
 def _print(reports: Sequence[Report]) -> None:
