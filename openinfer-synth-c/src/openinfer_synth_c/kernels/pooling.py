@@ -31,7 +31,7 @@ def max_pool2d(site: KernelSite) -> None:
     code, dtype = site.code, site.input(0).type.dtype
     greater = linearise(tree.maximum(tree.Input(0, dtype), tree.Input(1, dtype)))
     # Every element wins over it.
-    least = math.nan if dtype.is_float else dtype.minimum
+    least: Scalar = math.nan if dtype.minimum is None else dtype.minimum
 
     def take(element: str) -> None:
         code.line(f"const {c_type(dtype)} value = {element};")
