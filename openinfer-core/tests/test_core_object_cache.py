@@ -84,7 +84,7 @@ def test_nothing_is_kept_without_room(directory: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("given", ["much", "-1", "1.5", "٣"])
-def test_a_limit_that_is_no_number_is_told(
+def test_a_limit_that_is_not_a_number_is_reported(
     directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, given: str
 ) -> None:
     monkeypatch.setenv("OPENINFER_CACHE_MIB", given)

@@ -341,12 +341,7 @@ class Executor:
         self._need_idle("begin a step")
         self._results = {}
         self._memory.begin_step(volatile=False)
-        try:
-            is_done = self._whole.run()
-        except BaseException:  # A signal ended the step, which counts as failed.
-            self._memory.end_step()
-            raise
-        if not is_done:
+        if not self._whole.run():
             self._memory.insert_again()
             return None
         self._memory.end_step()

@@ -81,7 +81,11 @@ class WholeProgram:
             outputs = {port.name: self._result(port) for port in self._plan.outputs}
             self._bound = self._backend.bind_program(self._plan, inputs, outputs)
         self._is_latest, self._has_new_inputs = False, False
-        self._is_latest = self._bound()
+        try:
+            self._is_latest = self._bound()
+        except BaseException:  # A signal ended the step, which counts as failed.
+            self._memory.end_step()
+            raise
         return self._is_latest
 
     def _result(self, port: PlanOutput) -> Buffer:
