@@ -119,7 +119,7 @@ def run(kernel: Kernel, arrays: dict[str, np.ndarray]) -> int:
     source = f"{includes}\nenum {{ MODEL_INDEX = 2 }};\n{helper_source(code.helpers)}\n{body}\n"
     library = load_library({"kernel.c": source})
     pointers = (ctypes.c_void_p * len(kernel.buffers))(*(arrays[b.name].ctypes.data for b in kernel.buffers))
-    return int(library.run(pointers))
+    return int(library["run"](pointers))
 
 
 def operands_of(kernel: Kernel, rng: np.random.Generator) -> dict[str, np.ndarray]:
