@@ -48,9 +48,9 @@ def drawn_call(schema: OpSchema, random: Random) -> Drawn | None:
     settings = dict(example.settings)
     for spec in schema.settings:
         if spec.default is Required.REQUIRED and spec.name not in settings:
-            settings[spec.name] = _value(spec, random)
+            settings[spec.name] = setting_value(spec, random)
         elif random.random() < 0.15:
-            settings[spec.name] = _value(spec, random, settings.get(spec.name))
+            settings[spec.name] = setting_value(spec, random, settings.get(spec.name))
     if any(kind is not None and math.prod(kind.shape) > MOST_ELEMENTS for kind in (*kinds, *declared)):
         return None
     try:
@@ -92,7 +92,9 @@ def _other(kind: TensorType | None, schema: OpSchema, place: int, random: Random
     return TensorType(BY_NAME[random.choice(sorted(legal))], kind.shape)
 
 
-def _value(spec: SettingSpec, random: Random, given: Any = None) -> Any:
+def setting_value(spec: SettingSpec, random: Random, given: Any = None) -> Any:
+    """Return a value for a setting, legal or not; ``given`` is the one that an example has."""
+
     def number() -> int:
         return random.choice((-3, -2, -1, 0, 1, 1, 2, 3, 4, 7, 9))
 
@@ -118,19 +120,21 @@ def _value(spec: SettingSpec, random: Random, given: Any = None) -> Any:
 def inputs_of(drawn: Drawn, random: Random) -> list[Array | None]:
     """Return inputs: any bits, small numbers, or for indices such as their range in the example and zeros."""
     return [
-        None if kind is None else _elements(kind, _operand(drawn.example, place), random)
+        None if kind is None else elements(kind, operand(drawn.example, place), random)
         for place, kind in enumerate(drawn.call.inputs)
     ]
 
 
-def _operand(example: OpExample, place: int) -> Operand | None:
+def operand(example: OpExample, place: int) -> Operand | None:
+    """Return the operand of an example at a place, where it has one."""
     return example.inputs[place] if place < len(example.inputs) else None
 
 
-def _elements(kind: TensorType, operand: Operand | None, random: Random) -> Array:
+def elements(kind: TensorType, operand: Operand | None, random: Random, *, strays: bool = True) -> Array:
+    """Return elements as `inputs_of` does; without ``strays`` never outside of the range of the example."""
     generator, dtype = np.random.default_rng(random.randrange(1 << 32)), kind.dtype
     how = random.random()
-    if operand is not None and operand.low is not None and operand.high is not None and how < 0.9:
+    if operand is not None and operand.low is not None and operand.high is not None and (how < 0.9 or not strays):
         low, high = (0, 0) if how < 0.3 else (operand.low, operand.high)
         return _numbers(generator, kind, low, high)
     if dtype.kind is Kind.BOOL:

@@ -1,0 +1,116 @@
+"""Run random whole programs in several places: `python openinfer-core/fuzz/fuzz_programs.py [--count N] [--seed S]`.
+
+Each program depends on the seed and its number alone: `--seed S --start K --count 1` repeats number K. It is run on cpu
+plainly, through text and JSON, with tracing, node by node, and with its state taken out and put back between steps;
+where `--targets` names them, in C and on other devices. All have to give the same: bit for bit where every bit is
+defined, else nearly. What is wrong is shrunk, and shown with the program and the command that repeats it. Exit codes: 0
+all went well, 1 something is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from random_programs.c_batches import DEVICE, Build
+from random_programs.drawing import drawn_sample
+from random_programs.examining import Finding, Plan, examine
+from random_programs.sample import Sample
+from random_programs.shrinking import shrunk
+from random_programs.tally import Tally
+
+from openinfer.plugins.environment import Environment
+
+TOGETHER = 96
+"""Programs that are compiled at once."""
+
+
+def main() -> int:
+    options = _options()
+    environment = Environment.default()
+    builds = tuple(
+        Build(compiler, level, options.sanitize) for compiler in options.compilers for level in options.levels
+    )
+    devices = tuple(name for name in options.targets if name not in ("cpu", "c"))
+    plan = Plan(environment, devices, builds if "c" in options.targets else (), thorough=options.thorough)
+    tally, found, begun = Tally(), list[Finding](), time.perf_counter()
+    for numbers in _chunks(options.start, options.count):
+        samples = {number: drawn_sample(options.seed, number, environment) for number in numbers}
+        findings = [each for each in examine(samples, plan, tally) if not _is_ignored(each, samples, options.ignore)]
+        for finding in findings:
+            if finding.kind not in {known.kind for known in found}:
+                _show(finding, samples[finding.number], plan, options)
+            found.append(finding)
+        if options.progress:
+            print(f"{numbers.stop - options.start} programs, {_seconds():.0f} s, {len(found)} findings", flush=True)
+    for line in tally.lines(environment.ops):
+        print(line)
+    print(f"{options.count} programs in {time.perf_counter() - begun:.1f} s, {_seconds():.1f} s of a core: "
+          f"{options.count / max(_seconds(), 1e-9):.1f} a second and core; {len(found)} findings")  # fmt: skip
+    return int(bool(found))
+
+
+def _chunks(start: int, count: int) -> Iterator[range]:
+    for first in range(start, start + count, TOGETHER):
+        yield range(first, min(first + TOGETHER, start + count))
+
+
+def _seconds() -> float:
+    """Return the processor time of this process and of those that it started."""
+    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
+def _is_ignored(finding: Finding, samples: dict[int, Sample], patterns: list[str]) -> bool:
+    text = f"{finding}\n{samples[finding.number].graph.to_dsl()}"
+    return any(re.search(pattern, text) for pattern in patterns)
+
+
+def _show(finding: Finding, sample: Sample, plan: Plan, options: argparse.Namespace) -> None:
+    small = sample if options.no_shrink else shrunk(sample, finding, plan)
+    text = f"{finding}\n{small.text()}"
+    repeat = f"python openinfer-core/fuzz/fuzz_programs.py --seed {options.seed} --start {finding.number} --count 1"
+    given = [f"--targets {','.join(options.targets)}"]
+    if "c" in options.targets:
+        given += [f"--compilers {','.join(options.compilers)}", f"--levels {','.join(options.levels)}"]
+        given += ["--sanitize"] if options.sanitize else []
+    print(f"--- program {finding.number}: {text}\nrepeat: {' '.join([repeat, *given, '--thorough'])}\n", flush=True)
+    if options.keep is not None:
+        options.keep.mkdir(parents=True, exist_ok=True)
+        (options.keep / f"{options.seed}-{finding.number}.txt").write_text(f"{text}\n", encoding="utf-8")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0, metavar="S")
+    parser.add_argument("--start", type=int, default=0, metavar="K", help="number of the first program")
+    parser.add_argument("--count", type=int, default=1_000, metavar="N")
+    parser.add_argument("--targets", type=_names, default=["cpu", "c"], metavar="NAMES", help="such as cpu,c,vulkan")
+    parser.add_argument("--compilers", type=_names, default=["gcc"], metavar="NAMES")
+    parser.add_argument(
+        "--levels",
+        type=_names,
+        default=[DEVICE],
+        metavar="NAMES",
+        help=f"such as {DEVICE},O0,O2: {DEVICE} is device c's",
+    )
+    parser.add_argument("--sanitize", action="store_true", help="run programs in C under the sanitisers")
+    parser.add_argument("--thorough", action="store_true", help="run every program in every way on cpu")
+    parser.add_argument("--ignore", action="append", default=[], metavar="PATTERN", help="leave out such findings")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write shrunk programs there")
+    parser.add_argument("--no-shrink", action="store_true", help="show programs as they were drawn")
+    parser.add_argument("--progress", action="store_true")
+    return parser.parse_args()
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""Compiling and running many programs in C at once; what does not compile or crashes is found and left out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from openinfer.array_types import storage_dtype
+from openinfer.simulate.values import Tensor
+from openinfer_synth_c.library import FLAGS
+from openinfer_synth_c.native import native_flags
+from random_programs.c_units import Written, driver_of, job_of, unit_of
+from random_programs.running import Step
+from random_programs.sample import Array
+
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
+SANITIZERS = ("-g", "-fsanitize=undefined,address", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+DEVICE = "device"
+"""The level of optimisation with which device c compiles."""
+
+IN_UNIT = 16
+"""Programs of a translation unit."""
+
+LONGEST_BUILD, LONGEST_RUN = 600.0, 60.0
+SHOWN = 1_500
+"""Characters of messages that are kept."""
+
+STATUS = {2: "out-of-range"}
+"""Codes of the errors that a program in C ends a step with, by its status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A way to compile."""
+
+    compiler: str
+    level: str
+    sanitize: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.compiler} -{self.level}{' sanitized' if self.sanitize else ''}"
+
+    def command(self) -> list[str]:
+        """Return the compiler with its flags."""
+        if self.level == DEVICE:
+            own = [flag for flag in FLAGS if flag not in ("-fPIC", "-shared")]
+            flags = [*own, *native_flags((self.compiler,))]
+        else:
+            flags = ["-std=c99", f"-{self.level}", "-ffp-contract=off"]
+        return [self.compiler, *flags, *WARNINGS, *(SANITIZERS if self.sanitize else ())]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A program in C with the inputs of its steps."""
+
+    program: Written
+    steps: Sequence[Mapping[str, Array]]
+
+
+def run_batch(given: Sequence[Given], build: Build) -> list[tuple[Step, ...] | str]:
+    """Compile programs together and run them; return the steps of each, or why it has none."""
+    if not given:
+        return []
+    with tempfile.TemporaryDirectory(prefix="openinfer-") as name:
+        folder = Path(name)
+        said = _built(given, build, folder)
+        if said is None:
+            return _ran(given, folder)
+    if len(given) == 1:
+        return [f"does not compile: {said}"]
+    middle = len(given) // 2
+    return [*run_batch(given[:middle], build), *run_batch(given[middle:], build)]
+
+
+def _built(given: Sequence[Given], build: Build, folder: Path) -> str | None:
+    """Compile programs; return what the compiler says where it fails."""
+    files = driver_of(len(given))
+    for start in range(0, len(given), IN_UNIT):
+        numbered = {start + place: each.program for place, each in enumerate(given[start : start + IN_UNIT])}
+        files[f"unit{start}.c"] = unit_of(numbered)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="ascii")
+    sources = sorted(name for name in files if name.endswith(".c"))
+    command = [*build.command(), "-o", "batch", *sources, "-lm"]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=LONGEST_BUILD, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"the compiler took more than {LONGEST_BUILD:g} s"
+    return None if done.returncode == 0 else done.stderr[:SHOWN]
+
+
+def _ran(given: Sequence[Given], folder: Path) -> list[tuple[Step, ...] | str]:
+    """Run compiled programs, again behind each one that ends the process."""
+    (folder / "job").write_bytes(
+        b"".join(job_of(number, each.program, each.steps) for number, each in enumerate(given))
+    )
+    outcomes: list[tuple[Step, ...] | str] = []
+    while len(outcomes) < len(given):
+        said = _run(folder, len(outcomes))
+        outcomes += _complete(given, (folder / "results").read_bytes(), len(outcomes))
+        (folder / "results").unlink()
+        if len(outcomes) < len(given):
+            outcomes.append(said or "ended without a message")
+    return outcomes
+
+
+def _run(folder: Path, first: int) -> str:
+    """Run programs from one on; return what the process said where it failed."""
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=1"}
+    (folder / "results").touch()
+    command = [str(folder / "batch"), "job", "results", str(first)]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, timeout=LONGEST_RUN, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"hangs: runs longer than {LONGEST_RUN:g} s"
+    if done.returncode == 0:
+        return ""
+    ended = signal.Signals(-done.returncode).name if done.returncode < 0 else f"status {done.returncode}"
+    return f"crashes ({ended}): {done.stderr.decode('utf-8', 'replace')[:SHOWN]}"
+
+
+def _complete(given: Sequence[Given], data: bytes, first: int) -> Iterator[tuple[Step, ...]]:
+    """Yield the steps of the programs that ran to their end, which stand one after the other."""
+    place = 0
+    for number in range(first, len(given)):
+        plan, steps = given[number].program.plan, list[Step]()
+        length = 24 + sum(port.type.nbytes for port in plan.outputs)
+        if len(data) < place + length * len(given[number].steps):
+            return
+        for _ in given[number].steps:
+            status = struct.unpack_from("=3q", data, place)[2]
+            steps.append(_results(given[number].program, data, place + 24) if status == 0 else _code(status))
+            place += length
+        yield tuple(steps)
+
+
+def _code(status: int) -> str:
+    return STATUS.get(status, f"status {status}")
+
+
+def _results(program: Written, data: bytes, place: int) -> Mapping[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for port in program.plan.outputs:
+        size, dtype = port.type.nbytes, port.type.dtype
+        stored = np.dtype(np.uint8) if dtype.is_packed else storage_dtype(dtype)
+        array = np.frombuffer(data[place : place + size], stored)
+        found[port.name] = Tensor(dtype, port.type.shape, array if dtype.is_packed else array.reshape(port.type.shape))
+        place += size
+    return found

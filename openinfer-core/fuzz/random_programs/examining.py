@@ -1,0 +1,190 @@
+"""Programs run in every place, and what is wrong about them."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from openinfer.errors import OpenInferError
+from openinfer.plugins.environment import Environment
+from random_programs.agreement import differences
+from random_programs.c_batches import Build, Given, run_batch
+from random_programs.c_units import Written, written_in_c
+from random_programs.levels import levels_of, operators_of
+from random_programs.running import (
+    HangError,
+    Ran,
+    Step,
+    run_iterated,
+    run_on,
+    run_restored,
+    through_json,
+    through_text,
+)
+from random_programs.sample import Sample
+from random_programs.tally import Tally
+
+Result = TypeVar("Result")
+
+EVERY = 4
+"""One program in so many is run in each further way on cpu."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong about a program.
+
+    Attributes:
+        number: that of the program.
+        kind: where it is wrong and in what way; a smaller program is wrong alike if it has the same.
+        message: what is wrong, in detail.
+    """
+
+    number: int
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where programs are run.
+
+    Attributes:
+        devices: names of devices of the simulator, besides cpu.
+        builds: how programs in C are compiled.
+        thorough: whether every program is run in every way on cpu.
+    """
+
+    environment: Environment
+    devices: tuple[str, ...] = ()
+    builds: tuple[Build, ...] = ()
+    thorough: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A program that cpu runs, and how far its values are defined."""
+
+    number: int
+    sample: Sample
+    ran: Ran
+    levels: Mapping[str, int]
+
+
+def examine(samples: Mapping[int, Sample], plan: Plan, tally: Tally) -> list[Finding]:
+    """Run numbered programs in every place and return what is wrong."""
+    findings: list[Finding] = []
+    known: list[_Known] = []
+    for number, sample in samples.items():
+        found = _guarded(number, "cpu", findings, tally, lambda sample=sample: run_on(sample, "cpu", plan.environment))
+        if found is None:
+            continue
+        each = _Known(number, sample, found, levels_of(found.program, plan.environment))
+        known.append(each)
+        _note(tally, "cpu", each, ())
+        tally.ended.update(step for step in found.steps if isinstance(step, str))
+        _other_ways(each, plan, findings, tally)
+    for device in plan.devices:
+        _on_device(known, device, plan, findings, tally)
+    if plan.builds:
+        _in_c(known, plan, findings, tally)
+    return findings
+
+
+def _note(tally: Tally, place: str, each: _Known, steps: Sequence[Step]) -> None:
+    names = {name for step in each.ran.steps if not isinstance(step, str) for name in step}
+    compared = [each.levels.get(name, 0) for name in sorted(names)] if steps else []
+    tally.note_run(place, operators_of(each.ran.program), compared)
+
+
+def _guarded(
+    number: int, place: str, findings: list[Finding], tally: Tally, run: Callable[[], Result]
+) -> Result | None:
+    """Return what a run returns; note why it has nothing."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return run()
+    except OpenInferError as error:
+        if error.code in ("internal", "execution", "tool-failed"):
+            findings.append(Finding(number, f"{place}: error {error.code}", str(error)))
+        else:
+            tally.refused[place, error.code] += 1
+    except HangError as error:
+        findings.append(Finding(number, f"{place}: hangs", str(error)))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the fuzzer looks for
+        told = "".join(traceback.format_exception(error)[-4:])
+        findings.append(Finding(number, f"{place}: raises {type(error).__name__}", told))
+    return None
+
+
+def _other_ways(each: _Known, plan: Plan, findings: list[Finding], tally: Tally) -> None:
+    """Compare what cpu makes of a program in other forms and ways with what it makes of it plainly."""
+    sample, environment = each.sample, plan.environment
+    ways = list(_ways(each, environment))
+    for place, (name, run) in enumerate(ways):
+        if name.startswith("form") or plan.thorough or (each.number + place) % EVERY == 0:
+            steps = _guarded(each.number, name, findings, tally, run)
+            lines = [] if steps is None else differences(each.ran.steps, steps)
+            findings += [Finding(each.number, f"{name}: value", line) for line in lines]
+    for name, changed in (("text", through_text), ("JSON", through_json)):
+        other = _guarded(each.number, name, findings, tally, lambda changed=changed: changed(sample))
+        if other is not None and other.graph != sample.graph:
+            findings.append(Finding(each.number, f"{name}: graph", f"{name} is read as another graph"))
+
+
+def _ways(each: _Known, environment: Environment) -> Iterator[tuple[str, Callable[[], tuple[Step, ...]]]]:
+    sample = each.sample
+    yield "through text", lambda: run_on(through_text(sample), "cpu", environment).steps
+    yield "through JSON", lambda: run_on(through_json(sample), "cpu", environment).steps
+    yield "traced", lambda: run_on(sample, "cpu", environment, trace=True).steps
+    yield "iterated", lambda: run_iterated(sample, environment)
+    yield "restored", lambda: run_restored(sample, environment, through_file=each.number % 3 == 0)
+
+
+def _on_device(known: Sequence[_Known], device: str, plan: Plan, findings: list[Finding], tally: Tally) -> None:
+    for each in known:
+        found = _guarded(
+            each.number, device, findings, tally, lambda each=each: run_on(each.sample, device, plan.environment)
+        )
+        if found is None:
+            continue
+        gpu = device.startswith("vulkan")
+        levels = levels_of(each.ran.program, plan.environment, gpu=gpu) if gpu else each.levels
+        _note(tally, device, each, found.steps)
+        lines = differences(each.ran.steps, found.steps, levels, calm=each.sample.calm)
+        findings += [Finding(each.number, f"{device}: value", line) for line in lines]
+
+
+def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: Tally) -> None:
+    written: list[tuple[_Known, Written]] = []
+    for each in known:
+        found = _guarded(
+            each.number, "c", findings, tally, lambda each=each: written_in_c(each.sample, plan.environment)
+        )
+        written += [] if found is None else [(each, found)]
+    given = [Given(program, each.sample.steps) for each, program in written]
+    for build in plan.builds:
+        for (each, program), outcome in zip(written, run_batch(given, build), strict=True):
+            place = f"c, {build}"
+            if isinstance(outcome, str):
+                findings.append(Finding(each.number, f"{place}: {outcome.split(':')[0]}", outcome))
+                continue
+            _note(tally, place, each, outcome)
+            lines = differences(_reached(each, program), outcome, each.levels, calm=each.sample.calm)
+            findings += [Finding(each.number, f"{place}: value", line) for line in lines]
+
+
+def _reached(each: _Known, program: Written) -> list[Step]:
+    """Return the steps on cpu with the results that a program in C has: without a return, those that may be written."""
+    names = {port.name for port in program.plan.outputs}
+    return [
+        step if isinstance(step, str) else {name: value for name, value in step.items() if name in names}
+        for step in each.ran.steps
+    ]
