@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from openinfer.simulate.values import Tensor
-from random_programs.precision import EXACT, UNKNOWN
-from random_programs.running import Step
+from random_programs.precision import EXACT, NEAR, SIGNS, UNKNOWN
+from random_programs.running import Failed, Step
 from random_programs.sample import Array
 
-NEAR = {"f8": 0.5, "bf16": 0.05, "f16": 0.01, "f32": 1e-3, "f64": 1e-3}
+TOLERANCE = {"f8": 0.5, "bf16": 0.05, "f16": 0.01, "f32": 1e-3, "f64": 1e-3}
 """Tolerance relative to the greatest magnitude, for functions of a library and for sums in another order."""
 
 EXACT_LEVELS: Mapping[str, int] = {}
@@ -24,7 +24,7 @@ def differences(
     """Return how the results of steps differ, a line for each value or error that does."""
     lines: list[str] = []
     for number, (left, right) in enumerate(zip(expected, found, strict=True)):
-        if isinstance(left, str) or isinstance(right, str):
+        if isinstance(left, Failed) or isinstance(right, Failed):
             lines += [] if left == right else [f"step {number}: {_ended(right)}, expected {_ended(left)}"]
             continue
         for name in left.keys() | right.keys():
@@ -34,7 +34,7 @@ def differences(
 
 
 def _ended(step: Step) -> str:
-    return f"the error {step}" if isinstance(step, str) else "no error"
+    return f"the error {step}" if isinstance(step, Failed) else "no error"
 
 
 def _differs(expected: Tensor | None, found: Tensor | None, level: int, *, calm: bool) -> str | None:
@@ -49,8 +49,10 @@ def _differs(expected: Tensor | None, found: Tensor | None, level: int, *, calm:
         wrong = left != right
     elif level == EXACT:
         wrong = ~((_codes(left) == _codes(right)) | (np.isnan(left) & np.isnan(right)))
+    elif level == SIGNS:
+        wrong = ~((left == right) | (np.isnan(left) & np.isnan(right)))
     else:
-        wrong = ~_near(left, right, NEAR[expected.dtype.name] * level, calm=calm)
+        wrong = ~_near(left, right, TOLERANCE[expected.dtype.name] * (level - NEAR + 1), calm=calm)
     if not wrong.any():
         return None
     place = int(wrong.argmax())

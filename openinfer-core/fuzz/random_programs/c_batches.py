@@ -18,7 +18,7 @@ from openinfer.simulate.values import Tensor
 from openinfer_synth_c.library import FLAGS
 from openinfer_synth_c.native import native_flags
 from random_programs.c_units import Written, driver_of, job_of, unit_of
-from random_programs.running import Step
+from random_programs.running import Failed, Step
 from random_programs.sample import Array
 
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
@@ -142,7 +142,7 @@ def _complete(given: Sequence[Given], data: bytes, first: int) -> Iterator[tuple
             return
         for _ in given[number].steps:
             status = struct.unpack_from("=3q", data, place)[2]
-            steps.append(_results(given[number].program, data, place + 24) if status == 0 else _code(status))
+            steps.append(_results(given[number].program, data, place + 24) if status == 0 else Failed(_code(status)))
             place += length
         yield tuple(steps)
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from openinfer.errors import OpenInferError
+from openinfer.ir.graph import MemoryKind
+from openinfer.plan.accesses import walk
 from openinfer.plugins.environment import Environment
 from random_programs.agreement import differences
 from random_programs.c_batches import Build, Given, run_batch
 from random_programs.c_units import Written, written_in_c
 from random_programs.levels import levels_of, operators_of
 from random_programs.running import (
+    Failed,
     HangError,
     Ran,
     Step,
@@ -29,7 +32,8 @@ from random_programs.tally import Tally
 
 Result = TypeVar("Result")
 
-EVERY = 4
+TRACE = "trace"
+EVERY = 8
 """One program in so many is run in each further way on cpu."""
 
 
@@ -56,7 +60,7 @@ class Plan:
     """Where programs are run.
 
     Attributes:
-        devices: names of devices of the simulator, besides cpu.
+        devices: names of devices of the simulator, besides cpu; ``device-c`` is device c, ``+trace`` runs it traced.
         builds: how programs in C are compiled.
         thorough: whether every program is run in every way on cpu.
     """
@@ -88,7 +92,7 @@ def examine(samples: Mapping[int, Sample], plan: Plan, tally: Tally) -> list[Fin
         each = _Known(number, sample, found, levels_of(found.program, plan.environment))
         known.append(each)
         _note(tally, "cpu", each, ())
-        tally.ended.update(step for step in found.steps if isinstance(step, str))
+        tally.ended.update(step.code for step in found.steps if isinstance(step, Failed))
         _other_ways(each, plan, findings, tally)
     for device in plan.devices:
         _on_device(known, device, plan, findings, tally)
@@ -98,7 +102,7 @@ def examine(samples: Mapping[int, Sample], plan: Plan, tally: Tally) -> list[Fin
 
 
 def _note(tally: Tally, place: str, each: _Known, steps: Sequence[Step]) -> None:
-    names = {name for step in each.ran.steps if not isinstance(step, str) for name in step}
+    names = {name for step in each.ran.steps if not isinstance(step, Failed) for name in step}
     compared = [each.levels.get(name, 0) for name in sorted(names)] if steps else []
     tally.note_run(place, operators_of(each.ran.program), compared)
 
@@ -127,31 +131,42 @@ def _guarded(
 def _other_ways(each: _Known, plan: Plan, findings: list[Finding], tally: Tally) -> None:
     """Compare what cpu makes of a program in other forms and ways with what it makes of it plainly."""
     sample, environment = each.sample, plan.environment
-    ways = list(_ways(each, environment))
-    for place, (name, run) in enumerate(ways):
-        if name.startswith("form") or plan.thorough or (each.number + place) % EVERY == 0:
-            steps = _guarded(each.number, name, findings, tally, run)
-            lines = [] if steps is None else differences(each.ran.steps, steps)
-            findings += [Finding(each.number, f"{name}: value", line) for line in lines]
+    ways: dict[str, Callable[[], tuple[Step, ...]]] = {
+        "traced": lambda: run_on(sample, "cpu", environment, trace=True).steps,
+        "iterated": lambda: run_iterated(sample, environment),
+        "restored": lambda: run_restored(sample, environment, through_file=each.number % 3 == 0),
+    }
     for name, changed in (("text", through_text), ("JSON", through_json)):
         other = _guarded(each.number, name, findings, tally, lambda changed=changed: changed(sample))
-        if other is not None and other.graph != sample.graph:
+        if other is None:
+            continue
+        if other.graph != sample.graph:
             findings.append(Finding(each.number, f"{name}: graph", f"{name} is read as another graph"))
+        ways[name] = lambda other=other: run_on(other, "cpu", environment).steps
+    for place, (name, run) in enumerate(ways.items()):
+        if not plan.thorough and (each.number + place) % EVERY and not _has_state(name, sample):
+            continue
+        steps = _guarded(each.number, name, findings, tally, run)
+        lines = [] if steps is None else differences(each.ran.steps, steps)
+        findings += [Finding(each.number, f"{name}: value", line) for line in lines]
 
 
-def _ways(each: _Known, environment: Environment) -> Iterator[tuple[str, Callable[[], tuple[Step, ...]]]]:
-    sample = each.sample
-    yield "through text", lambda: run_on(through_text(sample), "cpu", environment).steps
-    yield "through JSON", lambda: run_on(through_json(sample), "cpu", environment).steps
-    yield "traced", lambda: run_on(sample, "cpu", environment, trace=True).steps
-    yield "iterated", lambda: run_iterated(sample, environment)
-    yield "restored", lambda: run_restored(sample, environment, through_file=each.number % 3 == 0)
+def _has_state(way: str, sample: Sample) -> bool:
+    """Whether a way is that of programs with state, and this is one."""
+    return way == "restored" and any(each.kind is MemoryKind.PERSISTENT for each in sample.graph.vars.values())
 
 
 def _on_device(known: Sequence[_Known], device: str, plan: Plan, findings: list[Finding], tally: Tally) -> None:
     for each in known:
+        name, _, way = device.partition("+")
         found = _guarded(
-            each.number, device, findings, tally, lambda each=each: run_on(each.sample, device, plan.environment)
+            each.number,
+            device,
+            findings,
+            tally,
+            lambda each=each, name=name, trace=way == TRACE: run_on(
+                each.sample, name.removeprefix("device-"), plan.environment, trace=trace
+            ),
         )
         if found is None:
             continue
@@ -177,14 +192,26 @@ def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: T
                 findings.append(Finding(each.number, f"{place}: {outcome.split(':')[0]}", outcome))
                 continue
             _note(tally, place, each, outcome)
-            lines = differences(_reached(each, program), outcome, each.levels, calm=each.sample.calm)
+            lines = differences(_reached(each, program, outcome), outcome, each.levels, calm=each.sample.calm)
             findings += [Finding(each.number, f"{place}: value", line) for line in lines]
 
 
-def _reached(each: _Known, program: Written) -> list[Step]:
-    """Return the steps on cpu with the results that a program in C has: without a return, those that may be written."""
+def _reached(each: _Known, program: Written, outcome: Sequence[Step]) -> list[Step]:
+    """Return the steps on cpu as far as a program in C has them: without statements whose results nobody reads.
+
+    These report no errors there; and without a return the results are those that statements may write.
+    """
     names = {port.name for port in program.plan.outputs}
-    return [
-        step if isinstance(step, str) else {name: value for name, value in step.items() if name in names}
-        for step in each.ran.steps
-    ]
+    kept = {
+        statement.node
+        for procedure in program.plan.procedures
+        for step in walk(procedure.steps)
+        for statement in step.origin.statements
+    }
+    found: list[Step] = []
+    for step, other in zip(each.ran.steps, outcome, strict=True):
+        if isinstance(step, Failed):
+            found.append(step if step.node in kept else other)
+        else:
+            found.append({name: value for name, value in step.items() if name in names})
+    return found

@@ -11,7 +11,13 @@ from openinfer.testing.precision import tolerance_of
 EXACT = 0
 """Every bit is defined."""
 
-UNKNOWN = 4
+SIGNS = 1
+"""Every bit but the signs of zeros, of which the greater and the lesser may be either."""
+
+NEAR = 2
+"""A rounding is left open; each level above has one more."""
+
+UNKNOWN = 5
 """Too many roundings, or a step function of something rounded: the value is not compared."""
 
 CARRIED = frozenset({"movement", "indexing"})
@@ -28,28 +34,37 @@ ROUNDED_ON_GPU = frozenset({"add", "sub", "mul", "neg", "abs", "relu", "max", "m
 """Operators on floats whose results a GPU rounds as the specification says, apart from those that carry values."""
 
 
+SIGNED = frozenset({"div", "recip", "rem", "mod", "pow", "rsqrt", "floor_div"})
+"""Operators that make something else of another sign of zero."""
+
+
 def level_of(schema: OpSchema, call: OpCall, inputs: Iterable[int], *, gpu: bool = False) -> int:
-    """Return how many roundings that are left open stand behind the results of a call; ``inputs`` are the same."""
-    behind = max(inputs, default=EXACT)
-    if behind == EXACT:
-        return EXACT if _is_exact(schema, call, gpu=gpu) else 1
-    if schema.category in CARRIED:
-        return behind
-    if behind >= UNKNOWN or not all(made.dtype.is_float for made in call.outputs):
+    """Return how far the results of a call are defined; ``inputs`` says the same about the inputs."""
+    behind, own = max(inputs, default=EXACT), _own_level(schema, call, gpu=gpu)
+    is_float = all(made.dtype.is_float for made in call.outputs)
+    if behind >= UNKNOWN or (behind == SIGNS and schema.name in SIGNED):
         return UNKNOWN
-    if schema.name in SMOOTH or (schema.name == "cast" and call.outputs[0].dtype.is_float):
-        return behind + 1
-    return UNKNOWN
-
-
-def _is_exact(schema: OpSchema, call: OpCall, *, gpu: bool) -> bool:
-    if not any(made.dtype.is_float for made in call.outputs):
-        return not gpu or all(given is None or not given.dtype.is_float for given in call.inputs) or _compares(schema)
+    if behind <= SIGNS:
+        return max(behind, own) if is_float else own
     if schema.category in CARRIED:
-        return True
-    if gpu and schema.name not in ROUNDED_ON_GPU:
-        return False
-    return tolerance_of(schema, call, (), ()).ulps == 0
+        return max(behind, own)
+    if not is_float:
+        return UNKNOWN
+    is_smooth = schema.name in SMOOTH or schema.name == "cast"
+    return max(behind, own, NEAR) + 1 if is_smooth else UNKNOWN
+
+
+def _own_level(schema: OpSchema, call: OpCall, *, gpu: bool) -> int:
+    """Return how far the results of a call on defined inputs are."""
+    if not any(made.dtype.is_float for made in call.outputs):
+        is_step = gpu and any(given is not None and given.dtype.is_float for given in call.inputs)
+        return NEAR if is_step and not _compares(schema) else EXACT
+    tolerance = tolerance_of(schema, call, (), ())
+    if tolerance.ulps == 0 and not tolerance.zero_signs:
+        return SIGNS
+    if schema.category in CARRIED or (tolerance.ulps == 0 and not (gpu and schema.name not in ROUNDED_ON_GPU)):
+        return EXACT
+    return NEAR
 
 
 def _compares(schema: OpSchema) -> bool:

@@ -7,7 +7,7 @@ import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import TypeAlias
@@ -24,8 +24,20 @@ from random_programs.sample import Sample
 LONGEST = 30
 """Seconds that a program may run in this process."""
 
-Step: TypeAlias = "Mapping[str, Tensor] | str"
-"""What a step left in the results of the program, or the code of the error that it ended with."""
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The code of the error that a step ended with, and the number of the statement that reported it."""
+
+    code: str
+    node: int | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return self.code
+
+
+Step: TypeAlias = Mapping[str, Tensor] | Failed
+"""What a step left in the results of the program, or how it failed."""
 
 
 class HangError(Exception):
@@ -77,7 +89,7 @@ def _step(executor: Executor, inputs: Mapping[str, object]) -> Step:
     try:
         executor.step(**inputs)
     except ExecutionError as error:
-        return error.code
+        return Failed(error.code, error.node_index)
     names = executor.outputs() or executor.written()
     return {name: executor.result(name) for name in names}
 
@@ -92,7 +104,7 @@ def run_iterated(sample: Sample, environment: Environment) -> tuple[Step, ...]:
                 for _ in executor.iterate():
                     pass
             except ExecutionError as error:
-                found.append(error.code)
+                found.append(Failed(error.code, error.node_index))
                 continue
             names = executor.outputs() or executor.written()
             found.append({name: executor.result(name) for name in names})

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from random_programs.precision import EXACT, UNKNOWN
+from random_programs.precision import SIGNS, UNKNOWN
 
 
 @dataclass(slots=True)
@@ -57,6 +57,6 @@ class Tally:
 
 
 def _manner(level: int) -> str:
-    if level == EXACT:
+    if level <= SIGNS:
         return "exactly"
     return "not compared" if level >= UNKNOWN else "nearly"
