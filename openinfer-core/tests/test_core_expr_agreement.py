@@ -76,7 +76,16 @@ def _random_elements(dtype: DType, generator: np.random.Generator) -> np.ndarray
     return np.concatenate([small, wide])[:LENGTH]
 
 
-EXPRESSIONS = [random_expression(random.Random(seed), 12) for seed in range(COUNT)]
+def expressions_of_one_input() -> list[Expr]:
+    """Return functions of an input and itself, of which compilers know the result and may warn."""
+    inputs = [tree.Input(index, dtype) for index, dtype in enumerate(TYPES)]
+    numbers = [x for x in inputs if x.dtype is not BOOL]
+    both = [getattr(tree, name)(x, x) for name in (*COMPARISONS, "minimum", "maximum", "sub") for x in numbers]
+    whole = [getattr(tree, name)(x, x) for name in ("rem", "bit_xor") for x in numbers if x.dtype.is_integer]
+    return [*both, *whole, *(getattr(tree, name)(inputs[-1], inputs[-1]) for name in LOGICAL if name != "logical_not")]
+
+
+EXPRESSIONS = [*(random_expression(random.Random(seed), 12) for seed in range(COUNT)), *expressions_of_one_input()]
 
 
 def c_source() -> str:
@@ -101,11 +110,11 @@ def c_source() -> str:
     return f"{includes}{c_renderer.helper_source(helpers)}{arrays}{main}"
 
 
-@pytest.fixture(scope="module")
-def c_output(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    compiler = shutil.which("gcc")
+@pytest.fixture(scope="module", params=["gcc", "clang"])
+def c_output(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    compiler = shutil.which(request.param)
     if compiler is None:
-        pytest.skip("no gcc on this machine: generated C cannot be compiled")
+        pytest.skip(f"no {request.param} on this machine: generated C cannot be compiled")
     folder = tmp_path_factory.mktemp("c")
     (folder / "agreement.c").write_text(c_source())
     flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-ffp-contract=off"]

@@ -62,11 +62,17 @@ def _infix(operator: str) -> Writer:
 
 def _comparison(operator: str) -> Writer:
     def write(dtype: DType, x: Sequence[str]) -> Call:
-        known = _known_of_unsigned(operator, dtype, x)
+        known = _known_of_same(operator, dtype, x) or _known_of_unsigned(operator, dtype, x)
         # C compilers warn of comparisons that have one result, and of constants that nothing uses.
         return Call(f"{x[0]} {operator} {x[1]}" if known is None else f"((void){known[0]}, {known[1]})")
 
     return write
+
+
+def _known_of_same(operator: str, dtype: DType, x: Sequence[str]) -> tuple[str, str] | None:
+    """Return the operand and the result of a comparison of a number with itself; NaN differs from itself."""
+    known = {"==": "true", "<=": "true", ">=": "true", "!=": "false", "<": "false", ">": "false"}.get(operator)
+    return None if known is None or dtype.is_float or x[0] != x[1] else (x[0], known)
 
 
 def _known_of_unsigned(operator: str, dtype: DType, x: Sequence[str]) -> tuple[str, str] | None:
@@ -119,7 +125,10 @@ def _is_infinite(dtype: DType, x: Sequence[str]) -> Call:
 
 
 def _extremum(operator: str) -> Writer:
-    return lambda dtype, x: Call(_narrowed(dtype, f"{x[1]} {operator} {x[0]} ? {x[1]} : {x[0]}"))
+    def write(dtype: DType, x: Sequence[str]) -> Call:
+        return Call(x[0] if x[0] == x[1] else _narrowed(dtype, f"{x[1]} {operator} {x[0]} ? {x[1]} : {x[0]}"))
+
+    return write
 
 
 _COMPARISONS: dict[str, Writer] = {
