@@ -24,10 +24,14 @@ from random_programs.sample import Sample
 from random_programs.shrinking import shrunk
 from random_programs.tally import Tally
 
+from openinfer.ir.nodes import Op
 from openinfer.plugins.environment import Environment
 
 TOGETHER = 96
 """Programs that are compiled at once."""
+
+MOST_SHRUNK = 5
+"""Findings of a kind that are shrunk; the rest is counted."""
 
 TARGETS = "cpu and any of c (written out in C), names of devices such as vulkan, device-c; traced with +trace behind"
 
@@ -40,15 +44,16 @@ def main() -> int:
     )
     devices = tuple(name for name in options.targets if name not in ("cpu", "c"))
     plan = Plan(environment, devices, builds if "c" in options.targets else (), thorough=options.thorough)
-    tally, found, begun, spent = Tally(), list[Finding](), time.perf_counter(), 0.0
+    tally, found, shown = Tally(), list[Finding](), set[tuple[str, ...]]()
+    begun, spent = time.perf_counter(), 0.0
     for numbers in _chunks(options.start, options.count):
         samples = {number: drawn_sample(options.seed, number, environment) for number in numbers}
         findings = [each for each in examine(samples, plan, tally) if not _is_ignored(each, samples, options.ignore)]
         for finding in findings:
-            if finding.kind not in {known.kind for known in found}:
-                before = _seconds()
-                _show(finding, samples[finding.number], plan, options)
-                spent += _seconds() - before
+            before = _seconds()
+            if sum(known.kind == finding.kind for known in found) < MOST_SHRUNK:
+                _show(finding, samples[finding.number], plan, options, shown)
+            spent += _seconds() - before
             found.append(finding)
         if options.progress:
             print(
@@ -79,8 +84,15 @@ def _is_ignored(finding: Finding, samples: dict[int, Sample], patterns: list[str
     return any(re.search(pattern, text) for pattern in patterns)
 
 
-def _show(finding: Finding, sample: Sample, plan: Plan, options: argparse.Namespace) -> None:
+def _show(
+    finding: Finding, sample: Sample, plan: Plan, options: argparse.Namespace, shown: set[tuple[str, ...]]
+) -> None:
+    """Shrink and print what is wrong, unless a program of the same operators was shown that is wrong alike."""
     small = sample if options.no_shrink else shrunk(sample, finding, plan)
+    alike = (finding.kind, *sorted(node.kind.op for _, node in small.graph.nodes() if isinstance(node.kind, Op)))
+    if alike in shown:
+        return
+    shown.add(alike)
     text = f"{finding}\n{small.text()}"
     repeat = f"python openinfer-core/fuzz/fuzz_programs.py --seed {options.seed} --start {finding.number} --count 1"
     given = [f"--targets {','.join(options.targets)}"]

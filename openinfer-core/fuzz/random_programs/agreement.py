@@ -19,16 +19,26 @@ EXACT_LEVELS: Mapping[str, int] = {}
 
 
 def differences(
-    expected: Sequence[Step], found: Sequence[Step], levels: Mapping[str, int] = EXACT_LEVELS, *, calm: bool = True
+    expected: Sequence[Step],
+    found: Sequence[Step],
+    levels: Mapping[str, int] = EXACT_LEVELS,
+    *,
+    reach: float = 1.0,
+    calm: bool = True,
 ) -> list[str]:
-    """Return how the results of steps differ, a line for each value or error that does."""
+    """Return how the results of steps differ, a line for each value or error that does.
+
+    Args:
+        reach: the magnitude in whose units cancellation is judged.
+        calm: whether nothing overflows.
+    """
     lines: list[str] = []
     for number, (left, right) in enumerate(zip(expected, found, strict=True)):
         if isinstance(left, Failed) or isinstance(right, Failed):
             lines += [] if left == right else [f"step {number}: {_ended(right)}, expected {_ended(left)}"]
             continue
         for name in left.keys() | right.keys():
-            line = _differs(left.get(name), right.get(name), levels.get(name, EXACT), calm=calm)
+            line = _differs(left.get(name), right.get(name), levels.get(name, EXACT), reach=reach, calm=calm)
             lines += [] if line is None else [f"step {number}, {name}: {line}"]
     return lines
 
@@ -37,7 +47,7 @@ def _ended(step: Step) -> str:
     return f"the error {step}" if isinstance(step, Failed) else "no error"
 
 
-def _differs(expected: Tensor | None, found: Tensor | None, level: int, *, calm: bool) -> str | None:
+def _differs(expected: Tensor | None, found: Tensor | None, level: int, *, reach: float, calm: bool) -> str | None:
     if expected is None or found is None:
         return f"{'left out' if found is None else 'there'}, expected it {'there' if found is None else 'left out'}"
     if (expected.dtype, expected.shape) != (found.dtype, found.shape):
@@ -52,7 +62,7 @@ def _differs(expected: Tensor | None, found: Tensor | None, level: int, *, calm:
     elif level == SIGNS:
         wrong = ~((left == right) | (np.isnan(left) & np.isnan(right)))
     else:
-        wrong = ~_near(left, right, TOLERANCE[expected.dtype.name] * (level - NEAR + 1), calm=calm)
+        wrong = ~_near(left, right, TOLERANCE[expected.dtype.name] * (level - NEAR + 1), reach=reach, calm=calm)
     if not wrong.any():
         return None
     place = int(wrong.argmax())
@@ -63,12 +73,12 @@ def _codes(values: Array) -> Array:
     return values.view(f"u{values.itemsize}") if values.size else values
 
 
-def _near(expected: Array, found: Array, tolerance: float, *, calm: bool) -> Array:
+def _near(expected: Array, found: Array, tolerance: float, *, reach: float, calm: bool) -> Array:
     """Return where floats are near; where they are not calm, those that overflowed on the way are not compared."""
     with np.errstate(all="ignore"):
         left, right = expected.astype(np.float64), found.astype(np.float64)
         finite = np.isfinite(left) & np.isfinite(right)
-        most = max(1.0, float(np.abs(left[finite]).max(initial=0.0)))
+        most = max(reach, float(np.abs(left[finite]).max(initial=0.0)))
         close = finite & (np.abs(left - right) <= tolerance * most)
         same = (left == right) | (np.isnan(left) & np.isnan(right))
         return close | same if calm else close | same | ~finite

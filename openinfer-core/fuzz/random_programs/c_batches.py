@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -32,6 +33,11 @@ IN_UNIT = 16
 LONGEST_BUILD, LONGEST_RUN = 600.0, 60.0
 SHOWN = 1_500
 """Characters of messages that are kept."""
+
+_TOLD = re.compile(
+    r"error: [^\n]*\[-Werror[,=]([^\]]+)\]|error: ([^\n]*)|(?:AddressSanitizer|runtime error): ([^\n]{,60})"
+)
+_VARYING = re.compile(r"'[^']*'|(?:on|at|in|of) (?:unknown )?address.*|-?\d+")
 
 STATUS = {2: "out-of-range"}
 """Codes of the errors that a program in C ends a step with, by its status."""
@@ -93,7 +99,14 @@ def _built(given: Sequence[Given], build: Build, folder: Path) -> str | None:
     command = [*build.command(), "-o", "batch", *sources, "-lm"]
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=LONGEST_BUILD, check=False
+            command,
+            cwd=folder,
+            env={**os.environ, "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LONGEST_BUILD,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return f"the compiler took more than {LONGEST_BUILD:g} s"
@@ -145,6 +158,15 @@ def _complete(given: Sequence[Given], data: bytes, first: int) -> Iterator[tuple
             steps.append(_results(given[number].program, data, place + 24) if status == 0 else Failed(_code(status)))
             place += length
         yield tuple(steps)
+
+
+def manner_of(outcome: str) -> str:
+    """Return how a program fails to compile or run, alike for failures that are alike."""
+    way = outcome.split(":")[0]
+    told = _TOLD.search(outcome)
+    if told is None:
+        return way
+    return f"{way} [{_VARYING.sub('', told[1] or told[2] or told[3]).strip()}]"
 
 
 def _code(status: int) -> str:

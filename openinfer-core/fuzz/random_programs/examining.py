@@ -13,7 +13,7 @@ from openinfer.ir.graph import MemoryKind
 from openinfer.plan.accesses import walk
 from openinfer.plugins.environment import Environment
 from random_programs.agreement import differences
-from random_programs.c_batches import Build, Given, run_batch
+from random_programs.c_batches import Build, Given, manner_of, run_batch
 from random_programs.c_units import Written, written_in_c
 from random_programs.levels import levels_of, operators_of
 from random_programs.running import (
@@ -173,7 +173,7 @@ def _on_device(known: Sequence[_Known], device: str, plan: Plan, findings: list[
         gpu = device.startswith("vulkan")
         levels = levels_of(each.ran.program, plan.environment, gpu=gpu) if gpu else each.levels
         _note(tally, device, each, found.steps)
-        lines = differences(each.ran.steps, found.steps, levels, calm=each.sample.calm)
+        lines = differences(each.ran.steps, found.steps, levels, reach=each.sample.reach(), calm=each.sample.calm)
         findings += [Finding(each.number, f"{device}: value", line) for line in lines]
 
 
@@ -189,10 +189,12 @@ def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: T
         for (each, program), outcome in zip(written, run_batch(given, build), strict=True):
             place = f"c, {build}"
             if isinstance(outcome, str):
-                findings.append(Finding(each.number, f"{place}: {outcome.split(':')[0]}", outcome))
+                findings.append(Finding(each.number, f"{place}: {manner_of(outcome)}", outcome))
                 continue
             _note(tally, place, each, outcome)
-            lines = differences(_reached(each, program, outcome), outcome, each.levels, calm=each.sample.calm)
+            lines = differences(
+                _reached(each, program, outcome), outcome, each.levels, reach=each.sample.reach(), calm=each.sample.calm
+            )
             findings += [Finding(each.number, f"{place}: value", line) for line in lines]
 
 

@@ -22,7 +22,7 @@ from random_programs.writer import Variable, Writer, count_of
 MOST_ELEMENTS = 6_000
 """Elements of a result."""
 
-TRIES, TRIES_OF_ONE = 16, 4
+TRIES, TRIES_OF_ONE = 24, 8
 """Calls that are drawn for a statement, and those in a row of the same operator, so that demanding ones are met too."""
 
 

@@ -34,6 +34,13 @@ class Sample:
         """Return the model that the program is run with."""
         return Model.from_arrays(self.tensors, sizevars=self.sizes)
 
+    def reach(self) -> float:
+        """Return the greatest magnitude of its floats: calm ones are small."""
+        if self.calm:
+            return 1.0
+        arrays = [*self.tensors.values(), *(array for inputs in self.steps for array in inputs.values())]
+        return max((_magnitude(array) for array in arrays if array.dtype.kind not in "iub"), default=1.0)
+
     def text(self) -> str:
         """Return the program, and in comments what it is run with."""
         lines = [self.graph.to_dsl().rstrip()]
@@ -42,6 +49,11 @@ class Sample:
         for number, inputs in enumerate(self.steps):
             lines += [f"// step {number}, {name}: {_shown(array)}" for name, array in inputs.items()]
         return "\n".join(lines)
+
+
+def _magnitude(array: Array) -> float:
+    wide = np.abs(array.astype(np.float64))
+    return float(wide[np.isfinite(wide)].max(initial=1.0))
 
 
 def _shown(array: Array) -> str:

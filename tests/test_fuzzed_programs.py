@@ -1,0 +1,206 @@
+"""Random whole programs in several places; and that the fuzzer meets everything, sees what is wrong, and shrinks it."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.ir.nodes import Branch, CacheRead, CacheReset, CacheWrite, Loop, Op, Transfer, Yield
+from openinfer.plugins.environment import Environment
+from openinfer.simulate import Executor
+
+FUZZER = Path(__file__).resolve().parents[1] / "openinfer-core" / "fuzz" / "fuzz_programs.py"
+
+MOST_DRAWN = 3_000
+"""Programs among which every operator has to be; the rarest is in one of about a hundred."""
+
+pytestmark = pytest.mark.skipif(not FUZZER.is_file(), reason="the fuzzer is not in this tree")
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+def fuzzed(tmp_path: Path, *options: str) -> str:
+    """Run the fuzzer; return what it prints."""
+    command = [sys.executable, str(FUZZER), "--keep", str(tmp_path), *options]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+@needs_gcc
+def test_random_programs_are_the_same_on_cpu_and_in_c(tmp_path: Path) -> None:
+    printed = fuzzed(tmp_path, "--count", "200", "--seed", "1", "--targets", "cpu,c")
+
+    assert re.search(r"^cpu: 200 programs", printed, re.MULTILINE), printed
+    found = re.search(r"^c, gcc -device: (\d+) programs", printed, re.MULTILINE)
+    assert found is not None
+    assert int(found[1]) > 140, printed
+
+
+@pytest.mark.usefixtures("vulkan")
+def test_random_programs_are_the_same_on_cpu_and_vulkan(tmp_path: Path) -> None:
+    assert "vulkan: 8 programs" in fuzzed(tmp_path, "--count", "8", "--seed", "2", "--targets", "cpu,vulkan")
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The modules of the fuzzer by name."""
+    monkeypatch.syspath_prepend(str(FUZZER.parent))
+    return lambda name: importlib.import_module(f"random_programs.{name}")
+
+
+def test_every_operator_and_statement_is_drawn(programs: Any) -> None:
+    environment, draw = Environment.default(), programs("drawing").drawn_sample
+    operators, kinds = set(environment.ops), {Branch, CacheRead, CacheReset, CacheWrite, Loop, Op, Transfer, Yield}
+    for number in range(MOST_DRAWN):
+        for _, node in draw(0, number, environment).graph.nodes():
+            kinds.discard(type(node.kind))
+            operators -= {node.kind.op} if isinstance(node.kind, Op) else set()
+        if not operators and not kinds:
+            return
+    pytest.fail(f"not drawn in {MOST_DRAWN} programs: {sorted(operators)}, {kinds}")
+
+
+def test_a_program_depends_on_its_seed_and_number_alone(programs: Any) -> None:
+    environment, draw = Environment.default(), programs("drawing").drawn_sample
+    first = [draw(3, number, environment) for number in (7, 8)]
+    again = [draw(3, number, environment) for number in (8, 7)]
+
+    assert [sample.text() for sample in again] == [sample.text() for sample in reversed(first)]
+    assert draw(4, 7, environment).text() != first[0].text()
+
+
+TEXT = """
+dynamic { x: f32[3, 5]; k: i32[4]; }
+volatile { y: f32[3, 5]; z: i32[4]; s: f32; }
+block entry {
+  loop turns (i in 0..2) { op mul(x, x) >> y; op not(k) >> z; }
+  op add(y, x) >> y;
+  op sum_axis(y) >> s;
+  branch more;
+  return y, z, s;
+}
+block more { op neg(z) >> z; return; }
+"""
+STATE = """
+dynamic { x: i32[2]; }
+persistent { p: i32[2]; n: i64; }
+volatile { y: i32[2]; }
+block entry { cache.read p >> y; op add(x, y) >> y; cache.write y >> p; cache.increment n; return y; }
+"""
+
+
+def sample_of(programs: Any, text: str, **inputs: Any) -> Any:
+    return programs("sample").Sample(graph(text), {}, {}, (inputs, inputs))
+
+
+def inputs_of_text() -> dict[str, Any]:
+    return {"x": np.arange(15, dtype=np.float32).reshape(3, 5), "k": np.arange(4, dtype=np.int32)}
+
+
+def written_wrongly(programs: Any, monkeypatch: pytest.MonkeyPatch, pattern: str, instead: Any) -> None:
+    """Let programs in C be written with something else in the place of a pattern."""
+    examining = programs("examining")
+    written = examining.written_in_c
+
+    def wrongly(sample: Any, environment: Environment) -> Any:
+        found = written(sample, environment)
+        return replace(found, source=re.sub(pattern, instead, found.source))
+
+    monkeypatch.setattr(examining, "written_in_c", wrongly)
+
+
+def plan_of(programs: Any, **options: Any) -> Any:
+    return programs("examining").Plan(Environment.default(), **options)
+
+
+def build_of(programs: Any, *, sanitize: bool) -> Any:
+    return programs("c_batches").Build("gcc", "O0", sanitize)
+
+
+@needs_gcc
+def test_a_wrong_value_in_c_is_found_and_shrunk(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    written_wrongly(programs, monkeypatch, r"(t\d+) \* (t\d+)", r"\1 + \2")
+    plan = plan_of(programs, builds=(build_of(programs, sanitize=False),))
+    sample = sample_of(programs, TEXT, **inputs_of_text())
+
+    found = programs("examining").examine({0: sample}, plan, programs("tally").Tally())
+
+    assert {finding.kind for finding in found} == {"c, gcc -O0: value"}
+    small = programs("shrinking").shrunk(sample, found[0], plan)
+    nodes = [node.kind for _, node in small.graph.nodes()]
+    assert [kind.op for kind in nodes if isinstance(kind, Op)] == ["mul"]
+    assert len(nodes) == 1
+    assert len(small.steps) == 1
+
+
+@needs_gcc
+def test_an_access_out_of_bounds_is_found_and_ends_no_other_program(
+    programs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_wrongly(programs, monkeypatch, r"i0 < 15", "i0 < 16")
+    plan = plan_of(programs, builds=(build_of(programs, sanitize=True),))
+    tally = programs("tally").Tally()
+    samples = {
+        0: sample_of(programs, TEXT.replace("[3, 5]", "[15]"), x=np.ones(15, np.float32), k=np.ones(4, np.int32)),
+        1: sample_of(programs, TEXT, **inputs_of_text()),
+        2: sample_of(programs, TEXT.replace("[3, 5]", "[14]"), x=np.ones(14, np.float32), k=np.ones(4, np.int32)),
+    }
+
+    found = programs("examining").examine(samples, plan, tally)
+
+    assert {finding.number for finding in found} == {0, 1}
+    assert all("heap-buffer-overflow" in finding.message for finding in found)
+    assert tally.ran["c, gcc -O0 sanitized"] == 1
+
+
+@needs_gcc
+def test_what_does_not_compile_is_found_and_keeps_no_other_program(
+    programs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_wrongly(programs, monkeypatch, r"i0 < 15", "i0 < missing")
+    plan = plan_of(programs, builds=(build_of(programs, sanitize=False),))
+    tally = programs("tally").Tally()
+    sample = sample_of(programs, TEXT, **inputs_of_text())
+    other = sample_of(programs, TEXT.replace("[3, 5]", "[4]"), x=np.ones(4, np.float32), k=np.ones(4, np.int32))
+
+    (finding,) = programs("examining").examine({0: other, 1: sample, 2: other}, plan, tally)
+
+    assert finding.number == 1
+    assert finding.kind.startswith("c, gcc -O0: does not compile [undeclared (first use")
+    assert "missing" in finding.message
+    assert tally.ran["c, gcc -O0"] == 2
+
+
+def test_state_that_is_lost_is_found(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(self: Executor, state: Any) -> None:
+        pass
+
+    monkeypatch.setattr(Executor, "restore", forgetful)
+    sample = sample_of(programs, STATE, x=np.array([1, 2], np.int32))
+
+    found = programs("examining").examine({0: sample}, plan_of(programs, thorough=True), programs("tally").Tally())
+
+    assert {finding.kind for finding in found} == {"restored: value"}
+
+
+def test_an_exception_of_another_kind_is_found(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Executor, **inputs: Any) -> None:
+        raise KeyError("broken")
+
+    monkeypatch.setattr(Executor, "step", broken)
+    sample = sample_of(programs, STATE, x=np.array([1, 2], np.int32))
+
+    (finding,) = programs("examining").examine({0: sample}, plan_of(programs), programs("tally").Tally())
+
+    assert finding.kind == "cpu: raises KeyError"
