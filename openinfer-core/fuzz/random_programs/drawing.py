@@ -15,6 +15,9 @@ from random_programs.writer import Writer
 
 STEPS = 3
 
+LENGTHS = (1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 10, 16)
+"""Statements of ``entry``, those in loops and blocks not counted."""
+
 
 def drawn_sample(seed: int, number: int, environment: Environment) -> Sample:
     """Return a program, with a model and inputs for some steps."""
@@ -30,7 +33,7 @@ def drawn_sample(seed: int, number: int, environment: Environment) -> Sample:
         writer.blocks.append(name)
     writer.is_entry = True
     with writer.builder.block("entry"):
-        write_statements(writer, caches, random.choice((1, 2, 3, 4, 5, 6, 8)), operators)
+        write_statements(writer, caches, random.choice(LENGTHS), operators)
         if consumer is not None:
             hand_over(writer, consumer)
         _write_result(writer)

@@ -6,6 +6,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from openinfer.errors import OpenInferError
@@ -16,6 +17,7 @@ from random_programs.agreement import differences
 from random_programs.c_batches import Build, Given, manner_of, run_batch
 from random_programs.c_units import Written, written_in_c
 from random_programs.levels import levels_of, operators_of
+from random_programs.oracles import wrong_statements
 from random_programs.running import (
     Failed,
     HangError,
@@ -94,6 +96,7 @@ def examine(samples: Mapping[int, Sample], plan: Plan, tally: Tally) -> list[Fin
         _note(tally, "cpu", each, ())
         tally.ended.update(step.code for step in found.steps if isinstance(step, Failed))
         _other_ways(each, plan, findings, tally)
+        _statements(each, plan, findings, tally)
     for device in plan.devices:
         _on_device(known, device, plan, findings, tally)
     if plan.builds:
@@ -149,6 +152,15 @@ def _other_ways(each: _Known, plan: Plan, findings: list[Finding], tally: Tally)
         steps = _guarded(each.number, name, findings, tally, run)
         lines = [] if steps is None else differences(each.ran.steps, steps)
         findings += [Finding(each.number, f"{name}: value", line) for line in lines]
+
+
+def _statements(each: _Known, plan: Plan, findings: list[Finding], tally: Tally) -> None:
+    """Compare single statements of a calm program with oracles, at times."""
+    if not each.sample.calm or (each.number % EVERY and not plan.thorough):
+        return
+    run = partial(wrong_statements, each.sample, plan.environment)
+    lines = _guarded(each.number, "oracle", findings, tally, run) or []
+    findings += [Finding(each.number, "oracle: value", line) for line in lines]
 
 
 def _has_state(way: str, sample: Sample) -> bool:

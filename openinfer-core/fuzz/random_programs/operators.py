@@ -10,13 +10,16 @@ from typing import Any
 
 from calls import Drawn, drawn_call, elements, operand, setting_value
 
-from openinfer.dtypes import BY_NAME, DType
+from openinfer.dtypes import BY_NAME, I64, DType
+from openinfer.ir.graph import MemoryKind
 from openinfer.ir.types import TensorType
 from openinfer.ir.values import Ref
 from openinfer.ops.calls import OpCall, call_of
-from openinfer.ops.schema import Operand, OpSchema, OpTypeError, Required, SettingType
+from openinfer.ops.schema import Operand, OpSchema, OpTypeError, Required
+from openinfer.symbolic import parse
 from random_programs.data import drawn_shape
 from random_programs.precision import UNKNOWN, level_of
+from random_programs.settings import written_setting
 from random_programs.writer import Variable, Writer, count_of
 
 MOST_ELEMENTS = 6_000
@@ -50,7 +53,11 @@ def write_call(writer: Writer, names: Sequence[str]) -> str | None:
 
 
 def _write(writer: Writer, schema: OpSchema, planned: Planned) -> None:
-    settings: dict[str, Any] = {name: _setting(writer, schema, name, v) for name, v in planned.settings.items()}
+    settings: dict[str, Any] = {
+        name: value if spec is None else written_setting(writer, spec, value)
+        for name, value in planned.settings.items()
+        for spec in [schema.setting(name)]
+    }
     inputs: list[str] = []
     for place, variable in enumerate(planned.inputs):
         if variable is None:
@@ -64,29 +71,18 @@ def _write(writer: Writer, schema: OpSchema, planned: Planned) -> None:
     names = [each.name for each in planned.inputs if each is not None]
     taken = [] if schema.in_place and "acc" not in planned.settings and len(planned.call.outputs) == 1 else names
     outputs: list[str] = []
-    for kind in planned.call.outputs:
-        outputs.append(writer.result(kind, planned.level, taken=[*taken, *outputs]))
+    made = planned.call.outputs
+    if len(made) > 1 and writer.random.random() < 0.2:
+        made = made[: writer.random.randrange(1, len(made))]
+    for kind in made:
+        alike = names if not taken and writer.random.random() < 0.3 else ()
+        outputs.append(writer.result(kind, planned.level, taken=[*taken, *outputs], liked=alike))
     writer.builder.op(schema.name, *inputs, outputs=outputs, settings=settings)
 
 
 def _reference(text: str) -> Ref:
-    from openinfer.symbolic import parse
-
     name, _, rest = text.partition("[")
-    return Ref(name, (parse(rest[:-1]),) if rest else ())
-
-
-def _setting(writer: Writer, schema: OpSchema, name: str, value: Any) -> Any:
-    """Return a setting, at times as a constant of the program."""
-    spec = schema.setting(name)
-    if spec is None or writer.random.random() > 0.06 or isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    if spec.type not in (SettingType.INT, SettingType.FLOAT, SettingType.NUMBER):
-        return value
-    dtype = BY_NAME["f32" if isinstance(value, float) else "i64"]
-    made = writer.name("c")
-    writer.builder.constant(made, dtype, init=value)
-    return Ref(made)
+    return Ref(name, tuple(parse(index) for index in rest[:-1].split(", ")) if rest else ())
 
 
 def _planned(
@@ -119,8 +115,7 @@ def _input(writer: Writer, drawn: Drawn, place: int, kind: TensorType) -> Variab
     if shown is not None and shown.low is not None:
         within = _within(shown, drawn.call, place) if writer.random.random() < 0.9 else shown
         return writer.given(kind, partial(elements, kind, within, writer.random, strays=False))
-    known = writer.fitting(kind)
-    return writer.random.choice(known) if known and writer.random.random() < 0.8 else writer.given(kind)
+    return _another(writer, kind)
 
 
 def _within(shown: Operand, call: OpCall, place: int) -> Operand:
@@ -179,6 +174,9 @@ def _shape(writer: Writer, schema: OpSchema, shape: tuple[int, ...]) -> tuple[in
 
 
 def _another(writer: Writer, kind: TensorType) -> Variable:
+    """Return a variable of a type: one that is there, a new one, or the index of a loop."""
+    if writer.indices and kind == TensorType(I64, ()) and writer.random.random() < 0.5:
+        return Variable(writer.random.choice(writer.indices), kind, MemoryKind.CONSTANT)
     known = writer.fitting(kind)
     return writer.random.choice(known) if known and writer.random.random() < 0.75 else writer.given(kind)
 

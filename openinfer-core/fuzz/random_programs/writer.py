@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -17,6 +18,7 @@ from openinfer.ir.graph import MemoryKind
 from openinfer.ir.types import TensorType
 from openinfer.plugins.environment import Environment
 from random_programs.data import drawn_values
+from random_programs.precision import UNKNOWN
 from random_programs.sample import Array, Sample
 
 SIZES = {"N": 3, "M": 4, "B": 2}
@@ -32,6 +34,7 @@ class Variable:
         kind: its memory; None for a temporary.
         level: how many open roundings stand behind it (`random_programs.precision`), as far as drawing goes.
         is_table: whether it is a prefix table, of which entries are used.
+        formals: how many indices that table has.
         is_index: whether its values are legal as indices or bounds of loops, and small.
     """
 
@@ -40,6 +43,7 @@ class Variable:
     kind: MemoryKind | None
     level: int = 0
     is_table: bool = False
+    formals: int = 0
     is_index: bool = False
 
     @property
@@ -138,10 +142,12 @@ class Writer:
         memory = MemoryKind.CONSTANT if self.random.random() < 0.6 else MemoryKind.VOLATILE
         declare = self.builder.constant if memory is MemoryKind.CONSTANT else self.builder.volatile
         if self.random.random() < 0.35:
-            name = self.name("W")
-            declare(name, kind.dtype, self.dims(kind.shape), formals=["l"], pattern=f"{name}.{{l}}")
-            self.tensors |= {f"{name}.{number}": values() for number in range(ENTRIES)}
-            made = Variable(name, kind, memory, is_table=True)
+            name, formals = self.name("W"), ["l", "h"][: self.random.choice((1, 1, 2))]
+            pattern = ".".join([name, *(f"{{{formal}}}" for formal in formals)])
+            declare(name, kind.dtype, self.dims(kind.shape), formals=formals, pattern=pattern)
+            for places in product(range(ENTRIES), repeat=len(formals)):
+                self.tensors[".".join([name, *map(str, places)])] = values()
+            made = Variable(name, kind, memory, is_table=True, formals=len(formals))
         else:
             name, stored = self.name("k"), self.random.random() < 0.3
             declare(name, kind.dtype, self.dims(kind.shape), ref=f"of.{name}" if stored else None)
@@ -188,18 +194,21 @@ class Writer:
         """Return how a statement names a variable: of a prefix table, one entry."""
         if not variable.is_table:
             return variable.name
-        if self.indices and self.random.random() < 0.7:
-            return f"{variable.name}[{self.random.choice(self.indices)}]"
-        if self.random.random() < 0.2:
-            return f"{variable.name}[{self.index().name}]"
-        return f"{variable.name}[{self.random.randrange(ENTRIES)}]"
+        return f"{variable.name}[{', '.join(self._place() for _ in range(variable.formals))}]"
 
-    def result(self, kind: TensorType, level: int, *, taken: Sequence[str]) -> str:
+    def _place(self) -> str:
+        """Return the index of an entry of a prefix table."""
+        chance = self.random.random()
+        if self.indices and chance < 0.7:
+            return f"{self.random.choice(self.indices)}{'+1' if chance < 0.2 else ''}"
+        return self.index().name if chance < 0.8 else str(self.random.randrange(ENTRIES))
+
+    def result(self, kind: TensorType, level: int, *, taken: Sequence[str], liked: Sequence[str] = ()) -> str:
         """Return the name of a variable for a result: one that is there and not ``taken``, or a new one."""
         chance = self.random.random()
-        if chance < 0.35:
-            known = [each for each in self.fitting(kind, 99) if each.is_written and each.name not in taken]
-            known = [each for each in known if not each.is_index]
+        if chance < 0.35 or liked:
+            known = [each for each in self.fitting(kind, UNKNOWN) if each.name not in taken and self._may_write(each)]
+            known = [each for each in known if each.name in liked] or known
             if known:
                 return self._overwritten(self.random.choice(known), level)
         name = self.name("y")
@@ -212,6 +221,11 @@ class Writer:
         self.visible.append(Variable(name, kind, MemoryKind.VOLATILE, level))
         self.written.append(name)
         return name
+
+    def _may_write(self, variable: Variable) -> bool:
+        """Whether a result may be written over a variable: seldom over an input of the step."""
+        is_input = variable.kind is MemoryKind.DYNAMIC and self.random.random() < 0.1
+        return not variable.is_index and (variable.is_written or is_input)
 
     def _overwritten(self, variable: Variable, level: int) -> str:
         place = self.visible.index(variable)
