@@ -10,9 +10,11 @@ all went well, 1 something is wrong.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +40,13 @@ TARGETS = "cpu and any of c (written out in C), names of devices such as vulkan,
 
 def main() -> int:
     options = _options()
+    # What devices compile is of no use to later runs of other programs, and would fill their caches.
+    with tempfile.TemporaryDirectory(prefix="openinfer-") as cache:
+        os.environ["XDG_CACHE_HOME"] = cache
+        return _fuzz(options)
+
+
+def _fuzz(options: argparse.Namespace) -> int:
     environment = Environment.default()
     builds = tuple(
         Build(compiler, level, options.sanitize) for compiler in options.compilers for level in options.levels

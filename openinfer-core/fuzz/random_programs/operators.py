@@ -72,7 +72,7 @@ def _write(writer: Writer, schema: OpSchema, planned: Planned) -> None:
     taken = [] if schema.in_place and "acc" not in planned.settings and len(planned.call.outputs) == 1 else names
     outputs: list[str] = []
     made = planned.call.outputs
-    if len(made) > 1 and writer.random.random() < 0.2:
+    if len(made) > 1 and not schema.variadic_outputs and writer.random.random() < 0.2:
         made = made[: writer.random.randrange(1, len(made))]
     for kind in made:
         alike = names if not taken and writer.random.random() < 0.3 else ()
