@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Await, Branch, CacheRead, CacheReset, CacheWrite, Loop, Node, Op, Transfer
-from openinfer.ir.resolved import ResolvedGraph
+from openinfer.ir.resolved import ResolvedGraph, RuntimeScalar
 from openinfer.ops.calls import OpCall
 from openinfer.plugins.environment import Environment
 from random_programs.precision import EXACT, UNKNOWN, level_of
@@ -71,7 +71,7 @@ class _Follower:
     def _op(self, node: Node, kind: Op, levels: Levels) -> None:
         resolved = self._program.ops[node.index]
         names = [given.name for given in resolved.inputs if given is not None]
-        names += [setting.name for setting in resolved.runtime_settings.values() if hasattr(setting, "name")]
+        names += [each.name for each in resolved.runtime_settings.values() if isinstance(each, RuntimeScalar)]
         call = OpCall(
             op=resolved.op, inputs=resolved.input_types, outputs=resolved.output_types, settings=resolved.settings
         )

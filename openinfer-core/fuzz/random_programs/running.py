@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -53,7 +53,7 @@ class Ran:
 
 
 @contextmanager
-def within(seconds: int) -> Iterator[None]:
+def within(seconds: int) -> Generator[None]:
     """End what runs longer with a `HangError`."""
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,8 +21,9 @@ def written_setting(writer: Writer, spec: SettingSpec, value: Any) -> Any:
     """Return a setting for the builder, of the same value in any event."""
     if writer.random.random() > SHARE:
         return value
-    if spec.type is SettingType.INT_LIST and isinstance(value, Sequence) and value:
-        return [_expression(writer, each) for each in value]
+    if spec.type is SettingType.INT_LIST and isinstance(value, tuple):
+        whole = cast("tuple[int, ...]", value)
+        return [_expression(writer, each) for each in whole] or whole
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     if spec.type is SettingType.INT and writer.random.random() < 0.5:

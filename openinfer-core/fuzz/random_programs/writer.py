@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
@@ -89,7 +89,7 @@ class Writer:
         return Sample(self.builder.build(), SIZES, self.tensors, given, self.calm)
 
     @contextmanager
-    def inside(self) -> Iterator[None]:
+    def inside(self) -> Generator[None]:
         """Forget at the end the temporaries that were made inside."""
         outside = list(self.visible)
         yield
