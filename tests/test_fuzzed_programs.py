@@ -182,6 +182,19 @@ def test_what_does_not_compile_is_found_and_keeps_no_other_program(
     assert tally.ran["c, gcc -O0"] == 2
 
 
+@needs_gcc
+def test_a_program_that_does_not_end_is_found(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = r"for (volatile int i = 0; i == 0;) { } return block_entry("
+    written_wrongly(programs, monkeypatch, r"return block_entry\(", endless)
+    monkeypatch.setattr(programs("c_batches"), "LONGEST_RUN", 0.5)
+    plan = plan_of(programs, builds=(build_of(programs, sanitize=False),))
+    sample = sample_of(programs, TEXT, **inputs_of_text())
+
+    (finding,) = programs("examining").examine({0: sample}, plan, programs("tally").Tally())
+
+    assert finding.kind == "c, gcc -O0: hangs"
+
+
 def test_state_that_is_lost_is_found(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(self: Executor, state: Any) -> None:
         pass
