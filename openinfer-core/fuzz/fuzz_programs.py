@@ -3,8 +3,8 @@
 Each program depends on the seed and its number alone: `--seed S --start K --count 1` repeats number K. It is run on cpu
 plainly, through text and JSON, with tracing, node by node, and with its state taken out and put back between steps;
 where `--targets` names them, in C and on other devices. All have to give the same: bit for bit where every bit is
-defined, else nearly. What is wrong is shrunk, and shown with the program and the command that repeats it. Exit codes: 0
-all went well, 1 something is wrong.
+defined, else nearly. What is wrong is shrunk, and shown with the program and the command that repeats it. Ctrl-C
+ends with what was counted, and where to go on. Exit codes: 0 all went well, 1 something is wrong, or it ended early.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ TOGETHER = 96
 MOST_SHRUNK = 5
 """Findings of a kind that are shrunk; the rest is counted."""
 
+_SHOWN: set[tuple[str, ...]] = set()
+"""Kinds of findings that were shown, with the operators of their programs."""
+
 TARGETS = "cpu and any of c (written out in C), names of devices such as vulkan, device-c; traced with +trace behind"
 
 
@@ -53,28 +56,34 @@ def _fuzz(options: argparse.Namespace) -> int:
     )
     devices = tuple(name for name in options.targets if name not in ("cpu", "c"))
     plan = Plan(environment, devices, builds if "c" in options.targets else (), thorough=options.thorough)
-    tally, found, shown = Tally(), list[Finding](), set[tuple[str, ...]]()
-    begun, spent = time.perf_counter(), 0.0
-    for numbers in _chunks(options.start, options.count):
-        samples = {number: drawn_sample(options.seed, number, environment) for number in numbers}
-        findings = [each for each in examine(samples, plan, tally) if not _is_ignored(each, samples, options.ignore)]
-        for finding in findings:
-            before = _seconds()
-            if sum(known.kind == finding.kind for known in found) < MOST_SHRUNK:
-                _show(finding, samples[finding.number], plan, options, shown)
-            spent += _seconds() - before
-            found.append(finding)
-        if options.progress:
-            print(
-                f"{numbers.stop - options.start} programs, {_seconds() - spent:.0f} s of a core, {len(found)} findings",
-                flush=True,
-            )
+    tally, found = Tally(), list[Finding]()
+    begun, done, spent = time.perf_counter(), 0, 0.0
+    try:
+        for numbers in _chunks(options.start, options.count):
+            spent += _examined(numbers, plan, options, tally, found)
+            done += len(numbers)
+            if options.progress:
+                print(f"{done} programs, {_seconds() - spent:.0f} s of a core, {len(found)} findings", flush=True)
+    except KeyboardInterrupt:
+        print(f"interrupted: --start {options.start + done} goes on")
     for line in tally.lines(environment.ops):
         print(line)
     taken = _seconds() - spent
-    print(f"{options.count} programs in {time.perf_counter() - begun:.1f} s, {taken:.1f} s of a core without shrinking")
-    print(f"{options.count / max(taken, 1e-9):.1f} a second and core, {len(found)} findings")
-    return int(bool(found))
+    print(f"{done} programs in {time.perf_counter() - begun:.1f} s, {taken:.1f} s of a core without shrinking")
+    print(f"{done / max(taken, 1e-9):.1f} a second and core, {len(found)} findings")
+    return int(bool(found) or done < options.count)
+
+
+def _examined(numbers: range, plan: Plan, options: argparse.Namespace, tally: Tally, found: list[Finding]) -> float:
+    """Examine programs, add what is wrong to what was found and show it; return the processor time of shrinking."""
+    samples = {number: drawn_sample(options.seed, number, plan.environment) for number in numbers}
+    findings = [each for each in examine(samples, plan, tally) if not _is_ignored(each, samples, options.ignore)]
+    begun = _seconds()
+    for finding in findings:
+        if sum(known.kind == finding.kind for known in found) < MOST_SHRUNK:
+            _show(finding, samples[finding.number], plan, options)
+        found.append(finding)
+    return _seconds() - begun
 
 
 def _chunks(start: int, count: int) -> Iterator[range]:
@@ -93,15 +102,13 @@ def _is_ignored(finding: Finding, samples: dict[int, Sample], patterns: list[str
     return any(re.search(pattern, text) for pattern in patterns)
 
 
-def _show(
-    finding: Finding, sample: Sample, plan: Plan, options: argparse.Namespace, shown: set[tuple[str, ...]]
-) -> None:
+def _show(finding: Finding, sample: Sample, plan: Plan, options: argparse.Namespace) -> None:
     """Shrink and print what is wrong, unless a program of the same operators was shown that is wrong alike."""
     small = sample if options.no_shrink else shrunk(sample, finding, plan)
     alike = (finding.kind, *sorted(node.kind.op for _, node in small.graph.nodes() if isinstance(node.kind, Op)))
-    if alike in shown:
+    if alike in _SHOWN:
         return
-    shown.add(alike)
+    _SHOWN.add(alike)
     text = f"{finding}\n{small.text()}"
     repeat = f"python openinfer-core/fuzz/fuzz_programs.py --seed {options.seed} --start {finding.number} --count 1"
     given = [f"--targets {','.join(options.targets)}"]
