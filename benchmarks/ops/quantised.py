@@ -38,7 +38,7 @@ def bound(
     ]
     environment, backend = Environment.default(), DEVICES[device]()
     call = call_of(environment.op("qmatmul"), kinds, {"group_size": GROUP, "trans_w": turned})
-    found = select(environment, kernel_table(environment, device, frozenset()), call)
+    found = select(environment, kernel_table(environment, environment.devices[device]), call)
     if not isinstance(found, HandWritten):
         raise TypeError(f"expected a kernel, found {found}")
     codes = rng.integers(0, 256, kinds[1].nbytes, dtype=np.uint8)

@@ -107,7 +107,7 @@ def _calm(array: Array | None) -> Array | None:
 
 def program(names: Sequence[str], count: int, random: Random, outcomes: Counter[str]) -> list[Given]:
     """Return calls that the target covers."""
-    table, found = kernel_table(ENVIRONMENT, "c", ENVIRONMENT.targets["c"].expression_dtypes), list[Given]()
+    table, found = kernel_table(ENVIRONMENT, ENVIRONMENT.targets["c"]), list[Given]()
     schemas = random.sample([ENVIRONMENT.op(name) for name in names], len(names))
     for drawn in endless(schemas, random):
         if len(found) == count:

@@ -91,7 +91,7 @@ class DirtyBackend(CpuBackend):
 
 
 ENVIRONMENT = Environment.default()
-TABLE = kernel_table(ENVIRONMENT, "cpu", ENVIRONMENT.devices["cpu"].expression_dtypes)
+TABLE = kernel_table(ENVIRONMENT, ENVIRONMENT.devices["cpu"])
 
 
 def run(backend: CpuBackend, call: OpCall, sources: list[CpuBuffer | None], targets: list[CpuBuffer]) -> None:

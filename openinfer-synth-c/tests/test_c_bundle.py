@@ -206,7 +206,7 @@ def test_weights_of_more_than_a_mebibyte_are_a_file_of_their_own():
         "-fsanitize=undefined,address",
     ]
 
-    result = found.target.build_and_run(found.plan, found.bundle, {"x": x, "at": np.array(3)}, flags=flags)
+    result = CTarget().build_and_run(found.plan, found.bundle, {"x": x, "at": np.array(3)}, flags=flags)
 
     assert sorted(found.bundle.files) == sorted([*FILES, "weights.bin"])
     assert len(found.bundle.files["model.c"]) < 20_000

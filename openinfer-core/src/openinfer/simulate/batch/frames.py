@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 _LENGTH = struct.Struct("<Q")
 _PLAIN = "biufcVUS"
 """Kinds of NumPy's own element types that are sent; the others hold objects or times."""
+
+_STANDARD = re.compile(rf"[<>|=][{_PLAIN}]\d{{1,9}}")
+"""Types of NumPy as an array interface writes them."""
 
 
 def encode(head: Any, arrays: Sequence[Array] = ()) -> bytes:
@@ -112,7 +116,8 @@ def _type_name(array: Array) -> str:
 
 
 def _dtype(name: str) -> np.dtype[Any]:
-    if name[:1] in "<>|=":
+    # Other names mean something to NumPy too, such as records and old aliases.
+    if _STANDARD.fullmatch(name):
         return np.dtype(name)
     import ml_dtypes
 
