@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -37,8 +38,12 @@ def write_kernel(code: Code, kernel: Kernel, operands: Mapping[str, Bound]) -> N
     _Writer(code, dict(operands)).block(kernel.body)
 
 
+_OWN_NAME = re.compile(r"i\d+(_\d+)?")
+"""Names of variables that definitions of operators are given: words that the rest of the source does not use."""
+
+
 class _Writer:
-    """Appends statements; names of the loop program get a prefix each, so that none is a word of C."""
+    """Appends statements; other names of the loop program get a prefix each, so that none is a word of C."""
 
     def __init__(self, code: Code, operands: dict[str, Bound]) -> None:
         self._code = code
@@ -68,7 +73,7 @@ class _Writer:
             case Fail(refused, _):
                 code.line(f"if ({self._value(refused)}) {{ return MODEL_INDEX; }}")
             case Store(buffer, address, value):
-                self._operands[buffer.name].store(_index_text(address), self._value(value))
+                self._operands[buffer.name].store(_address_text(buffer, address), self._value(value))
             case Alloc(buffer):
                 self._allocate(buffer)
             case Barrier():
@@ -90,7 +95,7 @@ class _Writer:
     def _leaf(self, leaf: Leaf) -> str:
         match leaf:
             case Load(buffer, address, guards, fill):
-                element = self._operands[buffer.name].at(_index_text(address))
+                element = self._operands[buffer.name].at(_address_text(buffer, address))
                 return (
                     element
                     if fill is None
@@ -105,7 +110,7 @@ class _Writer:
 
 
 def _counter(var: Var) -> str:
-    return f"i_{var.name}"
+    return var.name if _OWN_NAME.fullmatch(var.name) else f"n_{var.name}"
 
 
 def _register(name: str) -> str:
@@ -114,6 +119,12 @@ def _register(name: str) -> str:
 
 def _extent(var: Var) -> str:
     return _index_text(var.extent) if isinstance(var.extent, Index) else str(var.extent)
+
+
+def _address_text(buffer: Buffer, address: Index) -> str:
+    """Return an address; functions that find elements of packed types take a ``size_t``."""
+    text = _index_text(address)
+    return f"(size_t)({text})" if buffer.dtype.is_packed else text
 
 
 def _tests(tests: Sequence[Within]) -> str:

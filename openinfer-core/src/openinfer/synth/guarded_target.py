@@ -19,18 +19,28 @@ if TYPE_CHECKING:
     from openinfer.synth.target import Array, SynthTarget
 
 
-class GuardedTarget:
-    """Stands for the target that a plugin offers: an `openinfer.synth.SynthTarget`.
+def opened_target(spec: SynthTargetSpec, owner: Owner) -> SynthTarget:
+    """Return a synth target.
 
     Raises:
         PluginError: it cannot be made, or lacks a method.
     """
+    make = load_object(spec.target, owner)
+    with crossing(owner, f"making synth target {spec.name}"):
+        target: SynthTarget = make()
+    return GuardedTarget(spec, owner, target) if owner.is_foreign else target
 
-    def __init__(self, spec: SynthTargetSpec, owner: Owner) -> None:
-        self._owner, self._what = owner, f"synth target {spec.name}"
-        make = load_object(spec.target, owner)
-        with crossing(owner, f"making {self._what}"):
-            self._target: SynthTarget = make()
+
+class GuardedTarget:
+    """Stands for the target of a third party: an `openinfer.synth.SynthTarget`.
+
+    Raises:
+        PluginError: it lacks a method.
+    """
+
+    def __init__(self, spec: SynthTargetSpec, owner: Owner, target: SynthTarget) -> None:
+        self._owner, self._what, self._target = owner, f"synth target {spec.name}", target
+        with crossing(owner, f"reading the methods of {self._what}"):
             epilogues: Any = self._target.epilogues
             missing = [name for name in ("emit", "build_and_run") if not callable(getattr(self._target, name, None))]
         if not isinstance(epilogues, bool):

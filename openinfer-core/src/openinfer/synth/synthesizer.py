@@ -13,7 +13,7 @@ from openinfer.errors import SynthesisError
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
 from openinfer.synth.bundle import Bundle, write_bundle
-from openinfer.synth.guarded_target import GuardedTarget
+from openinfer.synth.guarded_target import opened_target
 
 if TYPE_CHECKING:
     import os
@@ -110,7 +110,7 @@ class Synthesizer:
         self._arch = arch if arch is None or isinstance(arch, DeviceArch) else DeviceArch.load(arch)
         name = _target_name(target, self._arch)
         self._spec = self._environment.target(name)
-        self._target: SynthTarget = GuardedTarget(self._spec, self._environment.owner("synth target", name))
+        self._target: SynthTarget = opened_target(self._spec, self._environment.owner("synth target", name))
 
     @classmethod
     def from_arch(
