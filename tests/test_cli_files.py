@@ -72,7 +72,7 @@ def outcome(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
         ("openinfer_oinf", "convert w.oinf w.npz", "w.npz"),
         ("openinfer_oinf", "convert w.oinf w.safetensors", "w.safetensors"),
         ("openinfer_oinf", "convert in.npz in.oinf", "in.oinf"),
-        ("openinfer_oinf", "quantize w.oinf q.oinf --dtype i32", "q.oinf"),
+        ("openinfer_oinf", "quantize w.oinf q.oinf --dtype i32 --include w", "q.oinf"),
     ],
 )
 def test_a_write_that_fails_names_its_file(folder: Path, module: str, command: str, name: str) -> None:

@@ -215,7 +215,7 @@ def test_what_nothing_is_known_of_is_said() -> None:
         ({"oracle": np.exp}, "expected str | None"),
         ({"tolerance": "4"}, "tolerance is '4', expected float | None"),
         ({"domain": {"x": (1.0, 0.0)}}, "expected a mapping from names of inputs to (least, greatest)"),
-        ({"domain": {"x": 1.0}}, "expected a mapping from names of inputs to (least, greatest)"),
+        ({"domain": {"x": 1.0}}, "expected Mapping[str, tuple[float, float]]"),
         ({"domain": {"z": (0.0, 1.0)}}, "domain names 'z', which is not an input"),
     ],
 )

