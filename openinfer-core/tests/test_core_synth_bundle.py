@@ -253,7 +253,7 @@ for kill in range(kills):
         time.sleep(random.random() * 0.03)
         os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    print(shown(target))
+    print(shown(target), flush=True)
 write_bundle(bundles[1], target)
 print("end", shown(target), [entry.name for entry in target.parent.iterdir()])
 """
