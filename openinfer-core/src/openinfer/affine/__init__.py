@@ -6,6 +6,17 @@ every variable has an extent, the bounds of an index are known, and an access ca
 
 from openinfer.affine.index import Index, Quotient, Remainder, Var, Within
 from openinfer.affine.interval import Interval
+from openinfer.affine.radix import is_mixed_radix
 from openinfer.affine.text import IndexSyntaxError, parse_index
 
-__all__ = ["Index", "IndexSyntaxError", "Interval", "Quotient", "Remainder", "Var", "Within", "parse_index"]
+__all__ = [
+    "Index",
+    "IndexSyntaxError",
+    "Interval",
+    "Quotient",
+    "Remainder",
+    "Var",
+    "Within",
+    "is_mixed_radix",
+    "parse_index",
+]

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Var
-from openinfer.loops.nodes import Alloc, Barrier, Fail, For, If, Let, Load, Lookup, Set, Store
+from openinfer.affine import is_mixed_radix
+from openinfer.loops.nodes import Across, Alloc, Barrier, Bind, Fail, For, If, Let, Load, Lookup, Set, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from openinfer.affine import Index, Var
     from openinfer.loops.nodes import Buffer, Statement, Value
 
 
-def find_race(var: Var, body: Sequence[Statement]) -> str | None:
+def find_race(var: Var, bind: Bind, body: Sequence[Statement]) -> str | None:
     """Return how iterations of a parallel loop over ``var`` may disturb one another, None where they never do.
 
-    Between two barriers, what one iteration writes outside of itself no other may write or read. That is certain where
-    the address of a store is a mixed-radix number of ``var`` and the loops within, and other accesses have the same
-    address.
+    What one iteration writes outside of itself no other may write or read. That is certain where the address of a
+    store is a mixed-radix number of ``var`` and the variables within, and other accesses have the same address.
+    Barriers part the accesses of the threads of a group; groups do not wait for one another.
     """
     if var.extent in (0, 1):
         return None
-    for part in _between_barriers(body):
+    for part in _between_barriers(body) if bind is Bind.LOCAL else [body]:
         found = _Accesses(var, part).race()
         if found is not None:
             return f"iterations over {var.name} {found}"
@@ -49,6 +50,7 @@ class _Accesses:
         self._inner: set[Var] = set()
         self._stores: list[tuple[Buffer, Index]] = []
         self._loads: list[tuple[Buffer, Index]] = []
+        self._combined: set[str] = set()
         self._scalars: list[str] = []
         self._collect(body)
 
@@ -60,6 +62,8 @@ class _Accesses:
                 continue
             if not self._is_injective(address):
                 return f"may write one element, {buffer.name}[{address}]"
+            if buffer.name in self._combined:
+                return f"write {buffer.name}, whose elements are combined"
             for other, place in (*self._stores, *self._loads):
                 if other == buffer and place != address:
                     return f"write {buffer.name}[{address}] and use {buffer.name}[{place}]"
@@ -67,20 +71,7 @@ class _Accesses:
 
     def _is_injective(self, address: Index) -> bool:
         """Return whether different iterations have different addresses."""
-        if any(address.coefficient(var) is None for var in (self._var, *self._inner)):
-            return False
-        reach = Index()
-        for stride, var in self._strides(address):
-            if not reach.is_within(0, stride):
-                return False
-            reach = reach + Var(f"{var.name}'", var.extent) * stride
-        return bool(address.coefficient(self._var))
-
-    def _strides(self, address: Index) -> list[tuple[int, Var]]:
-        """Return the distance between iterations of each loop that counts, the shortest first."""
-        factors = {var: address.coefficient(var) for var in (self._var, *self._inner)}
-        found = [(abs(factor), var) for var, factor in factors.items() if factor]
-        return sorted(found, key=lambda pair: (pair[0], pair[1].name))
+        return bool(is_mixed_radix(address, (self._var, *self._inner)) and address.coefficient(self._var))
 
     def _collect(self, body: Sequence[Statement]) -> None:
         for statement in body:
@@ -99,7 +90,10 @@ class _Accesses:
                     self._read(value)
                     if name not in self._own:
                         self._scalars.append(name)
-                case Lookup(_, value) | Fail(value, _):
+                case Lookup(var, value):
+                    self._inner.add(var)
+                    self._read(value)
+                case Fail(value, _):
                     self._read(value)
                 case Store(buffer, address, value):
                     self._read(value)
@@ -109,3 +103,4 @@ class _Accesses:
 
     def _read(self, value: Value) -> None:
         self._loads += [(leaf.buffer, leaf.address) for leaf in value.leaves if isinstance(leaf, Load)]
+        self._combined |= {leaf.buffer.name for leaf in value.leaves if isinstance(leaf, Across)}

@@ -117,6 +117,8 @@ class _Check:
                 self._new(buffer.name, scope)
                 if buffer.memory not in (Memory.PRIVATE, Memory.SHARED):
                     raise self._error(f"{buffer.name} is allocated as {buffer.memory.value}")
+                if buffer.memory is Memory.SHARED and scope.threads:
+                    raise self._error(f"{buffer.name} is shared and allocated by each thread: allocate it outside")
                 return replace(scope, buffers={**scope.buffers, buffer.name: buffer})
             case Let(name, value):
                 self._new(name, scope)
@@ -137,7 +139,7 @@ class _Check:
             raise self._error(f"the loop over {var.name} has no extent")
         threads = (*scope.threads, var) if bind is Bind.LOCAL else scope.threads
         self.block(body, replace(scope, variables=scope.variables | {var}, threads=threads))
-        race = find_race(var, body) if bind.is_parallel else None
+        race = find_race(var, bind, body) if bind.is_parallel else None
         if race is not None:
             raise self._error(race)
 
