@@ -227,6 +227,7 @@ HEADER = "def k(x: GLOBAL[f32, 12], c: CONSTANT[f32, 4], y: GLOBAL[f32, 12], *, 
         "    for i in SERIAL(20):\n        if 0 <= i - 4 < 12:\n            y[i - 4] = 0.0\n",
         "    for i in SERIAL(6):\n        y[i] = guarded(x[2*i + 3], 0.0, 0 <= 2*i + 3 < 12)\n",
         "    t: PRIVATE[f32, 4]\n    for i in LANES(4):\n        t[i] = x[i]\n    y[0] = across(add, t)\n",
+        "    for i in LANES(4):\n        p: index[3] = cast(x[i], i64)\n        y[3*i + p] = 0.0\n",
     ],
 )
 def test_a_loop_program_with_meaning_is_accepted(body: str) -> None:
@@ -261,6 +262,19 @@ def test_a_loop_program_with_meaning_is_accepted(body: str) -> None:
         ("    fail(x[0], 'rule')", "a test is f32, expected bool"),
         ("    p: index[4] = x[0]", "the index p is computed as f32, expected i64"),
         ("    for i in LOCAL(4):\n        if 0 <= i < 2:\n            BARRIER()", "only some threads"),
+        (
+            "    for i in LANES(4):\n        p: index[3] = cast(x[i], i64)\n        y[i + p] = 0.0",
+            "may write one element, y[i + p]",
+        ),
+        (
+            "    for i in GROUP(12):\n        y[i] = x[i]\n        BARRIER()\n        y[i] = y[11 - i]",
+            "iterations over i write y[i] and use y[-i + 11]",
+        ),
+        (
+            "    t: PRIVATE[f32, 4]\n    for i in LANES(4):\n        t[i] = x[i]\n        y[i] = across(add, t)",
+            "write t, whose elements are combined",
+        ),
+        ("    for i in LOCAL(4):\n        s: SHARED[f32, 4]", "s is shared and allocated by each thread"),
     ],
 )
 def test_a_loop_program_without_meaning_is_refused(body: str, message: str) -> None:
@@ -284,3 +298,25 @@ def test_a_loop_program_without_meaning_is_refused(body: str, message: str) -> N
 def test_text_that_is_not_a_loop_program_is_refused(text: str, message: str) -> None:
     with pytest.raises(OpenInferError, match=re.escape(message)):
         parse_kernel(text)
+
+
+def test_stages_look_up_one_index_each() -> None:
+    computation = parse_computation(
+        "def rows(total0: f32[7, 3], at: i32[()], /, y: f32[3], z: f32[3]):\n"
+        "    for i in grid(3):\n"
+        "        p = lookup(cast(at[()], i64), 7, 'rows are 0 to 6')\n"
+        "        y[i] = total0[p, i]\n"
+        "    for i in grid(3):\n"
+        "        p = lookup(cast(at[()], i64), 7, 'rows are 0 to 6')\n"
+        "        for j in sequential(3):\n"
+        "            total0 = start(0.0)\n"
+        "            term0 = total0[p, j]\n"
+        "            total0 = total0 + term0\n"
+        "        z[i] = total0\n"
+    )
+    kernel = lowered(computation)
+    verify(kernel)
+    x, at, y, z = np.arange(21, dtype=np.float32), np.array([4], np.int32), np.zeros(3, "f4"), np.zeros(3, "f4")
+    interpret(kernel, {"total0": x, "at": at, "y": y, "z": z})
+    np.testing.assert_array_equal(y, x[12:15])
+    np.testing.assert_array_equal(z, np.full(3, x[12:15].sum()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Within
+from openinfer.affine import Index, Var, Within
 from openinfer.compute import Read
 from openinfer.compute.stage import variables_of
 from openinfer.dtypes import BOOL, I64
@@ -45,27 +45,56 @@ def lowered(computation: Computation, origin: str = "") -> Kernel:
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
     layouts = {tensor.name: row_major(tensor.shape) for tensor in tensors}
     buffers = {tensor.name: Buffer(tensor.name, tensor.dtype, layouts[tensor.name].size) for tensor in tensors}
-    numbers = count()
+    names = _Names({*buffers, *(var.name for var in computation.parameters), *_variables(computation)})
     body: list[Statement] = []
     for stage in computation.stages:
         schedule = choose(stage, layouts)
-        body += scheduled(schedule, _StageLowering(stage, buffers, layouts, numbers).levels())
+        body += scheduled(schedule, _StageLowering(stage, buffers, layouts, names).levels())
     return Kernel(computation.name, tuple(buffers.values()), tuple(body), computation.parameters, origin)
 
 
+def _variables(computation: Computation) -> Iterator[str]:
+    for stage in computation.stages:
+        folded = () if stage.fold is None else stage.fold.axes
+        yield from (var.name for var in (*stage.axes, *folded, *(lookup.var for lookup in stage.lookups)))
+
+
+class _Names:
+    """Names that a loop program does not have yet."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = taken
+        self._looked_up: set[str] = set()
+
+    def new(self, prefix: str) -> str:
+        """Return a prefix with the lowest number that makes it a new name."""
+        name = next(name for number in count() if (name := f"{prefix}{number}") not in self._taken)
+        self._taken.add(name)
+        return name
+
+    def lookup(self, var: Var) -> Var:
+        """Return a variable for a computed index: stages may look up one index each, in one block of the program."""
+        if var.name not in self._looked_up:
+            self._looked_up.add(var.name)
+            return var
+        return Var(self.new(f"{var.name}_"), var.extent)
+
+
 class _StageLowering:
-    """Turns one stage into statements. Registers have numbers that no other stage of the kernel uses."""
+    """Turns one stage into statements. Registers have names that no other stage of the kernel uses."""
 
     def __init__(
-        self, stage: Stage, buffers: Mapping[str, Buffer], layouts: Mapping[str, Layout], numbers: Iterator[int]
+        self, stage: Stage, buffers: Mapping[str, Buffer], layouts: Mapping[str, Layout], names: _Names
     ) -> None:
+        self._names = names
+        self._looked_up_as = {lookup.var: Index.of(names.lookup(lookup.var)) for lookup in stage.lookups}
         self._stage = stage
         self._buffers = buffers
         self._layouts = layouts
         self._leaves: dict[int, Leaf] = {number: self._leaf(e) for number, e in enumerate(stage.elements)}
         totals = () if stage.fold is None else stage.fold.totals
-        self._totals = [Register(f"total{next(numbers)}", total.term.dtype) for total in totals]
-        self._first = Register(f"first{next(numbers)}", BOOL)
+        self._totals = [Register(names.new("total"), total.term.dtype) for total in totals]
+        self._first = Register(names.new("first"), BOOL)
         self._leaves |= {~number: register for number, register in enumerate(self._totals)}
 
     def levels(self) -> tuple[tuple[Statement, ...], ...]:
@@ -98,15 +127,16 @@ class _StageLowering:
 
     def _leaf(self, element: compute.Element) -> Leaf:
         if not isinstance(element, Read):
-            return Number(element.at, element.dtype)
+            return Number(self._named(element.at), element.dtype)
         buffer, layout = self._buffers[element.tensor], self._layouts[element.tensor]
         guards = () if element.fill is None else self._guards(element, layout)
-        return Load(buffer, layout.address(element.at), guards, element.fill if guards else None)
+        return Load(buffer, self._named(layout.address(element.at)), guards, element.fill if guards else None)
 
     def _guards(self, read: Read, layout: Layout) -> tuple[Within, ...]:
         """Return the tests that are not certain to hold."""
         inside = (Within(index, extent) for index, extent in zip(read.at, layout.shape, strict=True))
-        return tuple(test for test in (*inside, *read.guards) if not test.is_certain)
+        tests = (test for test in (*inside, *read.guards) if not test.is_certain)
+        return tuple(Within(self._named(test.index), self._named(test.extent)) for test in tests)
 
     def _looked_up(self, lookups: Sequence[compute.Lookup]) -> Iterator[Statement]:
         for lookup in lookups:
@@ -115,10 +145,11 @@ class _StageLowering:
             value = self._value(lookup.value)
             low = tree.lt(tree.Input(0, I64), tree.literal(0, I64))
             high = tree.ge(tree.Input(0, I64), tree.Input(1, I64))
-            named = Register(f"{lookup.var.name}_value", I64)
+            named = Register(self._names.new(f"{lookup.var.name}_value"), I64)
             yield Let(named.name, value)
             yield Fail(value_of(tree.logical_or(low, high), {0: named, **limit}), lookup.rule)
-            yield Lookup(lookup.var, value_of(tree.Input(0, I64), {0: named}))
+            (var,) = self._looked_up_as[lookup.var].variables()
+            yield Lookup(var, value_of(tree.Input(0, I64), {0: named}))
 
     def _started(self, fold: Fold) -> Iterator[Statement]:
         for register, total in zip(self._totals, fold.totals, strict=True):
@@ -137,7 +168,7 @@ class _StageLowering:
         if len(values) == 1:
             yield Set(self._totals[0].name, values[0])
         else:
-            following = [Register(f"{total.name}_next", total.dtype) for total in self._totals]
+            following = [Register(self._names.new(f"{total.name}_next"), total.dtype) for total in self._totals]
             for register, value in zip(following, values, strict=True):
                 yield Let(register.name, value)
             for register, total in zip(following, self._totals, strict=True):
@@ -162,8 +193,12 @@ class _StageLowering:
         stage = self._stage
         for check in stage.checks:
             yield Fail(self._value(check.refused), check.rule)
-        address = self._layouts[stage.tensor].address(stage.at)
+        address = self._named(self._layouts[stage.tensor].address(stage.at))
         yield Store(self._buffers[stage.tensor], address, self._value(stage.value))
+
+    def _named(self, index: Index) -> Index:
+        """Return an index over the variables that the loop program has for computed indices."""
+        return index.substituted(self._looked_up_as) if self._looked_up_as else index
 
     def _value(self, expr: Expr) -> Value:
         return value_of(expr, self._leaves)
