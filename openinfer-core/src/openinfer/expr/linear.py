@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openinfer.scalars import Scalar
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Instruction:
     """One step of a program.
 
@@ -26,6 +26,12 @@ class Instruction:
     operands: tuple[int, ...] = ()
     index: int = -1
     value: Scalar | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Instruction) and _key(self) == _key(other)
+
+    def __hash__(self) -> int:
+        return hash(_key(self))
 
 
 @dataclass(frozen=True, slots=True)
