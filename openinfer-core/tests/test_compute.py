@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from openinfer.compute.text import computation_text
 from openinfer.dtypes import BOOL, F16, F32, I32, I64, DType
 from openinfer.errors import OpenInferError
 from openinfer.expr import tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def tensor(name: str, *shape: int | Index, dtype: DType = F32) -> Tensor:
@@ -336,3 +340,157 @@ def test_literals_of_every_type_read_back() -> None:
     total = k.apply(tree.select, flag, total, k.constant(-(2**40), I64).cast(F32))
     k.outputs[0][i] = total
     built(k)
+
+
+def one_stage(define: Callable[[Builder], None]) -> Computation:
+    """Return the computation of a definition over ``x``, indices ``at`` and a result ``y`` of 3 places."""
+    inputs = (tensor("x", 3, 4), tensor("at", 3, dtype=I32))
+    k = Builder("defined", inputs, (tensor("y", 3),))
+    define(k)
+    return built(k)
+
+
+def folded_axis_in_the_result(k: Builder) -> None:
+    i, j = k.axes(3, 4)
+    k.outputs[0][i] = k.sum(k.given[0][i, j], over=(j,)) * k.given[0][i, j]
+
+
+def folded_axis_in_a_start(k: Builder) -> None:
+    i, j = k.axes(3, 4)
+    k.outputs[0][i] = k.fold(k.given[0][i, j], (j,), tree.add, start=k.given[0][i, j])
+
+
+def folded_axis_in_a_check(k: Builder) -> None:
+    i, j = k.axes(3, 4)
+    k.refuse(k.given[0][i, j] < 0.0, "negative")
+    k.outputs[0][i] = k.sum(k.given[0][i, j], over=(j,))
+
+
+def starts_of_two_kinds(k: Builder) -> None:
+    i, j = k.axes(3, 4)
+    x = k.given[0][i, j]
+    sums = k.folds((x, x), (j,), lambda t, e: [tree.add(a, b) for a, b in zip(t, e, strict=True)], (1.0, None))
+    k.outputs[0][i] = sums[0] + sums[1]
+
+
+def fold_of_nothing(k: Builder) -> None:
+    i, j = k.axes(3, 0)
+    k.outputs[0][i] = k.fold(k.given[0].within(i, j, fill=0.0), (j,), tree.maximum)
+
+
+def part_of_the_result(k: Builder) -> None:
+    i = k.axis(2)
+    k.outputs[0][i] = k.given[0][i, 0]
+
+
+def one_place_by_two_axes(k: Builder) -> None:
+    i, j = k.axes(2, 2)
+    k.outputs[0][i + j] = k.given[0][i, j]
+
+
+def one_place_by_a_quotient(k: Builder) -> None:
+    i = k.axis(6)
+    k.outputs[0][i // 2] = k.given[0][i // 2, 0]
+
+
+def name_with_a_statement(k: Builder) -> None:
+    i = k.axis(3, "i; abort()")
+    k.outputs[0][i] = k.given[0][i, 0]
+
+
+def name_that_is_a_keyword(k: Builder) -> None:
+    i = k.axis(3, "for")
+    k.outputs[0][i] = k.given[0][i, 0]
+
+
+def negative_extent(k: Builder) -> None:
+    i = k.axis(-1)
+    k.outputs[0][i] = k.given[0][i, 0]
+
+
+def extent_beyond_integers(k: Builder) -> None:
+    i, j = k.axes(3, 2**63)
+    k.outputs[0][i] = k.sum(k.given[0][i, 0] * k.position(j, F32), over=(j,))
+
+
+def check_after_the_last_stage(k: Builder) -> None:
+    i = k.axis(3)
+    k.outputs[0][i] = k.given[0][i, 0]
+    k.refuse(k.given[0][i, 0] < 0.0, "negative")
+
+
+def check_of_another_fold(k: Builder) -> None:
+    i, j, r = k.axes(3, 4, 4)
+    k.refuse(k.sum(k.given[0][i, r], over=(r,)) < 0.0, "negative")
+    k.outputs[0][i] = k.sum(k.given[0][i, j], over=(j,))
+
+
+def fold_in_a_fold(k: Builder) -> None:
+    i, j, r = k.axes(3, 4, 4)
+    k.outputs[0][i] = k.sum(k.sum(k.given[0][i, r], over=(r,)) * k.given[0][i, j], over=(j,))
+
+
+def value_as_a_condition(k: Builder) -> None:
+    i = k.axis(3)
+    k.outputs[0][i] = k.given[0][i, 0] if k.given[0][i, 0] < 0.0 else k.given[0][i, 1]
+
+
+def store_of_nothing(_: Builder) -> None:
+    return
+
+
+@pytest.mark.parametrize(
+    ("define", "message"),
+    [
+        (folded_axis_in_the_result, "i1 is a folded axis, which only terms may use"),
+        (folded_axis_in_a_start, "i1 is a folded axis, which only terms may use"),
+        (folded_axis_in_a_check, "i1 is a folded axis, which only terms may use"),
+        (starts_of_two_kinds, "some totals have a start and others begin with their first term"),
+        (fold_of_nothing, "a fold over no terms needs a start"),
+        (part_of_the_result, "y has 3 elements, stages store 2"),
+        (one_place_by_two_axes, "may store to one place of y several times"),
+        (one_place_by_a_quotient, "may store to one place of y several times"),
+        (name_with_a_statement, "the name 'i; abort()' is not an identifier"),
+        (name_that_is_a_keyword, "the name 'for' is not an identifier"),
+        (negative_extent, "i0 has the extent -1"),
+        (extent_beyond_integers, "i1 has the extent 9223372036854775808"),
+        (check_after_the_last_stage, "belong to the stage stored after them"),
+        (check_of_another_fold, "one stage uses totals of different folds"),
+        (fold_in_a_fold, "one stage uses totals of different folds"),
+        (value_as_a_condition, "known at run time only"),
+        (store_of_nothing, "no stage writes y"),
+    ],
+)
+def test_a_definition_without_meaning_is_refused(define: Callable[[Builder], None], message: str) -> None:
+    with pytest.raises(ComputationError, match=re.escape(message)):
+        one_stage(define)
+
+
+def test_elements_compare_equal_in_any_order() -> None:
+    def lookup_after_an_element(k: Builder) -> None:
+        i = k.axis(3)
+        place = k.lookup(k.given[1][i], 4, "places are 0 to 3")
+        k.outputs[0][i] = k.given[0][i, 0] + k.given[0][i, place]
+
+    def starts_that_are_elements(k: Builder) -> None:
+        i, j = k.axes(3, 4)
+        x = k.given[0]
+        sums = k.folds(
+            (x[i, j], x[i, 3 - j]),
+            (j,),
+            lambda t, e: [tree.add(a, b) for a, b in zip(t, e, strict=True)],
+            (x[i, 0], x[i, 3]),
+        )
+        k.outputs[0][i] = sums[0] + sums[1]
+
+    one_stage(lookup_after_an_element)
+    one_stage(starts_that_are_elements)
+
+
+def test_fills_differ_by_the_sign_of_zero_and_nan_is_one() -> None:
+    def fills(k: Builder) -> None:
+        i = k.axis(3)
+        near = [k.given[0].within(i - 3, 0, fill=fill) for fill in (0.0, -0.0, float("nan"), float("nan"))]
+        k.outputs[0][i] = 1.0 / near[0] + k.apply(tree.maximum, 1.0 / near[1], near[2] - near[3])
+
+    assert len(one_stage(fills).stages[0].elements) == 3

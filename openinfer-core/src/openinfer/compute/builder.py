@@ -109,6 +109,9 @@ class Value:
     def __ge__(self, other: Value | Scalar) -> Value:
         return Value(tree.ge(self.expr, self._operand(other)))
 
+    def __bool__(self) -> bool:
+        raise ComputationError("a value is known at run time only: choose with k.apply(tree.select, ...)")
+
     def _operand(self, other: Value | Scalar) -> Expr:
         return other.expr if isinstance(other, Value) else tree.literal(other, self.dtype)
 
@@ -274,19 +277,28 @@ class Builder:
     def store(self, tensor: Tensor, at: tuple[Index, ...], value: Value) -> None:
         """Append the stage that stores ``value``; `Operand.__setitem__` is its usual form."""
         stored = tree.cast(value.expr, tensor.dtype)
-        fold = self._fold_of(stored)
         checks, self._checks = self._checks, []
+        fold = self._fold_of((stored, *(check.refused for check in checks)))
         stage = _Renumbering(self._elements, self._lookups, self._folds).stage(tensor.name, at, stored, fold, checks)
         self._stages.append(stage)
 
-    def _fold_of(self, value: Expr) -> Fold | None:
-        folds = [self._folds[number][0] for number in linearise(value).inputs if number < 0]
-        if any(fold is not folds[0] for fold in folds):
-            raise ComputationError("one value holds totals of different folds: store one of them in a temporary first")
+    def _fold_of(self, values: Iterable[Expr]) -> Fold | None:
+        """Return the fold whose totals a stage uses: one, whose terms use no totals themselves."""
+        folds = [self._folds[number][0] for value in values for number in linearise(value).inputs if number < 0]
+        parts = [part for fold in folds for total in fold.totals for part in (total.start, total.term) if part]
+        nested = any(number < 0 for part in parts for number in linearise(part).inputs)
+        if nested or any(fold is not folds[0] for fold in folds):
+            raise ComputationError("one stage uses totals of different folds: store one of them in a temporary first")
         return folds[0] if folds else None
 
     def computation(self) -> Computation:
-        """Return what was collected."""
+        """Return what was collected.
+
+        Raises:
+            ComputationError: a value is refused, but no stage is stored after it.
+        """
+        if self._checks:
+            raise ComputationError(f"refused values ({self._checks[0].rule}) belong to the stage stored after them")
         return Computation(
             name=self._name,
             inputs=self._given,
@@ -297,8 +309,10 @@ class Builder:
 
 
 def _start(start: Scalar | Value | None, dtype: DType) -> Expr | None:
-    if start is None or isinstance(start, Value):
-        return start and start.expr
+    if isinstance(start, Value):
+        return start.expr
+    if start is None:
+        return None
     return tree.literal(start, dtype)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -164,7 +164,7 @@ class Stage:
         return isinstance(other, Stage) and _key(self) == _key(other)
 
     def __hash__(self) -> int:
-        return hash((self.tensor, self.axes, self.elements, self.at))
+        return hash((self.tensor, self.axes, self.at))
 
     @property
     def folded_lookups(self) -> tuple[Lookup, ...]:
@@ -232,24 +232,29 @@ def variables_of(expr: Expr, elements: Sequence[Element]) -> set[Var]:
 
 
 def _key(stage: Stage) -> tuple[object, ...]:
-    """Return what makes stages equal: expressions by their straight-line form."""
+    """Return what makes stages equal: expressions by their straight-line form, elements in the order of their use."""
     fold = stage.fold
-    folded = fold and (
-        fold.axes,
-        fold.order,
-        fold.running,
-        tuple(
-            (total.start and linearise(total.start), linearise(total.term), linearise(total.combine))
-            for total in fold.totals
-        ),
-    )
+    totals = () if fold is None else fold.totals
+    lookups = sorted(stage.lookups, key=lambda lookup: lookup in stage.folded_lookups)
+    values = [
+        *(lookup.value for lookup in lookups),
+        *(total.start for total in totals),
+        *(part for total in totals for part in (total.term, total.combine)),
+        *(check.refused for check in stage.checks),
+        stage.value,
+    ]
+    programs = [None if value is None else linearise(value).instructions for value in values]
+    used = (i.index for program in programs if program for i in program if i.function == "input" and i.index >= 0)
+    numbers = {number: place for place, number in enumerate(dict.fromkeys(used))}
     return (
         stage.tensor,
         stage.axes,
-        stage.elements,
-        linearise(stage.value),
+        tuple(stage.elements[number] for number in numbers),
         stage.at,
-        folded,
-        tuple((lookup.var, linearise(lookup.value), lookup.rule) for lookup in stage.lookups),
-        tuple((linearise(check.refused), check.rule) for check in stage.checks),
+        fold and (fold.axes, fold.order, fold.running, len(totals)),
+        tuple((lookup.var, lookup.rule) for lookup in lookups),
+        tuple(check.rule for check in stage.checks),
+        tuple(
+            program and tuple(replace(i, index=numbers.get(i.index, i.index)) for i in program) for program in programs
+        ),
     )

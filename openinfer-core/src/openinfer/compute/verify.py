@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import keyword
+import re
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
+from openinfer.affine import Index, is_mixed_radix
 from openinfer.compute.builder import ComputationError
-from openinfer.compute.stage import Read, places_of
+from openinfer.compute.stage import Read, expressions_of, places_of, variables_of
 from openinfer.dtypes import BOOL, I64
 from openinfer.expr.linear import linearise
 
@@ -19,14 +22,27 @@ if TYPE_CHECKING:
     from openinfer.expr.tree import Expr
 
 
+LARGEST_EXTENT = 2**63 - 1
+"""Indices are 64-bit integers in every language that loop programs are printed in."""
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
 def verify(computation: Computation) -> None:
     """Check a computation.
 
     Raises:
-        ComputationError: names the stage and what is wrong: a name that is used twice, an unknown tensor or variable,
+        ComputationError: names the stage and what is wrong: a name that is not an identifier or is used twice, an
+            extent below 0 or above `LARGEST_EXTENT`, an unknown tensor or variable, a folded axis outside of its fold,
             types or numbers of indices that do not agree, a place that may lie outside of its tensor, a read of what no
-            stage has written, a place that is written several times, or an output that no stage writes.
+            stage has written, a place that is written several times, a fold of nothing without a start, or an output
+            that stages do not write or write in part only.
     """
+    _check_name(computation.name)
+    for tensor in (*computation.inputs, *computation.outputs, *computation.temporaries):
+        _check_name(tensor.name)
+        for extent in tensor.shape:
+            _check_extent(tensor.name, extent.constant)
     names = [tensor.name for tensor in (*computation.inputs, *computation.outputs, *computation.temporaries)]
     for name in names:
         if names.count(name) > 1:
@@ -41,6 +57,39 @@ def verify(computation: Computation) -> None:
     missing = [tensor.name for tensor in computation.outputs if tensor.name not in written]
     if missing:
         raise ComputationError(f"{computation.name}: no stage writes {', '.join(missing)}")
+    for tensor in (*computation.outputs, *computation.temporaries):
+        _check_filled(computation, tensor)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise ComputationError(f"the name {name!r} is not an identifier of letters, digits and _")
+
+
+def _check_extent(what: str, extent: int | None) -> None:
+    if extent is not None and not 0 <= extent <= LARGEST_EXTENT:
+        raise ComputationError(f"{what} has the extent {extent}, expected 0 to {LARGEST_EXTENT}")
+
+
+def _check_filled(computation: Computation, tensor: Tensor) -> None:
+    """Refuse a tensor of which fewer elements are stored than it has: what the others hold is undefined."""
+    stored = [_places(stage) for stage in computation.stages if stage.tensor == tensor.name]
+    sizes = [extent.constant for extent in tensor.shape]
+    known = [size for size in sizes if size is not None]
+    counts = [count for count in stored if count is not None]
+    if not stored or len(known) < len(sizes) or len(counts) < len(stored):
+        return
+    if sum(counts) < prod(known):
+        message = f"{tensor.name} has {prod(known)} elements, stages store {sum(counts)}"
+        raise ComputationError(f"{computation.name}: {message}: store every element")
+
+
+def _places(stage: Stage) -> int | None:
+    """Return how many elements a stage stores; None: it depends on parameters."""
+    folded = stage.fold.axes if stage.fold is not None and stage.fold.running else ()
+    extents = [var.extent for var in (*stage.axes, *folded)]
+    known = [extent for extent in extents if isinstance(extent, int)]
+    return prod(known) if len(known) == len(extents) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +111,10 @@ class _StageCheck:
         if stage.value.dtype is not target.dtype:
             raise ComputationError(f"the value is {stage.value.dtype}, {target.name} holds {target.dtype}")
         self._expressions()
+        self._lookups_in_order()
+        self._fold()
         if not stage.is_sequential:
-            self._written_once()
+            self._written_once(target)
 
     def _tensor(self, name: str) -> Tensor:
         try:
@@ -76,17 +127,51 @@ class _StageCheck:
         folded = () if stage.fold is None else stage.fold.axes
         bound = [*stage.axes, *folded, *(lookup.var for lookup in stage.lookups), *self.computation.parameters]
         names = [var.name for var in bound]
-        for name in names:
-            if names.count(name) > 1:
-                raise ComputationError(f"two variables are called {name}")
+        for var in bound:
+            _check_name(var.name)
+            _check_extent(var.name, var.extent if isinstance(var.extent, int) else None)
+            if names.count(var.name) > 1:
+                raise ComputationError(f"two variables are called {var.name}")
         used = (index for element in stage.elements for index in places_of(element))
         for index in (*stage.at, *used):
             for var in sorted(index.variables() - set(bound), key=lambda var: var.name):
                 raise ComputationError(f"the variable {var.name} in {index} is not bound")
-        outside = set(folded) if stage.fold is not None and not stage.fold.running else set[object]()
+        if stage.fold is None or stage.fold.running:
+            return
+        inside = {*folded, *(lookup.var for lookup in stage.folded_lookups)}
         for index in stage.at:
-            if index.variables() & outside:
+            if index.variables() & inside:
                 raise ComputationError(f"stores to {index}, which uses a folded axis: only a running fold may")
+
+    def _lookups_in_order(self) -> None:
+        looked_up = [lookup.var for lookup in self.stage.lookups]
+        for number, lookup in enumerate(self.stage.lookups):
+            later = variables_of(lookup.value, self.stage.elements) & set(looked_up[number:])
+            for var in sorted(later, key=lambda var: var.name):
+                raise ComputationError(
+                    f"the index {lookup.var.name} is computed with {var.name}, which is not known yet"
+                )
+
+    def _fold(self) -> None:
+        """Refuse folded axes outside of the terms, and folds that say nothing of their first total."""
+        stage, fold = self.stage, self.stage.fold
+        if fold is None:
+            return
+        inside = {*fold.axes, *(lookup.var for lookup in stage.folded_lookups)}
+        starts = [total.start for total in fold.totals if total.start is not None]
+        if 0 < len(starts) < len(fold.totals):
+            raise ComputationError("some totals have a start and others begin with their first term")
+        if not starts and any(axis.extent == 0 for axis in fold.axes) and all(axis.extent != 0 for axis in stage.axes):
+            raise ComputationError("a fold over no terms needs a start")
+        terms = {id(expr) for total in fold.totals for expr in (total.term, total.combine)}
+        if fold.running:
+            terms |= {id(expr) for expr in expressions_of(stage)} - set(map(id, starts))
+        free = terms | {id(lookup.value) for lookup in stage.lookups}
+        for expr in expressions_of(stage):
+            if id(expr) in free:
+                continue
+            for var in sorted(variables_of(expr, stage.elements) & inside, key=lambda var: var.name):
+                raise ComputationError(f"{var.name} is a folded axis, which only terms may use (or a running fold)")
 
     def _read(self, read: Read) -> None:
         tensor = self._tensor(read.tensor)
@@ -147,9 +232,19 @@ class _StageCheck:
     def _element_types(self) -> list[DType]:
         return [element.dtype for element in self.stage.elements]
 
-    def _written_once(self) -> None:
+    def _written_once(self, target: Tensor) -> None:
         """Refuse axes along which one place would be written again and again."""
-        used = {var for index in self.stage.at for var in index.variables()}
-        for axis in self.stage.axes:
+        stage = self.stage
+        used = {var for index in stage.at for var in index.variables()}
+        for axis in stage.axes:
             if axis not in used and axis.extent != 1:
                 raise ComputationError(f"stores to one place for every {axis.name}: fold over it, or store along it")
+        if any(var.extent == 0 for var in used):
+            return
+        address, size = Index(), Index.of(1)
+        for index, extent in zip(stage.at, target.shape, strict=True):
+            address, size = address * extent + index, size * extent
+        count = _places(stage)
+        is_crowded = size.constant is not None and count is not None and count > size.constant
+        if is_crowded or is_mixed_radix(address, used) is False:
+            raise ComputationError(f"may store to one place of {target.name} several times")
