@@ -55,6 +55,16 @@ def wrong(k: Builder, call: OpCall) -> None:
     y[n, c] = x[n, c + 1]
 
 
+def diagonal(k: Builder, call: OpCall) -> None:
+    """The diagonal of ``x``, stored over zeros."""
+    (x,), (y,) = k.given, k.outputs
+    rows, columns = (extent.evaluate({}) for extent in y.shape)
+    i, j = k.axes(rows, columns)
+    y[i, j] = k.constant(0, y.dtype)
+    r = k.axis(min(rows, columns))
+    y[r, r] = x[r, r]
+
+
 def environment_with(define: Any) -> Environment:
     plugin = ModuleType("third_party")
 
@@ -113,6 +123,32 @@ def test_operators_behind_it_are_fused_into_its_loops() -> None:
     step, _return = synthesis.plan.procedures[-1].steps
     assert len(step.origin.statements) == 3
     assert synthesis.plan.arena_nbytes == 0
+
+
+IN_PLACE = """
+dynamic { x: f32[3, 5]; }
+volatile { y: f32[3, 5]; }
+block entry {
+  assign total: f32[3, 5];
+  assign t: f32[3, 5];
+  op add(x, x) >> total;
+  barrier;
+  op lrn(x) >> t;
+  op mul(t, total) >> total;
+  barrier;
+  op relu(total) >> y;
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_stored_twice_is_not_fused_with_an_update_in_place(device: str) -> None:
+    environment = environment_with(diagonal)
+    simulator = Simulator(oi.Model.from_arrays({}), graph(IN_PLACE), device=device, environment=environment)
+    with simulator.make_executor() as executor:
+        executor.step(x=X)
+        np.testing.assert_array_equal(executor.outputs()["y"], np.eye(3, 5, dtype="f4") * X * (X + X))
 
 
 def test_coverage_says_what_carries_it_out() -> None:

@@ -20,8 +20,9 @@ def followed(computation: Computation, expr: Expr, inputs: Sequence[Tensor]) -> 
     """Return the computation whose result is ``expr`` of the result of another one, which has one output.
 
     ``Input(0)`` of ``expr`` is the element of that result, ``Input(i)`` the element of ``inputs[i - 1]``, whose names
-    the computation does not have yet, at the same place (broadcast). Every element of the result is stored once, right
-    after these are read. None: a stage reads the result again, so that it has to be stored as it is.
+    the computation does not have yet, at the same place (broadcast). They are read right before an element of the
+    result is stored, which several stages may do. None: a stage reads the result again, so that it has to be stored as
+    it is.
     """
     (output,) = computation.outputs
     if any(isinstance(e, Read) and e.tensor == output.name for stage in computation.stages for e in stage.elements):

@@ -213,6 +213,8 @@ def _followed(producer: ComputeStep, consumer: ElementwiseStep, result: int, aro
         if operand == ValueRef(result)
     }
     expr = _renumbered(consumer.expr, consumer.inputs, inputs, fixed)
+    if any(operand_reads(operand) >> consumer.output & 1 for operand in inputs[1:]) and _parts(producer) > 1:
+        return None
     types = [around.type_of(operand) for operand in inputs[1:]]
     known = [type_ for type_ in types if type_ is not None]
     if len(known) < len(types):
@@ -234,6 +236,12 @@ def _tensors(types: Sequence[TensorType], first: int) -> list[Tensor]:
     shapes = [tuple(Index.of(extent) for extent in type_.shape) for type_ in types]
     pairs = enumerate(zip(types, shapes, strict=True), first)
     return [Tensor(f"e{number}", type_.dtype, shape) for number, (type_, shape) in pairs]
+
+
+def _parts(step: ComputeStep) -> int:
+    """Return how many stages store the result: of several, one may overwrite what another has stored."""
+    (output,) = step.computation.outputs
+    return sum(stage.tensor == output.name for stage in step.computation.stages)
 
 
 def _longest(computation: Computation) -> int:
