@@ -17,7 +17,10 @@ class Arithmetic:
     __slots__ = ()
 
     def __add__(self, other: Operand) -> Index:
-        return _merged((*Index.of(self).terms, *Index.of(other).terms))
+        left, right = Index.of(self), Index.of(other)
+        if not (left.terms and right.terms):
+            return left if left.terms else right
+        return _merged((*left.terms, *right.terms))
 
     __radd__ = __add__
 
@@ -31,11 +34,11 @@ class Arithmetic:
         return -Index.of(self) + other
 
     def __mul__(self, other: Operand) -> Index:
-        return _merged(
-            (tuple(sorted(a + b, key=_atom_key)), c * d)
-            for a, c in Index.of(self).terms
-            for b, d in Index.of(other).terms
-        )
+        left, right = Index.of(self), Index.of(other)
+        factor = right.constant
+        if factor is not None:
+            return Index(tuple((atoms, number * factor) for atoms, number in left.terms)) if factor else Index()
+        return _merged((tuple(sorted(a + b, key=_atom_key)), c * d) for a, c in left.terms for b, d in right.terms)
 
     __rmul__ = __mul__
 
@@ -46,6 +49,8 @@ class Arithmetic:
             ValueError: ``by`` is a constant below 1, or has more than one term.
         """
         divisor = _divisor(by)
+        if divisor.constant == 1:
+            return Index.of(self)
         multiple, rest = Index.of(self).divided(divisor)
         return multiple if rest.is_within(0, divisor) else multiple + Index.of(Quotient(rest, divisor))
 
@@ -224,6 +229,9 @@ class Index(Arithmetic):
 
     def is_within(self, low: int, extent: int | Index) -> bool:
         """Return whether ``low <= self < extent`` is certain, whatever the parameters are."""
+        bounds, size = self.interval, extent if isinstance(extent, int) else extent.constant
+        if size is not None and bounds.low is not None and bounds.high is not None:
+            return low <= bounds.low and bounds.high < size
         return _is_never_negative(self - low) and _is_never_negative(Index.of(extent) - 1 - self)
 
     def evaluate(self, values: Mapping[str, int]) -> int:

@@ -84,6 +84,8 @@ class Layout:
 
     def _is_leading(self, digit: Digit) -> bool:
         """Return whether the digit holds every value of its index, so that no remainder has to be taken."""
+        if not self.halo and digit.stride == 1 and digit.extent == self.shape[digit.dim]:
+            return True
         behind = self.halo[digit.dim][1] if self.halo else 0
         reach = self.shape[digit.dim] + self._before(digit.dim) + behind
         covered = digit.extent * digit.stride - reach
