@@ -7,7 +7,7 @@ every variable has an extent, the bounds of an index are known, and an access ca
 from openinfer.affine.index import Index, Quotient, Remainder, Var, Within
 from openinfer.affine.interval import Interval
 from openinfer.affine.radix import is_mixed_radix
-from openinfer.affine.text import IndexSyntaxError, parse_index
+from openinfer.affine.text import IndexSyntaxError, is_identifier, parse_index
 
 __all__ = [
     "Index",
@@ -17,6 +17,7 @@ __all__ = [
     "Remainder",
     "Var",
     "Within",
+    "is_identifier",
     "is_mixed_radix",
     "parse_index",
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import keyword
+import re
 from typing import TYPE_CHECKING
 
 from openinfer.affine.index import Index, Within
@@ -13,8 +15,17 @@ if TYPE_CHECKING:
     from openinfer.affine.index import Var
 
 
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_CONSTANTS = frozenset(("inf", "nan"))
+
+
 class IndexSyntaxError(ValueError):
     """The text is not an index expression over the variables that were given."""
+
+
+def is_identifier(name: str) -> bool:
+    """Return whether computations and loop programs may use a name, so that their text reads back."""
+    return bool(_IDENTIFIER.fullmatch(name)) and not keyword.iskeyword(name) and name not in _CONSTANTS
 
 
 def parse_index(text: str, variables: Mapping[str, Var]) -> Index:

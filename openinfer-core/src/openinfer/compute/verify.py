@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import keyword
-import re
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, is_mixed_radix
+from openinfer.affine import Index, is_identifier, is_mixed_radix
 from openinfer.compute.builder import ComputationError
 from openinfer.compute.stage import Read, expressions_of, places_of, variables_of
 from openinfer.dtypes import BOOL, I64
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 
 LARGEST_EXTENT = 2**63 - 1
 """Indices are 64-bit integers in every language that loop programs are printed in."""
-
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def verify(computation: Computation) -> None:
@@ -62,7 +58,7 @@ def verify(computation: Computation) -> None:
 
 
 def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+    if not is_identifier(name):
         raise ComputationError(f"the name {name!r} is not an identifier of letters, digits and _")
 
 

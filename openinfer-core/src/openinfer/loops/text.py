@@ -37,7 +37,7 @@ def kernel_text(kernel: Kernel) -> str:
     lines = [f"def {kernel.name}({', '.join([*buffers, *parameters])}):"]
     if kernel.origin:
         lines.append(f"{_INDENT}{kernel.origin!r}")
-    lines += _KernelText().block(kernel.body, _INDENT)
+    lines += _KernelText(set(_registers(kernel.body))).block(kernel.body, _INDENT)
     if len(lines) == 1:
         lines.append(f"{_INDENT}pass")
     return "\n".join(lines) + "\n"
@@ -47,9 +47,20 @@ def _buffer_text(buffer: Buffer) -> str:
     return f"{buffer.memory.value}[{buffer.dtype}, {buffer.size}]"
 
 
+def _registers(body: Sequence[Statement]) -> Iterator[str]:
+    for statement in body:
+        match statement:
+            case For(_, _, inner) | If(_, inner):
+                yield from _registers(inner)
+            case Let(name, _):
+                yield name
+            case _:
+                pass
+
+
 class _KernelText:
-    def __init__(self) -> None:
-        self._names = count()
+    def __init__(self, registers: set[str]) -> None:
+        self._names = (name for number in count() if (name := f"v{number}") not in registers)
 
     def block(self, body: Sequence[Statement], pad: str) -> Iterator[str]:
         for statement in body:
@@ -77,7 +88,7 @@ class _KernelText:
 
     def _line(self, pad: str, before: str, value: Value, after: str = "") -> Iterator[str]:
         inputs = {number: _leaf_text(leaf) for number, leaf in enumerate(value.leaves)}
-        lines, text = program_text(linearise(value.expr), inputs, lambda: f"v{next(self._names)}")
+        lines, text = program_text(linearise(value.expr), inputs, lambda: next(self._names))
         yield from (pad + line for line in lines)
         yield f"{pad}{before}{text}{after}"
 

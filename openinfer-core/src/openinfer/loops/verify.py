@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Var
+from openinfer.affine import Index, Var, is_identifier
 from openinfer.dtypes import BOOL, I64
 from openinfer.expr.linear import linearise
 from openinfer.loops.errors import LoopProgramError
@@ -59,6 +59,10 @@ def verify(kernel: Kernel) -> Accesses:
         {buffer.name: buffer for buffer in kernel.buffers},
         {},
     )
+    names = [kernel.name, *(buffer.name for buffer in kernel.buffers), *(var.name for var in kernel.parameters)]
+    for name in names:
+        if not is_identifier(name):
+            raise LoopProgramError(f"{kernel.name}: the name {name!r} is not an identifier of letters, digits and _")
     if len(scope.buffers) < len(kernel.buffers):
         raise LoopProgramError(f"{kernel.name}: two buffers have one name")
     check.block(kernel.body, scope)
@@ -197,6 +201,8 @@ class _Check:
             raise self._error(f"the variable {var.name} in {index} is not bound")
 
     def _new(self, name: str, scope: _Scope) -> None:
+        if not is_identifier(name):
+            raise self._error(f"the name {name!r} is not an identifier of letters, digits and _")
         known = {var.name for var in scope.variables} | scope.buffers.keys() | scope.registers.keys()
         if name in known:
             raise self._error(f"the name {name} is in use")
