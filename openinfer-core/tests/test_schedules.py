@@ -123,6 +123,10 @@ def test_every_place_is_visited_once(drawn: tuple[Schedule, Var, Var]) -> None:
             "for i in SERIAL(3):\n  t: f32 = x[i]\n  for j in SERIAL(4):\n    y[4*i + j] = t",
             "for i in SERIAL(3):\n  t: f32 = x[i]\n  for j in SERIAL(4):\n    y[4*i + j] = t",
         ),
+        (
+            "for i in SERIAL(1):\n  for j in SERIAL(i + 2):\n    for k in SERIAL(j + 1):\n      y[j + k] = x[i]",
+            "for j in SERIAL(2):\n  for k in SERIAL(j + 1):\n    y[j + k] = x[0]",
+        ),
     ],
 )
 def test_loops_are_joined_where_indices_step_evenly_on(before: str, after: str) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Within
+from openinfer.affine import Index, Var, Within
 from openinfer.loops.nodes import Fail, For, If, Let, Load, Lookup, Number, Set, Store, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from openinfer.affine import Var
-    from openinfer.loops.nodes import Leaf, Statement
+    from openinfer.loops.nodes import Bind, Leaf, Statement
 
 
 def indices_of(body: Sequence[Statement]) -> Iterator[Index]:
@@ -36,9 +35,10 @@ def substituted(body: Sequence[Statement], values: Mapping[Var, Index]) -> tuple
 def _rewritten(statement: Statement, change: Callable[[Index], Index]) -> Statement:
     """Return a statement with every index changed."""
     match statement:
+        case For(Var(extent=Index() as extent) as var, bind, body):
+            return _resized(var, change(extent), bind, tuple(_rewritten(each, change) for each in body))
         case For(var, bind, body):
-            extent = change(var.extent) if isinstance(var.extent, Index) else var.extent
-            return For(replace(var, extent=extent), bind, tuple(_rewritten(each, change) for each in body))
+            return For(var, bind, tuple(_rewritten(each, change) for each in body))
         case If(tests, body):
             return If(_tests(tests, change), tuple(_rewritten(each, change) for each in body))
         case Let(name, value):
@@ -53,6 +53,14 @@ def _rewritten(statement: Statement, change: Callable[[Index], Index]) -> Statem
             return Store(buffer, change(address), _value(value, change))
         case _:
             return statement
+
+
+def _resized(var: Var, extent: Index, bind: Bind, body: tuple[Statement, ...]) -> For:
+    """Return a loop whose variable, which its body uses, has another extent."""
+    if extent == var.extent:
+        return For(var, bind, body)
+    sized = replace(var, extent=extent if extent.constant is None else extent.constant)
+    return For(sized, bind, substituted(body, {var: Index.of(sized)}))
 
 
 def _tests(tests: Sequence[Within], change: Callable[[Index], Index]) -> tuple[Within, ...]:
