@@ -187,11 +187,6 @@ class Index(Arithmetic):
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
-    @property
-    def offset(self) -> int:
-        """The constant term."""
-        return self.terms[-1][1] if self.terms and not self.terms[-1][0] else 0
-
     def coefficient(self, var: Var) -> int | None:
         """Return the factor of a variable that occurs linearly and alone (0 where it does not occur), else None."""
         found = 0

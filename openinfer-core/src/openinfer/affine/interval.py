@@ -29,14 +29,6 @@ class Interval:
             None if _Unbounded.BELOW in corners else min(finite), None if _Unbounded.ABOVE in corners else max(finite)
         )
 
-    def scaled(self, factor: int) -> Interval:
-        """Return the interval of ``factor`` times each integer."""
-        return self * Interval(factor, factor)
-
-    def holds(self, low: int, high: int) -> bool:
-        """Return whether every integer of the interval lies in ``low`` to ``high``, inclusive."""
-        return self.low is not None and self.high is not None and low <= self.low and self.high <= high
-
 
 def _sum(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a + b

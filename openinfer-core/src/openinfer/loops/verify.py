@@ -215,13 +215,14 @@ def _under(index: Index, tests: Sequence[Within]) -> Index:
     """Return an index that has the bounds of ``index`` where all tests hold.
 
     Each test ``0 <= t < n`` makes ``t`` a variable of extent n, so that adding multiples of the difference changes no
-    value; the multiple is one that removes a variable.
+    value; the multiple is one that removes a term.
     """
     for number, test in enumerate(tests):
         known = Var(f"test{number}'", test.extent if test.extent.constant is None else test.extent.constant)
-        for var in sorted(test.index.variables(), key=lambda var: var.name):
-            factor, times = test.index.coefficient(var), index.coefficient(var)
-            if factor and times and times % factor == 0:
+        factors = dict(index.terms)
+        for atoms, factor in test.index.terms:
+            times = factors.get(atoms, 0)
+            if atoms and times and times % factor == 0:
                 index = index + (known - test.index) * (times // factor)
                 break
     return index
