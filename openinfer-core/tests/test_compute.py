@@ -14,7 +14,7 @@ from openinfer.compute import Builder, Computation, ComputationError, Order, Rea
 from openinfer.compute.evaluate import RefusedError, evaluate
 from openinfer.compute.reading import parse_computation
 from openinfer.compute.text import computation_text
-from openinfer.dtypes import BOOL, F16, F32, I32, I64, DType
+from openinfer.dtypes import BOOL, F16, F32, I32, I64, U2, DType
 from openinfer.errors import OpenInferError
 from openinfer.expr import tree
 
@@ -430,6 +430,11 @@ def fold_in_a_fold(k: Builder) -> None:
     k.outputs[0][i] = k.sum(k.sum(k.given[0][i, r], over=(r,)) * k.given[0][i, j], over=(j,))
 
 
+def position_of_a_packed_type(k: Builder) -> None:
+    i = k.axis(3)
+    k.outputs[0][i] = k.position(i - 1, U2).cast(F32)
+
+
 def value_as_a_condition(k: Builder) -> None:
     i = k.axis(3)
     k.outputs[0][i] = k.given[0][i, 0] if k.given[0][i, 0] < 0.0 else k.given[0][i, 1]
@@ -457,6 +462,7 @@ def store_of_nothing(_: Builder) -> None:
         (check_after_the_last_stage, "belong to the stage stored after them"),
         (check_of_another_fold, "one stage uses totals of different folds"),
         (fold_in_a_fold, "one stage uses totals of different folds"),
+        (position_of_a_packed_type, "the position i0 - 1 is u2"),
         (value_as_a_condition, "known at run time only"),
         (store_of_nothing, "no stage writes y"),
     ],

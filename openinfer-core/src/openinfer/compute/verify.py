@@ -103,6 +103,8 @@ class _StageCheck:
         for element in stage.elements:
             if isinstance(element, Read):
                 self._read(element)
+            elif element.dtype.is_packed:
+                raise ComputationError(f"the position {element.at} is {element.dtype}: read it as i64 and cast it")
         self._place("stores to", target, stage.at)
         if stage.value.dtype is not target.dtype:
             raise ComputationError(f"the value is {stage.value.dtype}, {target.name} holds {target.dtype}")
