@@ -12,7 +12,7 @@ from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
-from openinfer.loops import Alloc, Barrier, Fail, For, If, Let, Load, Lookup, Number, Register, Set, Store
+from openinfer.loops import Alloc, Barrier, Bind, Fail, For, If, Let, Load, Lookup, Number, Register, Set, Store
 from openinfer_synth_c.elements import Bound
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class _Writer:
     def _statement(self, statement: Statement) -> None:
         code = self._code
         match statement:
+            case For(_, Bind.GROUP | Bind.LOCAL, _):
+                raise SynthesisError("a loop program with threads has no form in C")
             case For(var, _, body):
                 name = _counter(var)
                 with code.braces(f"for (ptrdiff_t {name} = 0; {name} < {_extent(var)}; ++{name})"):

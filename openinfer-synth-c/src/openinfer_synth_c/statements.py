@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL
@@ -39,6 +40,8 @@ from openinfer_synth_c.site import KernelSite, Store
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.compute import Computation
+    from openinfer.loops import Kernel
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Epilogue, Step
     from openinfer.scalars import Scalar
@@ -169,7 +172,7 @@ class StatementWriter:
             read = zip(computation.inputs, step.inputs, strict=True)
             given = {tensor.name: binder.input(operand, tensor.name) for tensor, operand in read}
             start = len(self._code.lines)
-            write_kernel(self._code, coalesced(lowered(computation)), {**given, **results})
+            write_kernel(self._code, _loops(computation), {**given, **results})
             self._name_unused((*given.values(), *results.values()), start)
             for result in results.values():
                 result.clear_tail()
@@ -257,6 +260,12 @@ class StatementWriter:
         type_ = self._names.type_of_value(value)
         element = Bound(self._names.value(value), type_, self._code).at("0")
         return element if type_.dtype is BOOL else self._code.cast(element, type_.dtype, BOOL)
+
+
+@lru_cache(maxsize=1024)
+def _loops(computation: Computation) -> Kernel:
+    """Return the loop program of a computation; equal steps of a program share it."""
+    return coalesced(lowered(computation))
 
 
 def _place(step: Step) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from openinfer.compute import Computation
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
-    from openinfer.ops.schema import OpSchema
+    from openinfer.ops.schema import DefineStages, OpSchema
 
 
 def computation_of(schema: OpSchema, call: OpCall) -> Computation:
@@ -24,10 +25,33 @@ def computation_of(schema: OpSchema, call: OpCall) -> Computation:
     """
     if not isinstance(schema.definition, Compute):
         raise OpTypeError(f"{schema.name} is not defined by stages")
+    return _defined(schema.definition.define, _Key(call))
+
+
+class _Key:
+    """A call as the key of a table: settings are a mapping, which has no hash."""
+
+    def __init__(self, call: OpCall) -> None:
+        self.call = call
+        # By its text too: 1, 1.0 and True are equal and mean different settings.
+        settings = tuple((name, value, repr(value)) for name, value in sorted(call.settings.items()))
+        self._parts = (call.op, call.inputs, call.outputs, settings)
+
+    def __hash__(self) -> int:
+        return hash(self._parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self._parts == other._parts
+
+
+@lru_cache(maxsize=1024)
+def _defined(define: DefineStages, key: _Key) -> Computation:
+    """Return what a definition says; programs call an operator on the same types again and again."""
+    call = key.call
     inputs = [type_ and _tensor(f"x{number}", type_) for number, type_ in enumerate(call.inputs)]
     outputs = [_tensor(f"y{number}", type_) for number, type_ in enumerate(call.outputs)]
-    builder = Builder(schema.name, inputs, outputs)
-    schema.definition.define(builder, call)
+    builder = Builder(call.op, inputs, outputs)
+    define(builder, call)
     computation = builder.computation()
     verify(computation)
     return computation
