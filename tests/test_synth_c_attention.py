@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from openinfer.errors import SynthesisError
 from openinfer.model import Model
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
+from openinfer.synth.bundle import write_bundle
 from openinfer.synth.comparison import compare
 
 FLAGS = (
@@ -148,3 +150,35 @@ def test_powers_of_integers():
 def test_what_is_out_of_range_ends_the_step_with_a_status(statement, kind, inputs):
     with pytest.raises(SynthesisError, match="status"):
         run_both(statement, {"y": kind}, inputs)
+
+
+HIDDEN_KEYS = {
+    "few keys": "dynamic { q: f16[2, 3, 7]; k: f16[2, 1, 7]; v: f32[2, 1, 7]; } volatile { y: f16[2, 3, 7]; } "
+    "block entry { op sdpa(q, k, v, causal=true) >> y; return y; }",
+    "a window": "dynamic { q: f32[2, 3, 4]; k: f32[2, 2, 4]; v: f32[2, 2, 1]; } volatile { y: f32[2, 3, 1]; } "
+    "block entry { op sdpa(q, k, v, causal=true, window=1, q_offset=-1) >> y; return y; }",
+    "a mask": "dynamic { q: f32[1, 4]; k: f32[1, 4]; v: f32[1, 1]; m: bool[1, 1]; } volatile { y: f32[1, 1]; } "
+    "block entry { op sdpa(q, k, v, m, causal=true) >> y; return y; }",
+    "a length": "dynamic { q: f32[3, 4]; k: f32[5, 4]; v: f32[5, 2]; } volatile { y: f32[3, 2]; } "
+    "block entry { op sdpa(q, k, v, causal=true, kv_len=2, softcap=2.0) >> y; return y; }",
+    "folded heads": "dynamic { x: f32[3, 8]; k: f16[1, 2, 4]; v: f16[1, 2, 4]; } volatile { y: f32[3, 8]; } "
+    "block entry { op attn(x, k, v, causal=true) >> y; return y; }",
+    "many keys": "dynamic { q: f32[2, 4]; k: f32[1100, 4]; v: f32[1100, 2]; } volatile { y: f32[2, 2]; } "
+    "block entry { op sdpa(q, k, v, causal=true, window=3) >> y; return y; }",
+}
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("hidden", HIDDEN_KEYS)
+def test_a_range_of_keys_compiles_without_warnings_where_all_is_inlined(hidden, compiler, tmp_path):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    uninitialized = "-Wmaybe-uninitialized" if compiler == "gcc" else "-Wconditional-uninitialized"
+    flags = ("-std=c99", "-Wall", "-Wextra", uninitialized, "-Werror", "-O3", "-ffp-contract=off")
+    synthesis = Synthesizer("c").synthesize(Model.from_arrays({}), graph(HIDDEN_KEYS[hidden]))
+    write_bundle(synthesis.bundle, tmp_path / "bundle")
+
+    for source in sorted(tmp_path.rglob("*.c")):
+        command = [compiler, *flags, "-I", str(source.parent), "-c", str(source), "-o", str(tmp_path / "unit.o")]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr

@@ -42,11 +42,16 @@ class Code:
         """Append lines at the present depth."""
         self.lines += [f"{_INDENT * self._depth}{text}" for text in texts]
 
-    def scratch(self, kind: str, name: str, count: int) -> None:
-        """Append an array to work in, of ``count`` items and at least one; a long one is static, not on the stack."""
+    def scratch(self, kind: str, name: str, count: int, *, start: str | None = None) -> None:
+        """Append an array to work in, of ``count`` items and at least one; a long one is static, not on the stack.
+
+        Args:
+            start: value of its first item before anything is written; all others are then zero.
+        """
         kept = "static " if count > LONGEST_LOCAL else ""
         self.keeps_memory = self.keeps_memory or bool(kept)
-        self.line(f"{kept}{kind} {name}[{max(count, 1)}];")
+        value = "" if start is None else f" = {{{start}}}"
+        self.line(f"{kept}{kind} {name}[{max(count, 1)}]{value};")
 
     @contextmanager
     def braces(self, head: str = "") -> Generator[None]:

@@ -134,7 +134,8 @@ def _write(loop: _Loop) -> None:
     how, code = loop.how, loop.site.code
     kind = c_type(loop.dtype)
     with code.loops((for_head("b", how.batch), for_head("h", how.heads), for_head("i", how.queries))):
-        code.scratch(kind, "weights", how.valid)
+        # Compilers and analysers cannot see that a range of keys that the query decides is written before it is read.
+        code.scratch(kind, "weights", how.valid, start=loop.literal(0))
         code.line(f"{kind} top = {loop.literal(-math.inf)};")
         _range(loop)
         if how.depth:
