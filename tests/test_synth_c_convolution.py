@@ -56,6 +56,14 @@ def test_an_image_of_padding_only():
     )
 
 
+def test_kernels_without_taps():
+    assert_agree(
+        "conv2d",
+        ((1, 2, 3, 3), (4, 2, 0, 0), "padding=1", (1, 4, 6, 6)),
+        ((1, 1, 2, 3), (2, 1, 0, 3), "stride=2, dilation=[2, 1]", (1, 2, 2, 1)),
+    )
+
+
 def with_an_infinity(w):
     w[..., 0, 0] = np.inf
     return w

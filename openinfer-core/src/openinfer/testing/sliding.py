@@ -22,7 +22,7 @@ class Slide:
         size: elements of the image.
         after: padding behind them.
         starts: where each window begins; below 0 is padding.
-        taps: distances of the elements of a window from its beginning.
+        taps: distances of the elements of a window from its beginning; none where the window is empty.
     """
 
     size: int
@@ -54,9 +54,11 @@ def slides(settings: Settings, image: Sequence[int], kernel: Sequence[int]) -> l
     found: list[Slide] = []
     for axis, (size, count, stride, dilation) in enumerate(zip(image, kernel, *steps, strict=True)):
         taps = tuple(number * dilation for number in range(count))
-        named = _same(settings["padding"], size, stride, taps)
+        # An empty window ends as far in front of its beginning as the rule of sizes says.
+        end = (count - 1) * dilation + 1
+        named = _same(settings["padding"], size, stride, end)
         before, after = margins(settings["padding"], rank, axis) if named is None else named
-        starts = _starts(size, before, after, stride, taps, ceiled=ceiled)
+        starts = _starts(size, before, after, stride, end, ceiled=ceiled)
         found.append(Slide(size=size, after=after, starts=starts, taps=taps))
     return found
 
@@ -75,21 +77,28 @@ def halved(total: int, name: str) -> tuple[int, int]:
     return (less, more) if name == "same_upper" else (more, less)
 
 
-def _same(padding: Any, size: int, stride: int, taps: tuple[int, ...]) -> tuple[int, int] | None:
+def _same(padding: Any, size: int, stride: int, end: int) -> tuple[int, int] | None:
     """Return the padding of a name that asks for a window at every ``stride``-th element; None for other padding."""
     if padding not in ("same_upper", "same_lower"):
         return None
     last = max(range(0, size, stride), default=0)
-    return halved(max(last + taps[-1] + 1 - size, 0), padding)
+    return halved(max(last + end - size, 0), padding)
 
 
-def _starts(size: int, before: int, after: int, stride: int, taps: tuple[int, ...], *, ceiled: bool) -> tuple[int, ...]:
-    """Return where windows begin: as long as they end inside image and padding; with ``ceiled``, also the one that
-    reads on where the last of these ended, if it begins before the padding behind the image."""
-    end, found = size + after, list[int]()
+def _starts(size: int, before: int, after: int, stride: int, end: int, *, ceiled: bool) -> tuple[int, ...]:
+    """Return where windows begin, which end at a distance: as long as they end inside image and padding.
+
+    With ``ceiled``, one more reads on where the last of these ended; the last of all is left out if it begins behind
+    the image.
+    """
+    found = list[int]()
     start = -before
-    while start + taps[-1] < end:
+    while start + end <= size + after:
         found.append(start)
         start += stride
-    reads_on = bool(found) and found[-1] + taps[-1] + 1 < end
-    return (*found, start) if ceiled and reads_on and start < size else tuple(found)
+    if ceiled and found:
+        if found[-1] + end < size + after:
+            found.append(start)
+        if found[-1] >= size:
+            found.pop()
+    return tuple(found)
