@@ -42,6 +42,9 @@ _VARYING = re.compile(r"'[^']*'|(?:on|at|in|of) (?:unknown )?address.*|-?\d+")
 STATUS = {2: "out-of-range"}
 """Codes of the errors that a program in C ends a step with, by its status."""
 
+STATUS_OF = {"model-data": STATUS[2]}
+"""Codes that a program in C has no status of its own for: an index past the entries of a table is one out of range."""
+
 
 @dataclass(frozen=True, slots=True)
 class Build:

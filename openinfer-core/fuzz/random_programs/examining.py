@@ -14,7 +14,7 @@ from openinfer.ir.graph import MemoryKind
 from openinfer.plan.accesses import walk
 from openinfer.plugins.environment import Environment
 from random_programs.agreement import differences
-from random_programs.c_batches import Build, Given, manner_of, run_batch
+from random_programs.c_batches import STATUS_OF, Build, Given, manner_of, run_batch
 from random_programs.c_units import Written, written_in_c
 from random_programs.levels import levels_of, operators_of
 from random_programs.oracles import wrong_statements
@@ -221,7 +221,8 @@ def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: T
 def _reached(each: _Known, program: Written, outcome: Sequence[Step]) -> list[Step]:
     """Return the steps on cpu as far as a program in C has them: without statements whose results nobody reads.
 
-    These report no errors there; and without a return the results are those that statements may write.
+    These report no errors there; and without a return the results are those that statements may write. Some errors have
+    one status in C.
     """
     names = {port.name for port in program.plan.outputs}
     kept = {
@@ -233,7 +234,7 @@ def _reached(each: _Known, program: Written, outcome: Sequence[Step]) -> list[St
     found: list[Step] = []
     for step, other in zip(each.ran.steps, outcome, strict=True):
         if isinstance(step, Failed):
-            found.append(step if step.node in kept else other)
+            found.append(Failed(STATUS_OF.get(step.code, step.code)) if step.node in kept else other)
         else:
             found.append({name: value for name, value in step.items() if name in names})
     return found
