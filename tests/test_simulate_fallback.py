@@ -236,6 +236,35 @@ def test_an_operator_that_is_placed_on_the_device_falls_back_to_that_of_the_prog
         assert cpu.fetch("y").tolist() == [8.0, 16.0]
 
 
+LEFT: dict[str, tuple[str, dict[str, Any]]] = {
+    "a result is left out": (
+        """dynamic { x: f64[3]; h: f64[2]; } constant { w: f64[8, 3] @init(0.5); r: f64[8, 2] @init(0.25); }
+        volatile { y: f64[2]; } block entry { op lstm_cell(x, h, h, w, r) >> y; return y; }""",
+        {"x": [1.0, -2.0, 0.5], "h": [0.5, 1.0]},
+    ),
+    "a setting is read late": (
+        """dynamic { x: f64[2, 2]; s: f64[2]; e: f32; } volatile { y: f64[2, 2]; }
+        block entry { op rms_norm(x, s, eps=e) >> y; return y; }""",
+        {"x": [[1.0, 2.0], [-3.0, 4.0]], "s": [1.0, 0.5], "e": 0.25},
+    ),
+    "an axis is read late": (
+        """dynamic { x: f64[2, 2]; a: i32; } volatile { y: f64[2, 2]; }
+        block entry { op layer_norm(x, axis=a) >> y; return y; }""",
+        {"x": [[1.0, 2.0], [-3.0, 4.0]], "a": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("left", LEFT)
+def test_an_operator_whose_parts_are_left_to_cpu_falls_back_whole(left: str, environment: Environment) -> None:
+    text, given = LEFT[left]
+    with executor(text, "box", environment) as box, executor(text, "cpu", environment) as cpu:
+        for _ in range(2):
+            box.step(**given)
+            cpu.step(**given)
+        assert np.array_equal(box.fetch("y"), cpu.fetch("y"))
+
+
 def test_without_a_device_to_fall_back_to_it_is_an_error_before_running(environment: Environment) -> None:
     with pytest.raises(ValidationError) as caught:
         executor(SMALL, "chest", environment)

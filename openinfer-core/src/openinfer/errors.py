@@ -214,7 +214,7 @@ class KernelMissingError(ExecutionError):
 
 
 class FeatureMissingError(KernelMissingError):
-    """What carries out an operator on the device needs an optional feature, which this piece of hardware lacks."""
+    """An operator needs what this piece of hardware lacks, or what its device leaves to the one to fall back to."""
 
 
 class DepthError(ExecutionError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.errors import KernelMissingError
+from openinfer.errors import FeatureMissingError, KernelMissingError
 from openinfer.plan import make_plan
 from openinfer.plugins.selection import (
     Computed,
@@ -13,6 +13,7 @@ from openinfer.plugins.selection import (
     DerivedExpression,
     DerivedFold,
     HandWritten,
+    Lack,
     Missing,
     select,
 )
@@ -86,11 +87,15 @@ class Binder:
         """Choose what carries out a call of an operator.
 
         Raises:
-            KernelMissingError: the device cannot carry the call out.
+            FeatureMissingError: the device leaves such calls to another.
+            KernelMissingError: the device cannot carry the call out, and leaves it to no other.
         """
         chosen = select(self._environment, self._table, call)
         if isinstance(chosen, Missing):
-            raise KernelMissingError(chosen.reason)
+            spec = self._environment.devices.get(self._table.target)
+            lack = Lack(call, chosen.reason, chosen.inside)
+            is_left = spec is not None and spec.fallback is not None and lack.is_taken_by(spec.fallback)
+            raise (FeatureMissingError if is_left else KernelMissingError)(chosen.reason)
         if not isinstance(chosen, Decomposed):
             return Prepared(call, chosen)
         steps = chosen.decomposition.steps

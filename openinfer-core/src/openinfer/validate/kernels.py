@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.errors import PluginError
-from openinfer.ops.calls import OpCall
+from openinfer.ops.calls import OpCall, call_of
 from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.selection import KernelTable, kernel_table, lacks
 from openinfer.validate.placement import hinted_devices
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from openinfer.ir.graph import Graph
     from openinfer.ir.resolved import ResolvedOp
+    from openinfer.ops.schema import OpSchema
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import Lack
     from openinfer.plugins.types import DeviceSpec
@@ -59,9 +60,25 @@ def check_kernels(
     return placed
 
 
-def call_of_node(op: ResolvedOp) -> OpCall:
-    """Return the call of a node with its declared types (settings known only at run time are absent)."""
-    return OpCall(op=op.op, inputs=op.input_types, outputs=op.output_types, settings=op.settings)
+def call_of_node(op: ResolvedOp, schema: OpSchema) -> OpCall:
+    """Return the call of a node with its declared types, and inferred ones for results that it leaves out.
+
+    Settings known only at run time are absent; what cannot be inferred without them is left out too.
+    """
+    outputs = op.output_types
+    try:
+        outputs += call_of(schema, op.input_types, op.settings, outputs).outputs[len(outputs) :]
+    except _passed_over(op):
+        pass
+    return OpCall(op=op.op, inputs=op.input_types, outputs=outputs, settings=op.settings)
+
+
+def _passed_over(op: ResolvedOp) -> tuple[type[Exception], ...]:
+    """Return what rules, kernels and definitions may raise of an operator that is selected anew when it runs.
+
+    Those of plugins may need a setting that is known only then.
+    """
+    return (OpTypeError, KeyError, PluginError) if op.runtime_settings else (OpTypeError,)
 
 
 def _kind(device: str) -> str:
@@ -111,11 +128,9 @@ class _Kernels:
         table = self._tables.get(spec.name)
         if table is None:
             table = self._tables[spec.name] = kernel_table(self._environment, spec)
-        # Kernels and definitions of plugins may need a setting that is known only when the program runs; the executor
-        # selects again then.
-        passed_over = (OpTypeError, KeyError, PluginError) if op.runtime_settings else (OpTypeError,)
         try:
-            return list(lacks(self._environment, table, call_of_node(op), passed_over=passed_over))
+            call = call_of_node(op, self._environment.op(op.op))
+            return list(lacks(self._environment, table, call, passed_over=_passed_over(op)))
         except PluginError as error:
             self._findings.fault(error)
             return []
