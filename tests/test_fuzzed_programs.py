@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 
 from openinfer.dsl import graph
+from openinfer.dtypes import U8
 from openinfer.ir.nodes import Branch, CacheRead, CacheReset, CacheWrite, Loop, Op, Transfer, Yield
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Executor
+from openinfer.simulate.values import Tensor
 
 FUZZER = Path(__file__).resolve().parents[1] / "openinfer-core" / "fuzz" / "fuzz_programs.py"
 
@@ -217,3 +219,24 @@ def test_an_exception_of_another_kind_is_found(programs: Any, monkeypatch: pytes
     (finding,) = programs("examining").examine({0: sample}, plan_of(programs), programs("tally").Tally())
 
     assert finding.kind == "cpu: raises KeyError"
+
+
+def test_what_is_quantised_on_a_gpu_may_differ_by_a_step(programs: Any) -> None:
+    text = """dynamic { x: f32[3]; s: f32; z: u8; } volatile { y: u8[3]; q: u8[3]; scale: f32; zero: u8; w: u8[3]; }
+    block entry { op quantize_linear(x, s, z) >> y; op dynamic_quantize_linear(x) >> q, scale, zero;
+    op cast(x, to=u8) >> w; }
+    """
+    ran = programs("running").run_on(
+        sample_of(programs, text, x=np.ones(3, np.float32), s=np.float32(1), z=np.uint8(0)),
+        "cpu",
+        Environment.default(),
+    )
+    levels = programs("levels").levels_of(ran.program, Environment.default(), gpu=True)
+
+    def wrong(name: str, values: list[int]) -> bool:
+        expected, found = (Tensor(U8, (3,), np.array(each, np.uint8)) for each in ([0, 254, 7], values))
+        return bool(programs("agreement").differences([{name: expected}], [{name: found}], levels))
+
+    assert [wrong(name, [1, 255, 6]) for name in ("y", "q", "w")] == [False, False, True]
+    assert [wrong(name, [255, 254, 7]) for name in ("y", "q", "w")] == [True, True, True]
+    assert programs("levels").levels_of(ran.program, Environment.default())["y"] == programs("precision").EXACT

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from openinfer.simulate.values import Tensor
-from random_programs.precision import EXACT, NEAR, SIGNS, UNKNOWN
+from random_programs.precision import DIVIDED, EXACT, NEAR, SIGNS, UNKNOWN
 from random_programs.running import Failed, Step
 from random_programs.sample import Array
 
@@ -55,7 +55,10 @@ def _differs(expected: Tensor | None, found: Tensor | None, level: int, *, reach
     if level >= UNKNOWN:
         return None
     left, right = expected.storage.reshape(-1), found.storage.reshape(-1)
-    if not expected.dtype.is_float:
+    if not expected.dtype.is_float and level >= DIVIDED:
+        left, right = expected.array.reshape(-1), found.array.reshape(-1)
+        wrong = np.abs(left.astype(np.int64) - right.astype(np.int64)) > 1
+    elif not expected.dtype.is_float:
         wrong = left != right
     elif level == EXACT:
         wrong = ~((_codes(left) == _codes(right)) | (np.isnan(left) & np.isnan(right)))

@@ -17,6 +17,9 @@ SIGNS = 1
 NEAR = 2
 """A rounding is left open; each level above has one more."""
 
+DIVIDED = 3
+"""Floats have one rounding more left open; integers come of an inexact division and may differ by a step."""
+
 UNKNOWN = 5
 """Too many roundings, or a step function of something rounded: the value is not compared."""
 
@@ -33,6 +36,8 @@ SMOOTH = frozenset(
 ROUNDED_ON_GPU = frozenset({"add", "sub", "mul", "neg", "abs", "relu", "max", "min", "where", "fill", "cast", "filter"})
 """Operators on floats whose results a GPU rounds as the specification says, apart from those that carry values."""
 
+DIVIDED_ON_GPU = frozenset({"quantize_linear", "dynamic_quantize_linear", "qlinear_matmul"})
+"""Operators that round a quotient of floats to an integer, which a GPU does not divide exactly."""
 
 SIGNED = frozenset({"div", "recip", "rem", "mod", "pow", "rsqrt", "floor_div"})
 """Operators that make something else of another sign of zero."""
@@ -56,6 +61,8 @@ def level_of(schema: OpSchema, call: OpCall, inputs: Iterable[int], *, gpu: bool
 
 def _own_level(schema: OpSchema, call: OpCall, *, gpu: bool) -> int:
     """Return how far the results of a call on defined inputs are."""
+    if gpu and schema.name in DIVIDED_ON_GPU:
+        return DIVIDED
     if not any(made.dtype.is_float for made in call.outputs):
         is_step = gpu and any(given is not None and given.dtype.is_float for given in call.inputs)
         return NEAR if is_step and not _compares(schema) else EXACT
