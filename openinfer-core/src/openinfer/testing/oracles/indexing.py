@@ -69,7 +69,8 @@ def _gathered_nd(inputs: Given, call: OpCall) -> Elements:
 def _scattered(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
     settings: Mapping[str, Any] = call.settings
     found, indices, updates = np.array(inputs[0]), np.asarray(inputs[1]), np.asarray(inputs[2])
-    for place in np.ndindex(*indices.shape):
+    # Where a result has no element, no index is read: none names a place.
+    for place in np.ndindex(*indices.shape) if found.size else ():
         target = _replaced(place, settings["axis"], indices[place])
         found[target] = _met(settings["reduction"], found[target], updates[place], call.outputs[0])
     return (found,)
@@ -78,7 +79,7 @@ def _scattered(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
 def _scattered_nd(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
     settings: Mapping[str, Any] = call.settings
     found, indices, updates = np.array(inputs[0]), np.asarray(inputs[1]), np.asarray(inputs[2])
-    for place in np.ndindex(*updates.shape):
+    for place in np.ndindex(*updates.shape) if found.size else ():
         named = indices[place[: indices.ndim - 1]]
         target = (*(int(index) for index in named), *place[indices.ndim - 1 :])
         found[target] = _met(settings["reduction"], found[target], updates[place], call.outputs[0])
