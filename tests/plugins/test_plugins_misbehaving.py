@@ -66,6 +66,12 @@ def check_that_others_work(environment: Environment) -> None:
 @pytest.mark.parametrize(("spot", "act"), CASES)
 def test_what_misbehaves_ends_as_an_error_that_names_the_plugin(spot: Spot, act: Act, tmp_path: Path) -> None:
     environment = act_in(spot, act)
+    (status,) = (each for each in environment.plugins if each.name == NAME)
+    if status.status is Status.FAILED:
+        # Definitions of operators are checked when their plugin loads.
+        assert "hook openinfer_ops yielded OpSchema 'their_op'" in status.reason
+        check_that_others_work(environment)
+        return
 
     with pytest.raises(PluginError) as caught:
         spot.use(environment, tmp_path)
@@ -175,7 +181,7 @@ def test_commands_tell_the_truth_about_an_operator_that_misbehaves(
     def command(*arguments: str) -> Any:
         return run(environment, monkeypatch, *arguments)
 
-    ran = command("run", program, "-m", model, "--input", "x=1.0", "--json")
+    ran = command("run", program, "-m", model, "--input", "x=1.0")
     checked = command("check", program, "-m", model, "--device", "cpu", "--json")
 
     assert ran.exit_code == 1

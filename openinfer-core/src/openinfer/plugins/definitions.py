@@ -46,7 +46,9 @@ def _misfit_for(schema: OpSchema, dtype: DType) -> str | None:
             refused_expression(schema, call)
     except (ExprError, ComputationError) as error:
         return f"OpSchema {schema.name!r} for {dtype}: {error}"
-    except (Exception, SystemExit):  # noqa: BLE001 - rules of others may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - rules of others may raise anything
         return None
     return None
 
