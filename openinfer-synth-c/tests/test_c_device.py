@@ -349,3 +349,12 @@ def test_low_floats_are_fetched_as_their_own_type():
 
         assert executor.fetch("y").dtype == ml_dtypes.bfloat16
         assert executor.fetch("y").tolist() == [3.0, -4.0]
+
+
+def test_a_range_from_zero_down_begins_at_positive_zero() -> None:
+    program = graph("volatile { y: f32[2]; } block entry { op range(step=-1) >> y; return y; }")
+    with Simulator(Model.from_arrays({}), program, device="c").make_executor() as executor:
+        executor.step()
+        y = executor.outputs()["y"]
+    assert y.tolist() == [0.0, -1.0]
+    assert np.signbit(y).tolist() == [False, True]

@@ -24,7 +24,10 @@ def spaced(site: KernelSite) -> None:
     start, step = spacing(site.call.settings, out.dtype)
     with code.loops((for_head("i", out.shape[0]),)):
         if out.dtype.is_float:
-            text = f"({literal_text(F64, start)} + (double)i * ({literal_text(F64, step)}))"
+            first = literal_text(F64, start)
+            text = f"({first} + (double)i * ({literal_text(F64, step)}))"
+            # GCC takes 0.0 - (double)i for -(double)i, which is -0 for the first element.
+            text = f"(i == 0 ? {first} : {text})" if start == 0 else text
         else:
             first, distance = (literal_text(U64, int(number) % 2**64) for number in (start, step))
             text = f"({first} + (uint64_t)i * {distance})"
