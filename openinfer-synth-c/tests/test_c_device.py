@@ -358,3 +358,17 @@ def test_a_range_from_zero_down_begins_at_positive_zero() -> None:
         y = executor.outputs()["y"]
     assert y.tolist() == [0.0, -1.0]
     assert np.signbit(y).tolist() == [False, True]
+
+
+def test_a_rotation_without_rows_ends_the_step() -> None:
+    program = graph("""
+    dynamic { x: f32[2,4]; c: f32[0,2]; p: i64[2]; }
+    volatile { y: f32[2,4]; }
+    block entry { op rope_cached(x, c, c, pos=p) >> y; return y; }
+    """)
+    given = {"x": np.ones((2, 4), np.float32), "c": np.zeros((0, 2), np.float32), "p": np.zeros(2, np.int64)}
+    with (
+        Simulator(Model.from_arrays({}), program, device="c").make_executor() as executor,
+        pytest.raises(ExecutionError, match="out of range"),
+    ):
+        executor.step(**given)

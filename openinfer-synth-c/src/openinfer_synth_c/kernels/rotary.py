@@ -11,6 +11,7 @@ from openinfer.ops.mixed_floats import widest
 from openinfer.ops.rotary import Rotary, frequencies, rope_cached_plan, rope_plan
 from openinfer.ops.strides import contiguous
 from openinfer_synth_c.index_text import flat, for_head
+from openinfer_synth_c.indices import nothing_to_index
 from openinfer_synth_c.registration import FLOATS, INTEGERS, kernel
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def rope_cached(site: KernelSite) -> None:
     x, cos, sin, pos = site.input(0), site.input(1), site.input(2), site.optional(3)
     dtype = widest(bound.type.dtype for bound in (x, cos, sin))
     rows = cos.type.shape[0]
+    if pos is not None and nothing_to_index(site, pos, rows):
+        return
 
     def row(position: str) -> None:
         if pos is None:
