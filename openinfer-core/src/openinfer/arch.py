@@ -66,6 +66,35 @@ class Preferences:
     extra: Mapping[str, Any] = field(default_factory=_none)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetInfo:
+    """What schedules are chosen by: the machine as loops see it.
+
+    Attributes:
+        vector_nbytes: width of a vector register; 16 where nothing is known.
+        registers: vector registers that a program may use.
+        fma: whether a fused multiply-add is one instruction, so that sums whose order is free use it.
+        multiply_adds, loads: vector instructions of either kind that start in one cycle.
+        line_nbytes: a line of the caches.
+        l1_nbytes, l2_nbytes: what the caches of one core hold.
+        dot4: whether four products of 8-bit integers are added to a 32-bit one by one instruction.
+    """
+
+    vector_nbytes: int = 16
+    registers: int = 16
+    fma: bool = False
+    multiply_adds: int = 2
+    loads: int = 2
+    line_nbytes: int = 64
+    l1_nbytes: int = 32768
+    l2_nbytes: int = 1048576
+    dot4: bool = False
+
+    def lanes(self, itemsize: int) -> int:
+        """Return how many elements of ``itemsize`` bytes a vector register holds, at least 1."""
+        return max(1, self.vector_nbytes // itemsize)
+
+
 @public_methods
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceArch:

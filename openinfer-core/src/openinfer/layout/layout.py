@@ -6,17 +6,19 @@ Row-major, channels last, blocked, packed and interleaved are all lists of digit
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openinfer.affine import Index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
 
 @dataclass(frozen=True, slots=True)
 class Digit:
-    """``index // stride % extent`` of one dimension's index.
+    """``(index + halo) // stride % extent`` of one dimension's index.
 
     Attributes:
         dim: number of the dimension.
@@ -34,33 +36,60 @@ class Layout:
 
     Attributes:
         shape: extents of the tensor.
+        halo: for each dimension, how many places lie before the first element and behind the last; () for none.
     """
 
     shape: tuple[Index, ...]
     digits: tuple[Digit, ...]
+    halo: tuple[tuple[int, int], ...] = ()
 
     @property
     def size(self) -> Index:
-        """Number of elements of the buffer, padding included."""
+        """Number of elements of the buffer, halo and padding included."""
         total = Index.of(1)
         for digit in self.digits:
             total = total * digit.extent
         return total
 
     def address(self, at: Sequence[Index]) -> Index:
-        """Return the address of the element at some place."""
+        """Return the address of the element at some place, which may lie in the halo."""
         total = Index()
         for digit in self.digits:
-            index = at[digit.dim] // digit.stride
+            index = (at[digit.dim] + self._before(digit.dim)) // digit.stride
             total = total * digit.extent + (index if self._is_leading(digit) else index % digit.extent)
         return total
 
+    def pack(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a flat array with the elements of ``array`` where they lie; halo and padding are 0.
+
+        Raises:
+            ValueError: the shape depends on parameters, or is not that of the array.
+        """
+        import numpy as np
+
+        shape = tuple(extent.constant for extent in self.shape)
+        if shape != array.shape or self.size.constant is None:
+            raise ValueError(f"the layout has shape {self.shape}, the array {array.shape}")
+        out = np.zeros(self.size.constant, array.dtype)
+        address = np.zeros(array.shape, np.int64)
+        grid = np.indices(array.shape)
+        for digit in self.digits:
+            value = (grid[digit.dim] + self._before(digit.dim)) // digit.stride % digit.extent.evaluate({})
+            address = address * digit.extent.evaluate({}) + value
+        out[address] = array
+        return out
+
+    def _before(self, dim: int) -> int:
+        return self.halo[dim][0] if self.halo else 0
+
     def _is_leading(self, digit: Digit) -> bool:
         """Return whether the digit holds every value of its index, so that no remainder has to be taken."""
-        if digit.stride == 1 and digit.extent == self.shape[digit.dim]:
+        if not self.halo and digit.stride == 1 and digit.extent == self.shape[digit.dim]:
             return True
-        low = (digit.extent * digit.stride - self.shape[digit.dim]).interval.low
-        return low is not None and low >= 0
+        behind = self.halo[digit.dim][1] if self.halo else 0
+        reach = self.shape[digit.dim] + self._before(digit.dim) + behind
+        covered = digit.extent * digit.stride - reach
+        return covered.interval.low is not None and covered.interval.low >= 0
 
 
 def row_major(shape: Sequence[Index]) -> Layout:
