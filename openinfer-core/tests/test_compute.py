@@ -134,6 +134,39 @@ def test_updates_of_one_element_follow_one_another() -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+def replaced_rows() -> Computation:
+    k = Builder("scatter", (tensor("x", 3, 2), tensor("at", 4, dtype=I64), tensor("u", 4, 2)), (tensor("y", 3, 2),))
+    x, at, u = k.given
+    y = k.outputs[0]
+    i = k.axes(3, 2)
+    y[i] = x[i]
+    row, column = k.axes(4, 2)
+    place = k.lookup(at[row], 3, "places are 0 to 2")
+    y[place, column] = u[row, column]
+    return built(k)
+
+
+def test_of_several_values_for_one_place_the_last_one_stays() -> None:
+    x, updates = values(3, 2), values(4, 2, seed=3)
+    (found,) = evaluate(replaced_rows(), (x, np.array([1, 1, 0, 1]), updates))
+    np.testing.assert_array_equal(found, [updates[2], updates[3], x[2]])
+
+
+def test_a_stage_that_stores_at_looked_up_indices_visits_the_axes_that_they_come_from_first() -> None:
+    update = replaced_rows().stages[1]
+    assert update.is_sequential
+    assert [axis.extent for axis in update.axes] == [4, 2]
+
+
+def test_a_tensor_that_is_stored_at_looked_up_indices_alone_is_refused() -> None:
+    k = Builder("scatter", (tensor("at", 9, dtype=I64), tensor("u", 9)), (tensor("y", 3),))
+    at, u = k.given
+    j = k.axis(9)
+    k.outputs[0][k.lookup(at[j], 3, "places are 0 to 2")] = u[j]
+    with pytest.raises(ComputationError, match="y has 3 elements, stages store 0: store every element"):
+        verify(k.computation())
+
+
 def test_a_running_fold_keeps_every_total() -> None:
     k = Builder("cumsum", (tensor("x", 3, 5),), (tensor("y", 3, 5),))
     (x,) = k.given

@@ -383,8 +383,20 @@ def _ordered(indices: Iterable[Index]) -> Iterator[Var]:
 def _axes_of(
     at: Sequence[Index], elements: Sequence[Element], lookups: Sequence[Lookup], folded: Sequence[Var]
 ) -> tuple[Var, ...]:
-    """Return the axes in order: those of the place that is stored first, then others that elements use."""
+    """Return the axes in order: those of the place that is stored first, then others that elements use.
+
+    A looked-up index stands for the axes that it is computed from.
+    """
+    by_var = {lookup.var: lookup for lookup in lookups}
+
+    def expanded(indices: Iterable[Index]) -> Iterator[Var]:
+        for var in _ordered(indices):
+            if var in by_var:
+                numbers = (number for number in linearise(by_var[var].value).inputs if number >= 0)
+                yield from expanded(index for number in numbers for index in places_of(elements[number]))
+            else:
+                yield var
+
     places = [*at, *(index for e in elements for index in places_of(e))]
-    computed = {lookup.var for lookup in lookups} | set(folded)
-    found = dict.fromkeys(var for var in _ordered(places) if var.extent is not None and var not in computed)
+    found = dict.fromkeys(var for var in expanded(places) if var.extent is not None and var not in folded)
     return tuple(found)

@@ -138,8 +138,9 @@ class Fold:
 class Stage:
     """``tensor[at] = value`` for every place of the axes. Stages with one meaning and form compare equal.
 
-    A stage may read the tensor that it writes, at the very place that it writes: then places are visited in row-major
-    order, so that several updates of one element (``scatter``) follow one another.
+    A stage may read the tensor that it writes, at the very place that it writes, and it may store at looked-up indices,
+    which may name one place several times (``scatter``). In both cases places are visited in row-major order, so that
+    several updates of one element follow one another.
 
     Attributes:
         tensor: name of the tensor that is written.
@@ -179,8 +180,16 @@ class Stage:
 
     @property
     def is_sequential(self) -> bool:
-        """Whether the stage updates what it reads, so that places are visited in order."""
-        return any(isinstance(element, Read) and element.tensor == self.tensor for element in self.elements)
+        """Whether places are visited in order: the stage updates what it reads, or stores at looked-up indices."""
+        return self.stores_at_lookups or any(
+            isinstance(element, Read) and element.tensor == self.tensor for element in self.elements
+        )
+
+    @property
+    def stores_at_lookups(self) -> bool:
+        """Whether elements say where results go, so that one place may be written several times, or never."""
+        looked_up = {lookup.var for lookup in self.lookups}
+        return bool(looked_up) and any(index.variables() & looked_up for index in self.at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,9 @@ def _check_filled(computation: Computation, tensor: Tensor) -> None:
 
 
 def _places(stage: Stage) -> int | None:
-    """Return how many elements a stage stores; None: it depends on parameters."""
+    """Return how many elements a stage stores for certain; None: it depends on parameters."""
+    if stage.stores_at_lookups:
+        return 0
     folded = stage.fold.axes if stage.fold is not None and stage.fold.running else ()
     extents = [var.extent for var in (*stage.axes, *folded)]
     known = [extent for extent in extents if isinstance(extent, int)]
