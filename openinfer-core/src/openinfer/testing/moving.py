@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.ops.schema import Primitive
+from openinfer.ops.schema import Compute, Primitive
 from openinfer.testing.comparing import differences, misshapen
 from openinfer.testing.expectation import expected_of
 from openinfer.testing.values import exact, stored
@@ -36,7 +36,11 @@ class _Code:
 
 def moved_codes(schema: OpSchema, oracle: Oracle, case: Case) -> list[Expected] | None:
     """Return the results of a case as codes; None where its operator computes, or moves no floats."""
-    if not isinstance(schema.definition, Primitive) or not schema.dtypes >= _UNLIKE or schema.category == _PRODUCTS:
+    if (
+        not isinstance(schema.definition, Primitive | Compute)
+        or not schema.dtypes >= _UNLIKE
+        or schema.category == _PRODUCTS
+    ):
         return None
     if not all(made.dtype.is_float for made in case.call.outputs):
         return None
