@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import DType, Kind
+from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import EVERY, INTEGERS
+from openinfer.ops.elementwise import work_type
+from openinfer.ops.places import counted_from_end, looked_up, refuse_all
 from openinfer.ops.scalar_settings import scalar_setting
 from openinfer.ops.schema import (
+    Compute,
     InputSpec,
     Operand,
     OpExample,
     OpSchema,
     OpTypeError,
-    Primitive,
     SettingSpec,
     SettingType,
 )
@@ -23,7 +26,11 @@ from openinfer.ops.shapes import axis_of, integer, needed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Var
+    from openinfer.compute import Builder
+    from openinfer.compute import Operand as Tensor
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.calls import OpCall
     from openinfer.scalars import Scalar
 
     Settings = Mapping[str, SettingValue]
@@ -133,6 +140,68 @@ def _one_hot_types(
     return (TensorType(dtype, shape),)
 
 
+def _gather(k: Builder, call: OpCall) -> None:
+    x, indices = k.given
+    axis = axis_of(integer(call.settings.get("axis"), "axis"), len(x.shape))
+    _slices(k, x, indices, axis, needed(call.inputs).shape[axis], negative=True)
+
+
+def _embedding(k: Builder, call: OpCall) -> None:
+    ids, table = k.given
+    _slices(k, table, ids, 0, needed(call.inputs, 1).shape[0], negative=False)
+
+
+def _slices(k: Builder, x: Tensor, indices: Tensor, axis: int, extent: int, *, negative: bool) -> None:
+    """Store the slices of x along an axis of ``extent`` that indices name, their dims in place of the axis."""
+    (y,) = k.outputs
+    if not extent:
+        refuse_all(k, y)
+        return
+    before, named, behind = k.axes(*x.shape[:axis]), k.axes(*indices.shape), k.axes(*x.shape[axis + 1 :])
+    place = looked_up(k, indices[named], extent, negative=negative)
+    y[(*before, *named, *behind)] = x[(*before, place, *behind)]
+
+
+def _gather_elements(k: Builder, call: OpCall) -> None:
+    (x, indices), (y,) = k.given, k.outputs
+    axis = axis_of(integer(call.settings.get("axis"), "axis"), len(x.shape))
+    extent = needed(call.inputs).shape[axis]
+    if not extent:
+        refuse_all(k, y)
+        return
+    at = k.axes(*indices.shape)
+    place = looked_up(k, indices[at], extent)
+    y[at] = x[(*at[:axis], place, *at[axis + 1 :])]
+
+
+def _gather_nd(k: Builder, call: OpCall) -> None:
+    (x, indices), (y,) = k.given, k.outputs
+    batch, own = integer(call.settings.get("batch_dims"), "batch_dims"), needed(call.inputs).shape
+    named = needed(call.inputs, 1).shape
+    behind = batch + named[-1]
+    if 0 in own[batch:behind]:
+        refuse_all(k, y)
+        return
+    at, inner = k.axes(*named[:-1]), k.axes(*own[behind:])
+    places = looked_up_tuple(k, indices, at, own[batch:behind])
+    y[(*at, *inner)] = x[(*at[:batch], *places, *inner)]
+
+
+def looked_up_tuple(k: Builder, indices: Tensor, at: Sequence[Var], extents: Sequence[int]) -> tuple[Var, ...]:
+    """Return the places in dims of ``extents`` that the tuple at a position of ``indices`` names."""
+    return tuple(looked_up(k, indices[(*at, number)], extent) for number, extent in enumerate(extents))
+
+
+def _one_hot(k: Builder, call: OpCall) -> None:
+    (indices,), (y,) = k.given, k.outputs
+    wide, out = work_type(y.dtype), call.outputs[0]
+    axis = axis_of(integer(call.settings.get("axis"), "axis"), len(out.shape))
+    on, off = (k.constant(hot_value(call.settings, name, y.dtype), wide) for name in ("on", "off"))
+    at = k.axes(*y.shape)
+    place = counted_from_end(k, indices[(*at[:axis], *at[axis + 1 :])], out.shape[axis])
+    y[at] = k.apply(tree.select, k.apply(tree.eq, place, k.position(at[axis])), on, off)
+
+
 def _index(shape: tuple[int, ...], low: int, high: int, dtype: str = "i64") -> Operand:
     return Operand(shape=shape, dtype=dtype, low=low, high=high)
 
@@ -145,7 +214,7 @@ GATHER = OpSchema(
     dtypes=EVERY,
     settings=(AXIS,),
     infer=_gather_types,
-    definition=Primitive(),
+    definition=Compute(_gather),
     in_place=True,
     aliases=("take",),
     onnx="Gather",
@@ -166,7 +235,7 @@ EMBEDDING = OpSchema(
     ),
     dtypes=EVERY,
     infer=_embedding_types,
-    definition=Primitive(),
+    definition=Compute(_embedding),
     in_place=True,
     onnx="Gather",
     examples=(
@@ -184,7 +253,7 @@ GATHER_ELEMENTS = OpSchema(
     dtypes=EVERY,
     settings=(AXIS,),
     infer=_gather_elements_types,
-    definition=Primitive(),
+    definition=Compute(_gather_elements),
     in_place=True,
     onnx="GatherElements",
     examples=(
@@ -203,7 +272,7 @@ GATHER_ND = OpSchema(
         SettingSpec(name="batch_dims", type=SettingType.INT, default=0, doc="first dims that x and indices share"),
     ),
     infer=_gather_nd_types,
-    definition=Primitive(),
+    definition=Compute(_gather_nd),
     in_place=True,
     onnx="GatherND",
     examples=(
@@ -230,7 +299,7 @@ ONE_HOT = OpSchema(
         SettingSpec(name="axis", type=SettingType.INT, default=-1, doc="where the dim stands in the result"),
     ),
     infer=_one_hot_types,
-    definition=Primitive(),
+    definition=Compute(_one_hot),
     onnx="OneHot",
     examples=(
         OpExample(

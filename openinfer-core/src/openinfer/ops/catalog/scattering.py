@@ -4,27 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import Kind
-from openinfer.ops.catalog.indexing import AXIS, check_alongside, tuple_length
+from openinfer.dtypes import BOOL, DType, Kind
+from openinfer.expr import tree
+from openinfer.ops.catalog.indexing import AXIS, check_alongside, looked_up_tuple, tuple_length
 from openinfer.ops.dtype_sets import EVERY, INTEGERS
+from openinfer.ops.elementwise import work_type
+from openinfer.ops.places import looked_up
 from openinfer.ops.schema import (
+    Compute,
     InputSpec,
     Operand,
     OpExample,
     OpSchema,
     OpTypeError,
-    Primitive,
     SettingSpec,
     SettingType,
 )
 from openinfer.ops.shapes import axis_of, integer, needed, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from openinfer.affine import Var
+    from openinfer.compute import Builder, Value
+    from openinfer.compute import Operand as Tensor
+    from openinfer.expr.tree import Expr
     from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
 
+    Combine = Callable[[Expr, Expr], Expr]
     Settings = Mapping[str, SettingValue]
 
 CATEGORY = "indexing"
@@ -67,6 +76,66 @@ def _scatter_nd_types(
     return (x,)
 
 
+_COMBINED = {"add": tree.add, "mul": tree.mul, "max": tree.maximum, "min": tree.minimum}
+_OF_TRUTHS = {"add": tree.logical_or, "mul": tree.logical_and, "max": tree.logical_or, "min": tree.logical_and}
+
+
+def _scatter(k: Builder, call: OpCall) -> None:
+    x, indices, updates = k.given
+    axis = axis_of(integer(call.settings.get("axis"), "axis"), len(x.shape))
+
+    def update(target: Tensor, combine: Combine | None) -> None:
+        at = k.axes(*indices.shape)
+        place = looked_up(k, indices[at], needed(call.inputs).shape[axis])
+        _store(k, target, (*at[:axis], place, *at[axis + 1 :]), updates[at], combine)
+
+    _updated(k, call, update)
+
+
+def _scatter_nd(k: Builder, call: OpCall) -> None:
+    x, indices, updates = k.given
+    own, named = needed(call.inputs).shape, needed(call.inputs, 1).shape
+    length = named[-1]
+
+    def update(target: Tensor, combine: Combine | None) -> None:
+        at, inner = k.axes(*named[:-1]), k.axes(*x.shape[length:])
+        places = looked_up_tuple(k, indices, at, own[:length])
+        _store(k, target, (*places, *inner), updates[(*at, *inner)], combine)
+
+    _updated(k, call, update)
+
+
+def _updated(k: Builder, call: OpCall, update: Callable[[Tensor, Combine | None], None]) -> None:
+    """Copy x, and let ``update`` append the stage that puts updates on top.
+
+    Sums and products of low floats are rounded once, not at every update, so they are formed in a wider temporary.
+    """
+    x, (y,), reduction = k.given[0], k.outputs, str(call.settings.get("reduction"))
+    at = k.axes(*y.shape)
+    if 0 in call.outputs[0].shape:
+        y[at] = x[at]
+        return
+    combine = _combination(x.dtype, reduction)
+    if not (x.dtype.is_low_float and reduction in ("add", "mul")):
+        y[at] = x[at]
+        update(y, combine)
+        return
+    wide = k.temporary(work_type(x.dtype), *y.shape)
+    wide[at] = x[at]
+    update(wide, combine)
+    y[at] = wide[at]
+
+
+def _combination(dtype: DType, reduction: str) -> Combine | None:
+    return (_OF_TRUTHS if dtype is BOOL else _COMBINED).get(reduction)
+
+
+def _store(k: Builder, y: Tensor, at: tuple[Var, ...], update: Value, combine: Combine | None) -> None:
+    """Append that an update takes the place of an element, or is combined with it."""
+    wide = work_type(y.dtype)
+    y[at] = update if combine is None else k.apply(combine, y[at].cast(wide), update.cast(wide))
+
+
 Shape = tuple[int, ...]
 
 
@@ -94,7 +163,7 @@ SCATTER = OpSchema(
     dtypes=EVERY,
     settings=(AXIS, _REDUCTION),
     infer=_scatter_types,
-    definition=Primitive(),
+    definition=Compute(_scatter),
     in_place=True,
     onnx="ScatterElements",
     examples=(
@@ -114,7 +183,7 @@ SCATTER_ND = OpSchema(
     dtypes=EVERY,
     settings=(_REDUCTION,),
     infer=_scatter_nd_types,
-    definition=Primitive(),
+    definition=Compute(_scatter_nd),
     in_place=True,
     onnx="ScatterND",
     examples=(
