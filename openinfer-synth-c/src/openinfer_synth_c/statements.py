@@ -11,6 +11,7 @@ from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import literal_text
 from openinfer.expr.tree import ExprError
 from openinfer.loops.coalesce import coalesced
+from openinfer.loops.fusion import fused
 from openinfer.lower import lowered
 from openinfer.ops.strides import broadcast_strides
 from openinfer.plan.indices import constant
@@ -265,7 +266,7 @@ class StatementWriter:
 @lru_cache(maxsize=1024)
 def _loops(computation: Computation) -> Kernel:
     """Return the loop program of a computation; equal steps of a program share it."""
-    return coalesced(lowered(computation))
+    return fused(coalesced(lowered(computation)))
 
 
 def _place(step: Step) -> str:
