@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from openinfer.array_types import storage_dtype
 from openinfer.compute.evaluate import evaluate
 from openinfer.compute.reading import parse_computation
 from openinfer.compute.text import computation_text
 from openinfer.loops import verify
 from openinfer.loops.coalesce import coalesced
+from openinfer.loops.fusion import fused
 from openinfer.loops.interpret import interpret
 from openinfer.lower import lowered
 from openinfer.ops import Compute
@@ -58,7 +60,7 @@ def test_loop_programs_have_the_bits_of_the_stages(name: str) -> None:
     schema = ENVIRONMENT.op(name)
     for case in small_cases(name)[:4]:
         computation = computation_of(schema, case.call)
-        kernel = coalesced(lowered(computation))
+        kernel = fused(coalesced(lowered(computation)))
         verify(kernel)
         given = [array for array in case.inputs() if array is not None]
         arrays = {tensor.name: array.reshape(-1) for tensor, array in zip(computation.inputs, given, strict=True)}
@@ -67,7 +69,8 @@ def test_loop_programs_have_the_bits_of_the_stages(name: str) -> None:
             tensor.name: np.zeros_like(array) for tensor, array in zip(computation.outputs, expected, strict=True)
         }
         temporaries = {
-            t.name: np.zeros([e.constant or 0 for e in t.shape], np.float32) for t in computation.temporaries
+            t.name: np.zeros([e.constant or 0 for e in t.shape], storage_dtype(t.dtype))
+            for t in computation.temporaries
         }
         interpret(kernel, arrays | {n: array.reshape(-1) for n, array in (results | temporaries).items()})
         for tensor, want in zip(computation.outputs, expected, strict=True):

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import DType, Kind
+from openinfer.affine import Index
+from openinfer.dtypes import I64, DType, Kind
+from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import EVERY
+from openinfer.ops.elementwise import work_type
 from openinfer.ops.margins import MODES, margins
 from openinfer.ops.scalar_settings import scalar_setting
 from openinfer.ops.schema import (
+    Compute,
     InputSpec,
     Operand,
     OpExample,
     OpSchema,
     OpTypeError,
-    Primitive,
     SettingSpec,
     SettingType,
 )
@@ -24,7 +27,11 @@ from openinfer.ops.shapes import needed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Var
+    from openinfer.compute import Builder
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.margins import Margin
     from openinfer.scalars import Scalar
 
     Settings = Mapping[str, SettingValue]
@@ -55,6 +62,41 @@ def _pad_types(
     return (TensorType(x.dtype, tuple(margin.extent for margin in found)),)
 
 
+def _pad(k: Builder, call: OpCall) -> None:
+    (x,), (y,) = k.given, k.outputs
+    found, mode = margins(needed(call.inputs).shape, call.settings), call.settings.get("mode")
+    at = k.axes(*y.shape)
+    if mode != "constant":
+        y[at] = x[tuple(_mirrored(k, axis, margin, str(mode)) for axis, margin in zip(at, found, strict=True))]
+        return
+    value = pad_value(call.settings, y.dtype)
+    if all(margin.kept for margin in found):
+        moved = (axis + margin.kept.start - margin.before for axis, margin in zip(at, found, strict=True))
+        y[at] = x.within(*moved, fill=value)
+    else:
+        y[at] = k.constant(value, work_type(y.dtype))
+
+
+def _mirrored(k: Builder, axis: Var, margin: Margin, mode: str) -> Index:
+    """Return the place of x that a place along an axis holds."""
+    count, inner = len(margin.kept), axis - margin.before
+    if not margin.before and not margin.after:
+        return axis + margin.kept.start
+    if mode == "wrap":
+        return margin.kept.start + inner % count
+    if mode == "edge":
+        place = k.apply(tree.maximum, k.position(inner), k.constant(0, I64))
+        place = k.apply(tree.minimum, place, k.constant(count - 1, I64))
+    else:
+        period = max(2 * (count - 1), 1)
+        place = k.position(inner % period)
+        place = k.apply(tree.minimum, place, period - place)
+    # A table of the places is computed once, not at every element.
+    table = k.temporary(I64, margin.extent)
+    table[axis] = place
+    return margin.kept.start + k.lookup(table[axis], count, "margins hold elements of x")
+
+
 def _example(*shape: int, pads: tuple[int, ...], lacking: str | None = None, **more: SettingValue) -> OpExample:
     dtypes = EVERY - {lacking} if lacking else None
     return OpExample(inputs=(Operand(shape=shape),), settings={"pads": pads, **more}, dtypes=dtypes)
@@ -83,7 +125,7 @@ PAD = OpSchema(
         SettingSpec(name="value", type=SettingType.SCALAR, default=0, doc="element of a constant margin"),
     ),
     infer=_pad_types,
-    definition=Primitive(),
+    definition=Compute(_pad),
     in_place=True,
     onnx="Pad",
     examples=(
