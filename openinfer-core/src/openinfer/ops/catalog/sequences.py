@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import F64, I64, U64
+from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import NUMBERS
-from openinfer.ops.schema import Operand, OpExample, OpSchema, OpTypeError, Primitive, SettingSpec, SettingType
+from openinfer.ops.schema import Compute, Operand, OpExample, OpSchema, OpTypeError, SettingSpec, SettingType
 from openinfer.ops.shapes import axis_of, integer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.compute import Builder, Value
     from openinfer.dtypes import DType
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.calls import OpCall
 
     Settings = Mapping[str, SettingValue]
 
@@ -85,6 +89,30 @@ def _iota_types(
     return (out,)
 
 
+def _range(k: Builder, call: OpCall) -> None:
+    (y,) = k.outputs
+    start, step = spacing(call.settings, y.dtype)
+    (place,) = at = k.axes(*y.shape)
+    if y.dtype.is_float:
+        y[at] = _spaced(k, k.position(place, F64), start, step)
+    else:
+        first, distance = (k.constant(int(number) % 2**64, U64) for number in (start, step))
+        y[at] = first + k.position(place, U64) * distance
+
+
+def _spaced(k: Builder, place: Value, start: float, step: float) -> Value:
+    if start or step > 0:
+        return start + place * step
+    # GCC takes 0 - i for -i, which is -0 where i is 0.
+    return k.apply(tree.select, k.apply(tree.eq, place, k.constant(0, F64)), k.constant(0, F64), place * step)
+
+
+def _iota(k: Builder, call: OpCall) -> None:
+    (y,) = k.outputs
+    at = k.axes(*y.shape)
+    y[at] = k.position(at[axis_of(integer(call.settings.get("axis"), "axis"), len(at))], I64)
+
+
 def _example(*shape: int, **settings: SettingValue) -> OpExample:
     return OpExample(inputs=(), settings=settings, outputs=(Operand(shape=shape),))
 
@@ -106,7 +134,7 @@ RANGE = OpSchema(
         SettingSpec(name="step", type=SettingType.NUMBER, default=1, doc="distance, not 0"),
     ),
     infer=_range_types,
-    definition=Primitive(),
+    definition=Compute(_range),
     aliases=("arange",),
     onnx="Range",
     examples=(
@@ -124,7 +152,7 @@ IOTA = OpSchema(
     dtypes=NUMBERS,
     settings=(SettingSpec(name="axis", type=SettingType.INT, default=0, doc="the dim"),),
     infer=_iota_types,
-    definition=Primitive(),
+    definition=Compute(_iota),
     onnx="Range, Expand",
     examples=(_example(3, 5), _example(2, 3, 7, axis=-1), _example(0)),
 )
