@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import F64, I64
+from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import EVERY, FLOATS
+from openinfer.ops.elementwise import work_type
 from openinfer.ops.schema import (
+    Compute,
     InputSpec,
     Operand,
     OpExample,
     OpSchema,
     OpTypeError,
-    Primitive,
     SettingSpec,
     SettingType,
 )
@@ -22,7 +25,11 @@ from openinfer.ops.shapes import integers, needed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Var
+    from openinfer.compute import Builder, Value
+    from openinfer.dtypes import DType
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.calls import OpCall
 
     Settings = Mapping[str, SettingValue]
 
@@ -82,6 +89,39 @@ def _size(x: TensorType, settings: Settings) -> tuple[int, int]:
     return math.floor(x.shape[2] * numbers[0]), math.floor(x.shape[3] * numbers[1])
 
 
+def _resize(k: Builder, call: OpCall) -> None:
+    (x,), (y,) = k.given, k.outputs
+    (rows, columns), (high, wide) = needed(call.inputs).shape[2:], call.outputs[0].shape[2:]
+    n, c, p, q = k.axes(*y.shape)
+    if not high * wide:
+        y[n, c, p, q] = k.constant(0, work_type(y.dtype))
+    elif call.settings.get("mode") == "nearest":
+        y[n, c, p, q] = x[n, c, p * rows // high, q * columns // wide]
+    else:
+        kind = work_type(x.dtype)
+        above, below, down = _between(k, p, rows, high, kind)
+        left, right, across = _between(k, q, columns, wide, kind)
+        first, second = (
+            x[n, c, above, column].cast(kind) * (1 - down) + x[n, c, below, column].cast(kind) * down
+            for column in (left, right)
+        )
+        y[n, c, p, q] = first * (1 - across) + second * across
+
+
+def _between(k: Builder, place: Var, size: int, result: int, kind: DType) -> tuple[Var, Var, Value]:
+    """Return the two places of an axis of ``size`` that a place of the result lies between, and its distance from the
+    first, from tables that are computed once."""
+    places, share = [k.temporary(I64, result) for _ in "ab"], k.temporary(kind, result)
+    at = (k.position(place, F64) + 0.5) * size / result - 0.5
+    at = k.apply(tree.minimum, k.apply(tree.maximum, at, k.constant(0, F64)), k.constant(size - 1, F64))
+    low = at.cast(I64)
+    places[0][place] = low
+    places[1][place] = k.apply(tree.minimum, low + 1, k.constant(size - 1, I64))
+    share[place] = at - low.cast(F64)
+    first, second = (k.lookup(table[place], size, "places lie in the image") for table in places)
+    return first, second, share[place]
+
+
 def _example(*shape: int, dtypes: frozenset[str] | None = None, **settings: SettingValue) -> OpExample:
     return OpExample(inputs=(Operand(shape=shape),), settings=settings, dtypes=dtypes)
 
@@ -109,7 +149,7 @@ RESIZE2D = OpSchema(
         ),
     ),
     infer=_resize_types,
-    definition=Primitive(),
+    definition=Compute(_resize),
     in_place=True,
     onnx="Resize",
     examples=(
