@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.expr.c_renderer import c_type, literal_text
+from openinfer.expr.c_renderer import c_type
 from openinfer.ops.shapes import axis_of, integer
 from openinfer.ops.strides import contiguous
-from openinfer_synth_c.arithmetic import added
 from openinfer_synth_c.index_text import flat, for_head
 from openinfer_synth_c.registration import FLOATS, INTEGERS, kernel
 
@@ -41,23 +40,6 @@ class _Slices:
 def _slices(site: KernelSite) -> _Slices:
     x = site.input(0)
     return _Slices(x, axis_of(integer(site.call.settings["axis"], "axis"), len(x.type.shape)))
-
-
-@kernel("cumsum", dtypes=(*FLOATS, *INTEGERS))
-def cumsum(site: KernelSite) -> None:
-    """Running sums along an axis, from its end with ``reverse``."""
-    code, slices, settings = site.code, _slices(site), site.call.settings
-    dtype = slices.x.type.dtype
-    with code.loops(slices.heads()):
-        code.line(f"{c_type(dtype)} total = {literal_text(dtype, 0)};")
-        with code.loops((for_head("n", slices.extent),)):
-            code.line(f"const size_t j = {f'{slices.extent - 1} - n' if settings.get('reverse') else 'n'};")
-            code.line(f"const {c_type(dtype)} element = {slices.at('j')};")
-            if settings.get("exclusive"):
-                site.store.write(code, slices.coordinates("j"), "total")
-            code.line(f"total = {added(code, 'total', dtype, ('element', dtype))};")
-            if not settings.get("exclusive"):
-                site.store.write(code, slices.coordinates("j"), "total")
 
 
 @kernel("topk", dtypes=(*FLOATS, *INTEGERS))

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import I64
+from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import FLOATS, INTEGERS, NUMBERS
+from openinfer.ops.elementwise import work_type
 from openinfer.ops.schema import (
+    Compute,
     InputSpec,
     Operand,
     OpExample,
@@ -22,8 +25,12 @@ from openinfer.ops.shapes import axis_of, integer, needed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Index, Var
+    from openinfer.compute import Builder
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.calls import OpCall
 
+    Place = Index | Var | int
     Settings = Mapping[str, SettingValue]
 
 CATEGORY = "scan"
@@ -47,6 +54,25 @@ def _cumsum_types(
     x = needed(inputs)
     _axis(x, settings)
     return (x,)
+
+
+def _cumsum(k: Builder, call: OpCall) -> None:
+    (x,), (y,), settings = k.given, k.outputs, call.settings
+    shape, axis = call.outputs[0].shape, _axis(needed(call.inputs), settings)
+    extent, wide = shape[axis], work_type(x.dtype)
+    others = k.axes(*shape[:axis], *shape[axis + 1 :])
+
+    def at(place: Place) -> tuple[Place, ...]:
+        """Return the element that is number ``place`` in the order of the sum."""
+        return (*others[:axis], extent - 1 - place if settings.get("reverse") else place, *others[axis:])
+
+    if not extent or not settings.get("exclusive"):
+        place = k.axis(extent)
+        y[at(place)] = k.fold(x[at(place)].cast(wide), (place,), tree.add, start=0, running=True)
+        return
+    y[at(0)] = k.constant(0, wide)
+    place = k.axis(extent - 1)
+    y[at(place + 1)] = k.fold(x[at(place)].cast(wide), (place,), tree.add, start=0, running=True)
 
 
 def _topk_types(
@@ -86,7 +112,7 @@ CUMSUM = OpSchema(
         _flag("reverse", "whether sums run from the end"),
     ),
     infer=_cumsum_types,
-    definition=Primitive(),
+    definition=Compute(_cumsum),
     in_place=True,
     onnx="CumSum",
     examples=(
