@@ -12,13 +12,13 @@ from openinfer.ops.accumulate import ACC, accumulated, accumulator, delivered
 from openinfer.ops.dtype_sets import BOOLS, FLOATS, NUMBERS, TERNARY
 from openinfer.ops.elementwise import work_type
 from openinfer.ops.schema import (
+    Compute,
     Fold,
     InputSpec,
     Operand,
     OpExample,
     OpSchema,
     OpTypeError,
-    Primitive,
     Reduction,
     SettingSpec,
     SettingType,
@@ -28,11 +28,14 @@ from openinfer.ops.shapes import axes_of, axis_of, integer, needed, reduced, sho
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from openinfer.compute import Builder
     from openinfer.expr.tree import Expr
     from openinfer.ir.resolved import SettingValue
-    from openinfer.ops.schema import BuildFold, InferTypes
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import BuildFold, DefineStages, InferTypes
     from openinfer.scalars import Scalar
 
+    Comparison = Callable[[Expr, Expr], Expr]
     Settings = Mapping[str, SettingValue]
 
 CATEGORY = "reduction"
@@ -224,7 +227,43 @@ def _index_types(
     return (TensorType(I64, reduced(x.shape, (axis,), keepdims=bool(settings.get("keepdims")))),)
 
 
-def _index(name: str, summary: str, alias: str, onnx: str) -> OpSchema:
+def _argmax(k: Builder, call: OpCall) -> None:
+    _place(k, call, tree.gt, tree.ge)
+
+
+def _argmin(k: Builder, call: OpCall) -> None:
+    _place(k, call, tree.lt, tree.le)
+
+
+def _place(k: Builder, call: OpCall, better: Comparison, as_good: Comparison) -> None:
+    """Store the place of the best element along an axis: the first of equal ones, or the last.
+
+    A NaN counts as the first element alone, or always as the best of all.
+    """
+    (x,), (y,), settings = k.given, k.outputs, call.settings
+    shape, first = needed(call.inputs).shape, settings.get("select_first", True) is not False
+    axis, wide = axis_of(integer(settings.get("axis"), "axis"), len(shape)), work_type(x.dtype)
+    propagates = wide.is_float and settings.get("nan") == "propagate"
+
+    def advanced(totals: Sequence[Expr], terms: Sequence[Expr]) -> tuple[Expr, ...]:
+        best, value = totals[0], terms[0]
+        wins = (better if first else as_good)(value, best)
+        if propagates and first:
+            wins = tree.logical_or(wins, tree.logical_and(tree.is_nan(value), tree.logical_not(tree.is_nan(best))))
+        elif propagates:
+            both = tree.logical_and(wins, tree.logical_not(tree.is_nan(best)))
+            wins = tree.logical_or(tree.is_nan(value), both)
+        return tuple(tree.select(wins, term, total) for term, total in zip(terms, totals, strict=True))
+
+    before, behind = k.axes(*shape[:axis]), k.axes(*shape[axis + 1 :])
+    place = k.axis(shape[axis] - 1)
+    terms = (x[(*before, place + 1, *behind)].cast(wide), k.position(place + 1))
+    _, found = k.folds(terms, (place,), advanced, (x[(*before, 0, *behind)].cast(wide), 0))
+    kept = (0,) if len(call.outputs[0].shape) == len(shape) else ()
+    y[(*before, *kept, *behind)] = found
+
+
+def _index(name: str, define: DefineStages, summary: str, alias: str, onnx: str) -> OpSchema:
     return OpSchema(
         name=name,
         summary=summary,
@@ -243,7 +282,7 @@ def _index(name: str, summary: str, alias: str, onnx: str) -> OpSchema:
             _NAN,
         ),
         infer=_index_types,
-        definition=Primitive(),
+        definition=Compute(define),
         aliases=(alias,),
         onnx=onnx,
         examples=_OF_ONE_AXIS,
@@ -342,5 +381,5 @@ IS_FINITE = OpSchema(
     definition=Reduction(_every_axis, _finite),
     examples=(OpExample(inputs=(Operand(shape=(3, 5)),)), OpExample(inputs=(Operand(shape=(0,)),))),
 )
-ARGMAX_AXIS = _index("argmax_axis", "position of the greatest element along an axis", "argmax", "ArgMax")
-ARGMIN_AXIS = _index("argmin_axis", "position of the least element along an axis", "argmin", "ArgMin")
+ARGMAX_AXIS = _index("argmax_axis", _argmax, "position of the greatest element along an axis", "argmax", "ArgMax")
+ARGMIN_AXIS = _index("argmin_axis", _argmin, "position of the least element along an axis", "argmin", "ArgMin")
