@@ -73,6 +73,16 @@ def rope_cached_plan(inputs: Inputs, settings: Settings) -> Rotary:
 
 def frequencies(how: Rotary, settings: Settings) -> tuple[float, ...]:
     """Return the angle of each pair at position 1: ``freq_scale * base ** (-2i / r)``, in double precision."""
+    factor, base = factor_and_base(settings)
+    return tuple(factor * base ** (-pair / how.pairs) for pair in range(how.pairs))
+
+
+def factor_and_base(settings: Settings) -> tuple[float, float]:
+    """Return ``freq_scale`` and ``base``.
+
+    Raises:
+        OpTypeError: they are not numbers, or the base has no powers.
+    """
     base, factor = (settings.get(name) for name in ("base", "freq_scale"))
     if not isinstance(base, int | float) or not isinstance(factor, int | float):
         raise OpTypeError(
@@ -84,7 +94,7 @@ def frequencies(how: Rotary, settings: Settings) -> tuple[float, ...]:
         raise OpTypeError(
             f"base is {base!r}, expected a finite number above 1e-300", code="setting-type", settings=("base",)
         )
-    return tuple(factor * float(base) ** (-pair / how.pairs) for pair in range(how.pairs))
+    return float(factor), float(base)
 
 
 def _rotary(x: TensorType, settings: Settings, *, batched: bool) -> Rotary:

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import F64
+from openinfer.expr import tree
 from openinfer.ops.dtype_sets import FLOATS, INTEGERS
-from openinfer.ops.rotary import rope_cached_plan, rope_plan
+from openinfer.ops.mixed_floats import widest
+from openinfer.ops.places import looked_up, refuse_all
+from openinfer.ops.rotary import factor_and_base, rope_cached_plan, rope_plan
 from openinfer.ops.schema import (
+    Compute,
     InputSpec,
     Operand,
     OpExample,
     OpSchema,
-    Primitive,
     SettingSpec,
     SettingType,
 )
 from openinfer.ops.shapes import needed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from openinfer.affine import Var
+    from openinfer.compute import Builder, Value
+    from openinfer.dtypes import DType
     from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.rotary import Rotary
 
     Settings = Mapping[str, SettingValue]
 
@@ -55,6 +64,55 @@ def _rope_cached_types(
     return (needed(inputs),)
 
 
+def _rope(k: Builder, call: OpCall) -> None:
+    x, pos = k.given
+    how, wide = rope_plan(call.inputs, call.settings), widest([x.dtype])
+    factor, base = factor_and_base(call.settings)
+    turns = k.temporary(F64, how.pairs)
+    pair = k.axis(how.pairs)
+    turns[pair] = factor * k.apply(tree.power, k.constant(base, F64), k.position(pair, F64) * -1.0 / max(how.pairs, 1))
+    cos, sin = (k.temporary(wide, *pos.shape, how.pairs) for _ in "cs")
+    for table, function in ((cos, tree.cos), (sin, tree.sin)):
+        *place, pair = k.axes(*table.shape)
+        table[(*place, pair)] = k.apply(function, pos[tuple(place)].cast(F64) * turns[pair])
+
+    def sines(place: tuple[Var, ...], pair: Var) -> tuple[Value, Value]:
+        return cos[(*place, pair)], sin[(*place, pair)]
+
+    _turn(k, how, wide, sines)
+
+
+def _rope_cached(k: Builder, call: OpCall) -> None:
+    x, cos, sin, *given = k.given
+    how, wide = rope_cached_plan(call.inputs, call.settings), widest(each.dtype for each in (x, cos, sin))
+    rows = needed(call.inputs, 1).shape[0]
+    if given and not rows:
+        refuse_all(k, k.outputs[0])
+        return
+
+    def sines(place: tuple[Var, ...], pair: Var) -> tuple[Value, Value]:
+        row = (looked_up(k, given[0][place], rows),) if given else place
+        return cos[(*row, pair)].cast(wide), sin[(*row, pair)].cast(wide)
+
+    _turn(k, how, wide, sines)
+
+
+def _turn(k: Builder, how: Rotary, wide: DType, sines: Callable[[tuple[Var, ...], Var], tuple[Value, Value]]) -> None:
+    """Append the stages of both elements of each pair, and of what is not turned.
+
+    ``sines`` returns cosine and sine for a position, [S] or [B, S], and a pair.
+    """
+    (x, *_), (y,) = k.given, k.outputs
+    for second in (False, True):
+        *at, pair = k.axes(*x.shape[:-1], how.pairs)
+        first_at, second_at = (pair * 2, pair * 2 + 1) if how.interleaved else (pair, pair + how.pairs)
+        cos, sin = sines((at[0], at[how.axis]) if how.batched else (at[how.axis],), pair)
+        a, b = (x[(*at, place)].cast(wide) for place in (first_at, second_at))
+        y[(*at, second_at if second else first_at)] = b * cos + a * sin if second else a * cos - b * sin
+    *at, rest = k.axes(*x.shape[:-1], x.shape[-1] - 2 * how.pairs)
+    y[(*at, rest + 2 * how.pairs)] = x[(*at, rest + 2 * how.pairs)]
+
+
 def _positions(*shape: int, dtype: str = "i64", high: int = 40) -> Operand:
     return Operand(shape=shape, dtype=dtype, low=0, high=high)
 
@@ -73,7 +131,7 @@ ROPE = OpSchema(
         _SEQ_AXIS,
     ),
     infer=_rope_types,
-    definition=Primitive(),
+    definition=Compute(_rope),
     in_place=True,
     onnx="RotaryEmbedding",
     examples=(
@@ -101,7 +159,7 @@ ROPE_CACHED = OpSchema(
     dtypes=FLOATS,
     settings=(_ROTARY_DIM, _INTERLEAVED, _SEQ_AXIS),
     infer=_rope_cached_types,
-    definition=Primitive(),
+    definition=Compute(_rope_cached),
     in_place=True,
     onnx="RotaryEmbedding",
     examples=(
