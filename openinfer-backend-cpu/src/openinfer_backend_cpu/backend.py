@@ -11,6 +11,7 @@ from openinfer.array_types import storage_dtype
 from openinfer.compute.evaluate import compiled
 from openinfer.errors import DeviceError
 from openinfer.expr.linear import linearise
+from openinfer.loops.interpret import interpret
 from openinfer.packing import repeated
 from openinfer.scalars import converted, repeated_code
 from openinfer.simulate.binding import in_order
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
     from openinfer.ir.types import TensorType
+    from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Fold
     from openinfer.plugins.types import KernelSpec
@@ -129,6 +131,15 @@ class CpuBackend:
         results = {t.name: target.array for t, target in zip(computation.outputs, targets, strict=True)}
         run, arrays = compiled(computation), {**given, **results}
         return _with_packing(sources, lambda: run(arrays, {}), targets)
+
+    def bind_loops(self, kernel: Kernel, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> BoundCall:
+        """Return a call that interprets an operator's loop program, element by element."""
+        sources = self._sources(inputs)
+        targets = [elements(own(buffer), self._workspace) for buffer in outputs]
+        given = [source.array for source in sources if source is not None]
+        arrays = [array.reshape(-1) for array in (*given, *(target.array for target in targets))]
+        named = {buffer.name: array for buffer, array in zip(kernel.buffers, arrays, strict=True)}
+        return _with_packing(sources, lambda: interpret(kernel, named), targets)
 
     def scalar_reader(self, buffer: Buffer) -> Callable[[], Scalar] | None:
         """Return a quick way to read a buffer of one element; None for types that Python has no number for."""

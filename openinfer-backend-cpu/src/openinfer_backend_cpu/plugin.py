@@ -26,6 +26,7 @@ def openinfer_devices() -> Iterable[DeviceSpec]:
         backend="openinfer_backend_cpu.backend:CpuBackend",
         expression_dtypes=frozenset(dtype.name for dtype in BUILTIN),
         computations=True,
+        loop_programs=True,
     )
 
 

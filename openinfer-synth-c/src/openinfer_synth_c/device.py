@@ -18,7 +18,7 @@ from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
 from openinfer.packing import repeated
-from openinfer.plan.steps import ComputeStep, ElementwiseStep, FoldStep, KernelStep, ValueRef
+from openinfer.plan.steps import ComputeStep, ElementwiseStep, FoldStep, KernelStep, LoopProgramStep, ValueRef
 from openinfer.scalars import converted, repeated_code
 from openinfer_synth_c.program_calls import bind_plan
 from openinfer_synth_c.step_calls import StepCalls
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
+    from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Fold
     from openinfer.plan.execution_plan import ExecutionPlan
@@ -148,6 +149,18 @@ class CDevice:
             temporaries=tuple(numbers[len(outputs) :]),
         )
         return self._bound(step, given, written, computation.name)
+
+    def bind_loops(self, kernel: Kernel, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> BoundCall:
+        """Return a call of an operator's loop program."""
+        given, written = [own(buffer) for buffer in inputs], [own(buffer) for buffer in outputs]
+        step = LoopProgramStep(
+            origin=NOWHERE,
+            op=kernel.name,
+            kernel=kernel,
+            inputs=tuple(ValueRef(number) for number in range(len(given))),
+            outputs=tuple(range(len(given), len(given) + len(written))),
+        )
+        return self._bound(step, given, written, kernel.name)
 
     def bind_program(
         self, plan: ExecutionPlan, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer]

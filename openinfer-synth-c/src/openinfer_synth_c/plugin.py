@@ -26,6 +26,7 @@ def openinfer_devices() -> Iterable[DeviceSpec]:
         backend="openinfer_synth_c.device:CDevice",
         expression_dtypes=frozenset(dtype.name for dtype in BUILTIN),
         computations=True,
+        loop_programs=True,
         whole_programs=True,
     )
 
@@ -39,6 +40,7 @@ def openinfer_synth_targets() -> Iterable[SynthTargetSpec]:
         target="openinfer_synth_c.target:CTarget",
         expression_dtypes=frozenset(dtype.name for dtype in BUILTIN),
         computations=True,
+        loop_programs=True,
     )
 
 

@@ -25,6 +25,7 @@ from openinfer.plan.steps import (
     FoldStep,
     InputStep,
     KernelStep,
+    LoopProgramStep,
     LoopStep,
     ReturnStep,
 )
@@ -92,8 +93,8 @@ class StatementWriter:
                 self._fold(step)
             case KernelStep():
                 self._kernel(step)
-            case ComputeStep():
-                self._compute(step)
+            case ComputeStep() | LoopProgramStep():
+                self._loops(step)
             case CopyStep():
                 self._copy(step)
             case FillStep():
@@ -160,6 +161,12 @@ class StatementWriter:
             for output in outputs:
                 output.clear_tail()
 
+    def _loops(self, step: ComputeStep | LoopProgramStep) -> None:
+        if isinstance(step, ComputeStep):
+            self._compute(step)
+        else:
+            self._loop_program(step)
+
     def _compute(self, step: ComputeStep) -> None:
         computation = step.computation
         if not any(self._names.type_of_value(value).count for value in step.outputs):
@@ -176,6 +183,20 @@ class StatementWriter:
             write_kernel(self._code, _loops(computation), {**given, **results})
             self._name_unused((*given.values(), *results.values()), start)
             for result in results.values():
+                result.clear_tail()
+
+    def _loop_program(self, step: LoopProgramStep) -> None:
+        if not any(self._names.type_of_value(value).count for value in step.outputs):
+            return
+        with self._code.braces():
+            binder = Binder(self._code, self._names, self._plan)
+            results = [binder.output(value, f"y{number}") for number, value in enumerate(step.outputs)]
+            given = [binder.input(operand, f"x{number}") for number, operand in enumerate(step.inputs)]
+            names = (buffer.name for buffer in step.kernel.buffers)
+            start = len(self._code.lines)
+            write_kernel(self._code, coalesced(step.kernel), dict(zip(names, (*given, *results), strict=True)))
+            self._name_unused((*given, *results), start)
+            for result in results:
                 result.clear_tail()
 
     def _name_unused(self, bounds: Sequence[Bound | None], start: int) -> None:

@@ -12,6 +12,7 @@ from openinfer.ops.schema import (
     Composite,
     Compute,
     Elementwise,
+    Loops,
     Operand,
     OpExample,
     OpTypeError,
@@ -174,6 +175,7 @@ _DEFINITIONS: dict[type[Any], str] = {
     Reduction: "by a fold of scalar expressions: runs on every device and synth target with its types",
     Composite: "by decomposition into other operators",
     Compute: "by stages over index space: runs on devices and synth targets that take them",
+    Loops: "by a loop program: runs on devices and synth targets that take them",
     Primitive: "by kernels only",
 }
 

@@ -27,6 +27,18 @@ def indices_of(body: Sequence[Statement]) -> Iterator[Index]:
     yield from found
 
 
+def values_of(body: Sequence[Statement]) -> Iterator[Value]:
+    """Yield every value that statements compute."""
+    for statement in body:
+        match statement:
+            case For(_, _, inner) | If(_, inner):
+                yield from values_of(inner)
+            case Let(_, value) | Set(_, value) | Lookup(_, value) | Store(_, _, value) | Fail(value, _):
+                yield value
+            case _:
+                pass
+
+
 def substituted(body: Sequence[Statement], values: Mapping[Var, Index]) -> tuple[Statement, ...]:
     """Return statements with variables replaced by indices."""
     return tuple(_rewritten(statement, lambda index: index.substituted(values)) for statement in body)

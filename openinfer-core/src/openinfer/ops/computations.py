@@ -25,10 +25,10 @@ def computation_of(schema: OpSchema, call: OpCall) -> Computation:
     """
     if not isinstance(schema.definition, Compute):
         raise OpTypeError(f"{schema.name} is not defined by stages")
-    return _defined(schema.definition.define, _Key(call))
+    return _defined(schema.definition.define, CallKey(call))
 
 
-class _Key:
+class CallKey:
     """A call as the key of a table: settings are a mapping, which has no hash."""
 
     def __init__(self, call: OpCall) -> None:
@@ -41,11 +41,11 @@ class _Key:
         return hash(self._parts)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self._parts == other._parts
+        return isinstance(other, CallKey) and self._parts == other._parts
 
 
 @lru_cache(maxsize=1024)
-def _defined(define: DefineStages, key: _Key) -> Computation:
+def _defined(define: DefineStages, key: CallKey) -> Computation:
     """Return what a definition says; programs call an operator on the same types again and again."""
     call = key.call
     inputs = [type_ and _tensor(f"x{number}", type_) for number, type_ in enumerate(call.inputs)]

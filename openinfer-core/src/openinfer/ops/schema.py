@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from openinfer.expr.tree import Expr
     from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
+    from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
 
 
@@ -260,12 +261,32 @@ class Compute:
     define: DefineStages
 
 
+class DefineLoops(Protocol):
+    """Writes the loop program of a call.
+
+    Its buffers are the inputs that are given, in their order, and then the outputs: row-major, in global memory, of the
+    types and sizes that the call says.
+    """
+
+    def __call__(self, call: OpCall) -> Kernel: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """The operator is a loop program: for what has no expression for each element, such as sorting.
+
+    ``define`` builds it from `openinfer.loops`, or reads it from text (`openinfer.loops.reading.parse_kernel`).
+    """
+
+    define: DefineLoops
+
+
 @dataclass(frozen=True, slots=True)
 class Primitive:
     """The operator has kernels only: contractions and data movement."""
 
 
-Definition: TypeAlias = Elementwise | Reduction | Composite | Compute | Primitive
+Definition: TypeAlias = Elementwise | Reduction | Composite | Compute | Loops | Primitive
 
 
 def _no_settings() -> Mapping[str, SettingValue]:

@@ -14,6 +14,7 @@ from openinfer.plan.steps import (
     FoldStep,
     InputStep,
     KernelStep,
+    LoopProgramStep,
     LoopStep,
     ReturnStep,
     TableRef,
@@ -64,7 +65,7 @@ def operands(step: Step) -> tuple[Operand, ...]:
             return (step.source, *_epilogue_inputs(step.epilogue))
         case KernelStep():
             return (*(i for i in step.inputs if i is not None), *_epilogue_inputs(step.epilogue))
-        case ComputeStep():
+        case ComputeStep() | LoopProgramStep():
             return step.inputs
         case CopyStep():
             return (step.source,)
@@ -91,7 +92,7 @@ def reads(step: Step) -> int:
 def writes(step: Step) -> int:
     """Return the values that a step itself writes; each is written in full."""
     match step:
-        case KernelStep():
+        case KernelStep() | LoopProgramStep():
             return mask(step.outputs)
         case ComputeStep():
             return mask((*step.outputs, *step.temporaries))

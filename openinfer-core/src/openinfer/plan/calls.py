@@ -9,8 +9,16 @@ from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
 from openinfer.plan.findings import at_node
-from openinfer.plan.steps import ComputeStep, CopyStep, ElementwiseStep, FoldStep, KernelStep, ValueRef
-from openinfer.plugins.selection import Computed, Decomposed, DerivedExpression, DerivedFold, HandWritten, select
+from openinfer.plan.steps import ComputeStep, CopyStep, ElementwiseStep, FoldStep, KernelStep, LoopProgramStep, ValueRef
+from openinfer.plugins.selection import (
+    Computed,
+    Decomposed,
+    DerivedExpression,
+    DerivedFold,
+    HandWritten,
+    Looped,
+    select,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -71,6 +79,15 @@ class CallLowering:
             )
         elif isinstance(chosen, Computed):
             yield self._computed(call, chosen.computation, inputs, private, at)
+        elif isinstance(chosen, Looped):
+            yield LoopProgramStep(
+                origin=at.origin,
+                placement=at.placement,
+                op=call.op,
+                kernel=chosen.kernel,
+                inputs=tuple(operand for operand in inputs if operand is not None),
+                outputs=private,
+            )
         elif isinstance(chosen, DerivedFold):
             yield self._fold(call, chosen, inputs, private[0], at)
         elif isinstance(chosen, Decomposed):

@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.compute.text import computation_text
+from openinfer.loops.text import kernel_text
 from openinfer.plan.accesses import members, operands, writes
 from openinfer.plan.report import kind_of, operand_text, step_text
-from openinfer.plan.steps import CallStep, ComputeStep, ElementwiseStep, FillStep, KernelStep, LoopStep
+from openinfer.plan.steps import CallStep, ComputeStep, ElementwiseStep, FillStep, KernelStep, LoopProgramStep, LoopStep
 from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, WeightMemory
 
 if TYPE_CHECKING:
@@ -116,6 +117,8 @@ def _step(plan: ExecutionPlan, step: Step) -> dict[str, Any]:
         found["expression"] = _program(step.program)
     if isinstance(step, ComputeStep):
         found["computation"] = computation_text(step.computation).splitlines()
+    if isinstance(step, LoopProgramStep):
+        found["loops"] = kernel_text(step.kernel).splitlines()
     if isinstance(step, KernelStep):
         found["settings"] = {name: _setting(value) for name, value in step.call.settings.items()}
         if step.epilogue is not None:

@@ -18,6 +18,7 @@ from openinfer.plan.steps import (
     InputStep,
     KernelStep,
     LoopIndex,
+    LoopProgramStep,
     LoopStep,
     ReturnStep,
     TableRef,
@@ -90,7 +91,7 @@ def kind_of(step: Step) -> str:
     match step:
         case KernelStep():
             return step.call.op if step.epilogue is None else f"{step.call.op}+elementwise"
-        case ComputeStep():
+        case ComputeStep() | LoopProgramStep():
             return step.op
         case FoldStep():
             return "fold" if step.epilogue is None else "fold+elementwise"

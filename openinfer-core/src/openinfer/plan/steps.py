@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from openinfer.compute import Computation
     from openinfer.expr.linear import Program
     from openinfer.expr.tree import Expr
+    from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Fold
     from openinfer.plugins.types import KernelSpec
@@ -156,6 +157,18 @@ class ComputeStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoopProgramStep:
+    """A loop program, whose buffers are the inputs and then the outputs. No output lies where an input lies."""
+
+    origin: Origin
+    op: str
+    kernel: Kernel
+    inputs: tuple[Operand, ...]
+    outputs: tuple[int, ...]
+    placement: Placement = Placement()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopyStep:
     """``output`` takes the elements of ``source``, which has the same type."""
 
@@ -228,6 +241,7 @@ Step: TypeAlias = (
     | FoldStep
     | KernelStep
     | ComputeStep
+    | LoopProgramStep
     | CopyStep
     | FillStep
     | InputStep

@@ -17,6 +17,7 @@ from openinfer.plugins.selection import (
     DerivedFold,
     HandWritten,
     KernelTable,
+    Looped,
     kernel_table,
     lacks,
     select,
@@ -40,9 +41,9 @@ class Coverage:
         dtype: element type of the inputs that have no types of their own.
         place: ``"device"`` or ``"synth target"``.
         target: name of the device or synth target.
-        by: ``"kernel"``, ``"expression"``, ``"fold"``, ``"decomposition"``, ``"computation"``; ``"fallback"`` where a
-            device lacks it and leaves it to another; ``"missing"``, or ``"unknown"`` when no example call is known or
-            the kernels cannot be listed.
+        by: ``"kernel"``, ``"expression"``, ``"fold"``, ``"decomposition"``, ``"computation"``, ``"loops"``;
+            ``"fallback"`` where a device lacks it and leaves it to another; ``"missing"``, or ``"unknown"`` when no
+            example call is known or the kernels cannot be listed.
         reason: why it is missing or unknown, or left to another device, and which.
     """
 
@@ -133,6 +134,7 @@ def _found(
         DerivedFold: "fold",
         Decomposed: "decomposition",
         Computed: "computation",
+        Looped: "loops",
     }
     return next(name for kind, name in kinds.items() if isinstance(found, kind)), ""
 

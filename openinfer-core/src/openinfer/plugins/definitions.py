@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from openinfer.compute import ComputationError
 from openinfer.dtypes import BUILTIN, BY_NAME
 from openinfer.expr.tree import ExprError
+from openinfer.loops import LoopProgramError
 from openinfer.ops.calls import fold_expression, refused_expression, scalar_expression
 from openinfer.ops.computations import computation_of
-from openinfer.ops.schema import Compute, Elementwise, Reduction, Required
+from openinfer.ops.loop_programs import loop_program_of
+from openinfer.ops.schema import Compute, Elementwise, Loops, Reduction, Required
 from openinfer.ops.small_calls import small_call
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ def definition_misfit(schema: OpSchema) -> str | None:
     stranger = next((name for name in schema.domain if schema.input(name) is None), None)
     if stranger is not None:
         return f"OpSchema {schema.name!r}: domain names {stranger!r}, which is not an input"
-    if not isinstance(schema.definition, Elementwise | Reduction | Compute):
+    if not isinstance(schema.definition, Elementwise | Reduction | Compute | Loops):
         return None
     return next((wrong for dtype in BUILTIN if (wrong := _misfit_for(schema, dtype)) is not None), None)
 
@@ -39,12 +41,14 @@ def _misfit_for(schema: OpSchema, dtype: DType) -> str | None:
             return None
         if isinstance(schema.definition, Compute):
             computation_of(schema, call)
+        elif isinstance(schema.definition, Loops):
+            loop_program_of(schema, call)
         elif isinstance(schema.definition, Reduction):
             fold_expression(schema, call)
         else:
             scalar_expression(schema, call)
             refused_expression(schema, call)
-    except (ExprError, ComputationError) as error:
+    except (ExprError, ComputationError, LoopProgramError) as error:
         return f"OpSchema {schema.name!r} for {dtype}: {error}"
     except KeyboardInterrupt:
         raise

@@ -91,7 +91,7 @@ _PLAIN: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(_FUNCTIONS, callable),
 }
 
-_DEFINITIONS = (schema.Elementwise, schema.Reduction, schema.Composite, schema.Compute, schema.Primitive)
+_DEFINITIONS = (schema.Elementwise, schema.Reduction, schema.Composite, schema.Compute, schema.Loops, schema.Primitive)
 
 _DESCRIPTIONS: Mapping[str, type[Any]] = {
     each.__name__: each

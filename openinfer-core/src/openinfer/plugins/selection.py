@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from openinfer.compute.stage import expressions_of
 from openinfer.dtypes import BOOL, BUILTIN
 from openinfer.expr.linear import linearise
+from openinfer.loops.substitution import values_of
 from openinfer.ops.calls import Decomposition, decomposition, fold_expression, refused_expression, scalar_expression
 from openinfer.ops.computations import computation_of
-from openinfer.ops.schema import Composite, Compute, Elementwise, Fold, OpSchema, Reduction
+from openinfer.ops.loop_programs import loop_program_of
+from openinfer.ops.schema import Composite, Compute, Elementwise, Fold, Loops, OpSchema, Reduction
 from openinfer.plugins.crossing import UNKNOWN, blame, fault, wrong
 from openinfer.plugins.types import DeviceSpec
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
+    from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.types import Fallback, KernelSpec, SynthTargetSpec
@@ -64,6 +67,13 @@ class Computed:
 
 
 @dataclass(frozen=True, slots=True)
+class Looped:
+    """The loop program of the operator, for the inputs that are given."""
+
+    kernel: Kernel
+
+
+@dataclass(frozen=True, slots=True)
 class Missing:
     """Nothing fits.
 
@@ -77,7 +87,7 @@ class Missing:
     inside: frozenset[str] = frozenset()
 
 
-Implementation: TypeAlias = HandWritten | DerivedExpression | DerivedFold | Decomposed | Computed | Missing
+Implementation: TypeAlias = HandWritten | DerivedExpression | DerivedFold | Decomposed | Computed | Looped | Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +98,7 @@ class KernelTable:
         expression_dtypes: what they may read, compute in and write.
         optional_dtypes: what they may also compute in, between inputs and outputs.
         computations: whether operators may be carried out by their stages.
+        loop_programs: whether operators may be carried out by loop programs of their own.
     """
 
     target: str
@@ -95,6 +106,7 @@ class KernelTable:
     expression_dtypes: frozenset[str]
     optional_dtypes: frozenset[str] = frozenset()
     computations: bool = False
+    loop_programs: bool = False
 
 
 def kernel_table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -> KernelTable:
@@ -102,7 +114,8 @@ def kernel_table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -
     every = frozenset(dtype.name for dtype in BUILTIN)
     taken = every if spec.expression_dtypes is None else spec.expression_dtypes
     optional = spec.optional_dtypes if isinstance(spec, DeviceSpec) else frozenset[str]()
-    return KernelTable(spec.name, environment.kernels(spec.name), taken, optional, spec.computations)
+    kernels = environment.kernels(spec.name)
+    return KernelTable(spec.name, kernels, taken, optional, spec.computations, spec.loop_programs)
 
 
 def select(environment: Environment, table: KernelTable, call: OpCall) -> Implementation:
@@ -194,6 +207,9 @@ def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Impl
     if isinstance(schema.definition, Compute) and table.computations:
         computation = computation_of(schema, call)
         return _uncomputed(table, call, _dtypes_of_stages(computation)) or Computed(computation)
+    if isinstance(schema.definition, Loops) and table.loop_programs:
+        kernel = loop_program_of(schema, call)
+        return _uncomputed(table, call, _dtypes_of_loops(kernel)) or Looped(kernel)
     if table.kernels.get(schema.name):
         given = ", ".join(str(t) for t in call.inputs if t is not None)
         return Missing(f"{table.target} has no {schema.name} for {given}: its kernels take other types or settings")
@@ -222,6 +238,10 @@ def _dtypes_in(expr: Expr) -> set[str]:
 
 def _dtypes_of_stages(computation: Computation) -> set[str]:
     return {name for stage in computation.stages for expr in expressions_of(stage) for name in _dtypes_in(expr)}
+
+
+def _dtypes_of_loops(kernel: Kernel) -> set[str]:
+    return {name for value in values_of(kernel.body) for name in _dtypes_in(value.expr)}
 
 
 def _dtypes_of_fold(fold: Fold) -> set[str]:

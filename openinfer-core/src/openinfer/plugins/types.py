@@ -160,6 +160,8 @@ class DeviceSpec:
             `openinfer.simulate.whole_program.ProgramBackend`): a program that no plan holds is refused.
         computations: whether the backend runs operators that are defined by stages (it is an
             `openinfer.simulate.backend.ComputationBackend`).
+        loop_programs: whether the backend runs operators that are defined by loop programs (it is an
+            `openinfer.simulate.backend.LoopBackend`).
         replaces: plugin whose device of this name it takes the place of.
     """
 
@@ -172,6 +174,7 @@ class DeviceSpec:
     fallback: Fallback | None = None
     whole_programs: bool = False
     computations: bool = False
+    loop_programs: bool = False
     replaces: str | None = None
 
 
@@ -185,6 +188,7 @@ class SynthTargetSpec:
         target: ``"module:class"``, an `openinfer.synth.SynthTarget`, called without arguments.
         expression_dtypes: as for a device.
         computations: whether plans may have steps of stages (`openinfer.plan.steps.ComputeStep`).
+        loop_programs: whether plans may have steps of loop programs (`openinfer.plan.steps.LoopProgramStep`).
     """
 
     name: str
@@ -192,6 +196,7 @@ class SynthTargetSpec:
     target: str
     expression_dtypes: frozenset[str] | None
     computations: bool = False
+    loop_programs: bool = False
     replaces: str | None = None
 
 

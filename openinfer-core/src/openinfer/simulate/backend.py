@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
     from openinfer.ir.types import TensorType
+    from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Fold
     from openinfer.plugins.types import KernelSpec
@@ -120,6 +121,18 @@ class ComputationBackend(DeviceBackend, Protocol):
         self, computation: Computation, inputs: Sequence[Buffer], outputs: Sequence[Buffer]
     ) -> BoundCall:
         """Return a call of a computation on its inputs and outputs. No output is one of the inputs.
+
+        A call that meets an element that is refused raises an `openinfer.errors.OpenInferError`, ``out-of-range``.
+        """
+        ...
+
+
+@runtime_checkable
+class LoopBackend(DeviceBackend, Protocol):
+    """A device that runs operators that are defined by loop programs."""
+
+    def bind_loops(self, kernel: Kernel, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> BoundCall:
+        """Return a call of a loop program on its buffers, inputs first. No output is one of the inputs.
 
         A call that meets an element that is refused raises an `openinfer.errors.OpenInferError`, ``out-of-range``.
         """

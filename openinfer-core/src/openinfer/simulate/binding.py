@@ -14,10 +14,11 @@ from openinfer.plugins.selection import (
     DerivedFold,
     HandWritten,
     Lack,
+    Looped,
     Missing,
     select,
 )
-from openinfer.simulate.backend import ComputationBackend, HostBackend
+from openinfer.simulate.backend import ComputationBackend, HostBackend, LoopBackend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,7 @@ class Prepared:
     """A call and what carries it out; ``parts`` are the calls that a decomposition consists of."""
 
     call: OpCall
-    chosen: HandWritten | DerivedExpression | DerivedFold | Decomposed | Computed
+    chosen: HandWritten | DerivedExpression | DerivedFold | Decomposed | Computed | Looped
     parts: tuple[Prepared, ...] = ()
 
 
@@ -126,6 +127,8 @@ class Binder:
             work = [chosen.kernel.guarded(self._backend.bind_kernel(chosen.kernel, prepared.call, inputs, targets))]
         elif isinstance(chosen, Computed):
             work = [self._computed(chosen, inputs, targets)]
+        elif isinstance(chosen, Looped):
+            work = [self._looped(chosen, inputs, targets)]
         elif isinstance(chosen, DerivedFold):
             source = next(buffer for buffer in inputs if buffer is not None)
             work = [self._backend.bind_fold(chosen.axes, chosen.fold, source, targets[0])]
@@ -140,6 +143,13 @@ class Binder:
             raise KernelMissingError(message)
         given = [buffer for buffer in inputs if buffer is not None]
         return backend.bind_computation(chosen.computation, given, outputs)
+
+    def _looped(self, chosen: Looped, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]) -> BoundCall:
+        backend = self._backend
+        if not isinstance(backend, LoopBackend):
+            message = f"the device {backend.name} says that it runs loop programs, but its backend has no bind_loops"
+            raise KernelMissingError(message)
+        return backend.bind_loops(chosen.kernel, [buffer for buffer in inputs if buffer is not None], outputs)
 
     def _separate(
         self, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
