@@ -1,4 +1,4 @@
-"""Operators that are defined by stages compute what their oracles say, element type by element type."""
+"""Operators that are defined by stages or loop programs compute what their oracles say, for each type."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from openinfer.loops import verify
 from openinfer.loops.coalesce import coalesced
 from openinfer.loops.fusion import fused
 from openinfer.loops.interpret import interpret
+from openinfer.loops.reading import parse_kernel
+from openinfer.loops.text import kernel_text
 from openinfer.lower import lowered
-from openinfer.ops import Compute
+from openinfer.ops import Compute, Loops
 from openinfer.ops.computations import computation_of
+from openinfer.ops.loop_programs import loop_program_of
 from openinfer.plugins.environment import Environment
 from openinfer.testing.cases import Case, cases
 from openinfer.testing.comparing import mismatch
@@ -26,6 +29,7 @@ from openinfer.testing.values import exact
 
 ENVIRONMENT = Environment.default()
 COMPUTED = sorted(name for name, schema in ENVIRONMENT.ops.items() if isinstance(schema.definition, Compute))
+LOOPED = sorted(name for name, schema in ENVIRONMENT.ops.items() if isinstance(schema.definition, Loops))
 SOME_TYPES = ("f32", "f16", "i64", "u8", "i4", "t2", "bool")
 """Types that stand for the ways in which elements are held."""
 
@@ -82,3 +86,21 @@ def test_stages_read_back_from_their_text(name: str) -> None:
     for case in small_cases(name):
         computation = computation_of(ENVIRONMENT.op(name), case.call)
         assert parse_computation(computation_text(computation)) == computation
+
+
+@pytest.mark.parametrize("name", LOOPED)
+def test_loop_programs_compute_what_the_oracle_says(name: str) -> None:
+    schema, oracle = ENVIRONMENT.op(name), known_oracles()[name]
+    for case in small_cases(name):
+        kernel = loop_program_of(schema, case.call)
+        assert parse_kernel(kernel_text(kernel)) == kernel
+        given = [array for array in case.inputs() if array is not None]
+        found = [np.zeros(out.shape, storage_dtype(out.dtype)) for out in case.call.outputs]
+        arrays = [array.reshape(-1) for array in (*given, *found)]
+        interpret(kernel, {buffer.name: array for buffer, array in zip(kernel.buffers, arrays, strict=True)})
+        types = [given for given in case.call.inputs if given is not None]
+        values = [exact(array, type_.dtype) for array, type_ in zip(given, types, strict=True)]
+        expected = expected_of(oracle, values, case.call)
+        tolerance = tolerance_of(schema, case.call, values, [output.values for output in expected])
+        for want, got, out in zip(expected, found, case.call.outputs, strict=True):
+            assert mismatch(want, got, out.dtype, tolerance) is None, str(case)

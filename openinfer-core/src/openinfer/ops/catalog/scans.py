@@ -1,13 +1,12 @@
-"""Scans along an axis, and elements in order."""
+"""Scans along an axis."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import I64
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
-from openinfer.ops.dtype_sets import FLOATS, INTEGERS, NUMBERS
+from openinfer.ops.dtype_sets import FLOATS, INTEGERS
 from openinfer.ops.elementwise import work_type
 from openinfer.ops.schema import (
     Compute,
@@ -15,8 +14,6 @@ from openinfer.ops.schema import (
     Operand,
     OpExample,
     OpSchema,
-    OpTypeError,
-    Primitive,
     SettingSpec,
     SettingType,
 )
@@ -34,16 +31,15 @@ if TYPE_CHECKING:
     Settings = Mapping[str, SettingValue]
 
 CATEGORY = "scan"
-_LAST = SettingSpec(
-    name="axis", type=SettingType.INT, default=-1, aliases=("axes",), doc="the dim, negative from the end"
-)
 
 
-def _flag(name: str, doc: str, *, default: bool = False) -> SettingSpec:
+def flag(name: str, doc: str, *, default: bool = False) -> SettingSpec:
+    """Return a setting that is true or false."""
     return SettingSpec(name=name, type=SettingType.BOOL, default=default, doc=doc)
 
 
-def _axis(x: TensorType, settings: Settings) -> int:
+def scanned_axis(x: TensorType, settings: Settings) -> int:
+    """Return the setting ``axis``, counted from the front."""
     return axis_of(integer(settings.get("axis"), "axis"), len(x.shape))
 
 
@@ -52,13 +48,13 @@ def _cumsum_types(
 ) -> tuple[TensorType, ...]:
     del declared
     x = needed(inputs)
-    _axis(x, settings)
+    scanned_axis(x, settings)
     return (x,)
 
 
 def _cumsum(k: Builder, call: OpCall) -> None:
     (x,), (y,), settings = k.given, k.outputs, call.settings
-    shape, axis = call.outputs[0].shape, _axis(needed(call.inputs), settings)
+    shape, axis = call.outputs[0].shape, scanned_axis(needed(call.inputs), settings)
     extent, wide = shape[axis], work_type(x.dtype)
     others = k.axes(*shape[:axis], *shape[axis + 1 :])
 
@@ -75,28 +71,8 @@ def _cumsum(k: Builder, call: OpCall) -> None:
     y[at(place + 1)] = k.fold(x[at(place)].cast(wide), (place,), tree.add, start=0, running=True)
 
 
-def _topk_types(
-    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
-) -> tuple[TensorType, ...]:
-    del declared
-    x = needed(inputs)
-    axis, k = _axis(x, settings), integer(settings.get("k"), "k")
-    if not 0 <= k <= x.shape[axis]:
-        raise OpTypeError(f"k is {k}, expected 0..{x.shape[axis]}: dim {axis} of {x}", settings=("k",))
-    shape = tuple(k if dim == axis else extent for dim, extent in enumerate(x.shape))
-    return TensorType(x.dtype, shape), TensorType(I64, shape)
-
-
-def _argsort_types(
-    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
-) -> tuple[TensorType, ...]:
-    del declared
-    x = needed(inputs)
-    _axis(x, settings)
-    return (TensorType(I64, x.shape),)
-
-
-def _example(*shape: int, **settings: SettingValue) -> OpExample:
+def example(*shape: int, **settings: SettingValue) -> OpExample:
+    """Return an example with one input."""
     return OpExample(inputs=(Operand(shape=shape),), settings=settings)
 
 
@@ -108,65 +84,19 @@ CUMSUM = OpSchema(
     dtypes=FLOATS | INTEGERS,
     settings=(
         SettingSpec(name="axis", type=SettingType.INT, aliases=("axes",), doc="the dim, negative from the end"),
-        _flag("exclusive", "whether sums start at 0 and leave their own element out"),
-        _flag("reverse", "whether sums run from the end"),
+        flag("exclusive", "whether sums start at 0 and leave their own element out"),
+        flag("reverse", "whether sums run from the end"),
     ),
     infer=_cumsum_types,
     definition=Compute(_cumsum),
     in_place=True,
     onnx="CumSum",
     examples=(
-        _example(3, 7, axis=1),
-        _example(4, 3, 5, axis=0, exclusive=True),
-        _example(2, 5, axis=-1, reverse=True),
-        _example(5, axis=0, exclusive=True, reverse=True),
-        _example(2, 0, axis=1),
-        _example(0, 3, axis=1),
-    ),
-)
-TOPK = OpSchema(
-    name="topk",
-    summary="the k first elements along an axis, best first, and their indices; ties by lower index, NaN is greatest",
-    category=CATEGORY,
-    inputs=(InputSpec(name="x"),),
-    dtypes=NUMBERS,
-    outputs=("values", "indices"),
-    settings=(
-        SettingSpec(name="k", type=SettingType.INT, doc="how many"),
-        _LAST,
-        _flag("largest", "whether the greatest come first", default=True),
-        _flag("sorted", "results are in order either way", default=True),
-    ),
-    infer=_topk_types,
-    definition=Primitive(),
-    in_place=True,
-    onnx="TopK",
-    examples=(
-        _example(3, 9, k=4),
-        _example(7, 2, 3, k=3, axis=0, largest=False),
-        _example(5, k=5),
-        _example(2, 40, k=3),
-        _example(2, 6, k=1, sorted=False),
-        _example(2, 3, k=0),
-        _example(0, 3, k=2),
-    ),
-)
-ARGSORT = OpSchema(
-    name="argsort",
-    summary="indices of the elements in order along an axis; stable, NaN is greatest",
-    category=CATEGORY,
-    inputs=(InputSpec(name="x"),),
-    dtypes=NUMBERS,
-    settings=(_LAST, _flag("descending", "whether the greatest come first")),
-    infer=_argsort_types,
-    definition=Primitive(),
-    in_place=True,
-    onnx="TopK",
-    examples=(
-        _example(3, 9),
-        _example(7, 2, axis=0, descending=True),
-        _example(5, descending=True),
-        _example(1, 1),
-        _example(2, 0),
+        example(3, 7, axis=1),
+        example(4, 3, 5, axis=0, exclusive=True),
+        example(2, 5, axis=-1, reverse=True),
+        example(5, axis=0, exclusive=True, reverse=True),
+        example(2, 0, axis=1),
+        example(0, 3, axis=1),
     ),
 )

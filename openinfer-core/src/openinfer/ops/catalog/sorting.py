@@ -1,0 +1,247 @@
+"""Elements in order along an axis: loop programs, as no expression says which element comes where."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from textwrap import indent
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import I64
+from openinfer.ir.types import TensorType
+from openinfer.loops.reading import parse_kernel
+from openinfer.ops.catalog.scans import CATEGORY, example, flag, scanned_axis
+from openinfer.ops.dtype_sets import NUMBERS
+from openinfer.ops.elementwise import work_type
+from openinfer.ops.schema import InputSpec, Loops, OpSchema, OpTypeError, SettingSpec, SettingType
+from openinfer.ops.shapes import integer, needed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.loops import Kernel
+    from openinfer.ops.calls import OpCall
+
+    Settings = Mapping[str, SettingValue]
+
+_LAST = SettingSpec(
+    name="axis", type=SettingType.INT, default=-1, aliases=("axes",), doc="the dim, negative from the end"
+)
+FEW = 64
+"""Most elements that are selected by insertion; more are taken from a sorted row."""
+
+
+def _topk_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    x = needed(inputs)
+    axis, k = scanned_axis(x, settings), integer(settings.get("k"), "k")
+    if not 0 <= k <= x.shape[axis]:
+        raise OpTypeError(f"k is {k}, expected 0..{x.shape[axis]}: dim {axis} of {x}", settings=("k",))
+    shape = tuple(k if dim == axis else extent for dim, extent in enumerate(x.shape))
+    return TensorType(x.dtype, shape), TensorType(I64, shape)
+
+
+def _argsort_types(
+    inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    del declared
+    x = needed(inputs)
+    scanned_axis(x, settings)
+    return (TensorType(I64, x.shape),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of x along an axis: element ``place`` of row (before, behind) lies at ``at(place)``.
+
+    Attributes:
+        extent: elements of a row.
+        kept: elements that a row of the result has.
+    """
+
+    x: TensorType
+    axis: int
+    kept: int
+    descending: bool
+
+    @property
+    def extent(self) -> int:
+        return self.x.shape[self.axis]
+
+    @property
+    def behind(self) -> int:
+        return math.prod(self.x.shape[self.axis + 1 :])
+
+    def at(self, place: str) -> str:
+        return f"{self.extent * self.behind}*before + {self.behind}*{place} + behind"
+
+    def result_at(self, place: str) -> str:
+        return f"{self.kept * self.behind}*before + {self.behind}*{place} + behind"
+
+    def element(self, name: str, place: str) -> str:
+        """Return the line that names the element at a place, in the type that elements are compared in."""
+        wide = work_type(self.x.dtype)
+        return f"{name}: {wide} = cast(x[{self.at(place)}], {wide})"
+
+    def precedes(self, first: str, second: str) -> str:
+        """Return whether an element comes before another one, by name; of equal ones neither does. NaN is greatest."""
+        least, greatest = (second, first) if self.descending else (first, second)
+        if not self.x.dtype.is_float:
+            return f"lt({least}, {greatest})"
+        return f"logical_not(logical_or(is_nan({least}), le({greatest}, {least})))"
+
+
+def _program(name: str, rows: _Rows, outputs: Sequence[TensorType], order: str, results: str) -> Kernel:
+    """Return the program that finds the order of each row and stores results for each place ``j`` of it."""
+    buffers = [("x", rows.x), *((f"y{number}", type_) for number, type_ in enumerate(outputs))]
+    head = ", ".join(f"{buffer}: GLOBAL[{type_.dtype}, {type_.count}]" for buffer, type_ in buffers)
+    if not outputs[0].count:
+        return parse_kernel(f"def {name}({head}):\n    pass\n")
+    body = f"""{order}
+for j in SERIAL({rows.kept}):
+    place: index[{rows.extent}] = order[j]
+{indent(results, "    ")}
+"""
+    return parse_kernel(f"""
+def {name}({head}):
+    for before in SERIAL({math.prod(rows.x.shape[: rows.axis])}):
+        for behind in SERIAL({rows.behind}):
+{indent(body, "            ")}
+""")
+
+
+def _argsort(call: OpCall) -> Kernel:
+    x = needed(call.inputs)
+    axis = scanned_axis(x, call.settings)
+    rows = _Rows(x, axis, x.shape[axis], bool(call.settings.get("descending")))
+    return _program("argsort", rows, call.outputs, _sorted(rows), f"y0[{rows.result_at('j')}] = number(place, i64)")
+
+
+def _topk(call: OpCall) -> Kernel:
+    x = needed(call.inputs)
+    kept = integer(call.settings.get("k"), "k")
+    rows = _Rows(x, scanned_axis(x, call.settings), kept, bool(call.settings.get("largest")))
+    order = _selected(rows) if 0 < kept <= min(FEW, rows.extent // 4) else _sorted(rows)
+    at = rows.result_at("j")
+    results = f"y0[{at}] = x[{rows.at('place')}]\ny1[{at}] = number(place, i64)"
+    return _program("topk", rows, call.outputs, order, results)
+
+
+def _sorted(rows: _Rows) -> str:
+    """Return the statements of a merge sort of the places of a row, from runs of one upwards: stable, and without
+    recursion. Of two runs side by side the next element is that of the right one where it precedes, or the left one
+    is used up."""
+    count = rows.extent
+    return f"""order: PRIVATE[i64, {count}]
+merged: PRIVATE[i64, {count}]
+for j in SERIAL({count}):
+    order[j] = number(j, i64)
+width: i64 = i64(1)
+for passes in SERIAL({max(count - 1, 0).bit_length()}):
+    pairs: index[{count + 1}] = div(i64({count - 1}) + (width + width), width + width)
+    for pair in SERIAL(pairs):
+        start: i64 = number(pair, i64) * (width + width)
+        middle: i64 = minimum(start + width, i64({count}))
+        end: i64 = minimum(middle + width, i64({count}))
+        length: index[{count + 1}] = end - start
+        left: i64 = start
+        right: i64 = middle
+        for j in SERIAL(length):
+            left_at: index[{count}] = minimum(left, i64({count - 1}))
+            right_at: index[{count}] = minimum(right, i64({count - 1}))
+            p: index[{count}] = order[left_at]
+            q: index[{count}] = order[right_at]
+            {rows.element("a", "p")}
+            {rows.element("b", "q")}
+            is_right: bool = logical_or(ge(left, middle), logical_and(lt(right, end), {rows.precedes("b", "a")}))
+            here: index[{count}] = start + number(j, i64)
+            merged[here] = select(is_right, number(q, i64), number(p, i64))
+            left = select(is_right, left, left + i64(1))
+            right = select(is_right, right + i64(1), right)
+    for j in SERIAL({count}):
+        order[j] = merged[j]
+    width = width + width"""
+
+
+def _selected(rows: _Rows) -> str:
+    """Return the statements that select the first places of a row: an element that precedes the last one so far is
+    inserted, and those behind it move on by one. Elements come by rising place, so equal ones stay in order."""
+    count, kept = rows.extent, rows.kept
+    return f"""order: PRIVATE[i64, {kept}]
+for j in SERIAL({kept}):
+    carried: i64 = number(j, i64)
+{indent(_inserted(rows, "j"), "    ")}
+    order[j] = carried
+for j in SERIAL({count - kept}):
+    last: index[{count}] = order[{kept - 1}]
+    {rows.element("value", f"(j + {kept})")}
+    {rows.element("worst", "last")}
+    enters: index[2] = cast({rows.precedes("value", "worst")}, i64)
+    if 0 <= enters - 1 < 1:
+        carried: i64 = number(j + {kept}, i64)
+{indent(_inserted(rows, str(kept)), "        ")}"""
+
+
+def _inserted(rows: _Rows, length: str) -> str:
+    """Return the loop that inserts the place ``carried`` among the first ones; what falls out is carried at its end."""
+    first = rows.precedes("a", "b")
+    return f"""for s in SERIAL({length}):
+    p: index[{rows.extent}] = carried
+    q: index[{rows.extent}] = order[s]
+    {rows.element("a", "p")}
+    {rows.element("b", "q")}
+    is_lower: bool = logical_and(lt(number(p, i64), number(q, i64)), logical_not({rows.precedes("b", "a")}))
+    is_first: bool = logical_or({first}, is_lower)
+    order[s] = select(is_first, number(p, i64), number(q, i64))
+    carried = select(is_first, number(q, i64), number(p, i64))"""
+
+
+TOPK = OpSchema(
+    name="topk",
+    summary="the k first elements along an axis, best first, and their indices; ties by lower index, NaN is greatest",
+    category=CATEGORY,
+    inputs=(InputSpec(name="x"),),
+    dtypes=NUMBERS,
+    outputs=("values", "indices"),
+    settings=(
+        SettingSpec(name="k", type=SettingType.INT, doc="how many"),
+        _LAST,
+        flag("largest", "whether the greatest come first", default=True),
+        flag("sorted", "results are in order either way", default=True),
+    ),
+    infer=_topk_types,
+    definition=Loops(_topk),
+    in_place=True,
+    onnx="TopK",
+    examples=(
+        example(3, 9, k=4),
+        example(7, 2, 3, k=3, axis=0, largest=False),
+        example(5, k=5),
+        example(2, 40, k=3),
+        example(2, 6, k=1, sorted=False),
+        example(2, 3, k=0),
+        example(0, 3, k=2),
+    ),
+)
+ARGSORT = OpSchema(
+    name="argsort",
+    summary="indices of the elements in order along an axis; stable, NaN is greatest",
+    category=CATEGORY,
+    inputs=(InputSpec(name="x"),),
+    dtypes=NUMBERS,
+    settings=(_LAST, flag("descending", "whether the greatest come first")),
+    infer=_argsort_types,
+    definition=Loops(_argsort),
+    in_place=True,
+    onnx="TopK",
+    examples=(
+        example(3, 9),
+        example(7, 2, axis=0, descending=True),
+        example(5, descending=True),
+        example(1, 1),
+        example(2, 0),
+    ),
+)
