@@ -12,7 +12,7 @@ import pytest
 
 from openinfer.array_types import dtype_of_array, storage_dtype
 from openinfer.dtypes import BOOL, F16, F32, F64, I4, I8, I32, I64, T1, U8, dtype_named
-from openinfer.errors import KernelMissingError
+from openinfer.errors import OpenInferError
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall
 from openinfer.packing import pack, unpack
@@ -408,11 +408,14 @@ def test_nothing_in_gives_nothing_or_the_bias_out() -> None:
     assert run("argmax_axis", [np.zeros((0, 3), np.float32)], TensorType(I64, (0,)), axis=1).size == 0
 
 
-def test_an_operator_that_refuses_elements_is_no_expression(run_operator: Any) -> None:
+def test_an_operator_that_refuses_elements_runs_from_its_stage_where_it_has_no_kernel(run_operator: Any) -> None:
     x = np.array([2, -3], np.int8)
 
     (found,) = run_operator("cast", [x], to=T1, saturate=False)
 
     assert unpack(found, T1, (2,)).tolist() == [1, -1]
-    with pytest.raises(KernelMissingError, match="no kernel for cast to t1, and an expression reports no errors"):
-        run_operator("cast", [x], without_kernels=["cast"], to=T1, saturate=False)
+    (found,) = run_operator("cast", [x], without_kernels=["cast"], to=T1, saturate=False)
+    assert unpack(found, T1, (2,)).tolist() == [1, -1]
+    with pytest.raises(OpenInferError, match="t1 is -1 or 1") as raised:
+        run_operator("cast", [np.array([2, 0], np.int8)], without_kernels=["cast"], to=T1, saturate=False)
+    assert raised.value.code == "out-of-range"

@@ -167,7 +167,7 @@ def definition(schema: OpSchema) -> str:
     """Return how an operator is defined, and so where it runs."""
     text = _DEFINITIONS[type(schema.definition)]
     refusal = schema.definition.refusal if isinstance(schema.definition, Elementwise) else None
-    return text if refusal is None else f"{text}; by kernels where elements are errors ({refusal.rule})"
+    return text if refusal is None else f"{text}; by stages or kernels where elements are errors ({refusal.rule})"
 
 
 _DEFINITIONS: dict[type[Any], str] = {

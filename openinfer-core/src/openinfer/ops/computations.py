@@ -6,10 +6,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
-from openinfer.compute import Builder, Tensor, verify
-from openinfer.ops.schema import Compute, OpTypeError
+from openinfer.compute import Builder, Tensor, Value, verify
+from openinfer.expr import tree
+from openinfer.ops.calls import refused_expression, scalar_expression
+from openinfer.ops.schema import Compute, Elementwise, OpTypeError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.affine import Var
     from openinfer.compute import Computation
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
@@ -26,6 +31,35 @@ def computation_of(schema: OpSchema, call: OpCall) -> Computation:
     if not isinstance(schema.definition, Compute):
         raise OpTypeError(f"{schema.name} is not defined by stages")
     return _defined(schema.definition.define, CallKey(call))
+
+
+def refusing_computation(schema: OpSchema, call: OpCall) -> Computation:
+    """Return an elementwise call that refuses elements as one stage with a check.
+
+    Raises:
+        OpTypeError: it refuses none.
+        ExprError: the definition of the operator is wrong.
+    """
+    definition, refused = schema.definition, refused_expression(schema, call)
+    if not isinstance(definition, Elementwise) or definition.refusal is None or refused is None:
+        raise OpTypeError(f"{schema.name} refuses no element")
+    builder = _builder(call)
+    (y,) = builder.outputs
+    at = builder.axes(*y.shape)
+    elements = {n: x[_broadcast(at, x.shape)].expr for n, x in enumerate(builder.inputs) if x is not None}
+    builder.refuse(Value(tree.substitute(refused, elements)), definition.refusal.rule)
+    y[at] = Value(tree.substitute(scalar_expression(schema, call), elements))
+    computation = builder.computation()
+    verify(computation)
+    return computation
+
+
+def _broadcast(at: Sequence[Var], shape: Sequence[Index]) -> tuple[Index, ...]:
+    """Return the place in a tensor of ``shape`` that belongs to a place of the result."""
+    behind = at[len(at) - len(shape) :]
+    return tuple(
+        Index() if extent.constant == 1 else Index.of(axis) for axis, extent in zip(behind, shape, strict=True)
+    )
 
 
 class CallKey:
@@ -47,14 +81,16 @@ class CallKey:
 @lru_cache(maxsize=1024)
 def _defined(define: DefineStages, key: CallKey) -> Computation:
     """Return what a definition says; programs call an operator on the same types again and again."""
-    call = key.call
-    inputs = [type_ and _tensor(f"x{number}", type_) for number, type_ in enumerate(call.inputs)]
-    outputs = [_tensor(f"y{number}", type_) for number, type_ in enumerate(call.outputs)]
-    builder = Builder(call.op, inputs, outputs)
-    define(builder, call)
+    builder = _builder(key.call)
+    define(builder, key.call)
     computation = builder.computation()
     verify(computation)
     return computation
+
+
+def _builder(call: OpCall) -> Builder:
+    inputs = [type_ and _tensor(f"x{number}", type_) for number, type_ in enumerate(call.inputs)]
+    return Builder(call.op, inputs, [_tensor(f"y{number}", type_) for number, type_ in enumerate(call.outputs)])
 
 
 def _tensor(name: str, type_: TensorType) -> Tensor:

@@ -193,7 +193,8 @@ class Refusal:
     """Elements that an operator has no value for: a step that meets one ends with the error ``out-of-range``.
 
     Attributes:
-        build: the test; expressions cannot report errors, so that a call that has one needs a kernel.
+        build: the test; a call that has one runs from a stage with a check or by a kernel, as expressions report no
+            errors.
         rule: what is told where an element is refused: what is legal, and what to do.
     """
 

@@ -13,7 +13,7 @@ from openinfer.dtypes import BOOL, BUILTIN
 from openinfer.expr.linear import linearise
 from openinfer.loops.substitution import values_of
 from openinfer.ops.calls import Decomposition, decomposition, fold_expression, refused_expression, scalar_expression
-from openinfer.ops.computations import computation_of
+from openinfer.ops.computations import computation_of, refusing_computation
 from openinfer.ops.loop_programs import loop_program_of
 from openinfer.ops.schema import Composite, Compute, Elementwise, Fold, Loops, OpSchema, Reduction
 from openinfer.plugins.crossing import UNKNOWN, blame, fault, wrong
@@ -196,6 +196,9 @@ def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Impl
     if isinstance(schema.definition, Elementwise):
         refusal = schema.definition.refusal
         if refusal is not None and refused_expression(schema, call) is not None:
+            if table.computations:
+                computation = refusing_computation(schema, call)
+                return _uncomputed(table, call, _dtypes_of_stages(computation)) or Computed(computation)
             out = call.outputs[0].dtype
             message = f"{table.target} has no kernel for {schema.name} to {out}, and an expression reports no errors"
             return Missing(f"{message} ({refusal.rule})")
