@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from openinfer.affine import Index
 from openinfer.dtypes import F32, I8, I32
 from openinfer.ir.types import TensorType
-from openinfer.ops.accumulate import ACC, accumulated
+from openinfer.ops.accumulate import ACC, accumulated, accumulator
+from openinfer.ops.contractions import product_of, rounded, summed
 from openinfer.ops.dtype_sets import BITSETS, BOOLS, FLOATS, NUMBERS, TERNARY
+from openinfer.ops.elementwise import work_type
 from openinfer.ops.mixed_floats import rounded_like, widened
 from openinfer.ops.schema import (
     Composite,
+    Compute,
     InputSpec,
     Operand,
     OpExample,
     OpSchema,
     OpTypeError,
-    Primitive,
     SettingSpec,
     SettingType,
 )
@@ -25,10 +28,15 @@ from openinfer.ops.shapes import broadcast, needed, optional, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Var
+    from openinfer.compute import Builder
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Decomposer
 
     Settings = Mapping[str, SettingValue]
+
+_Dim = TypeVar("_Dim")
 
 CATEGORY = "linear algebra"
 _MULTIPLIED = NUMBERS | BOOLS | BITSETS
@@ -38,8 +46,8 @@ def _flag(name: str, doc: str) -> SettingSpec:
     return SettingSpec(name=name, type=SettingType.BOOL, default=False, doc=doc)
 
 
-def _swapped(shape: tuple[int, ...], swap: SettingValue) -> tuple[int, ...]:
-    return (*shape[:-2], shape[-1], shape[-2]) if swap and len(shape) > 1 else shape
+def _swapped(dims: tuple[_Dim, ...], swap: SettingValue) -> tuple[_Dim, ...]:
+    return (*dims[:-2], dims[-1], dims[-2]) if swap and len(dims) > 1 else dims
 
 
 def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
@@ -64,6 +72,27 @@ def _matmul_types(
     a, b = needed(inputs), needed(inputs, 1)
     shape = matmul_shape(_swapped(a.shape, settings.get("trans_a")), _swapped(b.shape, settings.get("trans_b")))
     return (TensorType(accumulated(a.dtype, settings), shape),)
+
+
+def _matmul(k: Builder, call: OpCall) -> None:
+    """``y[..., i, j]`` sums ``a[..., i, r] b[..., r, j]``; a vector has no axis for the rows or columns it lacks."""
+    (a, b), (y,) = k.given, k.outputs
+    left, right = needed(call.inputs).shape, needed(call.inputs, 1).shape
+    total = work_type(accumulator(a.dtype, call.settings))
+    at = k.axes(*y.shape)
+    (r,) = k.axes(_swapped(left, call.settings.get("trans_a"))[-1])
+    rows, columns = int(len(left) > 1), int(len(right) > 1)
+    batch, i, j = at[: len(at) - rows - columns], at[len(at) - rows - columns :][:rows], at[len(at) - columns :]
+    a_at = (*_broadcast(left[:-2], batch), *_swapped((*i, r), call.settings.get("trans_a")))
+    b_at = (*_broadcast(right[:-2], batch), *_swapped((r, *j), call.settings.get("trans_b")))
+    value = summed(k, product_of((a[a_at], b[b_at]), total), (r,))
+    y[at] = rounded(value, call.settings, y.dtype)
+
+
+def _broadcast(shape: Sequence[int], at: Sequence[Var]) -> tuple[Index | Var, ...]:
+    """Return the place in a tensor of ``shape`` that is broadcast to a place; a dim of 1 has one place."""
+    ends = at[len(at) - len(shape) :]
+    return tuple(Index() if extent == 1 else axis for extent, axis in zip(shape, ends, strict=True))
 
 
 def _linear_types(
@@ -96,7 +125,7 @@ MATMUL = OpSchema(
     dtypes=_MULTIPLIED | TERNARY,
     settings=(ACC, _flag("trans_a", "a is [..., K, M]"), _flag("trans_b", "b is [..., N, K]")),
     infer=_matmul_types,
-    definition=Primitive(),
+    definition=Compute(_matmul),
     broadcast=True,
     in_place=True,
     onnx="MatMul",
