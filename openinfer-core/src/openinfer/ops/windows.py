@@ -16,6 +16,7 @@ from openinfer.ops.shapes import integers, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Index, Var
     from openinfer.ir.resolved import SettingValue
 
     Settings = Mapping[str, SettingValue]
@@ -84,6 +85,10 @@ class Window:
         if self.dilation <= self.size or different > self.size:
             return self.dilation <= self.size
         return all((p * self.stride - self.before) % self.dilation < self.size for p in range(different))
+
+    def place(self, position: Var, tap: Var) -> Index:
+        """Return the place of the image that an element of the window reads at a position, as an index."""
+        return position * self.stride + tap * self.dilation - self.before
 
     def places(self, position: int) -> range:
         """Return the places of the image that a position reads, also those outside it."""

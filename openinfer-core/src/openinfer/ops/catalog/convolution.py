@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.ir.types import TensorType
-from openinfer.ops.accumulate import ACC, accumulated
+from openinfer.ops.accumulate import ACC, accumulated, accumulator
+from openinfer.ops.calls import compute_type
+from openinfer.ops.contractions import product_of, rounded, summed
 from openinfer.ops.dtype_sets import FLOATS, INTEGERS
 from openinfer.ops.lifting import lifted, lifted_settings
+from openinfer.ops.mixed_floats import widest
 from openinfer.ops.schema import (
     Composite,
+    Compute,
     InputSpec,
     Operand,
     OpExample,
     OpSchema,
     OpTypeError,
-    Primitive,
     SettingSpec,
     SettingType,
 )
@@ -27,7 +31,9 @@ from openinfer.ops.windows import DILATION, PADDING, STRIDE, windows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.compute import Builder
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Decomposer, InferTypes
 
     Settings = Mapping[str, SettingValue]
@@ -83,6 +89,37 @@ def _conv_types(op: str, rank: int) -> InferTypes:
 def _check_bias(bias: TensorType | None, kernels: int) -> None:
     if bias is not None and bias.shape != (kernels,):
         raise OpTypeError(f"bias is {bias}, expected one element per output channel: {shown((kernels,))}")
+
+
+def _summed_in(call: OpCall) -> DType:
+    """Return the type that a convolution is summed in: the widest of floats, or the accumulator."""
+    given = [type_.dtype for type_ in call.inputs if type_ is not None]
+    if not given[0].is_float or call.settings.get("acc") is not None:
+        return compute_type(accumulator(given[0], call.settings))
+    return widest(given)
+
+
+def _conv2d(k: Builder, call: OpCall) -> None:
+    """``y[n, g O + o, p, q]`` sums ``w[g O + o, c, i, j] x[n, g C + c, p stride + i dilation - before, ...]``."""
+    x, w, *bias = k.given
+    (y,), total = k.outputs, _summed_in(call)
+    image, kernel, out = needed(call.inputs).shape, needed(call.inputs, 1).shape, call.outputs[0].shape
+    rows, columns = windows(image[2:], kernel[2:], call.settings)
+    groups = integer(call.settings.get("groups"), "groups")
+    g, channel = _channels(k, groups, kernel[0] // groups)
+    n, p, q = k.axes(out[0], *out[2:])
+    c, i, j = k.axes(*kernel[1:])
+    read = x.within(n, g * kernel[1] + c, rows.place(p, i), columns.place(q, j), fill=0)
+    value = summed(k, product_of((w[channel, c, i, j], read), total), (c, i, j))
+    if bias:
+        value = value + bias[0][channel].cast(total)
+    y[n, channel, p, q] = rounded(value, call.settings, y.dtype)
+
+
+def _channels(k: Builder, groups: int, each: int) -> tuple[Index, Index]:
+    """Return the group and the output channel: without an axis for a single group, or for the one channel of each."""
+    g = Index.of(k.axis(groups)) if groups > 1 else Index()
+    return g, g if groups > 1 and each == 1 else g * each + k.axis(each)
 
 
 def _conv_transpose2d_types(
@@ -190,7 +227,7 @@ CONV2D = OpSchema(
     dtypes=_TYPES,
     settings=(STRIDE, PADDING, DILATION, _GROUPS, ACC),
     infer=_conv_types("conv2d", 2),
-    definition=Primitive(),
+    definition=Compute(_conv2d),
     in_place=True,
     onnx="Conv",
     examples=(
