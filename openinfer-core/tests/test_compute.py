@@ -96,6 +96,16 @@ def test_stages_follow_one_another_through_temporaries() -> None:
     np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-6)
 
 
+@pytest.mark.parametrize(("places", "terms"), [(1, 1), (6, 4), (5, 1 << 16), (1 << 21, 3)])
+def test_blocks_of_places_and_terms_leave_the_bits(monkeypatch: pytest.MonkeyPatch, places: int, terms: int) -> None:
+    a, b = values(3, 5), values(5, 4)
+    (whole,) = evaluate(matmul(), (a, b))
+    monkeypatch.setattr("openinfer.compute.evaluate.MOST_PLACES", places)
+    monkeypatch.setattr("openinfer.compute.evaluate.MOST_TERMS", terms)
+    (y,) = evaluate(matmul(), (a, b))
+    np.testing.assert_array_equal(y, whole)
+
+
 def gather() -> Computation:
     k = Builder(
         "gather", (tensor("x", 7, 2, dtype=F16), tensor("indices", 3, dtype=I32)), (tensor("y", 3, 2, dtype=F16),)

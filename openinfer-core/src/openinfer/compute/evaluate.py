@@ -1,11 +1,13 @@
 """The meaning of a computation on NumPy arrays: what every schedule, printer and kernel is compared with.
 
-Folds are carried out term by term in row-major order, whatever their `Order` allows, vectorised over the other axes.
+Folds add up term by term in row-major order, whatever their `Order` allows. Terms are computed for many places of all
+axes at once, within a bound of memory.
 """
 
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,17 +18,24 @@ from openinfer.array_types import storage_dtype
 from openinfer.compute.stage import Read, variables_of
 from openinfer.errors import OpenInferError
 from openinfer.expr.linear import linearise
+from openinfer.expr.numpy_functions import routine
 from openinfer.expr.numpy_renderer import compile_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from openinfer.affine import Var
-    from openinfer.compute.stage import Computation, Element, Fold, Stage, Tensor
+    from openinfer.compute.stage import Computation, Element, Stage, Tensor, Total
     from openinfer.expr.numpy_renderer import Evaluate
     from openinfer.expr.tree import Expr
 
 Array: TypeAlias = npt.NDArray[Any]
+
+MOST_PLACES = 1 << 21
+"""Places of a stage that are computed at once."""
+
+MOST_TERMS = 1 << 16
+"""Terms of folds that are computed at once, where there are not more places than that."""
 
 
 class RefusedError(OpenInferError):
@@ -80,66 +89,54 @@ class _StageRun:
         self._lookups = [(lookup, _Compiled(lookup.value)) for lookup in stage.lookups]
         self._checks = [(check, _Compiled(check.refused)) for check in stage.checks]
         totals = () if stage.fold is None else stage.fold.totals
-        self._totals = [
-            (total.start and _Compiled(total.start), _Compiled(total.term), _Compiled(total.combine))
-            for total in totals
-        ]
+        self._totals = [(total.start and _Compiled(total.start), _Compiled(total.term)) for total in totals]
+        self._combine = _combination(totals)
 
     def __call__(self, arrays: dict[str, Array], parameters: Mapping[str, int]) -> None:
-        extents = [_extent(var, parameters) for var in self._stage.axes]
+        axes = self._stage.axes
+        extents = [_extent(var, parameters) for var in axes]
         if self._stage.is_sequential:
             for place in product(*map(range, extents)):
-                self._places(arrays, {**parameters, **_named(self._stage.axes, place)}, ())
+                self._places(arrays, {**parameters, **_named(axes, place)}, ())
         elif 0 not in extents:
-            grid = np.ix_(*map(np.arange, extents)) if extents else ()
-            self._places(arrays, {**parameters, **_named(self._stage.axes, grid)}, tuple(extents))
+            for ranges in _blocks(extents, MOST_PLACES):
+                grid = np.ix_(*(np.arange(r.start, r.stop) for r in ranges)) if ranges else ()
+                self._places(arrays, {**parameters, **_named(axes, grid)}, tuple(map(len, ranges)))
 
     def _places(self, arrays: dict[str, Array], env: dict[str, Any], shape: tuple[int, ...]) -> None:
         """Compute and store the values of a grid of places; ``env`` has an integer or an array for each variable."""
         fold = self._stage.fold
         if fold is None:
-            self._finish(arrays, env, shape, {})
+            self._finish(arrays, env, shape, [])
             return
-        values: dict[int, Array] = {}
-        for step, place in enumerate(product(*(range(_extent(var, env)) for var in fold.axes))):
-            at = {**env, **_named(fold.axes, place)}
-            values = self._advanced(arrays, at, shape, fold, values, is_first=step == 0)
+        extents = tuple(_extent(var, env) for var in fold.axes)
+        totals: list[Array] = []
+        if 0 in extents or self._totals[0][0] is not None:
+            look = _Elements(self, arrays, env, shape)
+            totals = [start(look, []) for start, _ in self._totals if start is not None]
+        together = 1 if fold.running else max(1, MOST_TERMS // prod(shape))
+        for first in range(0, prod(extents), together):
+            count = min(together, prod(extents) - first)
+            steps = np.unravel_index(np.arange(first, first + count), extents) if extents else ()
+            at = {**env, **_named(fold.axes, [step.reshape(count, *(1 for _ in shape)) for step in steps])}
+            look = _Elements(self, arrays, at, (count, *shape))
+            terms = [term(look, []) for _, term in self._totals]
+            for number in range(count):
+                added = [each[number] for each in terms]
+                totals = self._combine(totals, added) if totals else [each.copy() for each in added]
             if fold.running:
-                self._finish(arrays, at, shape, values)
+                self._finish(arrays, {**env, **_named(fold.axes, [int(step[0]) for step in steps])}, shape, totals)
         if not fold.running:
-            self._finish(arrays, env, shape, values or self._started(arrays, env, shape))
-
-    def _started(self, arrays: dict[str, Array], env: dict[str, Any], shape: tuple[int, ...]) -> dict[int, Array]:
-        look = _Elements(self, arrays, env, shape)
-        return {~number: start(look, {}) for number, (start, _, _) in enumerate(self._totals) if start is not None}
-
-    def _advanced(
-        self,
-        arrays: dict[str, Array],
-        env: dict[str, Any],
-        shape: tuple[int, ...],
-        fold: Fold,
-        values: dict[int, Array],
-        *,
-        is_first: bool,
-    ) -> dict[int, Array]:
-        """Return the totals after the terms at one place of the folded axes."""
-        look = _Elements(self, arrays, env, shape)
-        if is_first:
-            values = self._started(arrays, env, shape)
-        terms = {~(len(fold.totals) + number): term(look, {}) for number, (_, term, _) in enumerate(self._totals)}
-        if len(values) < len(fold.totals):
-            return {~number: terms[~(len(fold.totals) + number)] for number in range(len(fold.totals))}
-        return {~number: combine(look, {**values, **terms}) for number, (_, _, combine) in enumerate(self._totals)}
+            self._finish(arrays, env, shape, totals)
 
     def _finish(
-        self, arrays: dict[str, Array], env: dict[str, Any], shape: tuple[int, ...], totals: Mapping[int, Array]
+        self, arrays: dict[str, Array], env: dict[str, Any], shape: tuple[int, ...], totals: Sequence[Array]
     ) -> None:
         look = _Elements(self, arrays, env, shape)
         for check, refused in self._checks:
             if refused(look, totals).any():
                 raise RefusedError(check.rule)
-        at = tuple(_broadcast(index, look.env, shape) for index in self._stage.at)
+        at = tuple(np.broadcast_to(_values(index, look.env), shape) for index in self._stage.at)
         value = self._value(look, totals)
         # NumPy has no index of arrays for a tensor without dims, which has one element however large the grid.
         arrays[self._stage.tensor][at] = value if at else value.reshape(-1)[-1]
@@ -149,7 +146,7 @@ class _StageRun:
         for lookup, value in self._lookups:
             if any(var.name not in look.env for var in variables_of(lookup.value, self._stage.elements)):
                 continue
-            found = value(look, {})
+            found = value(look, [])
             if found.size and not 0 <= int(found.min()) <= int(found.max()) < _extent(lookup.var, look.env):
                 raise RefusedError(lookup.rule)
             look.env[lookup.var.name] = found
@@ -170,23 +167,23 @@ class _Elements:
         run.find_lookups(self)
 
     def __getitem__(self, number: int) -> Array:
+        """Return the values of an element, which broadcast to the grid."""
         element = self._elements[number]
         if not isinstance(element, Read):
-            return _broadcast(element.at, self.env, self.shape).astype(storage_dtype(element.dtype))
+            return _values(element.at, self.env).astype(storage_dtype(element.dtype))
         array = self._arrays[element.tensor]
-        at = [_broadcast(index, self.env, self.shape) for index in element.at]
+        at = [_values(index, self.env) for index in element.at]
         if element.fill is None:
             return np.asarray(array[tuple(at)])
-        inside = np.ones(self.shape, np.bool_)
-        for index, extent in zip(at, array.shape, strict=True):
-            inside &= (index >= 0) & (index < extent)
-        for guard in element.guards:
-            index, extent = (_broadcast(each, self.env, self.shape) for each in (guard.index, guard.extent))
-            inside &= (index >= 0) & (index < extent)
-        fill = np.full(self.shape, element.fill.value, array.dtype)
+        tests = list(zip(at, array.shape, strict=True))
+        tests += [(_values(guard.index, self.env), _values(guard.extent, self.env)) for guard in element.guards]
+        inside = np.True_
+        for index, extent in tests:
+            inside = inside & (index >= 0) & (index < extent)
+        near = np.broadcast_arrays(inside, *(np.clip(index, 0, max(extent - 1, 0)) for index, extent in tests))
+        fill = np.full(near[0].shape, element.fill.value, array.dtype)
         if array.size:
-            near = tuple(np.clip(index, 0, extent - 1) for index, extent in zip(at, array.shape, strict=True))
-            np.copyto(fill, array[near], where=inside)
+            np.copyto(fill, array[tuple(near[1 : 1 + len(at)])], where=near[0])
         return fill
 
 
@@ -200,10 +197,51 @@ class _Compiled:
         self._run: Evaluate = compile_program(_renumbered(expr, self._inputs))
         self._storage = storage_dtype(expr.dtype)
 
-    def __call__(self, look: _Elements, totals: Mapping[int, Array]) -> Array:
+    def __call__(self, look: _Elements, totals: Sequence[Array]) -> Array:
         out = np.empty(look.shape, self._storage)
-        self._run([totals[number] if number < 0 else look[number] for number in self._inputs], out)
+        self._run([totals[~number] if number < 0 else look[number] for number in self._inputs], out)
         return out
+
+
+def _combination(totals: Sequence[Total]) -> Callable[[list[Array], list[Array]], list[Array]]:
+    """Return the function from totals and terms to the next totals; totals that it is given may be written over."""
+    programs = [linearise(total.combine) for total in totals]
+    if len(programs) == 1 and [step.function for step in programs[0].instructions[:-1]] == ["input", "input"]:
+        (*operands, last), dtype = programs[0].instructions, totals[0].term.dtype
+        chosen = routine(last.function, [dtype] * len(last.operands), dtype)
+        if chosen.atomic and last.operands:
+            places = [~operands[number].index for number in last.operands]
+
+            def advance(given: list[Array], terms: list[Array]) -> list[Array]:
+                with np.errstate(all="ignore"):
+                    chosen.run(given[0], (), *((*given, *terms)[place] for place in places))
+                return given
+
+            return advance
+    compiled = [
+        (program.inputs, compile_program(_renumbered(total.combine, program.inputs)), storage_dtype(total.term.dtype))
+        for program, total in zip(programs, totals, strict=True)
+    ]
+
+    def combine(given: list[Array], terms: list[Array]) -> list[Array]:
+        both, following = [*given, *terms], [np.empty(given[0].shape, storage) for _, _, storage in compiled]
+        for (inputs, run, _), out in zip(compiled, following, strict=True):
+            run([both[~number] for number in inputs], out)
+        return following
+
+    return combine
+
+
+def _blocks(extents: Sequence[int], most: int) -> Iterator[tuple[range, ...]]:
+    """Yield ranges of places in row-major order that together are the whole grid, at most so many places each."""
+    if prod(extents) <= most:
+        yield tuple(range(extent) for extent in extents)
+        return
+    first, *others = extents
+    step = max(1, most // prod(others))
+    for start in range(0, first, step):
+        for ranges in _blocks(others, most) if step == 1 else (tuple(range(extent) for extent in others),):
+            yield (range(start, min(start + step, first)), *ranges)
 
 
 def _renumbered(expr: Expr, inputs: Sequence[int]) -> Any:
@@ -223,5 +261,5 @@ def _extent(var: Var, env: Mapping[str, Any]) -> int:
     return Index.of(0 if var.extent is None else var.extent).evaluate(env)
 
 
-def _broadcast(index: Index, env: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
-    return np.broadcast_to(np.asarray(index.evaluate(env), np.int64), shape)
+def _values(index: Index, env: Mapping[str, Any]) -> Array:
+    return np.asarray(index.evaluate(env), np.int64)
