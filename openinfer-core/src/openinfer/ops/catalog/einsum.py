@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.ir.types import TensorType
+from openinfer.ops.contractions import product_of, rounded, summed
 from openinfer.ops.dtype_sets import NUMBERS
+from openinfer.ops.elementwise import work_type
 from openinfer.ops.equations import Equation, equation_of
 from openinfer.ops.schema import (
+    Compute,
     InputSpec,
     Operand,
     OpExample,
     OpSchema,
     OpTypeError,
-    Primitive,
     SettingSpec,
     SettingType,
 )
@@ -22,7 +25,9 @@ from openinfer.ops.shapes import needed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.compute import Builder
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.calls import OpCall
 
     Settings = Mapping[str, SettingValue]
 
@@ -48,6 +53,20 @@ def _einsum_types(
     return (TensorType(needed(inputs).dtype, equation_for(inputs, settings).shape),)
 
 
+def _einsum(k: Builder, call: OpCall) -> None:
+    """The product of one element of each input, summed over the labels that the result lacks; a dim of 1 broadcasts."""
+    equation, (y,) = equation_for(call.inputs, call.settings), k.outputs
+    axes = {label: k.axis(equation.extents[label]) for label in (*equation.output, *equation.summed)}
+    factors = [
+        x[tuple(Index() if n.constant == 1 else axes[label] for label, n in zip(labels, x.shape, strict=True))]
+        for x, labels in zip(k.given, equation.inputs, strict=True)
+    ]
+    value = product_of(factors, work_type(y.dtype))
+    if equation.summed:
+        value = summed(k, value, [axes[label] for label in equation.summed])
+    y[tuple(axes[label] for label in equation.output)] = rounded(value, call.settings, y.dtype)
+
+
 def _example(equation: str, *shapes: tuple[int, ...]) -> OpExample:
     return OpExample(inputs=tuple(Operand(shape=shape) for shape in shapes), settings={"equation": equation})
 
@@ -66,7 +85,7 @@ EINSUM = OpSchema(
         ),
     ),
     infer=_einsum_types,
-    definition=Primitive(),
+    definition=Compute(_einsum),
     in_place=True,
     onnx="Einsum",
     examples=(
