@@ -11,9 +11,8 @@ from openinfer.ops.accumulate import ACC, accumulated, accumulator
 from openinfer.ops.contractions import product_of, rounded, summed
 from openinfer.ops.dtype_sets import BITSETS, BOOLS, FLOATS, NUMBERS, TERNARY
 from openinfer.ops.elementwise import work_type
-from openinfer.ops.mixed_floats import rounded_like, widened
+from openinfer.ops.mixed_floats import widest
 from openinfer.ops.schema import (
-    Composite,
     Compute,
     InputSpec,
     Operand,
@@ -29,10 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.affine import Var
-    from openinfer.compute import Builder
+    from openinfer.compute import Builder, Value
+    from openinfer.compute import Operand as BuiltOperand
+    from openinfer.dtypes import DType
     from openinfer.ir.resolved import SettingValue
     from openinfer.ops.calls import OpCall
-    from openinfer.ops.schema import Decomposer
 
     Settings = Mapping[str, SettingValue]
 
@@ -76,23 +76,33 @@ def _matmul_types(
 
 def _matmul(k: Builder, call: OpCall) -> None:
     """``y[..., i, j]`` sums ``a[..., i, r] b[..., r, j]``; a vector has no axis for the rows or columns it lacks."""
-    (a, b), (y,) = k.given, k.outputs
-    left, right = needed(call.inputs).shape, needed(call.inputs, 1).shape
+    (a, b), (y,), at = k.given, k.outputs, k.axes(*k.outputs[0].shape)
     total = work_type(accumulator(a.dtype, call.settings))
-    at = k.axes(*y.shape)
-    (r,) = k.axes(_swapped(left, call.settings.get("trans_a"))[-1])
+    swapped = call.settings.get("trans_a"), call.settings.get("trans_b")
+    y[at] = rounded(_product(k, (a, b), at, swapped, total), call.settings, y.dtype)
+
+
+def _product(
+    k: Builder,
+    factors: tuple[BuiltOperand, BuiltOperand],
+    at: Sequence[Var],
+    swapped: tuple[SettingValue, SettingValue],
+    total: DType,
+) -> Value:
+    """Return an element of a product of matrices, in the type of its sum."""
+    (a, b), left, right = factors, *(operand.shape for operand in factors)
+    (r,) = k.axes(_swapped(left, swapped[0])[-1])
     rows, columns = int(len(left) > 1), int(len(right) > 1)
     batch, i, j = at[: len(at) - rows - columns], at[len(at) - rows - columns :][:rows], at[len(at) - columns :]
-    a_at = (*_broadcast(left[:-2], batch), *_swapped((*i, r), call.settings.get("trans_a")))
-    b_at = (*_broadcast(right[:-2], batch), *_swapped((r, *j), call.settings.get("trans_b")))
-    value = summed(k, product_of((a[a_at], b[b_at]), total), (r,))
-    y[at] = rounded(value, call.settings, y.dtype)
+    a_at = (*_broadcast(left[:-2], batch), *_swapped((*i, r), swapped[0]))
+    b_at = (*_broadcast(right[:-2], batch), *_swapped((r, *j), swapped[1]))
+    return summed(k, product_of((a[a_at], b[b_at]), total), (r,))
 
 
-def _broadcast(shape: Sequence[int], at: Sequence[Var]) -> tuple[Index | Var, ...]:
+def _broadcast(shape: Sequence[Index], at: Sequence[Var]) -> tuple[Index | Var, ...]:
     """Return the place in a tensor of ``shape`` that is broadcast to a place; a dim of 1 has one place."""
     ends = at[len(at) - len(shape) :]
-    return tuple(Index() if extent == 1 else axis for extent, axis in zip(shape, ends, strict=True))
+    return tuple(Index() if extent.constant == 1 else axis for extent, axis in zip(shape, ends, strict=True))
 
 
 def _linear_types(
@@ -108,13 +118,13 @@ def _linear_types(
     return (TensorType(x.dtype, shape),)
 
 
-def _linear(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
-    x, w, *bias = [value for value in widened(steps, inputs) if value is not None]
-    product = steps.op("matmul", x, w, trans_b=settings.get("trans_w"))
-    for value in bias:
-        product = steps.op("add", product, value)
-    given = next(value for value in inputs if value is not None)
-    return (rounded_like(steps, product, given),)
+def _linear(k: Builder, call: OpCall) -> None:
+    (x, w, *bias), (y,), at = k.given, k.outputs, k.axes(*k.outputs[0].shape)
+    total = widest(operand.dtype for operand in k.given)
+    value = _product(k, (x, w), at, (False, call.settings.get("trans_w")), total)
+    if bias:
+        value = value + bias[0][at[-1]].cast(total)
+    y[at] = value.cast(y.dtype)
 
 
 MATMUL = OpSchema(
@@ -156,7 +166,7 @@ LINEAR = OpSchema(
     dtypes=FLOATS,
     settings=(_flag("trans_w", "w is [N, K]"),),
     infer=_linear_types,
-    definition=Composite(_linear),
+    definition=Compute(_linear),
     in_place=True,
     onnx="Gemm",
     examples=(
