@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import I32, I64
+from openinfer.expr import tree
 from openinfer.ir.types import TensorType
+from openinfer.ops.calls import compute_type
 from openinfer.ops.dtype_sets import FLOATS, INTEGERS
 from openinfer.ops.lifting import lifted, lifted_settings
 from openinfer.ops.schema import (
     Composite,
+    Compute,
     InputSpec,
     Operand,
     OpExample,
     OpSchema,
     OpTypeError,
-    Primitive,
     SettingSpec,
     SettingType,
 )
@@ -24,8 +28,13 @@ from openinfer.ops.windows import CEIL_MODE, DILATION, KERNEL, PADDING, STRIDE, 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Index, Var
+    from openinfer.compute import Builder, Value
+    from openinfer.dtypes import DType
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Decomposer, Definition, InferTypes
+    from openinfer.ops.windows import Window
 
     Settings = Mapping[str, SettingValue]
 
@@ -49,6 +58,51 @@ def _pool_types(rank: int) -> InferTypes:
         return (TensorType(x.dtype, (*x.shape[:2], *(window.positions for window in over))),)
 
     return infer
+
+
+def _windows(call: OpCall) -> tuple[Window, ...]:
+    image = needed(call.inputs).shape[2:]
+    return windows(image, per_dim(call.settings, "kernel", len(image)), call.settings)
+
+
+def _max_pool(k: Builder, call: OpCall) -> None:
+    """The greatest element of each window; a NaN, as padding, wins only over nothing else."""
+    (x,), (y,), over = k.given, k.outputs, _windows(call)
+    least = math.nan if x.dtype.minimum is None else x.dtype.minimum
+    at, taps = k.axes(*y.shape), k.axes(*(window.kernel for window in over))
+    element = x.within(*at[:2], *_places(over, at[2:], taps), fill=least).cast(compute_type(x.dtype))
+    y[at] = k.fold(element, taps, tree.maximum, start=least)
+
+
+def _avg_pool(k: Builder, call: OpCall) -> None:
+    (x,), (y,), over = k.given, k.outputs, _windows(call)
+    total = compute_type(x.dtype)
+    at, taps = k.axes(*y.shape), k.axes(*(window.kernel for window in over))
+    element = x.within(*at[:2], *_places(over, at[2:], taps), fill=0).cast(total)
+    padded = bool(call.settings.get("count_include_pad"))
+    largest = math.prod(window.kernel + window.before + window.size + window.after for window in over)
+    dtype = I32 if largest < 1 << 31 else I64
+    counts = [_counted(k, window, position, padded, dtype) for window, position in zip(over, at[2:], strict=True)]
+    y[at] = k.sum(element, taps) / math.prod(counts[1:], start=counts[0]).cast(total)
+
+
+def _places(over: Sequence[Window], at: Sequence[Var], taps: Sequence[Var]) -> list[Index]:
+    return [window.place(*places) for window, *places in zip(over, at, taps, strict=True)]
+
+
+def _counted(k: Builder, window: Window, position: Var, padded: bool, dtype: DType) -> Value:
+    """Return how many taps of a window without dilation are in the image, or (``padded``) in it and its padding."""
+    low, high = (0, window.after) if padded else (window.before, 0)
+    high += window.before + window.size
+    start = position * window.stride
+    first, last = k.position(start, dtype), k.position(start + window.kernel, dtype)
+    if low:
+        first = k.apply(tree.maximum, first, k.constant(low, dtype))
+    if (window.positions - 1) * window.stride + window.kernel > high:
+        last = k.apply(tree.minimum, last, k.constant(high, dtype))
+    elif not low:
+        return k.constant(window.kernel, dtype)
+    return last - first
 
 
 def _of_rows(pool: str) -> Composite:
@@ -133,7 +187,7 @@ MAX_POOL2D = _pooling(
     "max_pool2d",
     FLOATS | INTEGERS,
     _pool_types(2),
-    Primitive(),
+    Compute(_max_pool),
     (KERNEL, STRIDE, PADDING, DILATION, CEIL_MODE),
     "greatest element of each window; padding never wins",
     "MaxPool",
@@ -143,7 +197,7 @@ AVG_POOL2D = _pooling(
     "avg_pool2d",
     FLOATS,
     _pool_types(2),
-    Primitive(),
+    Compute(_avg_pool),
     (KERNEL, STRIDE, PADDING, CEIL_MODE, _INCLUDE),
     "mean of each window, over the elements of the image in it",
     "AveragePool",
