@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.ir.types import TensorType
 from openinfer.ops.attention import attention, check_mask, folded_attention
+from openinfer.ops.attention_stages import Operands, attended
 from openinfer.ops.dtype_sets import BOOLS, FLOATS
 from openinfer.ops.mixed_floats import cast_to, rounded_like, widened, widest
 from openinfer.ops.schema import (
     Composite,
+    Compute,
     InputSpec,
     Operand,
     OpExample,
     OpSchema,
     OpTypeError,
-    Primitive,
     SettingSpec,
     SettingType,
 )
@@ -25,7 +27,13 @@ from openinfer.ops.shapes import needed, optional
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Var
+    from openinfer.compute import Builder, Value
+    from openinfer.compute import Operand as BuiltOperand
+    from openinfer.dtypes import DType
     from openinfer.ir.resolved import SettingValue
+    from openinfer.ops.attention_stages import Vector
+    from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Decomposer
 
     Settings = Mapping[str, SettingValue]
@@ -52,6 +60,31 @@ def _sdpa_types(
     if mask is not None:
         check_mask(mask, (*q.shape[:-1], k.shape[-2]))
     return (TensorType(q.dtype, (*q.shape[:-1], v.shape[-1])),)
+
+
+def _sdpa(k: Builder, call: OpCall) -> None:
+    how, (y,) = attention(call.inputs, call.settings), k.outputs
+    q, key, v, mask = (*k.inputs, None)[:4]
+    dtype = widest(given.dtype for given in (q, key, v, mask) if given is not None and given.dtype.is_float)
+    shown = None if mask is None else _by_place(mask, mask.dtype)
+    q, key, v = (_by_place(given, dtype) for given in (q, key, v) if given is not None)
+    at = k.axes(*y.shape)
+    y[at] = attended(k, how, Operands(query=q, key=key, value=v, mask=shown), dtype)(*_whole(at))
+
+
+def _by_place(given: BuiltOperand, dtype: DType) -> Vector:
+    """Return the elements of an operand that lacks its first dims where they are 1; a dim of 1 is broadcast."""
+
+    def element(*at: Index | Var) -> Value:
+        ends = at[4 - len(given.shape) :]
+        place = (Index() if n.constant == 1 else index for index, n in zip(ends, given.shape, strict=True))
+        return given[tuple(place)].cast(dtype)
+
+    return element
+
+
+def _whole(at: Sequence[Var]) -> tuple[Index | Var, ...]:
+    return (*(Index() for _ in range(4 - len(at))), *at)
 
 
 def _attn_types(
@@ -142,7 +175,7 @@ SDPA = OpSchema(
         ),
     ),
     infer=_sdpa_types,
-    definition=Primitive(),
+    definition=Compute(_sdpa),
     in_place=True,
     onnx="Attention",
     examples=(
