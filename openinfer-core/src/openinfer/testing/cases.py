@@ -18,6 +18,7 @@ from openinfer.ops.examples import operand_type
 from openinfer.ops.schema import Elementwise, OpTypeError, Reduction, Required, SettingType
 from openinfer.testing.large_examples import LARGE_TYPES, known_large
 from openinfer.testing.legality import is_legal
+from openinfer.testing.sum_errors import counted_sums
 from openinfer.testing.values import Draw, bounded, draw, generator, held_within, specials, types_of_language
 
 if TYPE_CHECKING:
@@ -215,6 +216,7 @@ def _from_examples(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) 
             draft = _example_draft(schema, example, settings, dtype, dtypes)
             yield draft
             yield from _strewn(schema, draft)
+            yield from _rough(schema, draft)
 
 
 def _example_draft(
@@ -242,6 +244,13 @@ def _strewn(schema: OpSchema, draft: _Draft) -> Iterator[_Draft]:
         if draft.draws[place] is Draw.DYADIC:
             draws = (*draft.draws[:place], Draw.STREWN, *draft.draws[place + 1 :])
             yield replace(draft, shapes="strewn", draws=draws)
+
+
+def _rough(schema: OpSchema, draft: _Draft) -> Iterator[_Draft]:
+    """Yield the draft with floats whose sums round, where it is known how far they may be off."""
+    floats = any(given is not None and given.dtype.is_float for given in draft.inputs)
+    if floats and draft.is_example and schema.name in counted_sums():
+        yield replace(draft, shapes="rough", draws=(Draw.ROUGH,) * len(draft.draws))
 
 
 def _is_parameter(schema: OpSchema, place: int) -> bool:

@@ -11,6 +11,8 @@ from openinfer.ops.calls import compute_type
 from openinfer.testing.values import FORMATS, exact, stored
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from openinfer.dtypes import DType
     from openinfer.testing.expectation import Expected
     from openinfer.testing.oracle import Exact
@@ -26,11 +28,13 @@ class Tolerance:
         reach: magnitude in whose units cancellation is judged, where it is greater than that of a result: one for
             all, or for each one its own.
         zero_signs: whether zeros of other sign are wrong.
+        error: returns how far each element may be off besides.
     """
 
     ulps: float = 0.0
     reach: Exact | float = 0.0
     zero_signs: bool = False
+    error: Callable[[], Exact] | None = None
 
 
 def mismatch(expected: Expected, found: Array, dtype: DType, tolerance: Tolerance) -> str | None:
@@ -76,6 +80,8 @@ def _near(expected: Exact, found: Exact, dtype: DType, tolerance: Tolerance) -> 
     """Return where a float is as near to the exact value as the rounding of its computation and of its type allows."""
     computed = compute_type(dtype)
     allowed = tolerance.ulps * _spacing(np.maximum(np.abs(expected), tolerance.reach), computed)
+    if tolerance.error is not None:
+        allowed = allowed + tolerance.error()
     if computed is not dtype:
         allowed = allowed + 0.5 * _spacing(np.abs(expected), dtype)
     close = np.abs(found - expected) <= allowed

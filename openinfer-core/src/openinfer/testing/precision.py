@@ -10,6 +10,7 @@ from openinfer.expr.linear import linearise
 from openinfer.ops.calls import scalar_expression
 from openinfer.ops.schema import Elementwise
 from openinfer.testing.comparing import Tolerance
+from openinfer.testing.sum_errors import sum_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,9 @@ EXACT = frozenset({"arithmetic", "bitwise", "comparison", "mutation", "movement"
 
 ELEMENTWISE_ULPS, OTHER_ULPS = 4.0, 64.0
 """Units in the last place that other floats may be off: of functions of single elements, and of what sums."""
+
+ROUNDED_ULPS = 1.0
+"""The same of a sum whose error is known: for what is done with it in the end, a division or a conversion."""
 
 FLAT = 16.0
 """Argument beyond which functions of single elements cancel nothing any more: activations are flat or straight."""
@@ -41,6 +45,9 @@ def tolerance_of(
         return Tolerance(schema.tolerance, _reach(schema, floats, expected), zero_signs=not schema.tolerance)
     if schema.category in EXACT or _rounds_once(schema, call):
         return Tolerance(zero_signs=not _picks_zeros(schema, call))
+    error = sum_error(call, inputs)
+    if error is not None:
+        return Tolerance(ROUNDED_ULPS, error=error)
     ulps = ELEMENTWISE_ULPS if isinstance(schema.definition, Elementwise) else OTHER_ULPS
     return Tolerance(ulps, _reach(schema, floats, expected))
 

@@ -74,12 +74,14 @@ class Draw(Enum):
     ``DYADIC``: zero and floats of three significant bits up to 3.5, whose products and sums of a few hundred terms are
     exact in f32, so that no order of summation shows; integers of any size.
     ``STREWN``: as ``DYADIC``, with the same for one float in four; such sums show no order either.
+    ``ROUGH``: floats between -1 and 1 of all significant bits, so that products and sums round; else as ``DYADIC``.
     """
 
     SPECIAL = "special"
     CODES = "codes"
     DYADIC = "dyadic"
     STREWN = "strewn"
+    ROUGH = "rough"
 
 
 def generator(*labels: object) -> np.random.Generator:
@@ -205,4 +207,8 @@ def _mixed(values: Array, share: float, random: np.random.Generator) -> Array:
     return np.where(random.random(values.shape) < share, others, values)
 
 
-_FLOATS = {Draw.CODES: _codes, Draw.DYADIC: _dyadic, Draw.STREWN: _strewn}
+def _rough(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    return np.asarray(random.uniform(-1, 1, shape)).astype(storage_dtype(dtype))
+
+
+_FLOATS = {Draw.CODES: _codes, Draw.DYADIC: _dyadic, Draw.STREWN: _strewn, Draw.ROUGH: _rough}

@@ -5,5 +5,6 @@ a new family is a new module. Oracles never call kernels, nor the expressions th
 
 A module may say more about some of its operators, in mappings of the same kind: ``RESULT_TYPES``, the element types of
 results where they are not that of the first input; ``ILLEGAL``, the calls that the specification refuses among those
-that the kit makes of examples and values of settings; ``REFUSED``, elements that end a step with an error.
+that the kit makes of examples and values of settings; ``REFUSED``, elements that end a step with an error; ``SUMS``,
+the number of terms of the sums that an operator may add up in any order, where it is linear in each of its inputs.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +11,14 @@ import numpy as np
 from openinfer.testing.accumulating import accumulated
 from openinfer.testing.elements import ByElement, Elements
 from openinfer.testing.sliding import halved, margins, per_dim, slides
+from openinfer.testing.summing import total_of_products
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.sum_errors import Terms
 
     Given = Sequence[Exact | None]
     Settings = Mapping[str, Any]
@@ -31,13 +34,13 @@ def convolved(x: Exact, w: Exact, bias: Exact | None, settings: Settings) -> Ele
     def rule(place: Place) -> Any:
         n, o, *at = place
         first = o // per_group * depth
-        total: Any = 0 if x.dtype == object else 0.0
+        terms: list[tuple[Any, ...]] = [] if bias is None else [(bias[o],)]
         reads = [slide.reads(position) for slide, position in zip(over, at, strict=True)]
         for c in range(depth):
             for read in product(*reads):
                 tap, source = zip(*read, strict=True)
-                total += w[(o, c, *tap)] * x[(n, first + c, *source)]
-        return total + (0 if bias is None else bias[o])
+                terms.append((w[(o, c, *tap)], x[(n, first + c, *source)]))
+        return sum(map(prod, terms)) if x.dtype == object else total_of_products(terms)
 
     shape = (x.shape[0], kernels, *(len(slide.starts) for slide in over))
     return Elements(shape, x.dtype, rule)
@@ -60,14 +63,14 @@ def _transposed(inputs: Given, call: OpCall) -> Elements:
 
     def rule(place: Place) -> Any:
         n, o, *at = place
-        total = 0.0
+        terms: list[tuple[Any, ...]] = [] if bias is None else [(bias[o],)]
         pairs = [targets.get(position, ()) for (_, targets), position in zip(reached, at, strict=True)]
         for c in range(depth):
             if c // inner != o // kernels:
                 continue
             for (row, i), (column, j) in product(*pairs):
-                total += x[n, c, row, column] * w[c, o % kernels, i, j]
-        return total + (0 if bias is None else bias[o])
+                terms.append((x[n, c, row, column], w[c, o % kernels, i, j]))
+        return total_of_products(terms)
 
     shape = (x.shape[0], kernels * settings["groups"], *(extent for extent, _ in reached))
     return Elements(shape, np.float64, rule)
@@ -92,3 +95,17 @@ ORACLES: dict[str, Oracle] = {
     "conv2d": ByElement(_convolution),
     "conv_transpose2d": ByElement(_transposed),
 }
+
+
+def _terms(call: OpCall) -> int:
+    """Return the number of weights of an output channel, and one for its bias."""
+    w = call.inputs[1]
+    return prod(w.shape[1:] if w is not None else ()) + 1
+
+
+def _transposed_terms(call: OpCall) -> int:
+    w = call.inputs[1]
+    return prod((w.shape[0], *w.shape[2:]) if w is not None else ()) + 1
+
+
+SUMS: dict[str, Terms] = {"conv1d": _terms, "conv2d": _terms, "conv_transpose2d": _transposed_terms}

@@ -8,6 +8,7 @@ import numpy as np
 
 from openinfer.testing.accumulating import accumulated
 from openinfer.testing.elements import ByElement, Elements
+from openinfer.testing.summing import total_of_products
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
     from openinfer.testing.legality import Illegal
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.sum_errors import Terms
 
 
 def multiplied(a: Exact, b: Exact) -> Elements:
@@ -33,8 +35,7 @@ def multiplied(a: Exact, b: Exact) -> Elements:
         pairs = zip(left[(*at, i)].tolist(), right[(*at, slice(None), j)].tolist(), strict=True)
         if a.dtype == np.bool_:
             return any(x and y for x, y in pairs)
-        # Summation in Python: exact for integers, in order for floats.
-        return sum(x * y for x, y in pairs)
+        return total_of_products(pairs) if a.dtype == float else sum(x * y for x, y in pairs)
 
     return Elements((*stack, *rows, *columns), a.dtype, rule)
 
@@ -60,6 +61,14 @@ def _linear(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
     return Elements(found.shape, found.kind, rule)
 
 
+def _depth(call: OpCall, swap: str | None) -> int:
+    """Return the number of products that are added up: the columns of the first factor."""
+    first = call.inputs[0]
+    if first is None:
+        return 0
+    return first.shape[-2:][0 if swap is not None and call.settings[swap] else -1]
+
+
 def inner_dims_differ(inputs: Sequence[TensorType], settings: Mapping[str, SettingValue]) -> bool:
     """Whether matrices have no product, with the dims swapped that settings swap."""
     a, b = (given.shape for given in inputs[:2])
@@ -70,6 +79,11 @@ def inner_dims_differ(inputs: Sequence[TensorType], settings: Mapping[str, Setti
 
 
 ORACLES: dict[str, Oracle] = {"matmul": ByElement(_matmul), "linear": ByElement(_linear)}
+
+SUMS: dict[str, Terms] = {
+    "matmul": lambda call: _depth(call, "trans_a"),
+    "linear": lambda call: _depth(call, None) + 1,
+}
 
 ILLEGAL: dict[str, Illegal] = {
     "matmul": inner_dims_differ,

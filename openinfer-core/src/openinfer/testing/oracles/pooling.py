@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from openinfer.testing.elements import ByElement, Elements
 from openinfer.testing.sliding import per_dim, slides
+from openinfer.testing.summing import total
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.ops.calls import OpCall
     from openinfer.testing.oracle import Exact, Oracle
+    from openinfer.testing.sum_errors import Terms
 
     Given = Sequence[Exact | None]
     Place = tuple[int, ...]
@@ -48,7 +51,7 @@ def _greatest(inputs: Given, call: OpCall) -> Elements:
 
 def _mean(inputs: Given, call: OpCall) -> Elements:
     def of(values: list[Any], covered: int) -> Any:
-        return np.sum(values) / (covered if call.settings["count_include_pad"] else len(values))
+        return total(values) / (covered if call.settings["count_include_pad"] else len(values))
 
     return _pooled(inputs, call, of)
 
@@ -76,6 +79,20 @@ ORACLES: dict[str, Oracle] = {
     "max_pool2d": ByElement(_greatest),
     "avg_pool1d": ByElement(_mean),
     "avg_pool2d": ByElement(_mean),
-    "global_avg_pool": _of_channels(lambda values: np.mean(values)),
+    "global_avg_pool": _of_channels(lambda values: total(values) / len(values)),
     "global_max_pool": _of_channels(_first_or_greatest),
 }
+
+
+def _taps(call: OpCall) -> int:
+    """Return the number of elements of a window."""
+    settings: Mapping[str, Any] = call.settings
+    return prod(per_dim(settings["kernel"], len(call.outputs[0].shape) - 2))
+
+
+def _channel(call: OpCall) -> int:
+    x = call.inputs[0]
+    return prod(x.shape[2:] if x is not None else ())
+
+
+SUMS: dict[str, Terms] = {"avg_pool1d": _taps, "avg_pool2d": _taps, "global_avg_pool": _channel}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from openinfer.testing.legality import Illegal
     from openinfer.testing.oracle import Exact, Oracle
     from openinfer.testing.result_types import ResultTypes
+    from openinfer.testing.sum_errors import Terms
 
     Settings = Mapping[str, SettingValue]
 
@@ -168,6 +169,15 @@ RESULT_TYPES: dict[str, ResultTypes] = {
     "argmax_axis": fixed(I64),
     "argmin_axis": fixed(I64),
 }
+
+
+def _slice(call: OpCall) -> int:
+    """Return the number of elements of a slice."""
+    x = call.inputs[0]
+    return 1 if x is None else math.prod(x.shape[axis] for axis in axes_of(call.settings, len(x.shape)))
+
+
+SUMS: dict[str, Terms] = {"mean_axis": _slice, "sum_axis": _slice}
 
 ILLEGAL: dict[str, Illegal] = {
     "sum_axis": _sums_ternaries,
