@@ -377,7 +377,8 @@ class _Renumbering:
 
 def _ordered(indices: Iterable[Index]) -> Iterator[Var]:
     for index in indices:
-        yield from sorted(index.variables(), key=lambda var: var.name)
+        # Names end with numbers: i9 comes before i10.
+        yield from sorted(index.variables(), key=lambda var: (len(var.name), var.name))
 
 
 def _axes_of(

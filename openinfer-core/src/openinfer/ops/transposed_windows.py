@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index, Within
 from openinfer.ir.types import LARGEST_SIZE
 from openinfer.ops.schema import OpTypeError, SettingSpec, SettingType
 from openinfer.ops.shapes import integers, shown
 from openinfer.ops.windows import given_paddings, per_dim
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from openinfer.affine import Var
+    from openinfer.compute import Builder
     from openinfer.ir.resolved import SettingValue
 
     Settings = Mapping[str, SettingValue]
@@ -51,6 +55,58 @@ class TransposedWindow:
     def positions(self) -> int:
         """Places of the result."""
         return self.whole - self.before - self.after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taps:
+    """Positions of the result along one dim, and the taps that add to each: all variables are of a builder.
+
+    Attributes:
+        position: where the result is stored.
+        axis: the number of the tap among those that add to a position, which is summed over.
+        tap: the tap; at and beyond the kernel there is none.
+        element: the element of the image that the tap brings there.
+        conditions: where a tap and its element meet the position at all.
+    """
+
+    position: Index
+    axis: Var
+    tap: Index
+    element: Index
+    conditions: tuple[Within, ...]
+
+
+def phases(k: Builder, window: TransposedWindow) -> Iterator[Taps]:
+    """Yield what is added up along a dim: no sum has terms for the zeros between the elements of the image.
+
+    A position is ``stride u + r``. Tap ``i`` adds to it where ``r + before - i dilation`` is a multiple of the stride,
+    so that its taps are those from some first one on, ``stride / gcd(stride, dilation)`` apart. Positions with the last
+    remainders have one place less where the stride does not divide their number: they come separately.
+    """
+    # One element meets its taps with any stride, one tap its elements with any dilation.
+    stride = window.stride if window.size > 1 else 1
+    dilation = window.dilation if window.kernel > 1 else 1
+    common = gcd(stride, dilation)
+    apart, each = stride // common, dilation // common
+    whole, rest = divmod(window.positions, stride)
+    for first, last, count in ((0, rest, whole + 1), (rest, stride, whole)):
+        if first == last or not count:
+            continue
+        u, r = k.axis(count), Index.of(k.axis(last - first)) if last - first > 1 else Index()
+        met = r + first + window.before
+        axis = k.axis(-(-window.kernel // apart))
+        start = met // common * pow(each, -1, apart) % apart
+        tap = start + axis * apart
+        back = -(-(apart - 1) * dilation // stride)
+        element = u + (met - start * dilation + back * stride) // stride - back - axis * each
+        meets = Within(met % common, Index.of(1))
+        yield Taps(
+            position=u * stride + r + first,
+            axis=axis,
+            tap=tap,
+            element=element,
+            conditions=(meets, Within(tap, Index.of(window.kernel))),
+        )
 
 
 def transposed_windows(image: Sequence[int], kernel: Sequence[int], settings: Settings) -> tuple[TransposedWindow, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
@@ -25,7 +26,7 @@ from openinfer.ops.schema import (
     SettingType,
 )
 from openinfer.ops.shapes import integer, needed, optional, shown
-from openinfer.ops.transposed_windows import OUTPUT_PADDING, TransposedWindow, transposed_windows
+from openinfer.ops.transposed_windows import OUTPUT_PADDING, phases, transposed_windows
 from openinfer.ops.windows import DILATION, PADDING, STRIDE, windows
 
 if TYPE_CHECKING:
@@ -141,42 +142,25 @@ def _conv_transpose2d_types(
     return (TensorType(x.dtype, (x.shape[0], kernels, *positions)),)
 
 
-def _conv_transpose2d(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
-    """Convolve x, with zeros between its elements, with the kernels turned round.
-
-    An infinite weight makes NaN of those zeros, which kernels that add up element by element do not: to leave them out
-    would take a step for every tap, or a convolution for every phase of the strides.
-    """
-    x, w, *bias = (value for value in inputs if value is not None)
-    shape, kernel = steps.type_of(x).shape, steps.type_of(w).shape
-    groups = integer(settings.get("groups"), "groups")
-    over = transposed_windows(shape[2:], kernel[2:], settings)
-    spread = _spread(steps, x, over)
-    margins = [(window.extent - 1 - window.before, _behind(window)) for window in over]
-    pads = (0, 0, *(before for before, _ in margins), 0, 0, *(after for _, after in margins))
-    padded = steps.op("pad", spread, pads=pads)
-    depth, outputs = kernel[0] // groups, kernel[1]
-    turned = steps.reshape(w, (groups, depth, outputs, *kernel[2:]))
-    turned = steps.op("transpose", turned, perm=(0, 2, 1, 3, 4))
-    turned = steps.reshape(turned, (groups * outputs, depth, *kernel[2:]))
-    turned = steps.op("flip", turned, axes=(2, 3))
-    dilation = tuple(window.dilation for window in over)
-    return (steps.op("conv2d", padded, turned, *bias, dilation=dilation, groups=groups),)
-
-
-def _spread(steps: Decomposer, x: int, over: Sequence[TransposedWindow]) -> int:
-    """Return x with ``stride - 1`` zeros behind each element."""
-    images, channels, rows, columns = steps.type_of(x).shape
-    down, across = (window.stride for window in over)
-    if down == across == 1:
-        return x
-    apart = steps.reshape(x, (images, channels, rows, 1, columns, 1))
-    wide = steps.op("pad", apart, pads=(*(0 for _ in range(6)), 0, 0, 0, down - 1, 0, across - 1))
-    return steps.reshape(wide, (images, channels, rows * down, columns * across))
-
-
-def _behind(window: TransposedWindow) -> int:
-    return window.extent - 1 - window.after + window.more - (window.stride - 1)
+def _conv_transpose2d(k: Builder, call: OpCall) -> None:
+    """Each place of the result sums the products of the elements and taps that meet there, one stage per `phases`."""
+    x, w, *bias = k.given
+    (y,), total = k.outputs, _summed_in(call)
+    image, kernel, out = needed(call.inputs).shape, needed(call.inputs, 1).shape, call.outputs[0].shape
+    groups = integer(call.settings.get("groups"), "groups")
+    depth = image[1] // groups
+    down, across = transposed_windows(image[2:], kernel[2:], call.settings)
+    for rows, columns in product(phases(k, down), phases(k, across)):
+        n, c, o = k.axes(out[0], depth, kernel[1])
+        g = Index.of(k.axis(groups)) if groups > 1 else Index()
+        meeting = (*rows.conditions, *columns.conditions)
+        element = x.within(n, g * depth + c, rows.element, columns.element, fill=0, where=meeting)
+        tap = w.within(g * depth + c, o, rows.tap, columns.tap, fill=0)
+        value = summed(k, product_of((tap, element), total), (c, rows.axis, columns.axis))
+        channel = g * kernel[1] + o
+        if bias:
+            value = value + bias[0][channel].cast(total)
+        y[n, channel, rows.position, columns.position] = value.cast(y.dtype)
 
 
 def _conv1d(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
@@ -266,7 +250,7 @@ CONV_TRANSPOSE2D = OpSchema(
     dtypes=FLOATS,
     settings=(STRIDE, PADDING, DILATION, _GROUPS, OUTPUT_PADDING),
     infer=_conv_transpose2d_types,
-    definition=Composite(_conv_transpose2d),
+    definition=Compute(_conv_transpose2d),
     in_place=True,
     onnx="ConvTranspose",
     examples=(
