@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openinfer.dtypes import F32, I8, U8, DType
+from openinfer.dtypes import F32, I8, DType
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of, decomposition
 from openinfer.plugins.environment import Environment
@@ -30,7 +30,6 @@ def typed(*shapes: tuple[int, ...], dtype: DType = F32) -> list[TensorType]:
         ("attn", typed((2, 8), (0, 2, 4), (0, 2, 4)), {}),
         ("dequantize_linear", [TensorType(I8, (0, 3)), TensorType(F32, (0,))], {"axis": 0}),
         ("dequantize_linear", [TensorType(I8, (3, 0)), TensorType(F32, (3, 0))], {"axis": 1, "block_size": 2}),
-        ("matmul_integer", typed((0, 3), (3, 2), (0,), dtype=U8), {}),
     ],
 )
 def test_nothing_decomposes_too(op: str, inputs: list[TensorType], settings: dict[str, Any]) -> None:

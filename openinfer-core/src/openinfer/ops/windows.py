@@ -86,7 +86,7 @@ class Window:
             return self.dilation <= self.size
         return all((p * self.stride - self.before) % self.dilation < self.size for p in range(different))
 
-    def place(self, position: Var, tap: Var) -> Index:
+    def place(self, position: Index | Var, tap: Var) -> Index:
         """Return the place of the image that an element of the window reads at a position, as an index."""
         return position * self.stride + tap * self.dilation - self.before
 

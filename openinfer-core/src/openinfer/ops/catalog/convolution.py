@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
+from openinfer.affine import Index, Within
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.ir.types import TensorType
 from openinfer.ops.accumulate import ACC, accumulated, accumulator
@@ -32,7 +33,9 @@ from openinfer.ops.windows import DILATION, PADDING, STRIDE, windows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from openinfer.compute import Builder
+    from openinfer.affine import Var
+    from openinfer.compute import Builder, Value
+    from openinfer.compute import Operand as BuiltOperand
     from openinfer.ir.resolved import SettingValue
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Decomposer, InferTypes
@@ -101,20 +104,55 @@ def _summed_in(call: OpCall) -> DType:
 
 
 def _conv2d(k: Builder, call: OpCall) -> None:
-    """``y[n, g O + o, p, q]`` sums ``w[g O + o, c, i, j] x[n, g C + c, p stride + i dilation - before, ...]``."""
     x, w, *bias = k.given
-    (y,), total = k.outputs, _summed_in(call)
+    (y,), total, window = k.outputs, _summed_in(call), sliding(k, call)
+    value = summed(k, product_of((w[window.weight], window.read(x)), total), window.taps)
+    if bias:
+        value = value + bias[0][window.at[1]].cast(total)
+    y[window.at] = rounded(value, call.settings, y.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """What an element of a convolution of images sums up along ``taps``.
+
+    Attributes:
+        at: the place of the result.
+        weight: the place of the weight of a tap.
+        element: the place of the image that it meets, which may lie in the padding.
+        inside: the conditions that it does not.
+    """
+
+    at: tuple[Index, ...]
+    weight: tuple[Index, ...]
+    element: tuple[Index, ...]
+    inside: tuple[Within, ...]
+    taps: tuple[Var, ...]
+
+    def read(self, x: BuiltOperand) -> Value:
+        """Return the element of the image, 0 in the padding."""
+        return x.within(*self.element, fill=0)
+
+
+def sliding(k: Builder, call: OpCall) -> Sliding:
+    """Return the sums of a convolution by its first inputs and settings.
+
+    ``y[n, g O + o, p, q]`` sums ``w[g O + o, c, i, j] x[n, g C + c, p stride + i dilation - before, ...]``.
+    """
     image, kernel, out = needed(call.inputs).shape, needed(call.inputs, 1).shape, call.outputs[0].shape
     rows, columns = windows(image[2:], kernel[2:], call.settings)
     groups = integer(call.settings.get("groups"), "groups")
     g, channel = _channels(k, groups, kernel[0] // groups)
-    n, p, q = k.axes(out[0], *out[2:])
-    c, i, j = k.axes(*kernel[1:])
-    read = x.within(n, g * kernel[1] + c, rows.place(p, i), columns.place(q, j), fill=0)
-    value = summed(k, product_of((w[channel, c, i, j], read), total), (c, i, j))
-    if bias:
-        value = value + bias[0][channel].cast(total)
-    y[n, channel, p, q] = rounded(value, call.settings, y.dtype)
+    n, p, q = map(Index.of, k.axes(out[0], *out[2:]))
+    c, i, j = taps = k.axes(*kernel[1:])
+    row, column = rows.place(p, i), columns.place(q, j)
+    return Sliding(
+        at=(n, channel, p, q),
+        weight=(channel, Index.of(c), Index.of(i), Index.of(j)),
+        element=(n, g * kernel[1] + c, row, column),
+        inside=(Within(row, Index.of(image[2])), Within(column, Index.of(image[3]))),
+        taps=taps,
+    )
 
 
 def _channels(k: Builder, groups: int, each: int) -> tuple[Index, Index]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from openinfer.affine import Index
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.affine import Var
-    from openinfer.compute import Builder, Value
-    from openinfer.compute import Operand as BuiltOperand
-    from openinfer.dtypes import DType
+    from openinfer.compute import Builder
     from openinfer.ir.resolved import SettingValue
     from openinfer.ops.calls import OpCall
 
@@ -75,28 +74,41 @@ def _matmul_types(
 
 
 def _matmul(k: Builder, call: OpCall) -> None:
-    """``y[..., i, j]`` sums ``a[..., i, r] b[..., r, j]``; a vector has no axis for the rows or columns it lacks."""
     (a, b), (y,), at = k.given, k.outputs, k.axes(*k.outputs[0].shape)
-    total = work_type(accumulator(a.dtype, call.settings))
     swapped = call.settings.get("trans_a"), call.settings.get("trans_b")
-    y[at] = rounded(_product(k, (a, b), at, swapped, total), call.settings, y.dtype)
+    where = factors_of(k, (a.shape, b.shape), at, swapped)
+    product = product_of((a[where.left], b[where.right]), work_type(accumulator(a.dtype, call.settings)))
+    y[at] = rounded(summed(k, product, (where.inner,)), call.settings, y.dtype)
 
 
-def _product(
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """What an element of a product of matrices sums up along ``inner``: the places of its factors."""
+
+    inner: Var
+    left: tuple[Index | Var, ...]
+    right: tuple[Index | Var, ...]
+
+
+def factors_of(
     k: Builder,
-    factors: tuple[BuiltOperand, BuiltOperand],
+    shapes: tuple[tuple[Index, ...], tuple[Index, ...]],
     at: Sequence[Var],
-    swapped: tuple[SettingValue, SettingValue],
-    total: DType,
-) -> Value:
-    """Return an element of a product of matrices, in the type of its sum."""
-    (a, b), left, right = factors, *(operand.shape for operand in factors)
-    (r,) = k.axes(_swapped(left, swapped[0])[-1])
+    swapped: tuple[SettingValue, SettingValue] = (False, False),
+) -> Factors:
+    """Return the factors of ``y[..., i, j]``: ``a[..., i, r]`` and ``b[..., r, j]``, leading dims broadcast.
+
+    A vector has no axis for the rows or columns that it lacks; a matrix may be ``swapped``.
+    """
+    left, right = shapes
+    r = k.axis(_swapped(left, swapped[0])[-1])
     rows, columns = int(len(left) > 1), int(len(right) > 1)
     batch, i, j = at[: len(at) - rows - columns], at[len(at) - rows - columns :][:rows], at[len(at) - columns :]
-    a_at = (*_broadcast(left[:-2], batch), *_swapped((*i, r), swapped[0]))
-    b_at = (*_broadcast(right[:-2], batch), *_swapped((r, *j), swapped[1]))
-    return summed(k, product_of((a[a_at], b[b_at]), total), (r,))
+    return Factors(
+        r,
+        (*_broadcast(left[:-2], batch), *_swapped((*i, r), swapped[0])),
+        (*_broadcast(right[:-2], batch), *_swapped((r, *j), swapped[1])),
+    )
 
 
 def _broadcast(shape: Sequence[Index], at: Sequence[Var]) -> tuple[Index | Var, ...]:
@@ -121,7 +133,8 @@ def _linear_types(
 def _linear(k: Builder, call: OpCall) -> None:
     (x, w, *bias), (y,), at = k.given, k.outputs, k.axes(*k.outputs[0].shape)
     total = widest(operand.dtype for operand in k.given)
-    value = _product(k, (x, w), at, (False, call.settings.get("trans_w")), total)
+    where = factors_of(k, (x.shape, w.shape), at, (False, call.settings.get("trans_w")))
+    value = summed(k, product_of((x[where.left], w[where.right]), total), (where.inner,))
     if bias:
         value = value + bias[0][at[-1]].cast(total)
     y[at] = value.cast(y.dtype)

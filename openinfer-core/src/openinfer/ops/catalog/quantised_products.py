@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import F32, I16, I32
+from openinfer.compute import Value
+from openinfer.dtypes import F32, F64, I16, I32
+from openinfer.expr import tree
 from openinfer.ir.types import TensorType
-from openinfer.ops.catalog.convolution import CONV2D
-from openinfer.ops.catalog.linear_algebra import matmul_shape
+from openinfer.ops.catalog.convolution import CONV2D, sliding
+from openinfer.ops.catalog.linear_algebra import factors_of, matmul_shape
 from openinfer.ops.catalog.quantisation import CATEGORY, check_scales, needed_scale
+from openinfer.ops.conversion import converted
 from openinfer.ops.dtype_sets import FLOATS, PACKED_SIGNED, PACKED_UNSIGNED
-from openinfer.ops.mixed_floats import cast_to, widest
+from openinfer.ops.mixed_floats import widest
 from openinfer.ops.schema import (
-    Composite,
+    Compute,
     InputSpec,
     Operand,
     OpExample,
@@ -27,8 +30,11 @@ from openinfer.ops.shapes import integer, needed, optional, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Index, Var
+    from openinfer.compute import Builder
+    from openinfer.compute import Operand as BuiltOperand
     from openinfer.ir.resolved import SettingValue
-    from openinfer.ops.schema import Decomposer
+    from openinfer.ops.calls import OpCall
 
     Settings = Mapping[str, SettingValue]
 
@@ -73,35 +79,35 @@ def _matmul_integer_types(
     return (TensorType(I32, shape),)
 
 
-def _centred(steps: Decomposer, value: int, zero: int | None, column: bool = False) -> int:
-    """Return small integers less their zero point, as i16, which holds every such difference."""
-    wide = steps.op("cast", value, to=I16)
-    if zero is None:
-        return wide
-    offset = _as_column(steps, zero) if column else zero
-    return steps.op("sub", wide, steps.op("cast", offset, to=I16))
+def _matmul_integer(k: Builder, call: OpCall) -> None:
+    del call
+    a, b, a_zero, b_zero = (*k.inputs, None, None)[:4]
+    at = k.axes(*k.outputs[0].shape)
+    k.outputs[0][at] = _integer_sum(k, _there(a), _there(b), (a_zero, b_zero), at)
 
 
-def _as_column(steps: Decomposer, value: int) -> int:
-    shape = steps.type_of(value).shape
-    return steps.reshape(value, (*shape, 1)) if shape else value
+def _integer_sum(
+    k: Builder,
+    a: BuiltOperand,
+    b: BuiltOperand,
+    zeros: tuple[BuiltOperand | None, BuiltOperand | None],
+    at: Sequence[Var],
+) -> Value:
+    """Return an element of the product of a and b less their zero points, which go along rows and columns, in i32."""
+    where = factors_of(k, (a.shape, b.shape), at)
+    left = _less(a[where.left].cast(I32), zeros[0], where.left[-2:-1])
+    right = _less(b[where.right].cast(I32), zeros[1], where.right[-1:])
+    return k.sum(left * right, (where.inner,))
 
 
-def _matmul_integer(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
-    del settings
-    a, b, a_zero, b_zero = _padded(inputs, 4)
-    left = _centred(steps, _known(a), a_zero, column=True)
-    return (steps.op("matmul", left, _centred(steps, _known(b), b_zero), acc=I32),)
+def _less(value: Value, zero: BuiltOperand | None, along: Sequence[Index | Var]) -> Value:
+    return value if zero is None else value - _along(zero, along).cast(value.dtype)
 
 
-def _padded(inputs: Sequence[int | None], count: int) -> list[int | None]:
-    return [*inputs, *([None] * (count - len(inputs)))]
-
-
-def _known(value: int | None) -> int:
-    if value is None:
+def _there(given: BuiltOperand | None) -> BuiltOperand:
+    if given is None:
         raise OpTypeError("an input is missing", code="arity")
-    return value
+    return given
 
 
 def _conv_integer_types(
@@ -117,12 +123,15 @@ def _conv_integer_types(
     return found
 
 
-def _conv_integer(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
-    x, w, x_zero, w_zero = _padded(inputs, 4)
-    if w_zero is not None and steps.type_of(w_zero).shape:
-        w_zero = steps.reshape(w_zero, (*steps.type_of(w_zero).shape, 1, 1, 1))
-    image, kernels = _centred(steps, _known(x), x_zero), _centred(steps, _known(w), w_zero)
-    return (steps.op("conv2d", image, kernels, **{**settings, "acc": I32}),)
+def _conv_integer(k: Builder, call: OpCall) -> None:
+    """Padding stands for x_zero: neither is read there."""
+    x, w, x_zero, w_zero = (*k.inputs, None, None)[:4]
+    window = sliding(k, call)
+    element = window.read(_there(x)).cast(I32)
+    if x_zero is not None:
+        element = element - x_zero.within(fill=0, where=window.inside).cast(I32)
+    weight = _less(_there(w)[window.weight].cast(I32), w_zero, window.weight[:1])
+    k.outputs[0][window.at] = k.sum(weight * element, window.taps)
 
 
 def _qlinear_types(
@@ -142,13 +151,22 @@ def _qlinear_types(
     return (TensorType(y_zero.dtype, shape),)
 
 
-def _qlinear(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
-    del settings
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (_known(value) for value in inputs)
-    total = cast_to(steps, steps.op("matmul_integer", a, b, a_zero, b_zero), F32)
-    rows, columns, out = (cast_to(steps, scale, F32) for scale in (a_scale, b_scale, y_scale))
-    real = steps.op("mul", total, steps.op("mul", _as_column(steps, rows), columns))
-    return (steps.op("quantize_linear", real, out, y_zero),)
+def _qlinear(k: Builder, call: OpCall) -> None:
+    """``clip(rne(f32(total) m) + y_zero)``, where m is ``a_scale b_scale / y_scale``, rounded to f32 from f64."""
+    del call
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = k.given
+    (y,), at = k.outputs, k.axes(*k.outputs[0].shape)
+    rows, columns = at[len(at) - 1 - len(b.shape[1:]) :][: len(a.shape[1:2])], at[-1:]
+    total = _integer_sum(k, a, b, (a_zero, b_zero), at)
+    left, right = (_along(scale, place).cast(F64) for scale, place in ((a_scale, rows), (b_scale, columns)))
+    factor = (left * right / y_scale[()].cast(F64)).cast(F32)
+    code = k.apply(tree.round_even, total.cast(F32) * factor) + y_zero[()].cast(F32)
+    y[at] = Value(converted(code.expr, y.dtype))
+
+
+def _along(given: BuiltOperand, place: Sequence[Index | Var]) -> Value:
+    """Return a scale, of which there is one or one for each place along rows or columns."""
+    return given[tuple(place) if given.shape else ()]
 
 
 def _qmatmul_types(
@@ -179,19 +197,25 @@ def _axis(settings: Settings) -> int:
     return int(bool(settings.get("group_size")) == bool(settings.get("trans_w")))
 
 
-def _qmatmul(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
-    x, w, scale, zero_point, bias = _padded(inputs, 5)
-    first, out = _known(x), steps.outputs[0].dtype
-    given = [value for value in (x, scale, bias) if value is not None]
-    wide = widest([steps.type_of(value).dtype for value in given])
-    parameters = [cast_to(steps, _known(scale), wide), *([] if zero_point is None else [zero_point])]
-    real = steps.op(
-        "dequantize_linear", _known(w), *parameters, axis=_axis(settings), block_size=settings.get("group_size")
-    )
-    product = steps.op("matmul", cast_to(steps, first, wide), real, trans_b=settings.get("trans_w"))
+def _qmatmul(k: Builder, call: OpCall) -> None:
+    """Weights are dequantised where they are read; rows of a group are an axis, along which scales stay."""
+    x, w, scale, zero_point, bias = (*k.inputs, None, None, None)[:5]
+    x, w, scale = _there(x), _there(w), _there(scale)
+    (y,), at = k.outputs, k.axes(*k.outputs[0].shape)
+    total = widest(given.dtype for given in (x, scale, bias) if given is not None)
+    swapped, size = bool(call.settings.get("trans_w")), integer(call.settings.get("group_size"), "group_size")
+    depth = x.shape[-1].constant or 0
+    group, inner = (k.axis(depth // size), k.axis(size)) if size else (None, k.axis(depth))
+    r = inner if group is None else group * size + inner
+    place, parts = (r, at[-1]), (at[-1],) if group is None else (group, at[-1])
+    if swapped:
+        place, parts = place[::-1], parts[::-1]
+    weight = _less(w[place].cast(total), zero_point, parts) * _along(scale, parts).cast(total)
+    folded = (inner,) if group is None else (group, inner)
+    value = k.sum(x[(*at[:-1], r)].cast(total) * weight, folded)
     if bias is not None:
-        product = steps.op("add", product, cast_to(steps, bias, wide))
-    return (cast_to(steps, product, out),)
+        value = value + bias[at[-1]].cast(total)
+    y[at] = value.cast(y.dtype)
 
 
 def _scalar(dtype: str) -> Operand:
@@ -210,7 +234,7 @@ MATMUL_INTEGER = OpSchema(
     ),
     dtypes=SMALL,
     infer=_matmul_integer_types,
-    definition=Composite(_matmul_integer),
+    definition=Compute(_matmul_integer),
     broadcast=True,
     onnx="MatMulInteger",
     examples=(
@@ -234,7 +258,7 @@ CONV_INTEGER = OpSchema(
     dtypes=SMALL,
     settings=tuple(setting for setting in CONV2D.settings if setting.name != "acc"),
     infer=_conv_integer_types,
-    definition=Composite(_conv_integer),
+    definition=Compute(_conv_integer),
     onnx="ConvInteger",
     examples=(
         OpExample(
@@ -250,7 +274,7 @@ CONV_INTEGER = OpSchema(
 )
 QLINEAR_MATMUL = OpSchema(
     name="qlinear_matmul",
-    summary="quantize_linear of the product of dequantised a and b; the sum of integers is exact, scales are f32",
+    summary="quantised product of a and b: the exact sum of integers times a_scale b_scale / y_scale, which is one f32",
     category=CATEGORY,
     inputs=(
         InputSpec(name="a", doc="[..., M, K] or [K]"),
@@ -264,7 +288,7 @@ QLINEAR_MATMUL = OpSchema(
     ),
     dtypes=BYTES,
     infer=_qlinear_types,
-    definition=Composite(_qlinear),
+    definition=Compute(_qlinear),
     in_place=True,
     onnx="QLinearMatMul",
     examples=(
@@ -331,7 +355,7 @@ QMATMUL = OpSchema(
         SettingSpec(name="trans_w", type=SettingType.BOOL, default=False, doc="w is [N, K]"),
     ),
     infer=_qmatmul_types,
-    definition=Composite(_qmatmul),
+    definition=Compute(_qmatmul),
     in_place=True,
     onnx="DequantizeLinear, MatMul",
     stored_scales=StoredScales(of="w", axis=_axis),
