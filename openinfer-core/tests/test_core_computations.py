@@ -11,6 +11,8 @@ from openinfer.array_types import storage_dtype
 from openinfer.compute.evaluate import evaluate
 from openinfer.compute.reading import parse_computation
 from openinfer.compute.text import computation_text
+from openinfer.dtypes import F32
+from openinfer.ir.types import TensorType
 from openinfer.loops import verify
 from openinfer.loops.coalesce import coalesced
 from openinfer.loops.fusion import fused
@@ -19,6 +21,7 @@ from openinfer.loops.reading import parse_kernel
 from openinfer.loops.text import kernel_text
 from openinfer.lower import lowered
 from openinfer.ops import Compute, Loops
+from openinfer.ops.calls import call_of
 from openinfer.ops.computations import computation_of
 from openinfer.ops.loop_programs import loop_program_of
 from openinfer.plugins.environment import Environment
@@ -117,3 +120,20 @@ def test_loop_programs_compute_what_the_oracle_says(name: str) -> None:
         tolerance = tolerance_of(schema, case.call, values, [output.values for output in expected])
         for want, got, out in zip(expected, found, case.call.outputs, strict=True):
             assert mismatch(want, got, out.dtype, tolerance) is None, str(case)
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "settings"),
+    [
+        ("attn", [(0, 8), (3, 2, 4), (3, 2, 4)], {}),
+        ("attn", [(2, 8), (0, 2, 4), (0, 2, 4)], {}),
+        ("conv_transpose2d", [(0, 2, 3, 3), (2, 2, 3, 3)], {"stride": 2}),
+        ("linear", [(2, 0), (0, 3), (3,)], {}),
+        ("matmul", [(0, 3), (3, 2)], {}),
+    ],
+)
+def test_stages_of_nothing_yield_what_is_left(op: str, shapes: list[tuple[int, ...]], settings: dict[str, Any]) -> None:
+    call = call_of(ENVIRONMENT.op(op), [TensorType(F32, shape) for shape in shapes], settings)
+    (y,) = evaluate(computation_of(ENVIRONMENT.op(op), call), [np.zeros(shape, np.float32) for shape in shapes])
+    assert y.shape == call.outputs[0].shape
+    assert not y.any()

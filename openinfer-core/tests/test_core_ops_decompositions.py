@@ -26,8 +26,6 @@ def typed(*shapes: tuple[int, ...], dtype: DType = F32) -> list[TensorType]:
         ("group_norm", typed((2, 4, 0), (4,), (4,)), {"groups": 2}),
         ("batch_norm", typed((2, 0, 3), (0,), (0,), (0,), (0,)), {}),
         ("max_pool1d", typed((0, 2, 7)), {"kernel": 2}),
-        ("attn", typed((0, 8), (3, 2, 4), (3, 2, 4)), {}),
-        ("attn", typed((2, 8), (0, 2, 4), (0, 2, 4)), {}),
         ("dequantize_linear", [TensorType(I8, (0, 3)), TensorType(F32, (0,))], {"axis": 0}),
         ("dequantize_linear", [TensorType(I8, (3, 0)), TensorType(F32, (3, 0))], {"axis": 1, "block_size": 2}),
     ],

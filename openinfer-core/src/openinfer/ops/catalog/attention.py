@@ -10,9 +10,8 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.attention import attention, check_mask, folded_attention
 from openinfer.ops.attention_stages import Operands, attended
 from openinfer.ops.dtype_sets import BOOLS, FLOATS
-from openinfer.ops.mixed_floats import cast_to, rounded_like, widened, widest
+from openinfer.ops.mixed_floats import widest
 from openinfer.ops.schema import (
-    Composite,
     Compute,
     InputSpec,
     Operand,
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import SettingValue
     from openinfer.ops.attention_stages import Vector
     from openinfer.ops.calls import OpCall
-    from openinfer.ops.schema import Decomposer
 
     Settings = Mapping[str, SettingValue]
 
@@ -95,44 +93,39 @@ def _attn_types(
     return (TensorType(needed(inputs).dtype, (found.queries, found.heads * found.value_depth)),)
 
 
-def _attn(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
-    """The projection first, then attention without one: a kernel for that reads keys and values where they lie."""
-    given, w = inputs[0], inputs[3] if len(inputs) > 3 else None
-    if given is None:
+def _attn(k: Builder, call: OpCall) -> None:
+    """The projection first, then attention of its rows over keys and values where they lie."""
+    how, (y,) = folded_attention(call.inputs, call.settings), k.outputs
+    dtype = widest(given.dtype for given in k.given)
+    x, key, value, w = (*k.inputs, None)[:4]
+    if x is None or key is None or value is None:
         raise OpTypeError("attn takes x, k and v", code="arity")
-    if w is None:
-        return (_by_heads(steps, inputs, settings),)
-    wide = widest(steps.type_of(value).dtype for value in inputs if value is not None)
-    rows = steps.op("matmul", cast_to(steps, given, wide), cast_to(steps, w, wide))
-    keys_and_values = [value for value in inputs[1:3] if value is not None]
-    result = steps.op("attn", rows, *keys_and_values, **settings)
-    return (rounded_like(steps, result, given),)
+    rows = x if w is None else _projected(k, x, w, dtype)
+
+    def query(_: Index | Var, head: Index | Var, row: Index | Var, d: Index | Var) -> Value:
+        return rows[row, head * how.depth + d].cast(dtype)
+
+    given = Operands(query=query, key=_by_head(key, dtype), value=_by_head(value, dtype))
+    i, h, d = k.axes(how.queries, how.heads, how.value_depth)
+    y[i, h * how.value_depth + d] = attended(k, how, given, dtype)(Index(), h, i, d)
 
 
-def _by_heads(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> int:
-    """Return attention of unprojected rows through sdpa, with heads before positions."""
-    x, k, v = (value for value in widened(steps, inputs[:3]) if value is not None)
-    how = folded_attention([steps.type_of(value) for value in (x, k, v)], settings)
-    q = steps.reshape(x, (how.queries, how.heads, how.depth))
-    result = steps.op(
-        "sdpa",
-        steps.op("transpose", q, perm=(1, 0, 2)),
-        _by_head(steps, k, how.keys),
-        _by_head(steps, v, how.keys),
-        causal=settings.get("causal", False),
-        scale=how.scale,
-        softcap=how.softcap,
-    )
-    rows = steps.op("flatten", steps.op("transpose", result, perm=(1, 0, 2)))
-    return rounded_like(steps, rows, inputs[0] or 0)
+def _projected(k: Builder, x: BuiltOperand, w: BuiltOperand, dtype: DType) -> BuiltOperand:
+    """Return the rows of x times w, in the type that attention is computed in."""
+    rows = k.temporary(dtype, x.shape[0], w.shape[1])
+    i, j, r = k.axes(x.shape[0], w.shape[1], x.shape[1])
+    rows[i, j] = k.sum(x[i, r].cast(dtype) * w[r, j].cast(dtype), (r,))
+    return rows
 
 
-def _by_head(steps: Decomposer, rows: int, keys: int) -> int:
-    """Return keys or values [S,H,D], or [H,D] of a single position, as [H,S,D]."""
-    shape = steps.type_of(rows).shape
-    if len(shape) == 3:
-        return steps.op("transpose", rows, perm=(1, 0, 2))
-    return steps.reshape(rows, (shape[0], keys, shape[1]))
+def _by_head(given: BuiltOperand, dtype: DType) -> Vector:
+    """Return the elements of keys or values [S,H,D], or [H,D] of a single position."""
+
+    def element(_: Index | Var, head: Index | Var, position: Index | Var, d: Index | Var) -> Value:
+        at = (position, head, d) if len(given.shape) == 3 else (head, d)
+        return given[at].cast(dtype)
+
+    return element
 
 
 def _floats(name: str, doc: str, *, optional: bool = False, more: frozenset[str] = frozenset()) -> InputSpec:
@@ -217,7 +210,7 @@ ATTN = OpSchema(
         _SOFTCAP,
     ),
     infer=_attn_types,
-    definition=Composite(_attn),
+    definition=Compute(_attn),
     in_place=True,
     examples=(
         OpExample(inputs=_operands((3, 6), (5, 2, 4), (5, 2, 3), (6, 8))),
