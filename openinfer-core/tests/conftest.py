@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from openinfer.array_types import storage_dtype
+from openinfer.compute.evaluate import evaluate as evaluate_stages
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.expr import linearise
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.expr.tree import Expr
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall, call_of, decomposition, fold_expression, scalar_expression
+from openinfer.ops.computations import computation_of
 from openinfer.ops.schema import Composite, Elementwise, OpSchema, Reduction
 from openinfer.plugin import openinfer_ops
 
@@ -53,7 +55,7 @@ def _typed(dtype: str | None, value: Any) -> tuple[DType, Array] | None:
 
 
 def carry_out(catalog: Mapping[str, OpSchema], call: OpCall, inputs: list[Array | None]) -> Array:
-    """Return the result of a call, from its expression, its fold element by element, or its decomposition."""
+    """Return the result of a call, from its expression, its fold element by element, its decomposition or stages."""
     schema = catalog[call.op]
     if isinstance(schema.definition, Elementwise):
         return computed(scalar_expression(schema, call), inputs, call.outputs[0])
@@ -62,9 +64,7 @@ def carry_out(catalog: Mapping[str, OpSchema], call: OpCall, inputs: list[Array 
         return folded(schema, call, inputs[0])
     if isinstance(schema.definition, Composite):
         return decomposed(catalog, call, inputs)
-    assert call.op == "matmul", f"{call.op} has no definition to evaluate"
-    a, b = (np.asarray(given) for given in inputs)
-    return np.asarray(np.matmul(a, b.T if call.settings["trans_b"] else b))
+    return evaluate_stages(computation_of(schema, call), [given for given in inputs if given is not None])[0]
 
 
 def computed(expr: Expr, inputs: list[Array | None], type_: TensorType) -> Array:
