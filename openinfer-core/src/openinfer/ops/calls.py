@@ -198,7 +198,8 @@ def fold_expression(schema: OpSchema, call: OpCall) -> tuple[tuple[int, ...], Fo
     fold = schema.definition.build(compute_type(given.dtype), call.settings, compute_type(out))
     check_fold(schema.name, fold, compute_type(given.dtype), compute_type(out))
     widened = tree.cast(tree.Input(0, given.dtype), compute_type(given.dtype))
-    stored = Fold(fold.start, tree.substitute(fold.element, {0: widened}), fold.combine, tree.cast(fold.finish, out))
+    element, finish = tree.substitute(fold.element, {0: widened}), tree.cast(fold.finish, out)
+    stored = replace(fold, element=element, finish=finish)
     return schema.definition.axes(len(given.shape), call.settings), stored
 
 

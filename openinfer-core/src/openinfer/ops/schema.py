@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from openinfer.compute.stage import Order
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ class Elementwise:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A sequential reduction in row-major order of the folded positions.
+    """A reduction of the elements at the folded positions.
 
     Attributes:
         start: accumulator before the first element (over no inputs); None means that the first mapped element starts it
@@ -223,12 +224,14 @@ class Fold:
         element: the mapped element, over input 0.
         combine: the next accumulator, over input 0 (accumulator) and input 1 (mapped element).
         finish: the result, over input 0 (accumulator) and input 1 (number of elements, i64).
+        order: whether elements are combined in row-major order, or in any.
     """
 
     start: Expr | None
     element: Expr
     combine: Expr
     finish: Expr
+    order: Order = Order.SEQUENTIAL
 
 
 @dataclass(frozen=True, slots=True)

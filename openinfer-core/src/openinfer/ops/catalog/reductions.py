@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from openinfer.compute import Order
 from openinfer.dtypes import BOOL, I32, I64, U64, DType, Kind
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
@@ -96,7 +97,10 @@ def _refuse_empty(x: TensorType, axes: Sequence[int]) -> None:
 
 
 def _combined(
-    start: Scalar, combine: Callable[[Expr, Expr], Expr], mapped: Callable[[Expr], Expr] | None = None
+    start: Scalar,
+    combine: Callable[[Expr, Expr], Expr],
+    mapped: Callable[[Expr], Expr] | None = None,
+    order: Order = Order.SEQUENTIAL,
 ) -> BuildFold:
     """Return the builder of a fold in the accumulator's type, from a neutral element."""
 
@@ -108,6 +112,7 @@ def _combined(
             element=value if mapped is None else mapped(value),
             combine=combine(tree.Input(0, wide), tree.Input(1, wide)),
             finish=delivered(tree.Input(0, wide), settings, out),
+            order=order,
         )
 
     return build
@@ -123,6 +128,7 @@ def _mean(element: DType, settings: Settings, out: DType) -> Fold:
         element=tree.cast(tree.cast(tree.Input(0, element), work_type(element)), wide),
         combine=tree.add(total, tree.Input(1, wide)),
         finish=delivered(tree.cast(tree.div(total, tree.cast(count, wide)), own), settings, out),
+        order=Order.ANY,
     )
 
 
@@ -213,8 +219,8 @@ def _square(x: Expr) -> Expr:
 
 
 def _norm(element: DType, settings: Settings, out: DType) -> Fold:
-    squares = _combined(0, tree.add, _square)(element, settings, out)
-    return Fold(squares.start, squares.element, squares.combine, tree.sqrt(tree.Input(0, out)))
+    squares = _combined(0, tree.add, _square, Order.ANY)(element, settings, out)
+    return replace(squares, finish=tree.sqrt(tree.Input(0, out)))
 
 
 def _index_types(
@@ -293,8 +299,8 @@ SUM_AXIS = replace(
     _reduction(
         "sum_axis",
         NUMBERS | TERNARY,
-        _combined(0, tree.add),
-        summary="sum in row-major order; integers wrap, ternaries need acc; 0 for an empty slice",
+        _combined(0, tree.add, order=Order.ANY),
+        summary="sum in any order; integers wrap, ternaries need acc; 0 for an empty slice",
         infer=_inference(None, may_be_empty=True),
         settings=(ACC,),
         alias="sum",
