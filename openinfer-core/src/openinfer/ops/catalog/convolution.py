@@ -191,9 +191,11 @@ def _conv_transpose2d(k: Builder, call: OpCall) -> None:
     for rows, columns in product(phases(k, down), phases(k, across)):
         n, c, o = k.axes(out[0], depth, kernel[1])
         g = Index.of(k.axis(groups)) if groups > 1 else Index()
+        # Neither factor is read where the other one is not: 0 times an infinity would be NaN.
         meeting = (*rows.conditions, *columns.conditions)
+        inside = (Within(rows.element, Index.of(image[2])), Within(columns.element, Index.of(image[3])))
         element = x.within(n, g * depth + c, rows.element, columns.element, fill=0, where=meeting)
-        tap = w.within(g * depth + c, o, rows.tap, columns.tap, fill=0)
+        tap = w.within(g * depth + c, o, rows.tap, columns.tap, fill=0, where=(*meeting, *inside))
         value = summed(k, product_of((tap, element), total), (c, rows.axis, columns.axis))
         channel = g * kernel[1] + o
         if bias:
