@@ -135,6 +135,11 @@ def test_a_function_is_what_numpy_makes_of_it(device: VulkanBackend, name: str, 
 
     found, expected = on_device(device, expr, inputs, dtypes), by_numpy(expr, inputs)
 
+    if name == "fma":
+        # Vulkan lets a device round the product too.
+        a, b, c = (Input(n, dtype) for n, dtype in enumerate(dtypes))
+        apart = by_numpy(tree.add(tree.mul(a, b), c), inputs)
+        expected = np.where((found == apart) | np.isnan(found), apart, expected)
     if expr.dtype.is_float and (name in RELATIVE or name in ABSOLUTE):
         assert_near(found, expected, inputs, RELATIVE.get(name, 0.0), ABSOLUTE.get(name, 0.0))
     else:

@@ -161,6 +161,7 @@ _FLOAT: dict[str, Writer] = {
     "minimum": _helper("minimum"),
     "maximum": _helper("maximum"),
     "power": _library("pow"),
+    "fma": _library("fma"),
     "round_even": _library("rint"),
     "is_nan": lambda _dtype, x: Call(f"isnan({x[0]}) != 0"),
     "is_inf": _is_infinite,

@@ -2,6 +2,7 @@
 
 What GLSL leaves undefined (NaN in min and max, division by zero, negative remainders, shifts past the width, floats out
 of an integer's range) is spelled out, and NaN is tested by its bits, since a compiler may assume that there is none.
+``fma`` rounds once where the device has such an instruction; Vulkan lets others round the product too.
 """
 
 from __future__ import annotations
@@ -142,6 +143,7 @@ _FLOAT: dict[str, Writer] = {
     },
     **{name: _signed_rounding(name) for name in ("floor", "ceil", "trunc")},
     "round_even": _signed_rounding("roundEven"),
+    "fma": lambda _dtype, x: Call(f"fma({', '.join(x)})"),
 }
 
 _INTEGER: dict[str, Writer] = {

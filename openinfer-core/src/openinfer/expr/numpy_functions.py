@@ -16,6 +16,7 @@ import numpy.typing as npt
 from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind
 from openinfer.expr.numpy_erf import erf
+from openinfer.expr.numpy_fma import fma_f32, fma_f64
 from openinfer.expr.tree import ExprError
 from openinfer.scalars import round_to
 
@@ -186,6 +187,7 @@ _FLOAT_ROUTINES: dict[str, Callable[[DType], Routine]] = {
     "minimum": _extremum(np.less),
     "maximum": _extremum(np.greater),
     "erf": lambda _operand: Routine(erf, (_DOUBLE,) * 5),
+    "fma": lambda operand: Routine(fma_f32, (_DOUBLE,) * 4) if operand is F32 else Routine(fma_f64),
 }
 
 _INTEGER_ROUTINES: dict[str, Callable[[DType], Routine]] = {

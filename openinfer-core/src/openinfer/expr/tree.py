@@ -23,6 +23,7 @@ cast                    float to integer: toward zero, NaN is 0, out of range is
 exp, log, sqrt, sin,    IEEE; log 0 = -inf, log and sqrt of negatives are NaN. sqrt is correctly rounded, the others
 cos, tan, tanh, erf,    are as good as the library at hand
 expm1, log1p, power
+fma(a, b, c)            a * b + c of floats, rounded once (the operator of this name rounds twice)
 floor, ceil, trunc,     IEEE, the sign of zero is kept; ``round_even`` rounds halves to even
 round_even
 is_nan, is_inf          on floats
@@ -318,6 +319,10 @@ def erf(x: Expr) -> Apply:
 
 def power(a: Expr, b: Expr) -> Apply:
     return _floating("power", a, b)
+
+
+def fma(a: Expr, b: Expr, c: Expr) -> Apply:
+    return _floating("fma", a, b, c)
 
 
 def floor(x: Expr) -> Apply:
