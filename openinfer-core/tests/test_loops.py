@@ -212,7 +212,10 @@ HEADER = "def k(x: GLOBAL[f32, 12], c: CONSTANT[f32, 4], y: GLOBAL[f32, 12], *, 
     "body",
     [
         "    for i in LANES(12):\n        y[i] = x[i]\n",
-        "    for i in LANES(4):\n        for j in SERIAL(3):\n            y[4*j + i] = x[3*i + j]\n",
+        "    for i in LANES(4):\n        y[i] = x[i]\n        y[i + 4] = y[i + 8]\n",
+        "    for k in SERIAL(2):\n        for i in LANES(4):\n            y[i] = y[i + 4*k + 4]\n",
+        "    for i in LANES(6):\n        y[2*i] = x[i]\n        y[2*i + 1] = x[i]\n",
+        "    for i in GROUP(4):\n        for j in SERIAL(3):\n            y[4*j + i] = x[3*i + j]\n",
         "    for i in LANES(4):\n        t: f32 = x[i]\n        t = t + 1.0\n        y[i] = t\n",
         (
             "    for i in GROUP(3):\n"
@@ -226,10 +229,22 @@ HEADER = "def k(x: GLOBAL[f32, 12], c: CONSTANT[f32, 4], y: GLOBAL[f32, 12], *, 
         "    if 0 <= n - 1 < 12:\n        y[n - 1] = x[0]\n",
         "    for i in SERIAL(20):\n        if 0 <= i - 4 < 12:\n            y[i - 4] = 0.0\n",
         "    for i in SERIAL(6):\n        y[i] = guarded(x[2*i + 3], 0.0, 0 <= 2*i + 3 < 12)\n",
+        (
+            "    for i in SERIAL(12):\n"
+            "        if 0 <= i < 9:\n"
+            "            y[i] = guarded(x[i - 2], 0.0, 0 <= i - 2 < 12)\n"
+        ),
         "    t: PRIVATE[f32, 4]\n    for i in LANES(4):\n        t[i] = x[i]\n    y[0] = across(add, t)\n",
         "    for i in SERIAL(9):\n        y[i] = guarded(x[2*((i - 3)//2)], 0.0, 0 <= (i - 3)//2 < 6)\n",
         "    v0: f32 = x[0]\n    v1 = v0 * v0\n    y[0] = v1 + v1\n",
-        "    for i in LANES(4):\n        p: index[3] = cast(x[i], i64)\n        y[3*i + p] = 0.0\n",
+        "    for i in GROUP(4):\n        p: index[3] = cast(x[i], i64)\n        y[3*i + p] = 0.0\n",
+        (
+            "    for i in LANES(4):\n"
+            "        t: f32 = x[i]\n"
+            "        if 0 <= i < 3:\n"
+            "            t = fma(t, x[2*i], c[0])\n"
+            "            y[i] = t\n"
+        ),
     ],
 )
 def test_a_loop_program_with_meaning_is_accepted(body: str) -> None:
@@ -255,8 +270,20 @@ def test_a_loop_program_with_meaning_is_accepted(body: str) -> None:
         ("    t: f32 = 0.0\n    t: f32 = 1.0", "the name t is in use"),
         ("    for i in SERIAL(3):\n        for i in SERIAL(3):\n            y[i] = 0.0", "the name i is in use"),
         ("    for i in LANES(4):\n        y[0] = x[i]", "iterations over i may write one element, y[0]"),
-        ("    for i in LANES(4):\n        for j in SERIAL(3):\n            y[i + j] = 0.0", "may write one element"),
+        ("    for i in GROUP(4):\n        for j in SERIAL(3):\n            y[i + j] = 0.0", "may write one element"),
+        ("    for i in LANES(n):\n        y[0] = x[0]", "the lanes i are n, which is not known before"),
+        (
+            "    for i in LANES(4):\n        for j in SERIAL(3):\n            y[i + 4*j] = 0.0",
+            "the loop over the lanes i holds a statement For: expected Let, Set, Store or If",
+        ),
+        ("    for i in LANES(4):\n        if 0 <= i < 2:\n            t: PRIVATE[f32, 4]", "holds a statement Alloc"),
         ("    for i in LANES(4):\n        y[i] = y[i + 1]", "iterations over i write y[i] and use y[i + 1]"),
+        ("    for i in LANES(4):\n        y[i] = y[i + 3]", "iterations over i write y[i] and use y[i + 3]"),
+        ("    for i in LANES(4):\n        y[2*i] = y[2*i + 4]", "iterations over i write y[2*i] and use y[2*i + 4]"),
+        (
+            "    for k in SERIAL(2):\n        for i in LANES(4):\n            y[i] = y[i + 4*k]",
+            "iterations over i write y[i] and use y[i + 4*k]",
+        ),
         ("    t: f32 = 0.0\n    for i in LANES(4):\n        t = t + x[i]", "iterations over i set one scalar, t"),
         ("    y: PRIVATE[f32, 3]", "the name y is in use"),
         ("    inf: f32 = x[0]", "the name 'inf' is not an identifier"),
@@ -267,7 +294,7 @@ def test_a_loop_program_with_meaning_is_accepted(body: str) -> None:
         ("    p: index[4] = x[0]", "the index p is computed as f32, expected i64"),
         ("    for i in LOCAL(4):\n        if 0 <= i < 2:\n            BARRIER()", "only some threads"),
         (
-            "    for i in LANES(4):\n        p: index[3] = cast(x[i], i64)\n        y[i + p] = 0.0",
+            "    for i in GROUP(4):\n        p: index[3] = cast(x[i], i64)\n        y[i + p] = 0.0",
             "may write one element, y[i + p]",
         ),
         (

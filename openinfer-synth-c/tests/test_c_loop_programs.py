@@ -20,6 +20,7 @@ from openinfer_synth_c.code import Code
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.library import load_library
 from openinfer_synth_c.loop_programs import write_kernel
+from openinfer_synth_c.rolled_loops import DEFINITION
 
 COMPUTATIONS = (
     """
@@ -116,7 +117,7 @@ def run(kernel: Kernel, arrays: dict[str, np.ndarray]) -> int:
     body = "\n".join(
         ("int run(void *const *operands);", "int run(void *const *operands) {", *code.lines, "return 0; }")
     )
-    source = f"{includes}\nenum {{ MODEL_INDEX = 2 }};\n{helper_source(code.helpers)}\n{body}\n"
+    source = f"{includes}\n{DEFINITION}\nenum {{ MODEL_INDEX = 2 }};\n{helper_source(code.helpers)}\n{body}\n"
     library = load_library({"kernel.c": source})
     pointers = (ctypes.c_void_p * len(kernel.buffers))(*(arrays[b.name].ctypes.data for b in kernel.buffers))
     return int(library["run"](pointers))
@@ -170,7 +171,7 @@ def test_private_buffers_and_tests() -> None:
         "def k(y: GLOBAL[f32, n], *, n):\n    for i in SERIAL(n):\n        y[i] = 0.0\n",
         "def k(y: GLOBAL[f32, 4]):\n    BARRIER()\n",
         "def k(y: GLOBAL[f32, 4]):\n    for i in LOCAL(4):\n        y[i] = 0.0\n",
-        "def k(y: GLOBAL[f32, 4]):\n    t: PRIVATE[f32, 4]\n    y[0] = across(add, t)\n",
+        "def k(y: GLOBAL[f32, 4]):\n    t: SHARED[f32, 4]\n    y[0] = t[0]\n",
     ],
 )
 def test_what_has_no_form_in_c_is_refused(text: str) -> None:

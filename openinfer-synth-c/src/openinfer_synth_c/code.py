@@ -26,6 +26,7 @@ class Code:
     """Collects lines.
 
     ``helpers`` are names of the renderer's functions that the lines call, ``index_functions`` those of `integers`;
+    ``definitions`` are the types and functions of vectors by name, with their text, in the order in which they stand;
     ``loop_turns`` has the turns of the program's loops, as far as they are known, by the numbers of their lines;
     ``keeps_memory`` tells whether the lines have static memory, which is there for one thread at a time.
     """
@@ -34,6 +35,7 @@ class Code:
         self.lines: list[str] = []
         self.helpers: dict[str, None] = {}
         self.index_functions: set[str] = set()
+        self.definitions: dict[str, str] = {}
         self.loop_turns: dict[int, int] = {}
         self.keeps_memory = False
         self._depth = depth

@@ -82,13 +82,16 @@ class Bound:
 
     def store(self, index: str, value: str) -> None:
         """Append the store of an element at a flat index; integers wrap at the width of a packed type."""
+        self.code.line(self.store_text(index, value))
+
+    def store_text(self, index: str, value: str) -> str:
+        """Return the statement that stores an element at a flat index."""
         dtype = self.stored.dtype
         if self.work is not None and c_type(self.work) != c_type(dtype):
             value = self.code.cast(operand(value), self.work, dtype)
         if dtype.is_packed:
-            self.code.line(f"{self.code.noted(store_text(dtype, self.variable, index, value))};")
-        else:
-            self.code.line(f"{self.variable}[{index}] = {value};")
+            return f"{self.code.noted(store_text(dtype, self.variable, index, value))};"
+        return f"{self.variable}[{index}] = {value};"
 
     def copy(self, source: str) -> None:
         """Append the copy of all items from another array of the same type."""

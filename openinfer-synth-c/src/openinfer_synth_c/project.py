@@ -52,6 +52,7 @@ class _Body:
     blocks: tuple[dict[str, object], ...]
     names: Names
     helpers: tuple[str, ...]
+    definitions: tuple[str, ...]
     integer_functions: tuple[str, ...]
     rolled: bool
     work: int
@@ -142,21 +143,29 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
     names = Names(plan, weights_apart=blob is not None)
     blocks: list[dict[str, object]] = []
     helpers: dict[str, None] = {}
+    definitions: dict[str, str] = {}
     functions: set[str] = set()
     rolled, work = False, dict[str, int]()
     for procedure in plan.procedures:
         code = Code(depth=1)
         StatementWriter(code, names, plan).block(procedure.steps)
         helpers.update(code.helpers)
+        definitions.update(code.definitions)
         functions |= code.index_functions
-        rolled = rolled or uses_rolled(code.lines)
+        rolled = rolled or bool(code.definitions) or uses_rolled(code.lines)
         name, lines = names.blocks[procedure.name], code.lines
         if polls:
             lines, work[name] = with_polls(lines, code.loop_turns, work)
         block = {"name": name, "lines": lines}
         blocks.append({**block, "comment": comment(f"block {procedure.name}")})
     return _Body(
-        tuple(blocks), names, tuple(helpers), integer_functions(functions), rolled, max(work.values(), default=0)
+        blocks=tuple(blocks),
+        names=names,
+        helpers=tuple(helpers),
+        definitions=tuple(definitions.values()),
+        integer_functions=integer_functions(functions),
+        rolled=rolled,
+        work=max(work.values(), default=0),
     )
 
 
@@ -180,6 +189,7 @@ def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, ob
         "rolled": DEFINITION if body.rolled else "",
         "integer_functions": body.integer_functions,
         "helpers": helper_source(body.helpers),
+        "definitions": body.definitions,
         "blocks": body.blocks,
         "ports": [
             *(f"inputs->{names.inputs[number]}" for number, port in enumerate(plan.inputs) if _is_needed(port)),

@@ -34,13 +34,14 @@ _STATUS = "enum model_status { MODEL_OK = 0, MODEL_INPUT = 1, MODEL_INDEX = 2, M
 class StepFunction:
     """The body of a function and what it calls; equal steps on equal types compare equal.
 
-    ``keeps_memory``: it has static memory, so that one thread at a time may be in it; ``work`` is an estimate of what
-    it does.
+    ``definitions`` are types and functions of vectors; ``keeps_memory``: it has static memory, so that one thread at a
+    time may be in it; ``work`` is an estimate of what it does.
     """
 
     lines: tuple[str, ...]
     helpers: tuple[str, ...]
     index_functions: frozenset[str]
+    definitions: tuple[tuple[str, str], ...]
     keeps_memory: bool
     work: int
 
@@ -58,7 +59,14 @@ def step_function(step: Step, inputs: Sequence[TensorType], outputs: Sequence[Te
     StatementWriter(code, names, plan).steps((step,))
     code.line("return MODEL_OK;")
     lines, work = with_polls(code.lines, {}, {})
-    return StepFunction(tuple(lines), tuple(code.helpers), frozenset(code.index_functions), code.keeps_memory, work)
+    return StepFunction(
+        lines=tuple(lines),
+        helpers=tuple(code.helpers),
+        index_functions=frozenset(code.index_functions),
+        definitions=tuple(code.definitions.items()),
+        keeps_memory=code.keeps_memory,
+        work=work,
+    )
 
 
 def _structure(code: Code, name: str, fields: Sequence[str]) -> None:
@@ -72,13 +80,15 @@ def library_source(functions: Sequence[StepFunction]) -> str:
     """Return the source of functions ``step_0``, ``step_1`` and so on."""
     helpers = dict.fromkeys(name for function in functions for name in function.helpers)
     index_functions = {name for function in functions for name in function.index_functions}
+    definitions = dict(definition for function in functions for definition in function.definitions)
     return "\n".join(
         [
             f"{_INCLUDES}\n{_STATUS}",
             definition("*stop"),
-            *([DEFINITION] if any(uses_rolled(function.lines) for function in functions) else []),
+            *([DEFINITION] if definitions or any(uses_rolled(function.lines) for function in functions) else []),
             *integer_functions(index_functions),
             helper_source(helpers),
+            *definitions.values(),
             *(_definition(number, function.lines) for number, function in enumerate(functions)),
         ]
     )

@@ -34,8 +34,10 @@ class Memory(Enum):
 class Bind(Enum):
     """How the iterations of a loop are carried out.
 
-    ``SERIAL`` one after the other; ``UNROLL`` likewise, written out; ``LANES`` by the lanes of a vector register, at
-    once; ``GROUP`` by groups of threads; ``LOCAL`` by the threads of a group.
+    ``SERIAL`` one after the other; ``UNROLL`` likewise, written out; ``LANES`` by the lanes of a vector register, each
+    statement at once; ``GROUP`` by groups of threads; ``LOCAL`` by the threads of a group.
+
+    A private buffer with as many elements as a loop has lanes, used by ``buffer[lane]`` only, is a vector register.
     """
 
     SERIAL = "SERIAL"

@@ -18,7 +18,8 @@ def find_race(var: Var, bind: Bind, body: Sequence[Statement]) -> str | None:
     """Return how iterations of a parallel loop over ``var`` may disturb one another, None where they never do.
 
     What one iteration writes outside of itself no other may write or read. That is certain where the address of a
-    store is a mixed-radix number of ``var`` and the variables within, and other accesses have the same address.
+    store is a mixed-radix number of ``var`` and the variables within, and other accesses have the same address, or one
+    that is so far from it or so between the steps of ``var`` that no two iterations meet.
     Barriers part the accesses of the threads of a group; groups do not wait for one another.
     """
     if var.extent in (0, 1):
@@ -65,13 +66,27 @@ class _Accesses:
             if buffer.name in self._combined:
                 return f"write {buffer.name}, whose elements are combined"
             for other, place in (*self._stores, *self._loads):
-                if other == buffer and place != address:
+                if other == buffer and place != address and not self._is_apart(address, place):
                     return f"write {buffer.name}[{address}] and use {buffer.name}[{place}]"
         return None
 
     def _is_injective(self, address: Index) -> bool:
         """Return whether different iterations have different addresses."""
         return bool(is_mixed_radix(address, (self._var, *self._inner)) and address.coefficient(self._var))
+
+    def _is_apart(self, address: Index, other: Index) -> bool:
+        """Return whether one iteration's ``address`` is never another's ``other``, which differs by a distance."""
+        step, extent = address.coefficient(self._var), self._var.extent
+        distance = other - address
+        varying = {self._var, *self._inner}
+        if not step or not isinstance(extent, int) or distance.variables() & varying:
+            return False
+        if address.variables() & self._inner:
+            return False
+        reach, bounds = abs(step) * (extent - 1), distance.interval
+        if distance.constant is not None and distance.constant % step:
+            return True
+        return (bounds.low is not None and bounds.low > reach) or (bounds.high is not None and bounds.high < -reach)
 
     def _collect(self, body: Sequence[Statement]) -> None:
         for statement in body:

@@ -51,7 +51,8 @@ def verify(kernel: Kernel) -> Accesses:
     Raises:
         LoopProgramError: a name is unknown or used twice; types do not agree; an access may lie outside of its buffer
             and no test keeps it inside; a constant buffer is written; iterations of a parallel loop write one element,
-            or one reads what another writes; a barrier stands where not every thread arrives.
+            or one reads what another writes; a barrier stands where not every thread arrives; a loop over lanes has
+            no constant length, or holds other statements than `Let`, `Set`, `Store` and `If`.
     """
     check = _Check(kernel.name)
     scope = _Scope(
@@ -141,11 +142,26 @@ class _Check:
             self._bound(var.extent, scope)
         elif var.extent is None:
             raise self._error(f"the loop over {var.name} has no extent")
+        if bind is Bind.LANES:
+            self._lanes(var, body)
         threads = (*scope.threads, var) if bind is Bind.LOCAL else scope.threads
         self.block(body, replace(scope, variables=scope.variables | {var}, threads=threads))
         race = find_race(var, bind, body) if bind.is_parallel else None
         if race is not None:
             raise self._error(race)
+
+    def _lanes(self, var: Var, body: Sequence[Statement]) -> None:
+        """Refuse what has no meaning in the lanes of a register: statements run one by one, each in all lanes."""
+        if not isinstance(var.extent, int):
+            raise self._error(f"the lanes {var.name} are {var.extent}, which is not known before the program runs")
+        for statement in body:
+            if isinstance(statement, If):
+                self._lanes(var, statement.body)
+            elif not isinstance(statement, (Let, Set, Store)):
+                found = type(statement).__name__
+                raise self._error(
+                    f"the loop over the lanes {var.name} holds a statement {found}: expected Let, Set, Store or If"
+                )
 
     def _store(self, store: Store, scope: _Scope) -> None:
         self._value(store.value, scope)
@@ -190,7 +206,7 @@ class _Check:
         self._bound(address, scope)
         if address.is_within(0, buffer.size):
             self.accesses.proved += 1
-        elif _under(address, (*scope.tests, *guards)).is_within(0, buffer.size):
+        elif _is_kept_within(address, buffer.size, (*scope.tests, *guards)):
             self.accesses.guarded += 1
         else:
             tests = " and ".join(map(str, (*scope.tests, *guards))) or "there is no test"
@@ -209,6 +225,12 @@ class _Check:
 
     def _error(self, message: str) -> LoopProgramError:
         return LoopProgramError(f"{self.kernel}: {message}")
+
+
+def _is_kept_within(index: Index, extent: Index, tests: Sequence[Within]) -> bool:
+    """Return whether ``0 <= index < extent`` where all tests hold: by one of them, or by all in either order."""
+    chosen = (tests, tests[::-1], *((test,) for test in tests))
+    return any(_under(index, some).is_within(0, extent) for some in chosen)
 
 
 def _under(index: Index, tests: Sequence[Within]) -> Index:

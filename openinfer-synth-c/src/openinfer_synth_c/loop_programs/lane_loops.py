@@ -1,0 +1,277 @@
+"""Loops over lanes as C: statement by statement, each for all lanes.
+
+That is the same as lane by lane, since no lane uses what another writes (`openinfer.loops.races`). A statement is a
+short loop of constant length, or one on whole vectors where the dialect has them; what is the same in all lanes is
+computed before it, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index
+from openinfer.expr.c_renderer import c_type
+from openinfer.expr.linear import linearise
+from openinfer.loops import If, Let, Load, Memory, Register, Set, Store
+from openinfer_synth_c.loop_programs.addresses import (
+    address_text,
+    counter,
+    index_text,
+    loop_head,
+    register,
+    tests_text,
+)
+from openinfer_synth_c.loop_programs.lane_values import lane_value
+from openinfer_synth_c.loop_programs.lanes import (
+    has_vector_type,
+    is_set,
+    stores_outside,
+    tests_vary,
+    varies,
+    varying_registers,
+)
+from openinfer_synth_c.loop_programs.vector_types import vector_at, vector_type
+from openinfer_synth_c.loop_programs.vector_values import vector_value
+from openinfer_synth_c.rolled_loops import rolled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from openinfer.affine import Var, Within
+    from openinfer.loops import Buffer, Leaf, Statement, Value
+    from openinfer_synth_c.code import Code
+    from openinfer_synth_c.elements import Bound
+
+
+class Form(Enum):
+    """What a name stands for that differs from lane to lane.
+
+    ``ARRAY`` of one element for each lane; ``POINTER`` to the element of the first lane, which nothing writes;
+    ``VECTOR`` of GCC and Clang.
+    """
+
+    ARRAY = "ARRAY"
+    POINTER = "POINTER"
+    VECTOR = "VECTOR"
+
+
+@dataclass(slots=True)
+class Places:
+    """What the names of a loop program are in C.
+
+    Attributes:
+        operands: buffers that have elements in memory.
+        vectors: private buffers that are vectors, by name of the buffer.
+        fresh: returns a number for a new name.
+    """
+
+    code: Code
+    operands: dict[str, Bound]
+    vectors: dict[str, str]
+    fresh: Callable[[], int]
+
+
+@dataclass(slots=True)
+class LaneLoop:
+    """Writes the body of one loop over lanes.
+
+    Attributes:
+        scalar_leaf: returns the text of a leaf that is the same in all lanes.
+    """
+
+    places: Places
+    lane: Var
+    body: tuple[Statement, ...]
+    scalar_leaf: Callable[[Leaf], str]
+    in_vectors: bool
+    _count: int = field(init=False)
+    _varying: frozenset[str] = field(init=False)
+    _forms: dict[str, Form] = field(default_factory=dict[str, Form])
+
+    def __post_init__(self) -> None:
+        self._count = Index.of(self.lane.extent or 0).constant or 0
+        self._varying = varying_registers(self.body, self.lane)
+
+    def write(self) -> None:
+        """Append the statements, in braces if they name anything."""
+        self._block(self.body, (), "")
+
+    def _block(self, body: Sequence[Statement], tests: tuple[Within, ...], head: str) -> None:
+        if not head and not any(isinstance(statement, Let) for statement in body):
+            for statement in body:
+                self._statement(statement, tests)
+            return
+        with self.places.code.braces(head):
+            for statement in body:
+                self._statement(statement, tests)
+
+    def _statement(self, statement: Statement, tests: tuple[Within, ...]) -> None:
+        match statement:
+            case If(more, body):
+                same = [test for test in more if not tests_vary((test,), self.lane)]
+                differ = [test for test in more if tests_vary((test,), self.lane)]
+                self._block(body, (*tests, *differ), f"if ({tests_text(same)})" if same else "")
+            case Let(name, value):
+                self._let(name, value, tests)
+            case Set(name, value):
+                self._set(name, value, tests)
+            case Store(buffer, address, value):
+                self._store(buffer, address, value, tests)
+            case _:
+                raise AssertionError(f"{type(statement).__name__} in a loop over lanes: verify the loop program")
+
+    # --- Statements ---------------------------------------------------------------------------------------------
+
+    def _let(self, name: str, value: Value, tests: tuple[Within, ...]) -> None:
+        code, kind = self.places.code, c_type(value.dtype)
+        if name not in self._varying:
+            code.line(f"{kind} {register(name)} = {self._uniform(value)};")
+            return
+        pointer = None if tests or self.in_vectors else self._pointer(name, value)
+        if pointer is not None:
+            self._forms[name] = Form.POINTER
+            code.line(f"const {kind} *const {register(name)} = {pointer};")
+            return
+        if self.in_vectors and not tests and has_vector_type(value.dtype, self._count):
+            self._let_vector(name, value)
+            return
+        self._forms[name] = Form.ARRAY
+        # Lanes without a value are not used; compilers do not know that.
+        code.line(f"{kind} {register(name)}[{self._count}]{' = {0}' if tests else ''};")
+        self._set(name, value, tests)
+
+    def _let_vector(self, name: str, value: Value) -> None:
+        self._forms[name] = Form.VECTOR
+        kind, text = vector_type(self.places.code, value.dtype, self._count), self._vector(value)
+        if text is not None:
+            const = "" if is_set(self.body, name) else "const "
+            self.places.code.line(f"{const}{kind} {register(name)} = {text};")
+            return
+        self.places.code.line(f"{kind} {register(name)};")
+        self._assign(register(name), value, ())
+
+    def _pointer(self, name: str, value: Value) -> str | None:
+        """Return where the elements lie that a register stands for, if they stay as they are while it is in use."""
+        if len(value.leaves) != 1 or len(linearise(value.expr).instructions) != 1:
+            return None
+        leaf = value.leaves[0]
+        if not isinstance(leaf, Load) or leaf.buffer.memory is Memory.PRIVATE or leaf.guards:
+            return None
+        if is_set(self.body, name) or stores_outside(self.body):
+            return None
+        return self._row(leaf.buffer, leaf.address)
+
+    def _row(self, buffer: Buffer, address: Index) -> str | None:
+        """Return a pointer to the element of the first lane where the lanes use elements in a row, else None."""
+        bound = self.places.operands.get(buffer.name)
+        if bound is None or address.coefficient(self.lane) != 1:
+            return None
+        if not bound.pointer or bound.work is not None or buffer.dtype.is_packed:
+            return None
+        first = address - self.lane
+        return f"{bound.variable} + {index_text(first)}" if first.terms else bound.variable
+
+    def _set(self, name: str, value: Value, tests: tuple[Within, ...]) -> None:
+        code, place = self.places.code, register(name)
+        if name not in self._varying:
+            code.line(f"{place} = {self._uniform(value)};")
+            return
+        if self._forms[name] is Form.VECTOR:
+            self._assign(place, value, tests)
+            return
+        element = f"{place}[{counter(self.lane)}]"
+        self._over_lanes(value, tests, lambda text: f"{element} = {text};")
+
+    def _store(self, buffer: Buffer, address: Index, value: Value, tests: tuple[Within, ...]) -> None:
+        vector = self.places.vectors.get(buffer.name)
+        if vector is not None:
+            self._assign(vector, value, tests)
+            return
+        row = self._row(buffer, address)
+        if self.in_vectors and not tests and row is not None and has_vector_type(value.dtype, self._count):
+            text = self._vector(value)
+            if text is not None:
+                self.places.code.line(
+                    f"{vector_at(self.places.code, value.dtype, self._count, row, written=True)} = {text};"
+                )
+                return
+        bound = self.places.operands[buffer.name]
+        self._over_lanes(value, tests, lambda text: bound.store_text(address_text(buffer, address), text))
+
+    def _assign(self, place: str, value: Value, tests: tuple[Within, ...]) -> None:
+        """Append the assignment of a vector."""
+        text = None if tests else self._vector(value)
+        if text is not None:
+            self.places.code.line(f"{place} = {text};")
+            return
+        code = self.places.code
+        lanes = f"v{self.places.fresh()}"
+        with code.braces():
+            code.line(f"{c_type(value.dtype)} {lanes}[{self._count}];")
+            if tests:
+                code.line(f"memcpy({lanes}, &{place}, sizeof {lanes});")
+            self._over_lanes(value, tests, lambda text: f"{lanes}[{counter(self.lane)}] = {text};")
+            code.line(f"memcpy(&{place}, {lanes}, sizeof {lanes});")
+
+    # --- Values in all lanes --------------------------------------------------------------------------------------
+
+    def _uniform(self, value: Value) -> str:
+        """Append what computes a value that is the same in all lanes; return its text."""
+        inputs = {number: self.scalar_leaf(leaf) for number, leaf in enumerate(value.leaves)}
+        return self.places.code.compute(linearise(value.expr), inputs, f"v{self.places.fresh()}_")
+
+    def _over_lanes(self, value: Value, tests: tuple[Within, ...], last: Callable[[str], str]) -> None:
+        """Append a loop that computes a value for each lane; ``last`` is the statement that uses its text."""
+        code = self.places.code
+        statements, text = lane_value(self, value, tests)
+        lines = [*statements, last(text)]
+        if tests:
+            lines = [f"if ({tests_text(tests)}) {{", *(f"    {line}" for line in lines), "}"]
+        head = rolled(loop_head(self.lane))
+        if len(lines) == 1:
+            code.line(f"{head} {{ {lines[0]} }}")
+            return
+        with code.braces(head):
+            code.line(*lines)
+
+    def _vector(self, value: Value) -> str | None:
+        """Append what computes a value as a vector; return its text, None where it has no such form."""
+        instructions = linearise(value.expr).instructions
+        varying = [False] * len(instructions)
+        for number, step in enumerate(instructions):
+            if step.function == "input":
+                varying[number] = varies(value.leaves[step.index], self.lane, self._varying)
+            else:
+                varying[number] = any(varying[operand] for operand in step.operands)
+            if varying[number] and not has_vector_type(step.dtype, self._count):
+                return None
+        return vector_value(self, value, varying)
+
+    # --- What the two ways of writing values share ----------------------------------------------------------------
+
+    def is_varying(self, leaf: Leaf) -> bool:
+        """Return whether a leaf may have another value in each lane."""
+        return varies(leaf, self.lane, self._varying)
+
+    @property
+    def count(self) -> int:
+        """Number of lanes."""
+        return self._count
+
+    def vector_of(self, leaf: Leaf) -> str | None:
+        """Return the vector that a leaf is, None where it is not in one."""
+        if isinstance(leaf, Register) and self._forms.get(leaf.name) is Form.VECTOR:
+            return register(leaf.name)
+        return self.places.vectors.get(leaf.buffer.name) if isinstance(leaf, Load) else None
+
+    def row_of(self, leaf: Leaf) -> str | None:
+        """Return a pointer to the elements of all lanes, which lie in a row; None where they do not."""
+        match leaf:
+            case Load(buffer, address, guards, _) if not tests_vary(guards, self.lane):
+                return self._row(buffer, address)
+            case Register(name, _):
+                return register(name)
+            case _:
+                return None

@@ -1,0 +1,133 @@
+"""What a loop over lanes is made of: which values differ between lanes, and which buffers are vector registers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Var
+from openinfer.dtypes import F32, F64, SINT, UINT, DType
+from openinfer.loops import Alloc, Bind, For, If, Let, Load, Memory, Number, Register, Set, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from openinfer.affine import Within
+    from openinfer.loops import Buffer, Leaf, Statement, Value
+
+_ELEMENTS = frozenset(dtype.name for dtype in (F32, F64, *SINT, *UINT))
+
+
+def has_vector_type(dtype: DType, count: int) -> bool:
+    """Return whether GCC and Clang have a vector type of so many elements that expressions compute in."""
+    return dtype.name in _ELEMENTS and count >= 2 and count & (count - 1) == 0
+
+
+def varies(leaf: Leaf, lane: Var, varying: frozenset[str]) -> bool:
+    """Return whether a leaf may have another value in each lane. ``varying`` are registers that do."""
+    match leaf:
+        case Load(_, address, guards, _):
+            return lane in address.variables() or tests_vary(guards, lane)
+        case Register(name, _):
+            return name in varying
+        case Number(index, _):
+            return lane in index.variables()
+        case _:
+            return False
+
+
+def tests_vary(tests: Sequence[Within], lane: Var) -> bool:
+    """Return whether tests may hold in some lanes only."""
+    return any(lane in test.index.variables() for test in tests)
+
+
+def varying_registers(body: Sequence[Statement], lane: Var) -> frozenset[str]:
+    """Return the registers of a loop over lanes that may have another value in each lane."""
+    found: frozenset[str] = frozenset()
+    while True:
+        more = found | frozenset(_varying(body, lane, found, guarded=False))
+        if more == found:
+            return found
+        found = more
+
+
+def _varying(body: Sequence[Statement], lane: Var, known: frozenset[str], *, guarded: bool) -> Iterator[str]:
+    for statement in body:
+        match statement:
+            case If(tests, inner):
+                yield from _varying(inner, lane, known, guarded=guarded or tests_vary(tests, lane))
+            case Let(name, value) | Set(name, value):
+                if guarded or any(varies(leaf, lane, known) for leaf in value.leaves):
+                    yield name
+            case _:
+                pass
+
+
+def vector_buffers(body: Sequence[Statement]) -> frozenset[str]:
+    """Return the private buffers that vector registers can hold: loops over as many lanes use them, by their lane."""
+    uses = _Uses()
+    uses.collect(body, None)
+    return frozenset(uses.allocated - uses.other)
+
+
+class _Uses:
+    """How private buffers are used: all names, and those that no register can hold."""
+
+    def __init__(self) -> None:
+        self.allocated: set[str] = set()
+        self.other: set[str] = set()
+
+    def collect(self, body: Sequence[Statement], lane: Var | None) -> None:
+        for statement in body:
+            match statement:
+                case For(var, bind, inner):
+                    self.collect(inner, var if bind is Bind.LANES else lane)
+                case If(_, inner):
+                    self.collect(inner, lane)
+                case Alloc(buffer):
+                    self._allocate(buffer)
+                case Store(buffer, address, value):
+                    self._use(buffer, address, lane)
+                    self._read(value, lane)
+                case _:
+                    self._read_by(statement, lane)
+
+    def _allocate(self, buffer: Buffer) -> None:
+        # Blocks that do not overlap may use a name for buffers of two forms.
+        known = buffer.name in self.allocated
+        self.allocated.add(buffer.name)
+        if known or buffer.memory is not Memory.PRIVATE or not has_vector_type(buffer.dtype, buffer.size.constant or 0):
+            self.other.add(buffer.name)
+
+    def _read_by(self, statement: Statement, lane: Var | None) -> None:
+        value: Value | None = getattr(statement, "value", None) or getattr(statement, "refused", None)
+        if value is not None:
+            self._read(value, lane)
+
+    def _read(self, value: Value, lane: Var | None) -> None:
+        for leaf in value.leaves:
+            if isinstance(leaf, Load):
+                self._use(leaf.buffer, leaf.address, None if leaf.guards else lane)
+
+    def _use(self, buffer: Buffer, address: Index, lane: Var | None) -> None:
+        if lane is None or address != Index.of(lane) or buffer.size.constant != lane.extent:
+            self.other.add(buffer.name)
+
+
+def stores_outside(body: Sequence[Statement]) -> bool:
+    """Return whether statements write elements of other buffers than private ones."""
+    return any(
+        stores_outside(statement.body)
+        if isinstance(statement, If)
+        else isinstance(statement, Store) and statement.buffer.memory is not Memory.PRIVATE
+        for statement in body
+    )
+
+
+def is_set(body: Sequence[Statement], name: str) -> bool:
+    """Return whether a register is given another value after its `Let`."""
+    return any(
+        is_set(statement.body, name)
+        if isinstance(statement, If)
+        else isinstance(statement, Set) and statement.name == name
+        for statement in body
+    )

@@ -1,0 +1,125 @@
+"""Vector types of GCC and Clang, and functions on them, which a program defines as far as it uses them.
+
+What C has an operator for is written with it; every other function is a loop over lanes between copies, which both
+compilers turn into vector instructions: so a fused multiply-add is one instruction where the processor has it, and its
+bits are those of ``fmaf`` everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import DType, Kind, dtype_named
+from openinfer.expr.c_functions import call_text
+from openinfer.expr.c_renderer import c_type
+from openinfer_synth_c.rolled_loops import rolled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer_synth_c.code import Code
+
+_OPERATORS = {"add": "+", "sub": "-", "mul": "*"}
+_BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
+_PARAMETERS = "abcd"
+
+_ABI = """\
+/* Compilers differ in how they pass vectors that are wider than the processor's: here they are all inlined. */
+#define VECTOR_FUNCTION static inline __attribute__((always_inline))
+#pragma GCC diagnostic ignored "-Wpsabi"
+"""
+
+
+def vector_type(code: Code, dtype: DType, count: int) -> str:
+    """Return the name of the type of vector registers with ``count`` elements."""
+    code.definitions.setdefault("-Wpsabi", _ABI)
+    name = f"oi_{dtype}x{count}"
+    width = dtype.bits // 8
+    of = f"typedef {c_type(dtype)} {name}"
+    lines = (
+        f"{of} __attribute__((vector_size({count * width})));",
+        f"{of}_at __attribute__((vector_size({count * width}), aligned({width}), may_alias));",
+    )
+    code.definitions.setdefault(name, "\n".join(lines))
+    return name
+
+
+def vector_at(code: Code, dtype: DType, count: int, pointer: str, *, written: bool = False) -> str:
+    """Return the vector of elements in a row from a pointer on, aligned as one element is."""
+    const = "" if written else "const "
+    return f"*({const}{vector_type(code, dtype, count)}_at *)({pointer})"
+
+
+def splat(code: Code, dtype: DType, count: int, text: str) -> str:
+    """Return the vector whose elements all are ``text``."""
+    kind, name = vector_type(code, dtype, count), f"oi_splat_{dtype}x{count}"
+    elements = ", ".join(["x"] * count)
+    body = f"VECTOR_FUNCTION {kind} {name}({c_type(dtype)} x)\n{{\n    return ({kind}){{{elements}}};\n}}\n"
+    code.definitions.setdefault(name, body)
+    return f"{name}({text})"
+
+
+def applied(
+    code: Code, function: str, operands: Sequence[DType], result: DType, count: int, texts: Sequence[str]
+) -> str:
+    """Return a function of `openinfer.expr.tree` on vectors, which are names or bind as tightly."""
+    if function in _BITS:
+        return f"{texts[0]} {_BITS[function]} {texts[1]}"
+    if function in _OPERATORS:
+        text = f"{{}} {_OPERATORS[function]} {{}}"
+        if result.kind is not Kind.SIGNED:
+            return text.format(*texts)
+        # Unsigned elements wrap; the overflow of signed ones is undefined.
+        kind = vector_type(code, result, count)
+        wrapping = vector_type(code, dtype_named(f"u{result.bits}"), count)
+        return f"({kind})({text.format(*(f'({wrapping}){operand}' for operand in texts))})"
+    if function == "div" and result.is_float:
+        return f"{texts[0]} / {texts[1]}"
+    return f"{_looped(code, function, operands, result, count)}({', '.join(texts)})"
+
+
+def _looped(code: Code, function: str, operands: Sequence[DType], result: DType, count: int) -> str:
+    """Return the name of a function on vectors that goes from lane to lane."""
+    of = f"{operands[0]}_{result}" if function == "cast" else f"{result}"
+    name = f"oi_{function}_{of}x{count}"
+    if name in code.definitions:
+        return name
+    kinds = [vector_type(code, dtype, count) for dtype in operands]
+    kind = vector_type(code, result, count)
+    letters = _PARAMETERS[: len(operands)]
+    lanes = [f"{letter}_lanes" for letter in letters]
+    value = code.noted(call_text(function, operands, result, [f"{lane}[l]" for lane in lanes]))
+    lines = [
+        *(f"{c_type(dtype)} {lane}[{count}];" for dtype, lane in zip(operands, lanes, strict=True)),
+        f"{c_type(result)} y_lanes[{count}];",
+        f"{kind} y;",
+        *(f"memcpy({lane}, &{letter}, sizeof {letter});" for letter, lane in zip(letters, lanes, strict=True)),
+        rolled(f"for (ptrdiff_t l = 0; l < {count}; ++l) {{ y_lanes[l] = {value}; }}"),
+        "memcpy(&y, y_lanes, sizeof y);",
+        "return y;",
+    ]
+    head = ", ".join(f"{kind} {letter}" for kind, letter in zip(kinds, letters, strict=True))
+    _define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", lines)
+    return name
+
+
+def across(code: Code, function: str, dtype: DType, count: int) -> str:
+    """Return the name of a function that combines the elements of an array as a balanced tree (`loops.Across`)."""
+    name = f"oi_across_{function}_{dtype}x{count}"
+    if name in code.definitions:
+        return name
+    value = code.noted(call_text(function, (dtype, dtype), dtype, ("lanes[l]", "lanes[l + half]")))
+    kind = c_type(dtype)
+    lines = [f"{kind} lanes[{count}];", "memcpy(lanes, v, sizeof lanes);"]
+    while count > 1:
+        half = (count + 1) // 2
+        head = f"for (ptrdiff_t l = 0; l < {count - half}; ++l)"
+        lines.append(rolled(f"{head} {{ lanes[l] = {value.replace('half', str(half))}; }}"))
+        count = half
+    _define(code, name, f"static inline {kind} {name}(const {kind} *v)", [*lines, "return lanes[0];"])
+    return name
+
+
+def _define(code: Code, name: str, head: str, lines: Sequence[str]) -> None:
+    body = "".join(f"    {line}\n" for line in lines)
+    code.definitions[name] = f"{head}\n{{\n{body}}}\n"

@@ -1,0 +1,104 @@
+"""Values of all lanes, as vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.expr.c_functions import call_text
+from openinfer.expr.c_renderer import c_type, literal_text
+from openinfer.expr.linear import linearise
+from openinfer.loops import Load
+from openinfer_synth_c.loop_programs.addresses import counter, loop_head, tests_text
+from openinfer_synth_c.loop_programs.vector_types import applied, splat, vector_at, vector_type
+from openinfer_synth_c.rolled_loops import rolled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.dtypes import DType
+    from openinfer.expr.linear import Instruction
+    from openinfer.loops import Leaf, Value
+    from openinfer_synth_c.loop_programs.lane_loops import LaneLoop
+
+
+def vector_value(loop: LaneLoop, value: Value, varying: Sequence[bool]) -> str:
+    """Append what computes a value as a vector; return its text.
+
+    Args:
+        varying: whether each instruction has another result in each lane; those that do have vector types.
+    """
+    return _VectorValue(loop, value, varying).text()
+
+
+@dataclass(slots=True)
+class _VectorValue:
+    """Writes a value as a vector."""
+
+    loop: LaneLoop
+    value: Value
+    varying: Sequence[bool]
+
+    def text(self) -> str:
+        """Append statements; return the text of the result."""
+        code = self.loop.places.code
+        prefix = f"v{self.loop.places.fresh()}_"
+        instructions = linearise(self.value.expr).instructions
+        texts: list[str] = []
+        for number, step in enumerate(instructions):
+            used = sum(number in other.operands for other in instructions)
+            text, named = self._instruction(step, instructions, texts)
+            last = number + 1 == len(instructions)
+            if named and not last and (step.function != "input" or used > 1 or not self.varying[number]):
+                kind = vector_type(code, step.dtype, self.loop.count) if self.varying[number] else c_type(step.dtype)
+                code.line(f"const {kind} {prefix}{number} = {text};")
+                text = f"{prefix}{number}"
+            texts.append(text)
+        return self._vector(texts[-1], len(instructions) - 1, instructions[-1].dtype)
+
+    def _vector(self, text: str, number: int, dtype: DType) -> str:
+        return text if self.varying[number] else splat(self.loop.places.code, dtype, self.loop.count, text)
+
+    def _instruction(
+        self, step: Instruction, instructions: Sequence[Instruction], texts: Sequence[str]
+    ) -> tuple[str, bool]:
+        """Return the text of an instruction, and whether it is worth a name."""
+        code = self.loop.places.code
+        if step.value is not None:
+            text = literal_text(step.dtype, step.value)
+            return (f"({text})" if text.startswith(("-", "(")) else text), False
+        if step.function == "input":
+            leaf = self.value.leaves[step.index]
+            return self._leaf(leaf) if self.loop.is_varying(leaf) else (self.loop.scalar_leaf(leaf), True)
+        operands = [instructions[operand].dtype for operand in step.operands]
+        given = [texts[operand] for operand in step.operands]
+        if not any(self.varying[operand] for operand in step.operands):
+            return code.noted(call_text(step.function, operands, step.dtype, given)), True
+        if step.function == "select":
+            condition, a, b = step.operands
+            either = [self._vector(texts[n], n, step.dtype) for n in (a, b)]
+            kind = vector_type(code, step.dtype, self.loop.count)
+            return f"{texts[condition]} ? ({kind}){either[0]} : ({kind}){either[1]}", True
+        vectors = [self._vector(texts[n], n, instructions[n].dtype) for n in step.operands]
+        return applied(code, step.function, operands, step.dtype, self.loop.count, vectors), True
+
+    def _leaf(self, leaf: Leaf) -> tuple[str, bool]:
+        """Return the vector of a leaf that differs from lane to lane, and whether it is worth a name."""
+        code, count = self.loop.places.code, self.loop.count
+        vector = self.loop.vector_of(leaf)
+        if vector is not None:
+            return vector, False
+        row = self.loop.row_of(leaf)
+        if row is None:
+            row = f"v{self.loop.places.fresh()}"
+            lane = self.loop.lane
+            code.line(f"{c_type(leaf.dtype)} {row}[{count}];")
+            element = f"{row}[{counter(lane)}] = {self.loop.scalar_leaf(leaf)};"
+            code.line(f"{rolled(loop_head(lane))} {{ {element} }}")
+            return vector_at(code, leaf.dtype, count, row), True
+        text = vector_at(code, leaf.dtype, count, row)
+        if isinstance(leaf, Load) and leaf.fill is not None:
+            fill = splat(code, leaf.dtype, count, literal_text(leaf.fill.dtype, leaf.fill.value))
+            kind = vector_type(code, leaf.dtype, count)
+            text = f"({tests_text(leaf.guards)} ? ({kind}){text} : {fill})"
+        return text, True

@@ -1,0 +1,154 @@
+"""Scalar statements of loop programs, and the loops around them."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import I64
+from openinfer.errors import SynthesisError
+from openinfer.expr.c_renderer import c_type, literal_text
+from openinfer.expr.linear import linearise
+from openinfer.ir.types import TensorType
+from openinfer.loops import (
+    Across,
+    Alloc,
+    Barrier,
+    Bind,
+    Fail,
+    For,
+    If,
+    Let,
+    Load,
+    Lookup,
+    Memory,
+    Number,
+    Register,
+    Set,
+    Store,
+)
+from openinfer_synth_c.elements import Bound
+from openinfer_synth_c.loop_programs.addresses import (
+    address_text,
+    buffer_name,
+    counter,
+    index_text,
+    loop_head,
+    register,
+    tests_text,
+)
+from openinfer_synth_c.loop_programs.lane_loops import LaneLoop, Places
+from openinfer_synth_c.loop_programs.lanes import vector_buffers
+from openinfer_synth_c.loop_programs.vector_types import across, vector_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.loops import Buffer, Kernel, Leaf, Statement, Value
+    from openinfer_synth_c.code import Code
+
+
+def write_kernel(code: Code, kernel: Kernel, operands: Mapping[str, Bound], *, in_vectors: bool = False) -> None:
+    """Append a loop program. ``operands`` has what stands for each of its buffers, by name.
+
+    A failed test returns ``MODEL_INDEX`` from the function around it.
+
+    Args:
+        in_vectors: whether loops over lanes are written with the vector types of GCC and Clang, which has the same
+            results as the loops of C99 that they are written with otherwise.
+
+    Raises:
+        SynthesisError: the program has sizes that are known at run time only, or a construct of another machine.
+    """
+    if kernel.parameters:
+        names = ", ".join(var.name for var in kernel.parameters)
+        raise SynthesisError(f"{kernel.name} depends on {names} at run time, which the target c has no form for yet")
+    in_registers = vector_buffers(kernel.body) if in_vectors else frozenset[str]()
+    _Writer(code, dict(operands), in_registers, in_vectors=in_vectors).block(kernel.body)
+
+
+class _Writer:
+    """Appends statements."""
+
+    def __init__(
+        self, code: Code, operands: dict[str, Bound], in_registers: frozenset[str], *, in_vectors: bool
+    ) -> None:
+        self._code = code
+        self._operands = operands
+        self._in_registers = in_registers
+        self._in_vectors = in_vectors
+        numbers = count()
+        self._places = Places(code, operands, {}, lambda: next(numbers))
+
+    def block(self, body: Sequence[Statement]) -> None:
+        for statement in body:
+            self._statement(statement)
+
+    def _statement(self, statement: Statement) -> None:
+        code = self._code
+        match statement:
+            case For(_, Bind.GROUP | Bind.LOCAL, _):
+                raise SynthesisError("a loop program with threads has no form in C")
+            case For(var, Bind.LANES, body) if isinstance(var.extent, int) and var.extent > 1:
+                LaneLoop(self._places, var, body, self._leaf, self._in_vectors).write()
+            case For(var, _, body):
+                with code.braces(loop_head(var)):
+                    self.block(body)
+            case If(tests, body):
+                with code.braces(f"if ({tests_text(tests)})"):
+                    self.block(body)
+            case Let(name, value):
+                code.line(f"{c_type(value.dtype)} {register(name)} = {self._value(value)};")
+            case Set(name, value):
+                code.line(f"{register(name)} = {self._value(value)};")
+            case Lookup(var, value):
+                code.line(f"const ptrdiff_t {counter(var)} = (ptrdiff_t){self._value(value)};")
+            case Fail(refused, _):
+                code.line(f"if ({self._value(refused)}) {{ return MODEL_INDEX; }}")
+            case Store(buffer, address, value):
+                self._operands[buffer.name].store(address_text(buffer, address), self._value(value))
+            case Alloc(buffer):
+                self._allocate(buffer)
+            case Barrier():
+                raise SynthesisError("a loop program with threads has no form in C")
+
+    def _allocate(self, buffer: Buffer) -> None:
+        size = buffer.size.constant
+        if size is None or buffer.dtype.is_packed or buffer.memory is Memory.SHARED:
+            raise SynthesisError(f"the buffer {buffer.name} of {buffer.size} {buffer.dtype} has no form in C")
+        name = buffer_name(buffer)
+        if buffer.name in self._in_registers:
+            self._code.line(f"{vector_type(self._code, buffer.dtype, size)} {name};")
+            self._places.vectors[buffer.name] = name
+            return
+        self._code.scratch(c_type(buffer.dtype), name, size)
+        self._operands[buffer.name] = Bound(name, TensorType(buffer.dtype, (size,)), self._code)
+
+    def _value(self, value: Value) -> str:
+        """Append what computes a value; return the text of its result."""
+        inputs = {number: self._leaf(leaf) for number, leaf in enumerate(value.leaves)}
+        return self._code.compute(linearise(value.expr), inputs, f"v{self._places.fresh()}_")
+
+    def _leaf(self, leaf: Leaf) -> str:
+        match leaf:
+            case Load(buffer, address, guards, fill):
+                element = self._operands[buffer.name].at(address_text(buffer, address))
+                return (
+                    element
+                    if fill is None
+                    else f"{tests_text(guards)} ? {element} : {literal_text(fill.dtype, fill.value)}"
+                )
+            case Register(name, _):
+                return register(name)
+            case Number(index, dtype):
+                return self._code.cast(f"((int64_t)({index_text(index)}))", I64, dtype)
+            case Across(function, buffer):
+                return self._across(function, buffer)
+
+    def _across(self, function: str, buffer: Buffer) -> str:
+        name, size = buffer_name(buffer), buffer.size.constant or 0
+        if buffer.name in self._places.vectors:
+            copy = f"v{self._places.fresh()}"
+            self._code.line(f"{c_type(buffer.dtype)} {copy}[{size}];", f"memcpy({copy}, &{name}, sizeof {copy});")
+            name = copy
+        return f"{across(self._code, function, buffer.dtype, size)}({name})"

@@ -1,0 +1,340 @@
+"""Loops over lanes as C: lane loops of C99 and vectors of GCC and Clang give the bits that the interpreter gives."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openinfer.array_types import storage_dtype
+from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, dtype_named
+from openinfer.expr import tree
+from openinfer.expr.c_renderer import helper_source, item_type
+from openinfer.ir.types import TensorType
+from openinfer.loops import Kernel, verify
+from openinfer.loops.interpret import interpret
+from openinfer.loops.reading import parse_kernel
+from openinfer.loops.text import kernel_text
+from openinfer.testing.waiting import limit_s
+from openinfer_synth_c.code import Code
+from openinfer_synth_c.elements import Bound
+from openinfer_synth_c.library import load_library
+from openinfer_synth_c.loop_programs import write_kernel
+from openinfer_synth_c.rolled_loops import DEFINITION
+
+STRICT = [
+    *("-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-ffp-contract=off"),
+    # Random programs name values that they do not use.
+    *("-Wno-unused-variable", "-Wno-unused-but-set-variable"),
+    *("-c", "-o", "kernels.o", "kernels.c"),
+]
+
+INCLUDES = "".join(f"#include <{name}.h>\n" for name in ("math", "stdbool", "stddef", "stdint", "string"))
+
+
+def source(kernels: list[Kernel], *, in_vectors: bool) -> str:
+    """Return one translation unit with a function ``run_N(operands)`` for each loop program."""
+    definitions: dict[str, str] = {}
+    helpers: dict[str, None] = {}
+    functions: list[str] = []
+    for number, kernel in enumerate(kernels):
+        code = Code(depth=1)
+        operands = {buffer.name: bound(code, kernel, place) for place, buffer in enumerate(kernel.buffers)}
+        write_kernel(code, kernel, operands, in_vectors=in_vectors)
+        code.keep_rolled(0)
+        definitions.update(code.definitions)
+        helpers.update(code.helpers)
+        head = f"int run_{number}(void *const *operands)"
+        functions.append("\n".join((f"{head};", f"{head} {{", *code.lines, "    return 0;", "}", "")))
+    parts = (INCLUDES, DEFINITION, helper_source(helpers), *definitions.values(), *functions)
+    return "\n".join(parts)
+
+
+def bound(code: Code, kernel: Kernel, place: int) -> Bound:
+    buffer = kernel.buffers[place]
+    const = "" if buffer.name == "y" else "const "
+    code.line(f"{const}{item_type(buffer.dtype)} *const x{place} = operands[{place}];", f"(void)x{place};")
+    return Bound(f"x{place}", TensorType(buffer.dtype, (buffer.size.constant or 0,)), code)
+
+
+def values(dtype: DType, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Return values with the special ones of the type among them."""
+    storage = storage_dtype(dtype)
+    if dtype is BOOL:
+        return rng.integers(0, 2, size).astype(bool)
+    if dtype.is_float:
+        special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.5, -0.5, 1e-40, 3e38, 88.0]
+        drawn = rng.standard_normal(size) * 2.0 ** rng.integers(-20, 20, size)
+        with np.errstate(over="ignore"):
+            return np.where(rng.random(size) < 0.3, rng.choice(special, size), drawn).astype(storage)
+    info = np.iinfo(storage)
+    special = [0, 1, 2, 7, 8, 31, 32, info.max, info.min, info.max - 1]
+    drawn = rng.integers(info.min, info.max, size, storage, endpoint=True)
+    return np.where(rng.random(size) < 0.5, rng.choice(np.array(special, storage), size), drawn).astype(storage)
+
+
+def assert_bits(kernels: list[Kernel], *, in_vectors: bool) -> None:
+    library = load_library({"kernels.c": source(kernels, in_vectors=in_vectors)})
+    rng = np.random.default_rng(2)
+    for number, kernel in enumerate(kernels):
+        verify(kernel)
+        arrays = {b.name: values(b.dtype, b.size.constant or 0, rng) for b in kernel.buffers}
+        expected = {name: array.copy() for name, array in arrays.items()}
+        with np.errstate(all="ignore"):
+            interpret(kernel, expected)
+        pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays.values()))
+        assert library[f"run_{number}"](pointers) == 0
+        found, wanted = arrays["y"], expected["y"]
+        same = found.view(np.uint8).reshape(found.size, -1) == wanted.view(np.uint8).reshape(found.size, -1)
+        good = same.all(1)
+        if found.dtype.kind == "f":
+            good |= np.isnan(found) & np.isnan(wanted)
+        assert good.all(), f"{kernel_text(kernel)}\n{found[~good]}\n{wanted[~good]}"
+
+
+dialects = pytest.mark.parametrize("in_vectors", [False, True], ids=["c99", "vectors"])
+
+# --- Every function -------------------------------------------------------------------------------------------------
+
+LIBRARY = {"exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh", "erf", "power", "rem"}
+"""Functions of the C library, whose bits are its own."""
+
+
+def function_kernels() -> list[Kernel]:
+    """Return a loop program for each function on each type: 16 lanes at once, operands by lane or the same for all."""
+    found: list[Kernel] = []
+    for name, build in vars(tree).items():
+        if (
+            not inspect.isfunction(build)
+            or name.startswith("_")
+            or name in ("literal", "substitute", "dataclass", "cast")
+        ):
+            continue
+        count = len(inspect.signature(build).parameters)
+        for dtype in (F32, F64, *SINT, *UINT, BOOL):
+            if name in LIBRARY and dtype.is_float:
+                continue
+            operands = [BOOL if name == "select" and not place else dtype for place in range(count)]
+            try:
+                result = build(*(tree.Input(place, d) for place, d in enumerate(operands))).dtype
+            except tree.ExprError:
+                continue
+            found += [function_kernel(name, operands, result, same) for same in range(count if count > 1 else 0)]
+            found.append(function_kernel(name, operands, result, -1))
+    return found
+
+
+def function_kernel(name: str, operands: list[DType], result: DType, same: int) -> Kernel:
+    buffers = ", ".join(f"x{place}: GLOBAL[{dtype}, 64]" for place, dtype in enumerate(operands))
+    texts = ", ".join(f"x{place}[{'i' if place == same else '16*i + l'}]" for place in range(len(operands)))
+    return parse_kernel(
+        f"def {name}_{operands[-1]}({buffers}, y: GLOBAL[{result}, 64]):\n"
+        f"    for i in SERIAL(4):\n"
+        f"        for l in LANES(16):\n"
+        f"            y[16*i + l] = {name}({texts})\n"
+    )
+
+
+@dialects
+def test_every_function_has_the_bits_of_the_interpreter(in_vectors: bool) -> None:
+    kernels = function_kernels()
+    assert len(kernels) > 300
+    assert_bits(kernels, in_vectors=in_vectors)
+
+
+CASTS = ("f32", "f64", "i8", "i32", "i64", "u8", "u16", "u32", "bool", "f16", "bf16")
+
+
+@dialects
+def test_every_cast_has_the_bits_of_the_interpreter(in_vectors: bool) -> None:
+    kernels = [
+        parse_kernel(
+            f"def cast_{source}_{target}(x: GLOBAL[{source}, 16], y: GLOBAL[{target}, 16]):\n"
+            f"    for l in LANES(16):\n"
+            f"        y[l] = cast(x[l], {target})\n"
+        )
+        for source in CASTS
+        for target in CASTS
+        if source != target
+    ]
+    assert_bits(kernels, in_vectors=in_vectors)
+
+
+# --- Random programs ------------------------------------------------------------------------------------------------
+
+
+class Drawn:
+    """A loop program with random statements: accumulators around a loop, steps of every kind, tests, named values."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._dtype = dtype_named(self._random.choice(["f32", "f32", "f64", "i32", "i8", "u16", "i64"]))
+        self._lanes = self._random.choice([2, 3, 4, 8, 8, 16])
+        self._names: list[str] = []
+        self._accumulators = [f"acc{number}" for number in range(self._random.randint(1, 3))]
+        self._in_loop = False
+
+    def kernel(self) -> Kernel:
+        d, n = self._dtype, self._lanes
+        lines = [f"def drawn(x: GLOBAL[{d}, 96], c: CONSTANT[{d}, 48], y: GLOBAL[{d}, 96]):", f"    s: {d} = x[3]"]
+        lines += [f"    {name}: PRIVATE[{d}, {n}]" for name in self._accumulators]
+        self._names = ["s"]
+        lines += [f"    for l in LANES({n}):", *(f"        {a}[l] = {self._leaf()}" for a in self._accumulators)]
+        self._in_loop = True
+        lines += ["    for k in SERIAL(3):", f"        for m in LANES({n}):"]
+        lines += self._body("m", "            ")
+        self._in_loop, self._names = False, ["s"]
+        lines += [f"    for p in LANES({n}):"]
+        lines += self._body("p", "        ", stores=True)
+        if self._random.random() < 0.5 and d.is_integer:
+            lines += [f"    y[95] = across(maximum, {self._accumulators[0]})"]
+        elif self._random.random() < 0.5:
+            lines += [f"    y[95] = across(add, {self._accumulators[0]})"]
+        return parse_kernel("\n".join(lines) + "\n")
+
+    def _body(self, lane: str, pad: str, *, stores: bool = False) -> list[str]:
+        lines: list[str] = []
+        for number in range(self._random.randint(1, 4)):
+            name = f"t{lane}{number}"
+            lines.append(f"{pad}{name}: {self._dtype} = {self._expr(lane)}")
+            self._names.append(name)
+            if self._random.random() < 0.3:
+                lines += [f"{pad}if 0 <= {lane} < {self._lanes - 1}:", f"{pad}    {name} = {self._expr(lane)}"]
+            if self._random.random() < 0.3 and self._in_loop:
+                lines += [f"{pad}if 0 <= k < 2:", f"{pad}    {name} = {self._expr(lane)}"]
+        lines += [f"{pad}{a}[{lane}] = {self._expr(lane)}" for a in self._accumulators]
+        if stores:
+            step = self._random.choice([1, 1, 2, 5])
+            lines.append(f"{pad}y[{step}*{lane} + 1] = {self._expr(lane)}")
+            lines += [
+                f"{pad}if 0 <= {lane} + 1 < {self._lanes}:",
+                f"{pad}    y[{step}*{lane} + 1] = {self._expr(lane)}",
+            ]
+        return lines
+
+    def _expr(self, lane: str, depth: int = 3) -> str:
+        if not depth or self._random.random() < 0.25:
+            return self._leaf(lane)
+        x, y = self._expr(lane, depth - 1), self._expr(lane, depth - 1)
+        forms = [f"{x} + {y}", f"{x} - ({y})", f"({x})*({y})", f"maximum({x}, {y})", f"minimum({x}, {y})", f"neg({x})"]
+        forms += [f"select(lt({x}, {y}), {y}, {self._leaf(lane)})", f"absolute({x})"]
+        if self._dtype.is_float:
+            forms += [f"fma({x}, {y}, {self._leaf(lane)})"] * 3 + [f"({x})/({y})", f"floor({x})", f"sqrt({x})"]
+            forms += [f"round_even({x})", f"select(is_nan({x}), {y}, {x})"]
+        else:
+            forms += [f"bit_xor({x}, {y})", f"shr({x}, {y})", f"div({x}, {y})", f"cast(cast({x}, f32), {self._dtype})"]
+        return self._random.choice(forms)
+
+    def _leaf(self, lane: str = "l") -> str:
+        """Return an element, a register or a constant."""
+        pick, turn = self._random, " + k" if self._in_loop else ""
+        forms = [f"x[{lane} + {pick.randint(0, 9)}{turn}]", f"c[{pick.randint(0, 9)}{turn}]", f"c[2*{lane}{turn}]"]
+        forms += [f"x[{pick.randint(1, 9)}*{lane} // 2 + 3{turn}]", f"number({lane}, {self._dtype})"]
+        fill = f"{self._dtype}({1.5 if self._dtype.is_float else 1})"
+        forms += [f"guarded(x[{lane} - 2], {fill}, 0 <= {lane} - 2 < 96)", fill]
+        forms += self._names
+        if self._in_loop:
+            forms += [
+                f"guarded(c[{lane} + 16*k - 16], {fill}, 0 <= k - 1 < 2)",
+                *(f"{a}[{lane}]" for a in self._accumulators),
+            ]
+        return pick.choice(forms)
+
+
+@dialects
+@pytest.mark.parametrize("first", range(0, 120, 60))
+def test_random_programs_have_the_bits_of_the_interpreter(first: int, in_vectors: bool) -> None:
+    assert_bits([Drawn(seed).kernel() for seed in range(first, first + 60)], in_vectors=in_vectors)
+
+
+# --- Text -----------------------------------------------------------------------------------------------------------
+
+TILE = """
+def tile(x: GLOBAL[f32, 64], w: CONSTANT[f32, 512], y: GLOBAL[f32, 32]):
+    acc0: PRIVATE[f32, 16]
+    acc1: PRIVATE[f32, 16]
+    for a in LANES(16):
+        acc0[a] = 0.0
+        acc1[a] = 0.0
+    for k in SERIAL(32):
+        for b in LANES(16):
+            w0: f32 = w[16*k + b]
+            acc0[b] = fma(x[k], w0, acc0[b])
+            acc1[b] = fma(x[k + 32], w0, acc1[b])
+    for d in LANES(16):
+        y[d] = maximum(acc0[d], 0.0)
+        y[d + 16] = maximum(acc1[d], 0.0)
+"""
+
+
+def lines_of(text: str, *, in_vectors: bool) -> str:
+    kernel = parse_kernel(text)
+    code = Code()
+    operands = {b.name: Bound(b.name, TensorType(b.dtype, (b.size.constant or 0,)), code) for b in kernel.buffers}
+    write_kernel(code, kernel, operands, in_vectors=in_vectors)
+    return "\n".join(("", *code.lines, ""))
+
+
+def test_c99_has_a_short_loop_for_each_statement() -> None:
+    assert (
+        lines_of(TILE, in_vectors=False)
+        == """
+float b_acc0[16];
+float b_acc1[16];
+ROLLED for (ptrdiff_t n_a = 0; n_a < 16; ++n_a) { b_acc0[n_a] = 0x0p+0f; }
+ROLLED for (ptrdiff_t n_a = 0; n_a < 16; ++n_a) { b_acc1[n_a] = 0x0p+0f; }
+for (ptrdiff_t n_k = 0; n_k < 32; ++n_k) {
+    {
+        const float *const r_w0 = w + 16 * n_k;
+        const float v2_0 = x[n_k];
+        ROLLED for (ptrdiff_t n_b = 0; n_b < 16; ++n_b) { b_acc0[n_b] = fmaf(v2_0, r_w0[n_b], b_acc0[n_b]); }
+        const float v3_0 = x[n_k + 32];
+        ROLLED for (ptrdiff_t n_b = 0; n_b < 16; ++n_b) { b_acc1[n_b] = fmaf(v3_0, r_w0[n_b], b_acc1[n_b]); }
+    }
+}
+ROLLED for (ptrdiff_t n_d = 0; n_d < 16; ++n_d) { y[n_d] = oi_maximum_f32(b_acc0[n_d], 0x0p+0f); }
+ROLLED for (ptrdiff_t n_d = 0; n_d < 16; ++n_d) { y[n_d + 16] = oi_maximum_f32(b_acc1[n_d], 0x0p+0f); }
+"""
+    )
+
+
+def test_vectors_are_names_that_operators_and_functions_apply_to() -> None:
+    assert (
+        lines_of(TILE, in_vectors=True)
+        == """
+oi_f32x16 b_acc0;
+oi_f32x16 b_acc1;
+b_acc0 = oi_splat_f32x16(0x0p+0f);
+b_acc1 = oi_splat_f32x16(0x0p+0f);
+for (ptrdiff_t n_k = 0; n_k < 32; ++n_k) {
+    {
+        const oi_f32x16 r_w0 = *(const oi_f32x16_at *)(w + 16 * n_k);
+        const float v3_0 = x[n_k];
+        b_acc0 = oi_fma_f32x16(oi_splat_f32x16(v3_0), r_w0, b_acc0);
+        const float v4_0 = x[n_k + 32];
+        b_acc1 = oi_fma_f32x16(oi_splat_f32x16(v4_0), r_w0, b_acc1);
+    }
+}
+*(oi_f32x16_at *)(y) = oi_maximum_f32x16(b_acc0, oi_splat_f32x16(0x0p+0f));
+*(oi_f32x16_at *)(y + 16) = oi_maximum_f32x16(b_acc1, oi_splat_f32x16(0x0p+0f));
+"""
+    )
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@dialects
+def test_compilers_have_nothing_to_warn_of(compiler: str, in_vectors: bool, tmp_path: Path) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    kernels = [parse_kernel(TILE), *(Drawn(seed).kernel() for seed in range(12)), *function_kernels()[::9]]
+    (tmp_path / "kernels.c").write_text(source(kernels, in_vectors=in_vectors))
+    built = subprocess.run(
+        [compiler, *STRICT], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=limit_s(120)
+    )
+    assert built.returncode == 0, built.stderr[:3000]
