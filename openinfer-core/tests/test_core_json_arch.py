@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openinfer.arch import DeviceArch, DeviceCustom, Limits
+from openinfer.arch import Compiler, DeviceArch, DeviceCustom, Limits, TargetInfo
 from openinfer.errors import SerializationError
 
 GPU: dict[str, Any] = {
@@ -95,6 +95,11 @@ WRONG = {
     ),
     "no operators": (changed(CPU, "preferences", "max_kernel_ops", value=0), "/preferences/max_kernel_ops", "range"),
     "section": (changed(CPU, "memory", value=[]), "/memory", "expected an object"),
+    "odd vectors": (changed(CPU, "processor", "vector_nbytes", value=48), "/processor/vector_nbytes", "power of two"),
+    "no registers": (changed(CPU, "processor", "registers", value=0), "/processor/registers", "out of range"),
+    "dialect": (changed(CPU, "compiler", "dialect", value="c89"), "/compiler/dialect", "one of c99, vector"),
+    "flag": (changed(CPU, "compiler", "flags", value=["-O2", "$(shell id)"]), "/compiler/flags/1", "such as -march"),
+    "two flags": (changed(CPU, "compiler", "flags", value=["-O2 -g"]), "/compiler/flags/0", "found '-O2 -g'"),
     "version": (changed(CPU, "version", value=2), "/version", "knows versions up to 1"),
 }
 
@@ -110,6 +115,7 @@ WARNED = {
     "section": (changed(CPU, "vendor_tuning", value={"a": 1}), "unknown-field", "/vendor_tuning"),
     "limit": (changed(CPU, "limits", "lanes", value=32), "unknown-field", "/limits/lanes"),
     "feature": (changed(CPU, "features", "dp4a", value=True), "unknown-field", "/features/dp4a"),
+    "processor": (changed(CPU, "processor", "cores", value=4), "unknown-field", "/processor/cores"),
     "identity": (changed(CPU, "device", "serial", value="1"), "unknown-field", "/device/serial"),
     "little shared memory": (
         changed(GPU, "memory", "shared_bytes_per_sm", value=1024),
@@ -136,6 +142,23 @@ def test_extra_keys_reach_the_target() -> None:
     arch = DeviceArch.load(changed(changed(CPU, "limits", "lanes", value=32), "tuning", value={"a": 1}))
     assert arch.limits.extra == {"lanes": 32}
     assert arch.extra == {"tuning": {"a": 1}}
+
+
+def test_what_schedules_are_chosen_by_and_what_compiles() -> None:
+    processor = {"vector_nbytes": 32, "registers": 16, "fma": True, "l1_nbytes": 49152}
+    compiler = {"dialect": "vector", "flags": ["-march=x86-64-v3", "-mtune=native"]}
+
+    arch = DeviceArch.load({**CPU, "processor": processor, "compiler": compiler})
+
+    assert arch.processor == TargetInfo(vector_nbytes=32, registers=16, fma=True, l1_nbytes=49152)
+    assert (arch.compiler.dialect, arch.compiler.flags) == ("vector", ("-march=x86-64-v3", "-mtune=native"))
+    assert (arch.processor.lanes(4), arch.warnings) == (8, ())
+
+
+def test_without_a_word_about_the_processor_little_is_assumed() -> None:
+    arch = DeviceArch.load(CPU)
+    assert (arch.processor, arch.compiler) == (TargetInfo(), Compiler(dialect="c99", flags=()))
+    assert (arch.processor.vector_nbytes, arch.processor.fma) == (16, False)
 
 
 def test_a_precision_that_the_device_lacks_falls_back() -> None:

@@ -43,6 +43,8 @@ DEVICE = {
     "features": {"fp16": True, "other": False},
     "memory": {"global_bytes": 1},
     "preferences": {"default_precision": "fp16", "max_kernel_ops": 4},
+    "processor": {"vector_nbytes": 32, "registers": 16, "fma": True, "dot4": False, "loads": 2, "l1_nbytes": 32768},
+    "compiler": {"dialect": "vector", "flags": ["-march=x86-64-v3"]},
     "version": 1,
 }
 

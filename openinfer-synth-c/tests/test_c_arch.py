@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import openinfer as oi
 from openinfer.cli import main
+from openinfer_synth_c.profiles import PROFILES
+from openinfer_synth_c.project import FLAGS
 
 DEVICE: dict[str, Any] = {"device": {"type": "cpu", "api": "c"}}
 TEXT = "dynamic { x: f32[3]; } volatile { y: f32[3]; } block entry { op add(x, x) >> y; return y; }"
@@ -31,6 +35,46 @@ def test_from_arch_is_the_same_as_arch(tmp_path: Path, given: str) -> None:
 
     assert by_method.target == by_argument.target == oi.Synthesizer(arch=arch).target == "c"
     assert files(by_method) == files(by_argument) == files(oi.Synthesizer("c"))
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_is_a_device_by_name(name: str) -> None:
+    synthesis = oi.Synthesizer("c", arch=name).synthesize(MODEL, TEXT)
+    arch = synthesis.plan.arch
+
+    assert arch is not None
+    assert (arch.api, arch.warnings) == ("c", ())
+    assert f"{' '.join(FLAGS)} {' '.join(arch.compiler.flags)}".strip() in synthesis.bundle.files["Makefile"].decode()
+    assert oi.Synthesizer(arch=name).target == "c"
+
+
+def test_without_a_device_source_is_that_of_the_generic_one() -> None:
+    assert files(oi.Synthesizer("c")) == files(oi.Synthesizer("c", arch="generic"))
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+def test_the_host_runs_what_is_written_for_it() -> None:
+    synthesis = oi.Synthesizer("c", arch="host").synthesize(MODEL, TEXT)
+
+    assert synthesis.run({"x": np.ones(3, np.float32)}).outputs["y"].tolist() == [2.0, 2.0, 2.0]
+
+
+def test_the_host_needs_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    with pytest.raises(oi.OpenInferError, match="no C compiler found"):
+        oi.Synthesizer("c", arch="host")
+
+
+def test_unknown_names_are_refused_with_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(oi.SynthesisError, match=r"unknown device 'hots' \(a file of that name is './hots'\): did you"):
+        oi.Synthesizer("c", arch="hots")
+    with pytest.raises(oi.SynthesisError, match="there are generic, x86-64-v3, x86-64-v4, cortex-a, host"):
+        oi.Synthesizer("c", arch="zzzzzzzzzzzz")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hots").write_text(json.dumps(DEVICE))
+    assert oi.Synthesizer("c", arch="./hots").target == "c"
 
 
 def test_targets_find_the_device_in_the_plan() -> None:
@@ -92,7 +136,9 @@ def test_the_command_takes_a_device_file(tmp_path: Path) -> None:
     arguments = ["synth", str(program), "--model", str(model), "-o", str(tmp_path / "out")]
 
     done = CliRunner().invoke(main, [*arguments, "--arch", str(device)])
+    by_name = CliRunner().invoke(main, [*arguments, "--arch", "x86-64-v3"])
     without = CliRunner().invoke(main, arguments)
 
     assert (done.exit_code, "written to" in done.output) == (0, True)
+    assert (by_name.exit_code, "-march=x86-64-v3" in (tmp_path / "out" / "Makefile").read_text()) == (0, True)
     assert (without.exit_code, "give --target or --arch" in without.output) == (2, True)

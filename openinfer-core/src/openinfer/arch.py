@@ -78,6 +78,7 @@ class TargetInfo:
         line_nbytes: a line of the caches.
         l1_nbytes, l2_nbytes: what the caches of one core hold.
         dot4: whether four products of 8-bit integers are added to a 32-bit one by one instruction.
+        extra: unknown keys, for a target's own use.
     """
 
     vector_nbytes: int = 16
@@ -89,10 +90,27 @@ class TargetInfo:
     l1_nbytes: int = 32768
     l2_nbytes: int = 1048576
     dot4: bool = False
+    extra: Mapping[str, Any] = field(default_factory=_none, compare=False)
 
     def lanes(self, itemsize: int) -> int:
         """Return how many elements of ``itemsize`` bytes a vector register holds, at least 1."""
         return max(1, self.vector_nbytes // itemsize)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiler:
+    """What compiles the source that is written for the device.
+
+    Attributes:
+        dialect: ``"c99"`` for plain C, ``"vector"`` where the compiler has the vector types of GCC and Clang. Results
+            are the same.
+        flags: for the processor, beside those that every program is compiled with.
+        extra: unknown keys, for a target's own use.
+    """
+
+    dialect: str = "c99"
+    flags: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=_none)
 
 
 @public_methods
@@ -102,6 +120,8 @@ class DeviceArch:
 
     Attributes:
         type: class of device, such as ``"cpu"`` or ``"gpu"``.
+        processor: what schedules are chosen by.
+        compiler: what compiles the source.
         api: synth target that writes for it, such as ``"c"``.
         vendor, name, architecture, driver: informative.
         extra: unknown sections, for a target's own use.
@@ -119,6 +139,8 @@ class DeviceArch:
     features: Features = field(default_factory=Features)
     memory: Memory = field(default_factory=Memory)
     preferences: Preferences = field(default_factory=Preferences)
+    processor: TargetInfo = field(default_factory=TargetInfo)
+    compiler: Compiler = field(default_factory=Compiler)
     extra: Mapping[str, Any] = field(default_factory=_none)
     document: Mapping[str, Any] = field(default_factory=_none, compare=False, repr=False)
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)

@@ -41,6 +41,7 @@ def openinfer_synth_targets() -> Iterable[SynthTargetSpec]:
         expression_dtypes=frozenset(dtype.name for dtype in BUILTIN),
         computations=True,
         loop_programs=True,
+        profiles="openinfer_synth_c.profiles:PROFILES",
     )
 
 

@@ -36,13 +36,21 @@ if TYPE_CHECKING:
     from openinfer.plan.values import PlanInput, PlanOutput, WeightTable
     from openinfer_synth_c.blob import Blob
 
-FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O2", "-ffp-contract=off")
-"""Flags of the compiler; contraction to fused multiply-add would change results."""
+FLAGS = (
+    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"),
+    *("-O3", "-ffp-contract=off", "-fno-math-errno"),
+)
+"""Flags of the compiler for every device; contraction to fused multiply-add would change results."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
 
 PROGRAM = "model"
 """Name of the program that building makes."""
+
+
+def compiler_flags(plan: ExecutionPlan) -> tuple[str, ...]:
+    """Return the flags that the program of a plan is compiled with: those of its device come last."""
+    return FLAGS if plan.arch is None else (*FLAGS, *plan.arch.compiler.flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ def bundle_of(plan: ExecutionPlan) -> Bundle:
         **_model(plan, body, blob),
         "main.c": _render("main.c.j2", ports),
         HEADER_NAME: harness_header(),
-        "Makefile": _render("Makefile.j2", {"flags": " ".join(FLAGS)}),
+        "Makefile": _render("Makefile.j2", {"flags": " ".join(compiler_flags(plan))}),
         "README.md": _render("README.md.j2", {**ports, "arena_nbytes": plan.arena_nbytes, "example": _example(plan)}),
         "plan.json": f"{document}\n",
     }

@@ -180,7 +180,8 @@ class StatementWriter:
             read = zip(computation.inputs, step.inputs, strict=True)
             given = {tensor.name: binder.input(operand, tensor.name) for tensor, operand in read}
             start = len(self._code.lines)
-            write_kernel(self._code, _loops(computation), {**given, **results})
+            in_vectors = self._plan.arch is not None and self._plan.arch.compiler.dialect == "vector"
+            write_kernel(self._code, _loops(computation), {**given, **results}, in_vectors=in_vectors)
             self._name_unused((*given.values(), *results.values()), start)
             for result in results.values():
                 result.clear_tail()

@@ -14,7 +14,7 @@ from openinfer.errors import SynthesisError
 from openinfer.scratch import scratch_directory
 from openinfer.synth.target import RunResult
 from openinfer_synth_c.npy_forms import file_form, from_file
-from openinfer_synth_c.project import FLAGS, PROGRAM, bundle_of
+from openinfer_synth_c.project import PROGRAM, bundle_of, compiler_flags
 from openinfer_synth_c.toolchain import find_compiler, run_tool
 
 if TYPE_CHECKING:
@@ -46,15 +46,23 @@ class CTarget:
         steps: int | None = None,
         repeat: int = 1,
         timeout: float = 60.0,
-        flags: Sequence[str] = FLAGS,
+        flags: Sequence[str] | None = None,
     ) -> RunResult:
-        """Compile the bundle in a private temporary directory and run it; ``flags`` are those of the compiler."""
+        """Compile the bundle in a private temporary directory and run it, with ``flags`` or those of its Makefile."""
         given = _given(plan, inputs, steps, repeat)
         compiler = find_compiler()
         with scratch_directory() as directory:
             for file, data in bundle.files.items():
                 (directory / file).write_bytes(data)
-            arguments = [*compiler, *flags, "-o", PROGRAM, "main.c", "model.c", "-lm"]
+            arguments = [
+                *compiler,
+                *(compiler_flags(plan) if flags is None else flags),
+                "-o",
+                PROGRAM,
+                "main.c",
+                "model.c",
+                "-lm",
+            ]
             run_tool(arguments, directory, timeout, "the C compiler")
             return _run(plan, directory, given, steps, repeat, timeout)
 

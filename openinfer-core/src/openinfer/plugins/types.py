@@ -189,6 +189,8 @@ class SynthTargetSpec:
         expression_dtypes: as for a device.
         computations: whether plans may have steps of stages (`openinfer.plan.steps.ComputeStep`).
         loop_programs: whether plans may have steps of loop programs (`openinfer.plan.steps.LoopProgramStep`).
+        profiles: ``"module:mapping"`` from names of devices to functions without arguments, each of which returns the
+            document of a device file (`openinfer.DeviceArch`); None where the target has none.
     """
 
     name: str
@@ -197,6 +199,7 @@ class SynthTargetSpec:
     expression_dtypes: frozenset[str] | None
     computations: bool = False
     loop_programs: bool = False
+    profiles: str | None = None
     replaces: str | None = None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from marshmallow import INCLUDE
 
-from openinfer.arch import DeviceArch, Features, Limits, Memory, Preferences
+from openinfer.arch import Compiler, DeviceArch, Features, Limits, Memory, Preferences, TargetInfo
 from openinfer.diagnostics import Severity, as_errors, summary
 from openinfer.dtypes import BY_NAME
 from openinfer.errors import SerializationError
@@ -77,6 +78,36 @@ _PREFERENCES: dict[str, Form[Any]] = {
 }
 
 
+def _read_power_of_two(value: object) -> int:
+    number = _POSITIVE.read(value)
+    if number & (number - 1):
+        raise wrong(f"expected a power of two, found {number}")
+    return number
+
+
+_PROCESSOR: dict[str, Form[Any]] = {
+    "vector_nbytes": Form(int, _read_power_of_two, _POSITIVE.schema),
+    **dict.fromkeys(("registers", "multiply_adds", "loads", "line_nbytes", "l1_nbytes", "l2_nbytes"), _POSITIVE),
+    **dict.fromkeys(("fma", "dot4"), BOOLEAN),
+}
+_DIALECTS = ("c99", "vector")
+_FLAG = r"-[A-Za-z0-9][A-Za-z0-9_=+.,-]*"
+"""A flag of a compiler, without what a shell or make reads otherwise."""
+
+
+def _read_flag(value: object) -> str:
+    text = TEXT.read(value)
+    if not re.fullmatch(_FLAG, text):
+        raise wrong(f"expected a flag such as -march=native, found {text!r}")
+    return text
+
+
+_COMPILER: dict[str, Form[Any]] = {
+    "dialect": Form(str, lambda value: one_of(value, _DIALECTS, "a dialect"), {"enum": list(_DIALECTS)}),
+    "flags": list_of(Form(str, _read_flag, {"type": "string", "pattern": f"^{_FLAG}$"})),
+}
+
+
 def _section(forms: Mapping[str, Form[Any]], build: Callable[..., Any], *, required: bool = False) -> Form[Any]:
     """Return the form of a section: keys with forms are members, all others are kept in ``extra``."""
     options: dict[str, Any] = {} if required else {"load_default": None}
@@ -101,6 +132,8 @@ _SECTIONS: dict[str, Form[Any]] = {
     "features": _section(_FEATURES, _features),
     "memory": _section(_MEMORY, Memory),
     "preferences": _section(_PREFERENCES, Preferences),
+    "processor": _section(_PROCESSOR, TargetInfo),
+    "compiler": _section(_COMPILER, Compiler),
 }
 
 
@@ -189,6 +222,8 @@ def _with_warnings(arch: DeviceArch, device: dict[str, object]) -> DeviceArch:
         "features": arch.features.extra,
         "memory": arch.memory.extra,
         "preferences": arch.preferences.extra,
+        "processor": arch.processor.extra,
+        "compiler": arch.compiler.extra,
     }
     unknown = [("device", name) for name in device if name not in _IDENTITY]
     unknown += [(section, name) for section, extra in sections.items() for name in extra]

@@ -14,6 +14,7 @@ from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
 from openinfer.synth.bundle import Bundle, write_bundle
 from openinfer.synth.guarded_target import opened_target
+from openinfer.synth.profiles import device_of
 
 if TYPE_CHECKING:
     import os
@@ -89,13 +90,15 @@ class Synthesizer:
 
     Args:
         target: name of a synth target, such as ``"c"``; by default the one that ``arch`` names.
-        arch: the device that the program is for: a `DeviceArch`, its document, or the path of its file. Its
-            ``memory.global_bytes`` is a limit, and targets find all of it in the plan.
+        arch: the device that the program is for: a `DeviceArch`, its document, the path of its file, or the name of one
+            of the target's profiles, such as ``"host"``. Its ``memory.global_bytes`` is a limit, and targets find all
+            of it in the plan. By default a device of which nothing is known.
         environment: what the plugins offer; the installed ones by default.
 
     Raises:
         SynthesisError: the target is unknown, or another one than that of the device.
         SerializationError: the file or document is not that of a device.
+        OSError: there is neither a profile nor a file of that name.
         PluginError: its plugin failed.
     """
 
@@ -107,7 +110,7 @@ class Synthesizer:
         environment: Environment | None = None,
     ) -> None:
         self._environment = environment or Environment.default()
-        self._arch = arch if arch is None or isinstance(arch, DeviceArch) else DeviceArch.load(arch)
+        self._arch = device_of(arch, _name_of(target), self._environment)
         name = _target_name(target, self._arch)
         self._spec = self._environment.target(name)
         self._target: SynthTarget = opened_target(self._spec, self._environment.owner("synth target", name))
@@ -163,10 +166,14 @@ class Synthesizer:
 def _target_name(target: str | Enum | None, arch: DeviceArch | None) -> str:
     if target is None and arch is None:
         raise TypeError("Synthesizer needs the name of a synth target, or arch")
-    name = target if target is None or not isinstance(target, Enum) else str(target.value)
+    name = _name_of(target)
     if name is not None and arch is not None and name != arch.api:
         raise SynthesisError(f"the device is for the synth target {arch.api!r}, found {name!r}: leave the target out")
     return arch.api if name is None and arch is not None else str(name)
+
+
+def _name_of(target: str | Enum | None) -> str | None:
+    return str(target.value) if isinstance(target, Enum) else target
 
 
 def _check_memory(plan: ExecutionPlan) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.argument("graph")
 @click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
 @click.option("--target", metavar="NAME", help="Synth target, such as c; by default that of --arch.")
-@click.option("--arch", metavar="FILE", help="Device file: what the program is for.")
+@click.option("--arch", metavar="FILE|NAME", help="What the program is for: a device file, or a name such as host.")
 @click.option("-o", "--output", "directory", metavar="DIR", help="Directory for the source files.")
 @size_option
 @click.option("--verify", is_flag=True, help="Compile, run on random inputs, and compare with the simulator.")
