@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not 
 
 def giving(number):
     lines = ("    (void)inputs_given;", f"    *(int32_t *)outputs_given[0] = {number};", "    return MODEL_OK;")
-    return StepFunction(lines, (), frozenset(), keeps_memory=False, work=1)
+    return StepFunction(lines, (), frozenset(), (), keeps_memory=False, work=1)
 
 
 @pytest.fixture

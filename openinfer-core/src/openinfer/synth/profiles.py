@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.arch import DeviceArch
 from openinfer.diagnostics import did_you_mean
@@ -59,11 +59,12 @@ def profiles(target: str | None, environment: Environment) -> dict[str, Callable
         if where is None:
             continue
         owner = environment.owner("synth target", name)
-        given = load_object(where, owner)
+        given: Any = load_object(where, owner)
         with crossing(owner, f"reading the profiles of synth target {name}"):
-            if not isinstance(given, Mapping) or not all(callable(make) for make in given.values()):
+            known = dict(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else {}
+            if not known or not all(callable(make) for make in known.values()):
                 raise fault(owner, f"profiles of synth target {name} {wrong(given, 'a mapping to functions')}")
-            found = {**dict(given), **found}
+            found = {**known, **found}
     return found
 
 
