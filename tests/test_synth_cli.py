@@ -107,7 +107,7 @@ def test_a_difference_beyond_tolerance_ends_with_1(files, monkeypatch):
 
     def wrong(plan):
         bundle = original(plan)
-        source = bundle.files["model.c"].replace(b"expf(", b"1.5f + expf(")
+        source = bundle.files["model.c"].replace(b"= oi_exp_f32(", b"= 1.5f + oi_exp_f32(")
         assert source != bundle.files["model.c"]
         return type(bundle)({**bundle.files, "model.c": source}, bundle.products)
 

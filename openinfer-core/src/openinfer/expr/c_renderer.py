@@ -6,12 +6,15 @@ Compile with ``-ffp-contract=off``: a fused multiply-add would round once where 
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from openinfer.expr.c_functions import call_text, helpers
 from openinfer.expr.c_packed import load_text, store_text
 from openinfer.expr.c_types import c_type, item_type, literal_text
-from openinfer.expr.fragment import Fragment, in_dependency_order
+from openinfer.expr.elementary import ELEMENTARY, formula
+from openinfer.expr.fragment import Fragment, Helper, in_dependency_order
+from openinfer.expr.linear import linearise
 from openinfer.expr.tree import ExprError
 
 if TYPE_CHECKING:
@@ -52,8 +55,21 @@ def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fr
 
 def helper_source(names: Iterable[str]) -> str:
     """Return the static functions of these names and those that they call, callees first; empty for no names."""
-    known = helpers()
+    known = _known()
     return "\n".join(known[name].source for name in in_dependency_order(tuple(names), known))
+
+
+@functools.cache
+def _known() -> dict[str, Helper]:
+    """Return every function that expressions call, by name."""
+    return {**helpers(), **{f"oi_{name}_f32": _elementary(name) for name in sorted(ELEMENTARY)}}
+
+
+def _elementary(name: str) -> Helper:
+    """Return the function of a formula."""
+    fragment = render(linearise(formula(name)), {0: "x"})
+    body = "".join(f"    {line}\n" for line in (*fragment.statements, f"return {fragment.result};"))
+    return Helper(f"static inline float oi_{name}_f32(float x)\n{{\n{body}}}\n", fragment.helpers)
 
 
 def _operand(text: str) -> str:

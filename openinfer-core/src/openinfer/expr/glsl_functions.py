@@ -143,6 +143,7 @@ _FLOAT: dict[str, Writer] = {
     },
     **{name: _signed_rounding(name) for name in ("floor", "ceil", "trunc")},
     "round_even": _signed_rounding("roundEven"),
+    "to_bits": lambda _dtype, x: Call(f"floatBitsToUint({x[0]})"),
     "fma": lambda _dtype, x: Call(f"fma({', '.join(x)})"),
 }
 
@@ -162,6 +163,7 @@ _INTEGER: dict[str, Writer] = {
     "bit_xor": _infix("^"),
     "bit_not": lambda dtype, x: Call(_wrapped(dtype, f"~{x[0]}")),
     "shl": _helper("shl"),
+    "from_bits": lambda _dtype, x: Call(f"uintBitsToFloat({x[0]})"),
     "shr": _helper("shr"),
 }
 

@@ -182,10 +182,21 @@ def _shift(ufunc: Callable[..., Any]) -> Callable[[DType], Routine]:
     return make
 
 
+def _reinterpret(operand: DType) -> Routine:
+    """Return the routine that copies the bits of an element to one of another type."""
+    bits = storage_dtype(operand)
+
+    def run(out: Array, _scratch: Sequence[Array], x: Array) -> None:
+        np.copyto(out.view(bits), x)
+
+    return Routine(run, atomic=True)
+
+
 _FLOAT_ROUTINES: dict[str, Callable[[DType], Routine]] = {
     "select": _select,
     "minimum": _extremum(np.less),
     "maximum": _extremum(np.greater),
+    "to_bits": _reinterpret,
     "erf": lambda _operand: Routine(erf, (_DOUBLE,) * 5),
     "fma": lambda operand: Routine(fma_f32, (_DOUBLE,) * 4) if operand is F32 else Routine(fma_f64),
 }
@@ -193,6 +204,7 @@ _FLOAT_ROUTINES: dict[str, Callable[[DType], Routine]] = {
 _INTEGER_ROUTINES: dict[str, Callable[[DType], Routine]] = {
     "select": _select,
     "div": _divide_integers,
+    "from_bits": _reinterpret,
     "shl": _shift(np.left_shift),
     "shr": _shift(np.right_shift),
 }

@@ -21,12 +21,13 @@ cast                    float to integer: toward zero, NaN is 0, out of range is
                         infinity (to a low float: to f32 first); bool to number: 0 or 1; number to bool: != 0 (NaN is
                         true); a bitset is the number u8
 exp, log, sqrt, sin,    IEEE; log 0 = -inf, log and sqrt of negatives are NaN. sqrt is correctly rounded, the others
-cos, tan, tanh, erf,    are as good as the library at hand
-expm1, log1p, power
+cos, tan, tanh, erf,    are as good as the library at hand; on f32, C and loop programs have formulas of some
+expm1, log1p, power     (`openinfer.expr.elementary`)
 fma(a, b, c)            a * b + c of floats, rounded once (the operator of this name rounds twice)
 floor, ceil, trunc,     IEEE, the sign of zero is kept; ``round_even`` rounds halves to even
 round_even
 is_nan, is_inf          on floats
+to_bits, from_bits      the bits of an f32 as a u32, and back
 sign_bit                whether the sign bit of a float is set (also of zeros and NaNs)
 ======================  ============================================================================================
 
@@ -39,7 +40,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from openinfer.dtypes import BOOL, I8, I16, DType, Kind
+from openinfer.dtypes import BOOL, F32, I8, I16, U32, DType, Kind
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
@@ -351,6 +352,16 @@ def is_inf(x: Expr) -> Apply:
 
 def sign_bit(x: Expr) -> Apply:
     return _test("sign_bit", x)
+
+
+def to_bits(x: Expr) -> Apply:
+    _need("to_bits", x.dtype is F32, x.dtype)
+    return Apply("to_bits", (x,), U32)
+
+
+def from_bits(x: Expr) -> Apply:
+    _need("from_bits", x.dtype is U32, x.dtype)
+    return Apply("from_bits", (x,), F32)
 
 
 def substitute(expr: Expr, replacements: Mapping[int, Expr]) -> Expr:

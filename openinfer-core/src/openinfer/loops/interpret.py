@@ -13,6 +13,7 @@ import numpy.typing as npt
 from openinfer.array_types import storage_dtype
 from openinfer.errors import OpenInferError
 from openinfer.expr import tree
+from openinfer.expr.elementary import spelled_out
 from openinfer.expr.linear import linearise
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.loops.nodes import Across, Alloc, Barrier, Fail, For, If, Let, Load, Lookup, Number, Set, Store, Value
@@ -97,7 +98,7 @@ class _Run:
     def _program(self, value: Value) -> Callable[..., None]:
         known = self._compiled.get(id(value))
         if known is None:
-            known = self._compiled[id(value)] = (value, compile_program(linearise(value.expr)))
+            known = self._compiled[id(value)] = (value, compile_program(linearise(spelled_out(value.expr))))
         return known[1]
 
     def _leaf(self, leaf: Leaf) -> Array:

@@ -73,6 +73,8 @@ def applied(
         kind = vector_type(code, result, count)
         wrapping = vector_type(code, dtype_named(f"u{result.bits}"), count)
         return f"({kind})({text.format(*(f'({wrapping}){operand}' for operand in texts))})"
+    if function in ("to_bits", "from_bits"):
+        return f"({vector_type(code, result, count)}){texts[0]}"
     if function == "div" and result.is_float:
         return f"{texts[0]} / {texts[1]}"
     return f"{_looped(code, function, operands, result, count)}({', '.join(texts)})"
