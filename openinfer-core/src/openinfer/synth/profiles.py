@@ -62,7 +62,7 @@ def profiles(target: str | None, environment: Environment) -> dict[str, Callable
         given: Any = load_object(where, owner)
         with crossing(owner, f"reading the profiles of synth target {name}"):
             known = dict(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else {}
-            if not known or not all(callable(make) for make in known.values()):
+            if not isinstance(given, Mapping) or not all(callable(make) for make in known.values()):
                 raise fault(owner, f"profiles of synth target {name} {wrong(given, 'a mapping to functions')}")
             found = {**known, **found}
     return found
