@@ -353,7 +353,7 @@ class _Renumbering:
         for number in linearise(expr).inputs:
             if number < 0:
                 fold, place = self._folds[number]
-                replaced[number] = tree.Input(~place, fold.totals[place].term.dtype)
+                replaced[number] = tree.Input(~place, fold.totals[place].dtype)
             else:
                 element = self._by_number[number]
                 replaced[number] = tree.Input(self._number(number), element.dtype)

@@ -196,13 +196,14 @@ class _StageReader:
     def _total(self, name: str, node: ast.expr) -> Expr:
         number = _number(name, node)
         if name.startswith("term"):
-            return tree.Input(~(self._count + number), self._type_of(number, node))
-        return tree.Input(~number, self._type_of(number, node))
+            return tree.Input(~(self._count + number), self._term_of(number, node).dtype)
+        start = self._starts.get(number)
+        return tree.Input(~number, (start or self._term_of(number, node)).dtype)
 
-    def _type_of(self, number: int, node: ast.expr) -> DType:
+    def _term_of(self, number: int, node: ast.expr) -> Expr:
         if number not in self._terms:
             raise _unexpected(node, "a term before its use")
-        return self._terms[number].dtype
+        return self._terms[number]
 
     def _read(self, node: ast.Subscript) -> Read:
         match node.value:

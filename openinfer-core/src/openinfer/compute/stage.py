@@ -118,6 +118,11 @@ class Total:
     term: Expr
     combine: Expr
 
+    @property
+    def dtype(self) -> DType:
+        """The type of the total, which is that of its terms where it has no start."""
+        return self.combine.dtype
+
 
 @dataclass(frozen=True, slots=True)
 class Fold:

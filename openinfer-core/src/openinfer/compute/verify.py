@@ -200,15 +200,16 @@ class _StageCheck:
     def _expressions(self) -> None:
         stage = self.stage
         totals = () if stage.fold is None else stage.fold.totals
-        types = [total.term.dtype for total in totals]
+        types = [total.dtype for total in totals]
         self._inputs(stage.value, types)
-        for total, dtype in zip(totals, types, strict=True):
+        for total in totals:
             self._inputs(total.term, [])
-            self._inputs(total.combine, [*types, *types])
+            self._inputs(total.combine, [*types, *(each.term.dtype for each in totals)])
             if total.start is not None:
                 self._inputs(total.start, [])
-            if total.combine.dtype is not dtype or (total.start is not None and total.start.dtype is not dtype):
-                raise ComputationError(f"a total is {dtype}, its combination {total.combine.dtype}")
+            first = total.term if total.start is None else total.start
+            if total.dtype is not first.dtype:
+                raise ComputationError(f"a total starts as {first.dtype}, its combination is {total.dtype}")
         for lookup in stage.lookups:
             self._inputs(lookup.value, [])
             if lookup.value.dtype is not I64:

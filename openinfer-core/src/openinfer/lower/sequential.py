@@ -93,7 +93,7 @@ class _StageLowering:
         self._layouts = layouts
         self._leaves: dict[int, Leaf] = {number: self._leaf(e) for number, e in enumerate(stage.elements)}
         totals = () if stage.fold is None else stage.fold.totals
-        self._totals = [Register(names.new("total"), total.term.dtype) for total in totals]
+        self._totals = [Register(names.new("total"), total.dtype) for total in totals]
         self._first = Register(names.new("first"), BOOL)
         self._leaves |= {~number: register for number, register in enumerate(self._totals)}
 
