@@ -17,8 +17,9 @@ from openinfer.errors import DeviceError, ShapeError
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
+from openinfer.ops.derived import expression_computation, fold_computation
 from openinfer.packing import repeated
-from openinfer.plan.steps import ComputeStep, ElementwiseStep, FoldStep, KernelStep, LoopProgramStep, ValueRef
+from openinfer.plan.steps import ComputeStep, KernelStep, LoopProgramStep, ValueRef
 from openinfer.scalars import converted, repeated_code
 from openinfer_synth_c.program_calls import bind_plan
 from openinfer_synth_c.step_calls import StepCalls
@@ -107,19 +108,17 @@ class CDevice:
 
     def bind_expression(self, expr: Expr, inputs: Sequence[Buffer | None], output: Buffer) -> BoundCall:
         """Return a call that evaluates an elementwise expression."""
-        read = {i.index: i.dtype for i in linearise(expr).instructions if i.function == "input"}
         given: list[CBuffer] = []
         numbers: dict[int, Expr] = {}
-        for index, dtype in sorted(read.items()):
+        for index in linearise(expr).inputs:
             buffer = inputs[index]
             if buffer is None:
                 raise ValueError(f"the expression reads input {index}, which was not given")
-            numbers[index] = tree.Input(len(given), dtype)
+            numbers[index] = tree.Input(len(given), own(buffer).type.dtype)
             given.append(own(buffer))
-        operands = tuple(ValueRef(number) for number in range(len(given)))
-        body = tree.substitute(expr, numbers)
-        step = ElementwiseStep(origin=NOWHERE, inputs=operands, output=len(given), expr=body)
-        return self._bound(step, given, [own(output)], "an expression")
+        body, types = tree.substitute(expr, numbers), [buffer.type for buffer in given]
+        computation = expression_computation("expression", body, types, own(output).type)
+        return self._computed(computation, given, [own(output)], "an expression")
 
     def bind_fold(self, axes: tuple[int, ...], fold: Fold, source: Buffer, output: Buffer) -> BoundCall:
         """Return a call that reduces ``source`` over ``axes`` into ``output``.
@@ -129,16 +128,22 @@ class CDevice:
         """
         if fold.start is None and output.type.count and not source.type.count:
             raise ShapeError(f"a slice over axes {list(axes)} of {source.type} is empty")
-        step = FoldStep(origin=NOWHERE, source=ValueRef(0), output=1, axes=axes, fold=fold)
-        return self._bound(step, [own(source)], [own(output)], "a reduction")
+        computation = fold_computation("fold", axes, fold, own(source).type, own(output).type)
+        return self._computed(computation, [own(source)], [own(output)], "a reduction")
 
     def bind_computation(
         self, computation: Computation, inputs: Sequence[Buffer], outputs: Sequence[Buffer]
     ) -> BoundCall:
         """Return a call of an operator's stages."""
+        return self._computed(
+            computation, [own(buffer) for buffer in inputs], list(map(own, outputs)), computation.name
+        )
+
+    def _computed(
+        self, computation: Computation, given: Sequence[CBuffer], outputs: Sequence[CBuffer], what: str
+    ) -> BoundCall:
         types = [TensorType(t.dtype, tuple(e.evaluate({}) for e in t.shape)) for t in computation.temporaries]
-        given = [own(buffer) for buffer in inputs]
-        written = [own(buffer) for buffer in (*outputs, *map(self.allocate, types))]
+        written = [*outputs, *map(self.allocate, types)]
         numbers = range(len(given), len(given) + len(written))
         step = ComputeStep(
             origin=NOWHERE,
@@ -148,7 +153,7 @@ class CDevice:
             outputs=tuple(numbers[: len(outputs)]),
             temporaries=tuple(numbers[len(outputs) :]),
         )
-        return self._bound(step, given, written, computation.name)
+        return self._bound(step, given, written, what)
 
     def bind_loops(self, kernel: Kernel, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> BoundCall:
         """Return a call of an operator's loop program."""

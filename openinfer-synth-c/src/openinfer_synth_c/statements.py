@@ -13,16 +13,13 @@ from openinfer.expr.tree import ExprError
 from openinfer.loops.coalesce import coalesced
 from openinfer.loops.fusion import fused
 from openinfer.lower import lowered
-from openinfer.ops.strides import broadcast_strides
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
     ComputeStep,
     CopyStep,
-    ElementwiseStep,
     FillStep,
-    FoldStep,
     InputStep,
     KernelStep,
     LoopProgramStep,
@@ -32,8 +29,7 @@ from openinfer.plan.steps import (
 from openinfer.scalars import repeated_code
 from openinfer.synth.c_text import comment
 from openinfer_synth_c.elements import Bound
-from openinfer_synth_c.folds import fold
-from openinfer_synth_c.index_text import for_head, nest
+from openinfer_synth_c.index_text import for_head
 from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.loop_programs import write_kernel
 from openinfer_synth_c.operands import Binder
@@ -87,10 +83,6 @@ class StatementWriter:
 
     def _step(self, step: Step) -> None:
         match step:
-            case ElementwiseStep():
-                self._elementwise(step)
-            case FoldStep():
-                self._fold(step)
             case KernelStep():
                 self._kernel(step)
             case ComputeStep() | LoopProgramStep():
@@ -109,32 +101,6 @@ class StatementWriter:
                 self._code.line("return MODEL_OK;")
             case BarrierStep():
                 pass
-
-    def _elementwise(self, step: ElementwiseStep) -> None:
-        if not self._names.type_of_value(step.output).count:
-            return
-        code = self._code
-        with code.braces():
-            binder = Binder(code, self._names, self._plan)
-            output = binder.output(step.output, "y")
-            inputs = [binder.input(operand, f"x{number}") for number, operand in enumerate(step.inputs)]
-            shape = output.type.shape
-            loops = nest(shape, [broadcast_strides(bound.type.shape, shape) for bound in (output, *inputs)])
-            with code.loops(loops.heads("i")):
-                elements = {n: bound.at(loops.index(n + 1, "i")) for n, bound in enumerate(inputs)}
-                result = code.compute(step.program, elements, "t")
-                output.store(loops.index(0, "i"), result)
-            output.clear_tail()
-
-    def _fold(self, step: FoldStep) -> None:
-        if not self._names.type_of_value(step.output).count:
-            return
-        with self._code.braces():
-            binder = Binder(self._code, self._names, self._plan)
-            store = self._store(binder, step.output, step.epilogue)
-            source = binder.input(step.source, "x0")
-            fold(self._code, step, source, store)
-            store.output.clear_tail()
 
     def _store(self, binder: Binder, output: int, epilogue: Epilogue | None, name: str = "y") -> Store:
         bound = binder.output(output, name)

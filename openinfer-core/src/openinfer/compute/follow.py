@@ -1,53 +1,57 @@
-"""An elementwise expression behind a computation, evaluated before its result is stored."""
+"""Following: a computation evaluates an expression of its result before it stores it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
-from openinfer.compute.stage import Read, Tensor
+from openinfer.compute.elementwise import is_pointwise
+from openinfer.compute.stage import Read
+from openinfer.compute.substitution import moved
 from openinfer.expr import tree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from openinfer.compute.stage import Computation, Element, Stage
     from openinfer.expr.tree import Expr
 
 
-def followed(computation: Computation, expr: Expr, inputs: Sequence[Tensor]) -> Computation | None:
-    """Return the computation whose result is ``expr`` of the result of another one, which has one output.
+def followed(producer: Computation, consumer: Computation, tensor: str) -> Computation | None:
+    """Return the producer with the expression of the consumer evaluated where it stored ``tensor``, its one output.
 
-    ``Input(0)`` of ``expr`` is the element of that result, ``Input(i)`` the element of ``inputs[i - 1]``, whose names
-    the computation does not have yet, at the same place (broadcast). They are read right before an element of the
-    result is stored, which several stages may do. None: a stage reads the result again, so that it has to be stored as
-    it is.
+    Tensors of one name are one operand of both. What else the consumer reads is read right before an element of its
+    result is stored, which several stages of the producer may do. None: the consumer is not a mere expression of the
+    element of ``tensor`` at the place that it stores to, or a stage of the producer reads ``tensor`` again, so that it
+    has to be stored as it is.
     """
-    (output,) = computation.outputs
-    if any(isinstance(e, Read) and e.tensor == output.name for stage in computation.stages for e in stage.elements):
+    if any(_reads(element, tensor) for stage in producer.stages for element in stage.elements):
         return None
-    stages = [_stage(stage, expr, inputs) if stage.tensor == output.name else stage for stage in computation.stages]
-    return replace(
-        computation,
-        inputs=(*computation.inputs, *inputs),
-        outputs=(Tensor(output.name, expr.dtype, output.shape),),
-        stages=tuple(stages),
-    )
+    if len(consumer.stages) != 1 or len(consumer.outputs) != 1 or not is_pointwise(consumer.stages[0]):
+        return None
+    (last,), (output,) = consumer.stages, consumer.outputs
+    if any(isinstance(e, Read) and e.tensor == tensor and (e.at != last.at or e.fill) for e in last.elements):
+        return None
+    if consumer.tensor(tensor).shape != output.shape:
+        return None
+    stages = [_stage(stage, last, tensor) if stage.tensor == tensor else stage for stage in producer.stages]
+    inputs = dict.fromkeys((*producer.inputs, *(each for each in consumer.inputs if each.name != tensor)))
+    return replace(producer, inputs=tuple(inputs), outputs=(output,), stages=tuple(stages))
 
 
-def _stage(stage: Stage, expr: Expr, inputs: Sequence[Tensor]) -> Stage:
-    elements: list[Element] = list(stage.elements)
-    replacements: dict[int, Expr] = {0: stage.value}
-    for number, tensor in enumerate(inputs, 1):
-        read = Read(tensor.name, _broadcast(stage.at, tensor.shape), tensor.dtype)
-        if read not in elements:
-            elements.append(read)
-        replacements[number] = tree.Input(elements.index(read), tensor.dtype)
-    return replace(stage, elements=tuple(elements), value=tree.substitute(expr, replacements))
+def _reads(element: Element, tensor: str) -> bool:
+    return isinstance(element, Read) and element.tensor == tensor
 
 
-def _broadcast(at: Sequence[Index], shape: Sequence[Index]) -> tuple[Index, ...]:
-    """Return the place in a tensor of ``shape`` that belongs to a place in one that it is broadcast to."""
-    behind = at[len(at) - len(shape) :]
-    return tuple(Index() if extent.constant == 1 else index for index, extent in zip(behind, shape, strict=True))
+def _stage(stage: Stage, last: Stage, tensor: str) -> Stage:
+    values = {var: at for index, at in zip(last.at, stage.at, strict=True) for var in index.variables()}
+    elements = list(stage.elements)
+    replaced: dict[int, Expr] = {}
+    for number, element in enumerate(last.elements):
+        if _reads(element, tensor):
+            replaced[number] = stage.value
+        else:
+            here = moved(element, values)
+            if here not in elements:
+                elements.append(here)
+            replaced[number] = tree.Input(elements.index(here), here.dtype)
+    value = tree.substitute(last.value, replaced)
+    return replace(stage, tensor=last.tensor, elements=tuple(elements), value=value)

@@ -89,9 +89,10 @@ def _defined(define: DefineStages, key: CallKey) -> Computation:
 
 
 def _builder(call: OpCall) -> Builder:
-    inputs = [type_ and _tensor(f"x{number}", type_) for number, type_ in enumerate(call.inputs)]
-    return Builder(call.op, inputs, [_tensor(f"y{number}", type_) for number, type_ in enumerate(call.outputs)])
+    inputs = [type_ and tensor_of(f"x{number}", type_) for number, type_ in enumerate(call.inputs)]
+    return Builder(call.op, inputs, [tensor_of(f"y{number}", type_) for number, type_ in enumerate(call.outputs)])
 
 
-def _tensor(name: str, type_: TensorType) -> Tensor:
+def tensor_of(name: str, type_: TensorType) -> Tensor:
+    """Return an operand of a computation of some type."""
     return Tensor(name, type_.dtype, tuple(Index.of(extent) for extent in type_.shape))

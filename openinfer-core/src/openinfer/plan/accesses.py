@@ -9,9 +9,7 @@ from openinfer.plan.steps import (
     CallStep,
     ComputeStep,
     CopyStep,
-    ElementwiseStep,
     FillStep,
-    FoldStep,
     InputStep,
     KernelStep,
     LoopProgramStep,
@@ -59,10 +57,6 @@ def _index_reads(indices: Iterable[IndexExpr]) -> int:
 def operands(step: Step) -> tuple[Operand, ...]:
     """Return what a step computes with: its inputs and those of its epilogue."""
     match step:
-        case ElementwiseStep():
-            return step.inputs
-        case FoldStep():
-            return (step.source, *_epilogue_inputs(step.epilogue))
         case KernelStep():
             return (*(i for i in step.inputs if i is not None), *_epilogue_inputs(step.epilogue))
         case ComputeStep() | LoopProgramStep():
@@ -96,7 +90,7 @@ def writes(step: Step) -> int:
             return mask(step.outputs)
         case ComputeStep():
             return mask((*step.outputs, *step.temporaries))
-        case ElementwiseStep() | FoldStep() | CopyStep() | FillStep() | InputStep():
+        case CopyStep() | FillStep() | InputStep():
             return 1 << step.output
         case LoopStep() | CallStep() | ReturnStep() | BarrierStep():
             return 0

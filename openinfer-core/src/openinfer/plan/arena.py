@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from openinfer.plan.accesses import members, reads, walk, writes
-from openinfer.plan.steps import ElementwiseStep
+from openinfer.plan.in_place import overwritten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from openinfer.ir.types import TensorType
+    import numpy.typing as npt
+
     from openinfer.plan.liveness import Liveness
-    from openinfer.plan.steps import Procedure, Step
+    from openinfer.plan.steps import Procedure
 
 ALIGNMENT = 64
 """Bytes at whose multiples values start: a cache line, and the widest vector register."""
 
 
-def interference(procedures: Sequence[Procedure], liveness: Liveness, types: Sequence[TensorType]) -> list[int]:
-    """Return for each value the set of values that it must not share memory with (as bits).
+def interference(procedures: Sequence[Procedure], liveness: Liveness, values: int) -> dict[int, int]:
+    """Return for each of some values (as bits) the others of them that it must not share memory with.
 
-    A value that is written must not lie where anything lives that is read by the same step or needed after it. Only an
-    elementwise step may write where it reads, since it reads each element before it writes it.
+    Of two values in conflict at least one names the other. A value that is written must not lie where anything lives
+    that is read by the same step or needed after it. Only a computation may write where it reads, where it reads an
+    element for the last time before it writes it.
     """
-    conflicts = [0] * len(types)
+    conflicts = dict.fromkeys(members(values), 0)
     for procedure in procedures:
         for step in walk(procedure.steps):
-            written = writes(step)
-            others = liveness.after(step) | written | (reads(step) & ~_overwritable(step, types))
+            written, read = writes(step) & values, reads(step) & values
+            if not written:
+                continue
+            needed = liveness.after(step) & values | written
             for value in members(written):
+                others = needed | (read & ~overwritten(step, value) if read else 0)
                 conflicts[value] |= others & ~(1 << value)
-    for value, others in enumerate(conflicts):
-        for other in members(others):
-            conflicts[other] |= 1 << value
     return conflicts
 
 
-def _overwritable(step: Step, types: Sequence[TensorType]) -> int:
-    """Return the inputs whose elements lie exactly where those of the output would."""
-    if not isinstance(step, ElementwiseStep):
-        return 0
-    out = types[step.output]
-    return sum(1 << value for value in members(reads(step)) if types[value] == out)
-
-
-def place(sizes: Mapping[int, int], classes: Mapping[int, str], conflicts: Sequence[int]) -> tuple[dict[int, int], int]:
+def place(
+    sizes: Mapping[int, int], classes: Mapping[int, str], conflicts: Mapping[int, int]
+) -> tuple[dict[int, int], int]:
     """Return the offset of each value, and the size of the arena.
 
     Greedy by size: the largest value first, each at the lowest free offset. Values share bytes only within a class
@@ -54,26 +53,65 @@ def place(sizes: Mapping[int, int], classes: Mapping[int, str], conflicts: Seque
     Args:
         sizes: bytes of each value that needs memory.
         classes: name of the element type of each.
-        conflicts: result of `interference`.
+        conflicts: result of `interference` for these values.
     """
+    order = sorted(sizes, key=lambda v: (-sizes[v], v))
+    clashes = _Clashes.of(order, classes, conflicts)
     offsets: dict[int, int] = {}
-    for value in sorted(sizes, key=lambda v: (-sizes[v], v)):
-        taken = sorted(
-            (offsets[other], offsets[other] + sizes[other])
-            for other in offsets
-            if conflicts[value] >> other & 1 or classes[other] != classes[value]
+    # What is placed already, sorted by offset: ranks in the order of placing, where they begin and where they end.
+    ranks, starts, ends = (np.empty(0, np.int64) for _ in range(3))
+    for rank, value in enumerate(order):
+        taken = clashes.among(rank, ranks)
+        offsets[value] = _first_gap(starts[taken], ends[taken], sizes[value])
+        at = int(np.searchsorted(starts, offsets[value]))
+        ranks = np.insert(ranks, at, rank)
+        starts = np.insert(starts, at, offsets[value])
+        ends = np.insert(ends, at, _aligned(offsets[value] + sizes[value]))
+    return offsets, int(ends.max(initial=0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Clashes:
+    """Which of some values, by their rank, must not share bytes.
+
+    Attributes:
+        numbers: the value of each rank.
+        classes: a number for the element type of each.
+        bits: a row for each rank: bit v says that it is in conflict with value v.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    classes: npt.NDArray[np.int64]
+    bits: npt.NDArray[np.uint8]
+
+    @staticmethod
+    def of(order: Sequence[int], classes: Mapping[int, str], conflicts: Mapping[int, int]) -> _Clashes:
+        width = max(order, default=0) // 8 + 1
+        rows = b"".join(conflicts[value].to_bytes(width, "little") for value in order)
+        names = list(dict.fromkeys(classes[value] for value in order))
+        return _Clashes(
+            np.array(order, np.int64),
+            np.array([names.index(classes[value]) for value in order], np.int64),
+            np.frombuffer(rows, np.uint8).reshape(len(order), width),
         )
-        offsets[value] = _first_gap(taken, sizes[value])
-    return offsets, max((_aligned(offsets[v] + sizes[v]) for v in offsets), default=0)
+
+    def among(self, rank: int, others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which of some ranks must not share bytes with one."""
+        value, numbers = int(self.numbers[rank]), self.numbers[others]
+        named = _bit(self.bits[rank, numbers >> 3], numbers & 7) | _bit(self.bits[others, value >> 3], value & 7)
+        clash: npt.NDArray[np.bool_] = (named != 0) | (self.classes[others] != self.classes[rank])
+        return clash
 
 
-def _first_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
-    offset = 0
-    for start, end in taken:
-        if offset + size <= start:
-            return offset
-        offset = max(offset, _aligned(end))
-    return offset
+def _bit(bytes_: npt.NDArray[np.uint8], number: Any) -> npt.NDArray[Any]:
+    return bytes_ >> number & 1
+
+
+def _first_gap(starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], size: int) -> int:
+    """Return the lowest offset of a gap of ``size`` between what is taken; ``ends`` are aligned."""
+    offsets = np.maximum.accumulate(np.concatenate(([0], ends)))
+    fits = offsets[:-1] + size <= starts
+    return int(offsets[int(fits.argmax())] if fits.any() else offsets[-1])
 
 
 def _aligned(offset: int) -> int:

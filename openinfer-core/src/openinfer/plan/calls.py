@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
+from openinfer.ops.derived import expression_computation, fold_computation
 from openinfer.plan.findings import at_node
-from openinfer.plan.steps import ComputeStep, CopyStep, ElementwiseStep, FoldStep, KernelStep, LoopProgramStep, ValueRef
+from openinfer.plan.steps import ComputeStep, CopyStep, KernelStep, LoopProgramStep, ValueRef
 from openinfer.plugins.selection import (
     Computed,
     Decomposed,
@@ -65,7 +66,7 @@ class CallLowering:
         """
         chosen = select(self.environment, self.table, call)
         if isinstance(chosen, DerivedExpression):
-            yield _elementwise(chosen.expr, inputs, outputs[0], at)
+            yield _elementwise(call, chosen.expr, inputs, outputs[0], at)
             return
         private = tuple(self._apart(value, inputs, at) for value in outputs)
         if isinstance(chosen, HandWritten):
@@ -125,7 +126,7 @@ class CallLowering:
 
     def _fold(
         self, call: OpCall, chosen: DerivedFold, inputs: Sequence[Operand | None], output: int, at: Operation
-    ) -> FoldStep:
+    ) -> ComputeStep:
         given, source = call.inputs[0], inputs[0]
         if given is None or source is None:
             raise at_node("arity", f"{call.op} needs an input", at.origin.block, at.node)
@@ -133,13 +134,13 @@ class CallLowering:
         if chosen.fold.start is None and 0 in folded and call.outputs[0].count:
             message = f"{call.op} over {given}: nothing can be said of an empty slice"
             raise at_node("shape-mismatch", message, at.origin.block, at.node)
-        return FoldStep(
+        return ComputeStep(
             origin=at.origin,
             placement=at.placement,
-            source=source,
-            output=output,
-            axes=chosen.axes,
-            fold=chosen.fold,
+            op=call.op,
+            computation=fold_computation(call.op, chosen.axes, chosen.fold, given, call.outputs[0]),
+            inputs=(source,),
+            outputs=(output,),
         )
 
     def _decomposed(
@@ -176,22 +177,22 @@ class CallLowering:
             yield CopyStep(origin=at.origin, source=operands[number], output=output)
 
 
-def _elementwise(expr: Expr, inputs: Sequence[Operand | None], output: int, at: Operation) -> ElementwiseStep:
+def _elementwise(call: OpCall, expr: Expr, inputs: Sequence[Operand | None], output: int, at: Operation) -> ComputeStep:
     """Return the step of an expression whose ``Input(i)`` is ``inputs[i]``; what it does not read is dropped."""
-    read = {i.index: i.dtype for i in linearise(expr).instructions if i.function == "input"}
-    operands: list[Operand] = []
+    operands: dict[Operand, TensorType] = {}
     numbers: dict[int, Expr] = {}
-    for index in sorted(read):
-        operand = inputs[index]
-        if operand is None:
-            raise ValueError(f"the expression of an operator reads input {index}, which is not given")
-        if operand not in operands:
-            operands.append(operand)
-        numbers[index] = tree.Input(operands.index(operand), read[index])
-    return ElementwiseStep(
+    for index in linearise(expr).inputs:
+        operand, type_ = inputs[index], call.inputs[index]
+        if operand is None or type_ is None:
+            raise ValueError(f"the expression of {call.op} reads input {index}, which is not given")
+        operands.setdefault(operand, type_)
+        numbers[index] = tree.Input(list(operands).index(operand), type_.dtype)
+    renumbered = tree.substitute(expr, numbers)
+    return ComputeStep(
         origin=at.origin,
         placement=at.placement,
+        op=call.op,
+        computation=expression_computation(call.op, renumbered, tuple(operands.values()), call.outputs[0]),
         inputs=tuple(operands),
-        output=output,
-        expr=tree.substitute(expr, numbers),
+        outputs=(output,),
     )

@@ -9,7 +9,7 @@ from openinfer.compute.text import computation_text
 from openinfer.loops.text import kernel_text
 from openinfer.plan.accesses import members, operands, writes
 from openinfer.plan.report import kind_of, operand_text, step_text
-from openinfer.plan.steps import CallStep, ComputeStep, ElementwiseStep, FillStep, KernelStep, LoopProgramStep, LoopStep
+from openinfer.plan.steps import CallStep, ComputeStep, FillStep, KernelStep, LoopProgramStep, LoopStep
 from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, WeightMemory
 
 if TYPE_CHECKING:
@@ -113,8 +113,6 @@ def _step(plan: ExecutionPlan, step: Step) -> dict[str, Any]:
         "inputs": [operand_text(plan, operand) for operand in operands(step)],
         "outputs": list(members(writes(step))),
     }
-    if isinstance(step, ElementwiseStep):
-        found["expression"] = _program(step.program)
     if isinstance(step, ComputeStep):
         found["computation"] = computation_text(step.computation).splitlines()
     if isinstance(step, LoopProgramStep):

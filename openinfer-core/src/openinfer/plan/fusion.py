@@ -1,6 +1,6 @@
-"""Fusion: an elementwise step takes over the step that computes one of its inputs, so that this input is never stored.
+"""Fusion: a step takes over the step that computes one of its inputs, so that this input is never stored.
 
-The trees are composed as they are: each part keeps the cast that rounds it to its own element type, so a fused step
+Expressions are composed as they are: each part keeps the cast that rounds it to its own element type, so a fused step
 gives the same bits as its parts.
 """
 
@@ -9,34 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
-from openinfer.compute import Tensor
+from openinfer.compute.elementwise import expression_of
 from openinfer.compute.follow import followed
-from openinfer.dtypes import I64
+from openinfer.compute.inline import inlined
+from openinfer.compute.stage import expressions_of
+from openinfer.compute.substitution import renamed
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
-from openinfer.ir.types import TensorType
-from openinfer.plan.accesses import operand_reads, walk
-from openinfer.plan.steps import (
-    BarrierStep,
-    ComputeStep,
-    ElementwiseStep,
-    Epilogue,
-    FoldStep,
-    KernelStep,
-    LoopIndex,
-    LoopStep,
-    Origin,
-    Procedure,
-    ReturnStep,
-    ValueRef,
-)
+from openinfer.plan.accesses import operand_reads
+from openinfer.plan.in_place import overwritten
+from openinfer.plan.passing import Entry, Passing
+from openinfer.plan.steps import ComputeStep, Epilogue, KernelStep, LoopIndex, LoopStep, Origin, Procedure, ValueRef
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
+    from openinfer.ir.types import TensorType
     from openinfer.plan.accesses import Accesses
     from openinfer.plan.liveness import Liveness
     from openinfer.plan.steps import Operand, Step
@@ -47,7 +37,7 @@ LARGEST_EXPRESSION = 64
 _RESULT = LoopIndex(-1)
 """Stands for the element that a kernel has computed, which is no operand of the plan."""
 
-_Producer = ElementwiseStep | FoldStep | KernelStep | ComputeStep
+_Producer = KernelStep | ComputeStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +45,7 @@ class Fusion:
     """What fusion has to know of the program around a list of steps.
 
     Attributes:
-        epilogues: whether the target's kernels and folds carry out epilogues.
+        epilogues: whether the target's kernels carry out epilogues.
     """
 
     types: Sequence[TensorType]
@@ -63,128 +53,113 @@ class Fusion:
     accesses: Accesses
     epilogues: bool
 
-    def type_of(self, operand: Operand) -> TensorType | None:
-        """Return the type of an operand; None for an entry of a table, whose shape is not known here."""
-        if isinstance(operand, ValueRef):
-            return self.types[operand.value]
-        return TensorType(I64) if isinstance(operand, LoopIndex) else None
-
 
 def fuse(procedures: Sequence[Procedure], around: Fusion) -> tuple[Procedure, ...]:
-    """Return the procedures with chains of elementwise steps fused."""
+    """Return the procedures with steps fused into those that read their results."""
     return tuple(Procedure(p.name, _fuse_list(p.steps, around)) for p in procedures)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A step in a list: what it reads and writes, which values are live after it, whether nothing may pass it."""
-
-    step: Step
-    after: int
-    read: int
-    written: int
-    stops: bool
-
-
-def _entry(step: Step, after: int, around: Fusion) -> _Entry:
-    stops = any(isinstance(inner, BarrierStep | ReturnStep) for inner in walk((step,)))
-    return _Entry(step, after, *around.accesses.of(step), stops)
-
-
 def _fuse_list(steps: Sequence[Step], around: Fusion) -> tuple[Step, ...]:
-    left: list[_Entry] = []
+    entries: list[Entry] = []
     for step in steps:
         after = around.liveness.after(step)
         inner = replace(step, body=_fuse_list(step.body, around)) if isinstance(step, LoopStep) else step
-        left.append(_entry(inner, after, around))
-    position = 0
-    while position < len(left):
-        if not _fuse_forward(left, position, around):
-            position += 1
-    return tuple(entry.step for entry in left)
+        entries.append(Entry.of(inner, after, around.accesses))
+    left = Passing(entries)
+    for position in range(len(entries)):
+        _fuse_forward(left, position, around)
+    return left.steps()
 
 
-def _fuse_forward(entries: list[_Entry], position: int, around: Fusion) -> bool:
-    """Fuse the step at ``position`` into the step that reads its result, if that can be done; return whether."""
-    producer = entries[position].step
-    if not isinstance(producer, _Producer) or (
-        isinstance(producer, KernelStep | ComputeStep) and len(producer.outputs) != 1
-    ):
-        return False
-    consumer_at = _only_reader(entries, position)
+def _fuse_forward(left: Passing, position: int, around: Fusion) -> None:
+    """Fuse the step at ``position`` into the step that reads its result, if that can be done."""
+    producer = left[position].step
+    if not isinstance(producer, _Producer) or len(producer.outputs) != 1:
+        return
+    consumer_at = left.only_reader(position)
     if consumer_at is None:
-        return False
-    consumer = entries[consumer_at]
+        return
+    consumer = left[consumer_at]
     fused = _fused(producer, consumer.step, consumer.after, around)
-    if fused is None:
-        return False
-    entries[consumer_at] = _entry(fused, consumer.after, around)
-    del entries[position]
-    return True
-
-
-def _only_reader(entries: list[_Entry], position: int) -> int | None:
-    """Return where the result is read first, if the producer could as well run there."""
-    first = entries[position]
-    result, touched, stays = first.written, first.written | first.read, _no_reorder(first.step)
-    for other_at in range(position + 1, len(entries)):
-        other = entries[other_at]
-        if other.stops:
-            return None
-        if other.read & result:
-            return other_at
-        if other.written & touched or stays or _no_reorder(other.step):
-            return None
-    return None
-
-
-def _no_reorder(step: Step) -> bool:
-    return isinstance(step, _Producer) and step.placement.no_reorder
+    if fused is not None:
+        left.join(position, consumer_at, Entry.of(fused, consumer.after, around.accesses))
 
 
 def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> Step | None:
     """Return the step that does the work of both, or None where rules or types forbid it."""
-    if not isinstance(consumer, ElementwiseStep) or not _allowed(producer, consumer):
+    if not isinstance(consumer, ComputeStep) or not _allowed(producer, consumer):
         return None
-    result = _result_of(producer)
-    if around.types[result].shape != around.types[consumer.output].shape:
-        return None
-    if result != consumer.output and after >> result & 1:
+    (result,) = producer.outputs
+    if result not in consumer.outputs and after >> result & 1:
         return None
     if any(operand_reads(o) >> result & 1 for o in consumer.inputs if o != ValueRef(result)):
         return None
-    if isinstance(producer, ElementwiseStep):
-        return _joined(producer, consumer, result)
     if isinstance(producer, ComputeStep):
-        return _followed(producer, consumer, result, around)
-    able = around.epilogues and not (isinstance(producer, KernelStep) and not producer.kernel.epilogue)
-    return _with_epilogue(producer, consumer, result, around) if able else None
+        return _joined(producer, consumer, result)
+    return _with_epilogue(producer, consumer, result, around)
 
 
-def _allowed(producer: _Producer, consumer: ElementwiseStep) -> bool:
+def _allowed(producer: _Producer, consumer: ComputeStep) -> bool:
     first, second = producer.placement, consumer.placement
     return first.fuse and second.fuse and first.scope == second.scope and first.group == second.group
 
 
-def _result_of(step: _Producer) -> int:
-    return step.outputs[0] if isinstance(step, KernelStep | ComputeStep) else step.output
-
-
-def _joined(producer: ElementwiseStep, consumer: ElementwiseStep, result: int) -> ElementwiseStep | None:
+def _joined(producer: ComputeStep, consumer: ComputeStep, result: int) -> ComputeStep | None:
+    """Return a computation that evaluates the producer's expression where the consumer read it, or the other way."""
     inputs: list[Operand] = []
-    inner = _renumbered(producer.expr, producer.inputs, inputs, {})
-    fixed = {number: inner for number, operand in enumerate(consumer.inputs) if operand == ValueRef(result)}
-    expr = _renumbered(consumer.expr, consumer.inputs, inputs, fixed)
-    if len(linearise(expr).instructions) > LARGEST_EXPRESSION:
+    made = _over(producer, inputs, {producer.computation.outputs[0].name: "result"})
+    read = [
+        tensor.name
+        for tensor, operand in zip(consumer.computation.inputs, consumer.inputs, strict=True)
+        if operand == ValueRef(result)
+    ]
+    reader = _over(consumer, inputs, dict.fromkeys(read, "result"))
+    computation = inlined(made, reader, "result") or followed(made, reader, "result")
+    if computation is None or _longest(computation) > LARGEST_EXPRESSION:
         return None
-    return replace(consumer, origin=_both(producer, consumer), inputs=tuple(inputs), expr=expr)
+    joined = replace(
+        consumer,
+        origin=_both(producer, consumer),
+        placement=producer.placement if producer.placement.no_reorder else consumer.placement,
+        op=f"{producer.op}+{consumer.op}",
+        computation=computation,
+        inputs=tuple(inputs),
+        temporaries=(*producer.temporaries, *consumer.temporaries),
+    )
+    return joined if _is_safe(joined) else None
 
 
-def _with_epilogue(
-    producer: FoldStep | KernelStep, consumer: ElementwiseStep, result: int, around: Fusion
-) -> FoldStep | KernelStep | None:
+def _over(step: ComputeStep, inputs: list[Operand], fixed: dict[str, str]) -> Computation:
+    """Return the computation of a step with its inputs called by their places in ``inputs``, which grows by them."""
+    names = dict(fixed)
+    for tensor, operand in zip(step.computation.inputs, step.inputs, strict=True):
+        if tensor.name not in fixed:
+            if operand not in inputs:
+                inputs.append(operand)
+            names[tensor.name] = f"x{inputs.index(operand)}"
+    return renamed(step.computation, names)
+
+
+def _is_safe(step: ComputeStep) -> bool:
+    """Whether a step overwrites only those of its inputs that it may."""
+    read = 0
+    for operand in step.inputs:
+        read |= operand_reads(operand)
+    return all(not read >> value & 1 or overwritten(step, value) >> value & 1 for value in step.outputs)
+
+
+def _longest(computation: Computation) -> int:
+    return max(len(linearise(expr).instructions) for stage in computation.stages for expr in expressions_of(stage))
+
+
+def _with_epilogue(producer: KernelStep, consumer: ComputeStep, result: int, around: Fusion) -> KernelStep | None:
     """Return the producer with the consumer's expression after its own epilogue."""
-    if _main_reads(producer) >> consumer.output & 1:
+    (output,), expression = consumer.outputs[:1], expression_of(consumer.computation)
+    if not (around.epilogues and producer.kernel.epilogue) or expression is None:
+        return None
+    if around.types[result].shape != around.types[output].shape:
+        return None
+    if any(operand is not None and operand_reads(operand) >> output & 1 for operand in producer.inputs):
         return None
     inputs: list[Operand] = [_RESULT]
     before: Expr = tree.Input(0, around.types[result].dtype)
@@ -192,69 +167,11 @@ def _with_epilogue(
         own = (_RESULT, *producer.epilogue.inputs)
         before = _renumbered(producer.epilogue.expr, own, inputs, {})
     fixed = {number: before for number, operand in enumerate(consumer.inputs) if operand == ValueRef(result)}
-    expr = _renumbered(consumer.expr, consumer.inputs, inputs, fixed)
+    expr = _renumbered(expression, consumer.inputs, inputs, fixed)
     if len(linearise(expr).instructions) > LARGEST_EXPRESSION:
         return None
     epilogue = Epilogue(expr, tuple(inputs[1:]))
-    origin = _both(producer, consumer)
-    if isinstance(producer, KernelStep):
-        return replace(producer, origin=origin, outputs=(consumer.output,), epilogue=epilogue)
-    return replace(producer, origin=origin, output=consumer.output, epilogue=epilogue)
-
-
-def _followed(producer: ComputeStep, consumer: ElementwiseStep, result: int, around: Fusion) -> ComputeStep | None:
-    """Return a computation that evaluates the consumer's expression where it stores its result."""
-    if _main_reads(producer) >> consumer.output & 1:
-        return None
-    inputs: list[Operand] = [_RESULT]
-    fixed: dict[int, Expr] = {
-        number: tree.Input(0, around.types[result].dtype)
-        for number, operand in enumerate(consumer.inputs)
-        if operand == ValueRef(result)
-    }
-    expr = _renumbered(consumer.expr, consumer.inputs, inputs, fixed)
-    if any(operand_reads(operand) >> consumer.output & 1 for operand in inputs[1:]) and _parts(producer) > 1:
-        return None
-    types = [around.type_of(operand) for operand in inputs[1:]]
-    known = [type_ for type_ in types if type_ is not None]
-    if len(known) < len(types):
-        return None
-    computation = followed(producer.computation, expr, _tensors(known, len(producer.inputs)))
-    if computation is None or _longest(computation) > LARGEST_EXPRESSION:
-        return None
-    return replace(
-        producer,
-        origin=_both(producer, consumer),
-        computation=computation,
-        inputs=(*producer.inputs, *inputs[1:]),
-        outputs=(consumer.output,),
-    )
-
-
-def _tensors(types: Sequence[TensorType], first: int) -> list[Tensor]:
-    """Return operands that a computation with ``first`` inputs reads besides."""
-    shapes = [tuple(Index.of(extent) for extent in type_.shape) for type_ in types]
-    pairs = enumerate(zip(types, shapes, strict=True), first)
-    return [Tensor(f"e{number}", type_.dtype, shape) for number, (type_, shape) in pairs]
-
-
-def _parts(step: ComputeStep) -> int:
-    """Return how many stages store the result: of several, one may overwrite what another has stored."""
-    (output,) = step.computation.outputs
-    return sum(stage.tensor == output.name for stage in step.computation.stages)
-
-
-def _longest(computation: Computation) -> int:
-    return max(len(linearise(stage.value).instructions) for stage in computation.stages)
-
-
-def _main_reads(step: FoldStep | KernelStep | ComputeStep) -> int:
-    """Return what a kernel reads at other positions than the one that it stores."""
-    operands = (step.source,) if isinstance(step, FoldStep) else step.inputs
-    bits = 0
-    for operand in operands:
-        bits |= operand_reads(operand)
-    return bits
+    return replace(producer, origin=_both(producer, consumer), outputs=(output,), epilogue=epilogue)
 
 
 def _renumbered(expr: Expr, operands: Sequence[Operand], inputs: list[Operand], fixed: dict[int, Expr]) -> Expr:
@@ -271,6 +188,6 @@ def _renumbered(expr: Expr, operands: Sequence[Operand], inputs: list[Operand], 
     return tree.substitute(expr, replacements)
 
 
-def _both(producer: _Producer, consumer: ElementwiseStep) -> Origin:
+def _both(producer: _Producer, consumer: ComputeStep) -> Origin:
     seen = dict.fromkeys((*producer.origin.statements, *consumer.origin.statements))
     return Origin(consumer.origin.block, tuple(seen))

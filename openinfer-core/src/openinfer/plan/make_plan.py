@@ -46,7 +46,7 @@ def make_plan(
     """Return the plan of a program for the target of ``table``.
 
     Args:
-        epilogues: whether the target's kernels and folds carry out elementwise steps on their results.
+        epilogues: whether the target's kernels carry out elementwise operators on their results.
 
     Raises:
         SynthesisError: something in the program cannot be carried out on the target; it names the line.
@@ -136,7 +136,7 @@ def _placed(
     homeless = [v for v in values if isinstance(v.memory, NoMemory) and used >> v.number & 1]
     sizes = {value.number: value.type.nbytes for value in homeless}
     classes = {value.number: value.type.dtype.name for value in homeless}
-    offsets, total = place(sizes, classes, interference(procedures, liveness, [v.type for v in values]))
+    offsets, total = place(sizes, classes, interference(procedures, liveness, mask(sizes)))
     placed = tuple(
         replace(value, memory=ArenaMemory(offsets[value.number])) if value.number in offsets else value
         for value in values

@@ -12,9 +12,7 @@ from openinfer.plan.steps import (
     CallStep,
     ComputeStep,
     CopyStep,
-    ElementwiseStep,
     FillStep,
-    FoldStep,
     InputStep,
     KernelStep,
     LoopIndex,
@@ -87,17 +85,14 @@ def step_text(plan: ExecutionPlan, step: Step) -> str:
 
 
 def kind_of(step: Step) -> str:
-    """Return what a step does: the operator of a kernel, else the kind of the step."""
+    """Return what a step does: its operators, else the kind of the step."""
     match step:
         case KernelStep():
             return step.call.op if step.epilogue is None else f"{step.call.op}+elementwise"
         case ComputeStep() | LoopProgramStep():
             return step.op
-        case FoldStep():
-            return "fold" if step.epilogue is None else "fold+elementwise"
         case _:
             names = {
-                ElementwiseStep: "elementwise",
                 CopyStep: "copy",
                 FillStep: "fill",
                 InputStep: "input",

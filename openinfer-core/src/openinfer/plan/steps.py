@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from openinfer.expr.tree import Expr
     from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
-    from openinfer.ops.schema import Fold
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
     from openinfer.symbolic import IntExpr
@@ -88,7 +87,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What is done to each element of a kernel's or fold's result before it is stored.
+    """What is done to each element of a kernel's result before it is stored.
 
     ``Input(0)`` of ``expr`` is that element in the type of the kernel's result, ``Input(i)`` is ``inputs[i - 1]`` at
     the same position (broadcast). A kernel stores each element once, right after reading these.
@@ -100,34 +99,6 @@ class Epilogue:
     @property
     def program(self) -> Program:
         return linearise(self.expr)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElementwiseStep:
-    """Every element of ``output`` is ``expr`` of the elements of ``inputs`` at its (broadcast) position."""
-
-    origin: Origin
-    inputs: tuple[Operand, ...]
-    output: int
-    expr: Expr
-    placement: Placement = Placement()
-
-    @property
-    def program(self) -> Program:
-        return linearise(self.expr)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoldStep:
-    """``output`` is the fold of ``source`` over ``axes``, in row-major order."""
-
-    origin: Origin
-    source: Operand
-    output: int
-    axes: tuple[int, ...]
-    fold: Fold
-    epilogue: Epilogue | None = None
-    placement: Placement = Placement()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +116,13 @@ class KernelStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeStep:
-    """A computation: its inputs, outputs and temporaries are values of the plan. No output lies where an input lies."""
+    """A computation: its inputs, outputs and temporaries are values of the plan.
+
+    An output lies where an input lies only if `openinfer.compute.in_place` says that the input may be overwritten.
+
+    Attributes:
+        op: the operator, or those that are fused with ``+`` between them.
+    """
 
     origin: Origin
     op: str
@@ -237,9 +214,7 @@ class BarrierStep:
 
 
 Step: TypeAlias = (
-    ElementwiseStep
-    | FoldStep
-    | KernelStep
+    KernelStep
     | ComputeStep
     | LoopProgramStep
     | CopyStep

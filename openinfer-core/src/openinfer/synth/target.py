@@ -34,7 +34,7 @@ class SynthTarget(Protocol):
 
     @property
     def epilogues(self) -> bool:
-        """Whether its kernels and folds carry out elementwise steps on their results (`openinfer.plan.steps`)."""
+        """Whether its kernels carry out elementwise operators on their results (`openinfer.plan.steps`)."""
         ...
 
     def emit(self, plan: ExecutionPlan) -> Bundle:

@@ -1,0 +1,104 @@
+"""Which steps of a list may run later than they stand: past everything that touches no value of theirs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.plan.accesses import members, walk
+from openinfer.plan.steps import BarrierStep, ComputeStep, KernelStep, ReturnStep
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.plan.accesses import Accesses
+    from openinfer.plan.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A step in a list: what it reads and writes, which values are live after it, whether nothing may pass it."""
+
+    step: Step
+    after: int
+    read: int
+    written: int
+    stops: bool
+
+    @staticmethod
+    def of(step: Step, after: int, accesses: Accesses) -> Entry:
+        stops = any(isinstance(inner, BarrierStep | ReturnStep) for inner in walk((step,)))
+        return Entry(step, after, *accesses.of(step), stops)
+
+    @property
+    def stays(self) -> bool:
+        """Whether it keeps its place among the other steps."""
+        return isinstance(self.step, KernelStep | ComputeStep) and self.step.placement.no_reorder
+
+
+class Passing:
+    """A list of steps whose members are joined with later ones."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries: list[Entry | None] = [*entries]
+        self._readers: defaultdict[int, list[int]] = defaultdict(list)
+        self._writers: defaultdict[int, list[int]] = defaultdict(list)
+        self._stops = [at for at, entry in enumerate(entries) if entry.stops]
+        self._stays = [at for at, entry in enumerate(entries) if entry.stays]
+        for at, entry in enumerate(entries):
+            self._note(at, entry)
+
+    def __getitem__(self, position: int) -> Entry:
+        entry = self._entries[position]
+        if entry is None:
+            raise IndexError(f"step {position} was joined with a later one")
+        return entry
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return the steps that are left."""
+        return tuple(entry.step for entry in self._entries if entry is not None)
+
+    def only_reader(self, position: int) -> int | None:
+        """Return where the result of a step is read first, if the step could as well run there.
+
+        Steps before ``position`` do not matter, so that they may have been joined with others.
+        """
+        first = self[position]
+        found = [at for value in members(first.written) if (at := _after(self._readers[value], position)) is not None]
+        if not found:
+            return None
+        reader = min(found)
+        stop, stay = _after(self._stops, position), _after(self._stays, position)
+        if stop is not None and stop <= reader:
+            return None
+        if (first.stays and reader > position + 1) or (stay is not None and stay < reader):
+            return None
+        writes = (_after(self._writers[value], position) for value in members(first.written | first.read))
+        return None if any(at is not None and at < reader for at in writes) else reader
+
+    def join(self, position: int, reader: int, joined: Entry) -> None:
+        """Replace the step at ``reader`` by one that does the work of the step at ``position`` too."""
+        for at in (position, reader):
+            self._forget(at, self[at])
+        if joined.stays and not self[reader].stays:
+            insort(self._stays, reader)
+        self._entries[position], self._entries[reader] = None, joined
+        self._note(reader, joined)
+
+    def _note(self, at: int, entry: Entry) -> None:
+        for places, values in ((self._readers, entry.read), (self._writers, entry.written)):
+            for value in members(values):
+                insort(places[value], at)
+
+    def _forget(self, at: int, entry: Entry) -> None:
+        for places, values in ((self._readers, entry.read), (self._writers, entry.written)):
+            for value in members(values):
+                del places[value][bisect_left(places[value], at)]
+
+
+def _after(positions: Sequence[int], position: int) -> int | None:
+    """Return the first of some ascending positions behind another one."""
+    at = bisect_right(positions, position)
+    return positions[at] if at < len(positions) else None
