@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,11 +26,11 @@ KERNELS = {name: (KernelSpec(op=name, kernel=None),) for name in ("matmul", "tra
 TABLE = KernelTable("test", KERNELS, frozenset({"f32", "f64", "i32", "i64", "bool"}))
 
 
-def plan_of(text, arrays=None, sizes=None, metadata=None, epilogues=True):
+def plan_of(text, arrays=None, sizes=None, metadata=None, epilogues=True, table=None):
     model = Model.from_arrays(arrays or {}, sizevars=sizes or {}, metadata=metadata or {})
     environment = Environment.default()
     resolved = resolve(graph(text), model, environment=environment)
-    return make_plan(resolved, model, environment, TABLE, epilogues=epilogues)
+    return make_plan(resolved, model, environment, table or TABLE, epilogues=epilogues)
 
 
 def entry(plan):
@@ -359,3 +360,39 @@ def test_an_input_that_is_overwritten_in_vain_is_read_in_place():
     )
 
     assert isinstance(plan.values[plan.inputs[0].value].memory, InputMemory)
+
+
+VIEWS = """
+dynamic {{ x: f32[4, 6]; }}
+volatile {{ y: f32[6, 4]; }}
+block entry {{
+  assign a: f32[24]; assign b: f32[4, 6]; assign c: f32[6, 4]; assign d: f32[4, 6];
+  {}
+  return y;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("statements", "kinds", "arena"),
+    [
+        # Of what was computed, of an input, and where one of the two is a result.
+        ("op relu(x) >> d; op reshape(d) >> a; op reshape(a) >> b; op transpose(b) >> y;", "relu view view", 128),
+        ("op reshape(x) >> a; op reshape(a) >> b; op transpose(b) >> y;", "view view", 0),
+        ("op transpose(x) >> c; op reshape(c) >> b; op reshape(b) >> y;", "transpose view view", 0),
+        # The result of the first reshape changes while what it was reshaped from is needed.
+        (
+            "op transpose(x) >> c; op reshape(c) >> b; op add(b, x) >> b; op transpose(b) >> y; op add(y, c) >> y;",
+            "copy",
+            256,
+        ),
+        # What is written cannot be the memory of an input.
+        ("op reshape(x) >> a; op relu(a) >> a; op reshape(a) >> b; op transpose(b) >> y;", "copy relu view", 128),
+    ],
+)
+def test_a_reshape_is_a_view_where_neither_changes_while_the_other_is_needed(statements, kinds, arena):
+    plan = plan_of(VIEWS.format(statements), table=replace(TABLE, computations=True))
+
+    found = [step["kind"] for step in plan_json(plan)["blocks"][0]["steps"]]
+    assert kinds in " ".join(found)
+    assert plan.arena_nbytes == arena

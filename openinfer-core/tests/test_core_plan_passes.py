@@ -26,8 +26,8 @@ from openinfer.ir.types import TensorType
 from openinfer.loops.interpret import interpret
 from openinfer.lower import lowered
 from openinfer.ops.calls import OpCall
-from openinfer.plan.accesses import Accesses, mask, members, touched
-from openinfer.plan.arena import ALIGNMENT, interference, place
+from openinfer.plan.accesses import Accesses, mask, members
+from openinfer.plan.arena import ALIGNMENT, interference, place, placed
 from openinfer.plan.dead_steps import without_dead_steps
 from openinfer.plan.fusion import Fusion, fuse
 from openinfer.plan.liveness import Liveness
@@ -45,6 +45,7 @@ from openinfer.plan.steps import (
     ReturnStep,
     ValueRef,
 )
+from openinfer.plan.values import ArenaMemory, NoMemory, PlanValue, Role
 from openinfer.plugins.types import KernelSpec
 from openinfer.symbolic import Const
 
@@ -311,8 +312,15 @@ def test_an_optimised_program_in_its_arena_computes_what_the_program_does(progra
     optimised, _ = without_dead_steps(procedures, wanted)
     optimised = fuse(optimised, Fusion(TYPES, Liveness(optimised, wanted), Accesses(optimised), epilogues=True))
     optimised, liveness = without_dead_steps(optimised, wanted)
-    sizes = {value: TYPES[value].nbytes for value in members(touched(optimised) | wanted)}
-    offsets, total = place(sizes, dict.fromkeys(sizes, "i64"), interference(optimised, liveness, mask(sizes)))
+    drafts = [
+        PlanValue(number=number, name=f"v{number}", type=type_, role=Role.TEMPORARY, memory=NoMemory())
+        for number, type_ in enumerate(TYPES)
+    ]
+    homes, total = placed(drafts, optimised, liveness)
+    offsets = {value.number: value.memory.offset for value in homes if isinstance(value.memory, ArenaMemory)}
+    for value in results:
+        if value not in offsets:
+            offsets[value], total = total, total + 256
 
     plain = Machine({p.name: p.steps for p in procedures}, Apart(), seed)
     subject = Machine({p.name: p.steps for p in optimised}, Arena(offsets, total), seed)
@@ -363,7 +371,7 @@ def test_values_that_are_never_alive_together_share_memory():
     offsets, total = place(
         {v: TYPES[v].nbytes for v in range(4)},
         dict.fromkeys(range(4), "i64"),
-        interference(procedures, liveness, mask(range(4))),
+        interference(procedures, liveness, TYPES, mask(range(4))),
     )
 
     assert total == 2 * ALIGNMENT
@@ -373,7 +381,7 @@ def test_values_that_are_never_alive_together_share_memory():
 def conflict(step, source, output):
     """Whether a step that reads a value for the last time must not write its result there."""
     procedures = (Procedure("entry", (FillStep(origin=NOWHERE, output=source, value=1), step)),)
-    conflicts = interference(procedures, Liveness(procedures, mask([output])), mask([source, output]))
+    conflicts = interference(procedures, Liveness(procedures, mask([output])), TYPES, mask([source, output]))
     return bool((conflicts[source] >> output | conflicts[output] >> source) & 1)
 
 

@@ -173,7 +173,7 @@ class StatementWriter:
         self._code.line(*(f"(void){name};" for name in names if name not in words))
 
     def _copy(self, step: CopyStep) -> None:
-        if not self._names.type_of_value(step.output).count:
+        if not self._names.type_of_value(step.output).count or self._plan.is_view(step):
             return
         with self._code.braces():
             binder = Binder(self._code, self._names, self._plan)

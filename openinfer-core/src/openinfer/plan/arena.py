@@ -2,32 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer.plan.accesses import members, reads, walk, writes
+from openinfer.plan.accesses import mask, members, reads, touched, walk, writes
 from openinfer.plan.in_place import overwritten
+from openinfer.plan.sharing import copied, shared
+from openinfer.plan.steps import CopyStep
+from openinfer.plan.values import ArenaMemory, NoMemory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
+    from openinfer.ir.types import TensorType
     from openinfer.plan.liveness import Liveness
     from openinfer.plan.steps import Procedure
+    from openinfer.plan.values import PlanValue
 
 ALIGNMENT = 64
 """Bytes at whose multiples values start: a cache line, and the widest vector register."""
 
 
-def interference(procedures: Sequence[Procedure], liveness: Liveness, values: int) -> dict[int, int]:
+def placed(
+    values: Sequence[PlanValue], procedures: Sequence[Procedure], liveness: Liveness
+) -> tuple[tuple[PlanValue, ...], int]:
+    """Return the values with memory for all that steps touch: that of what they are copied from, or in the arena."""
+    used = touched(procedures)
+    homeless = mask(v.number for v in values if isinstance(v.memory, NoMemory) and used >> v.number & 1)
+    types = [value.type for value in values]
+    conflicts = interference(procedures, liveness, types, homeless | copied(procedures))
+    sharing = shared(procedures, values, conflicts)
+    groups = {sharing.of(value) for value in members(homeless)}
+    homes = {group: sharing.home(group) for group in groups}
+    free = {group: home for group, home in homes.items() if isinstance(home.memory, NoMemory)}
+    sizes = {group: home.type.nbytes for group, home in free.items()}
+    classes = {group: home.type.dtype.name for group, home in free.items()}
+    offsets, total = place(sizes, classes, sharing.between(free, procedures))
+    memory = {group: ArenaMemory(offsets[group]) if group in offsets else homes[group].memory for group in groups}
+    return tuple(
+        replace(value, memory=memory[sharing.of(value.number)]) if homeless >> value.number & 1 else value
+        for value in values
+    ), total
+
+
+def interference(
+    procedures: Sequence[Procedure], liveness: Liveness, types: Sequence[TensorType], values: int
+) -> dict[int, int]:
     """Return for each of some values (as bits) the others of them that it must not share memory with.
 
     Of two values in conflict at least one names the other. A value that is written must not lie where anything lives
     that is read by the same step or needed after it. Only a computation may write where it reads, where it reads an
-    element for the last time before it writes it.
+    element for the last time before it writes it. A copy may lie where its source lies, exactly there, as long as
+    neither is written again.
+
+    Args:
+        types: of each value as it lies in memory.
     """
     conflicts = dict.fromkeys(members(values), 0)
     for procedure in procedures:
@@ -36,8 +69,12 @@ def interference(procedures: Sequence[Procedure], liveness: Liveness, values: in
             if not written:
                 continue
             needed = liveness.after(step) & values | written
+            if isinstance(step, CopyStep):
+                needed, read = needed & ~reads(step), 0
             for value in members(written):
-                others = needed | (read & ~overwritten(step, value) if read else 0)
+                free = overwritten(step, value) if read else 0
+                kept = read & ~mask(each for each in members(free) if types[each] == types[value])
+                others = needed | kept
                 conflicts[value] |= others & ~(1 << value)
     return conflicts
 

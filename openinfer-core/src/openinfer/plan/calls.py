@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.compute.in_order import keeps_order
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
@@ -68,6 +69,9 @@ class CallLowering:
         if isinstance(chosen, DerivedExpression):
             yield _elementwise(call, chosen.expr, inputs, outputs[0], at)
             return
+        if isinstance(chosen, Computed) and keeps_order(chosen.computation):
+            yield from self._copy(inputs, outputs[0], at)
+            return
         private = tuple(self._apart(value, inputs, at) for value in outputs)
         if isinstance(chosen, HandWritten):
             yield KernelStep(
@@ -98,6 +102,12 @@ class CallLowering:
         for source, output in zip(private, outputs, strict=True):
             if source != output:
                 yield CopyStep(origin=at.origin, source=ValueRef(source), output=output)
+
+    def _copy(self, inputs: Sequence[Operand | None], output: int, at: Operation) -> Iterator[Step]:
+        """Yield the copy of an input, which `openinfer.plan.sharing` may find to be no work."""
+        (source,) = (operand for operand in inputs if operand is not None)
+        if source != ValueRef(output):
+            yield CopyStep(origin=at.origin, source=source, output=output)
 
     def _apart(self, value: int, inputs: Sequence[Operand | None], at: Operation) -> int:
         """Return the value, or another one of its type where the value is also read by the call."""

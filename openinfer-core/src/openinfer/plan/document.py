@@ -105,7 +105,7 @@ def _steps(plan: ExecutionPlan, steps: Sequence[Step]) -> list[dict[str, Any]]:
 
 def _step(plan: ExecutionPlan, step: Step) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "kind": kind_of(step),
+        "kind": "view" if plan.is_view(step) else kind_of(step),
         "text": step_text(plan, step),
         "block": step.origin.block,
         "statements": [{"node": s.node, "line": s.line, "text": s.text} for s in step.origin.statements],

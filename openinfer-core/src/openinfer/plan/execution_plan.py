@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import counted
+from openinfer.plan.steps import CopyStep, ValueRef
 
 if TYPE_CHECKING:
     from openinfer.arch import DeviceArch
     from openinfer.draw import Folded, Table
-    from openinfer.plan.steps import Procedure
+    from openinfer.plan.steps import Procedure, Step
     from openinfer.plan.values import PackedWeight, PlanInput, PlanOutput, PlanValue, WeightTable
 
 
@@ -72,6 +73,12 @@ class ExecutionPlan:
     def table(self, number: int) -> WeightTable:
         """Return the prefix table of that number."""
         return next(table for table in self.tables if table.number == number)
+
+    def is_view(self, step: Step) -> bool:
+        """Whether a step copies a value to the memory that it lies in already, so that there is nothing to do."""
+        if not isinstance(step, CopyStep) or not isinstance(step.source, ValueRef):
+            return False
+        return self.values[step.source.value].memory == self.values[step.output].memory
 
     def memory_map(self) -> str:
         """Return a table of the values in the arena: where each one lies."""

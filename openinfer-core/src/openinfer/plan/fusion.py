@@ -16,10 +16,21 @@ from openinfer.compute.stage import expressions_of
 from openinfer.compute.substitution import renamed
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
+from openinfer.ops.derived import expression_computation
 from openinfer.plan.accesses import operand_reads
 from openinfer.plan.in_place import overwritten
 from openinfer.plan.passing import Entry, Passing
-from openinfer.plan.steps import ComputeStep, Epilogue, KernelStep, LoopIndex, LoopStep, Origin, Procedure, ValueRef
+from openinfer.plan.steps import (
+    ComputeStep,
+    CopyStep,
+    Epilogue,
+    KernelStep,
+    LoopIndex,
+    LoopStep,
+    Origin,
+    Procedure,
+    ValueRef,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +84,7 @@ def _fuse_list(steps: Sequence[Step], around: Fusion) -> tuple[Step, ...]:
 
 def _fuse_forward(left: Passing, position: int, around: Fusion) -> None:
     """Fuse the step at ``position`` into the step that reads its result, if that can be done."""
-    producer = left[position].step
+    producer = _as_computation(left[position].step, around)
     if not isinstance(producer, _Producer) or len(producer.outputs) != 1:
         return
     consumer_at = left.only_reader(position)
@@ -83,6 +94,19 @@ def _fuse_forward(left: Passing, position: int, around: Fusion) -> None:
     fused = _fused(producer, consumer.step, consumer.after, around)
     if fused is not None:
         left.join(position, consumer_at, Entry.of(fused, consumer.after, around.accesses))
+
+
+def _as_computation(step: Step, around: Fusion) -> Step:
+    """Return a copy of a value of the same type as a computation, which the reader of the copy can take over."""
+    if not isinstance(step, CopyStep) or not isinstance(step.source, ValueRef):
+        return step
+    type_ = around.types[step.output]
+    if around.types[step.source.value] != type_:
+        return step
+    computation = expression_computation("copy", tree.Input(0, type_.dtype), [type_], type_)
+    return ComputeStep(
+        origin=step.origin, op="copy", computation=computation, inputs=(step.source,), outputs=(step.output,)
+    )
 
 
 def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> Step | None:

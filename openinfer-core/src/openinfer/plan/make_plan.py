@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic
 from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import Filled, Storage
-from openinfer.plan.accesses import Accesses, mask, touched, written
-from openinfer.plan.arena import interference, place
+from openinfer.plan.accesses import Accesses, mask, written
+from openinfer.plan.arena import placed
 from openinfer.plan.dead_steps import reached, without_dead_steps
 from openinfer.plan.execution_plan import ExecutionPlan
 from openinfer.plan.findings import about
@@ -25,7 +24,7 @@ from openinfer.plan.memory import (
 )
 from openinfer.plan.steps import Procedure
 from openinfer.plan.tables import weight_table
-from openinfer.plan.values import ArenaMemory, NoMemory, PlanInput, PlanOutput
+from openinfer.plan.values import PlanInput, PlanOutput
 from openinfer.plan.weights import WeightStore
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from openinfer.model import Model
     from openinfer.plan.lowering import Draft
     from openinfer.plan.steps import Step
-    from openinfer.plan.values import PlanValue
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
 
@@ -66,7 +64,7 @@ def make_plan(
     procedures, liveness = without_dead_steps(procedures, wanted)
     store = WeightStore(model)
     values = roles_and_memory(draft, procedures, results, store)
-    values, arena_nbytes = _placed(values, procedures, liveness)
+    values, arena_nbytes = placed(values, procedures, liveness)
     read = touched_tables(procedures)
     tables = tuple(weight_table(use, model, store) for use in draft.tables.values() if use.number in read)
     return ExecutionPlan(
@@ -126,22 +124,6 @@ def _fused(draft: Draft, procedures: Sequence[Procedure], wanted: int, *, epilog
     types = tuple(value.type for value in draft.values)
     around = Fusion(types, Liveness(procedures, wanted), Accesses(procedures), epilogues)
     return fuse(procedures, around)
-
-
-def _placed(
-    values: Sequence[PlanValue], procedures: Sequence[Procedure], liveness: Liveness
-) -> tuple[tuple[PlanValue, ...], int]:
-    """Return the values with places in the arena for all that steps touch and that have no other memory."""
-    used = touched(procedures)
-    homeless = [v for v in values if isinstance(v.memory, NoMemory) and used >> v.number & 1]
-    sizes = {value.number: value.type.nbytes for value in homeless}
-    classes = {value.number: value.type.dtype.name for value in homeless}
-    offsets, total = place(sizes, classes, interference(procedures, liveness, mask(sizes)))
-    placed = tuple(
-        replace(value, memory=ArenaMemory(offsets[value.number])) if value.number in offsets else value
-        for value in values
-    )
-    return placed, total
 
 
 def _inputs(draft: Draft, needed: int) -> tuple[PlanInput, ...]:

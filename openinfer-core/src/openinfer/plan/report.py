@@ -81,7 +81,8 @@ def step_text(plan: ExecutionPlan, step: Step) -> str:
         case _:
             given = ", ".join(operand_text(plan, operand) for operand in operands(step))
             made = ", ".join(plan.values[value].name for value in members(writes(step)))
-            return " ".join(filter(None, (kind_of(step), given, ">>", made)))
+            kind = "view" if plan.is_view(step) else kind_of(step)
+            return " ".join(filter(None, (kind, given, ">>", made)))
 
 
 def kind_of(step: Step) -> str:

@@ -147,7 +147,10 @@ class LoopProgramStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyStep:
-    """``output`` takes the elements of ``source``, which has the same type."""
+    """``output`` takes the elements of ``source`` in row-major order; it may have another shape.
+
+    Where both lie in the same memory there is nothing to do.
+    """
 
     origin: Origin
     source: Operand

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import EVERY
+from openinfer.ops.moving import move
 from openinfer.ops.schema import (
     Compute,
     InputSpec,
@@ -14,11 +15,11 @@ from openinfer.ops.schema import (
     OpExample,
     OpSchema,
     OpTypeError,
-    Primitive,
     SettingSpec,
     SettingType,
 )
 from openinfer.ops.shapes import axis_of, integer, integers, needed, shown
+from openinfer.ops.views import same_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,6 +113,11 @@ def _of(shape: tuple[int, ...], settings: Settings | None = None, declared: tupl
     return OpExample(inputs=(Operand(shape=shape),), settings=settings or {}, outputs=outputs)
 
 
+def _same_order(k: Builder, call: OpCall) -> None:
+    (x,), (y,) = k.given, k.outputs
+    move(k, x, y, same_order(needed(call.inputs).shape, call.outputs[0].shape))
+
+
 def _transpose(k: Builder, call: OpCall) -> None:
     (x,), (y,) = k.given, k.outputs
     at = k.axes(*y.shape)
@@ -123,7 +129,7 @@ def _movement(
     name: str,
     infer: InferTypes,
     *,
-    definition: Definition | None = None,
+    definition: Definition,
     summary: str,
     examples: tuple[OpExample, ...],
     settings: tuple[SettingSpec, ...] = (),
@@ -138,7 +144,7 @@ def _movement(
         dtypes=EVERY,
         settings=settings,
         infer=infer,
-        definition=definition or Primitive(),
+        definition=definition,
         in_place=True,
         aliases=aliases,
         onnx=onnx,
@@ -174,6 +180,7 @@ TRANSPOSE = _movement(
 RESHAPE = _movement(
     "reshape",
     _reshape_types,
+    definition=Compute(_same_order),
     summary="the elements in row-major order under another shape",
     examples=(
         _of((2, 3, 5), {"shape": (5, 6)}),
@@ -196,6 +203,7 @@ RESHAPE = _movement(
 FLATTEN = _movement(
     "flatten",
     _flatten_types,
+    definition=Compute(_same_order),
     summary="a matrix: the dims before the axis, and the rest",
     examples=(
         _of((2, 3, 5)),
@@ -211,6 +219,7 @@ FLATTEN = _movement(
 IDENTITY = _movement(
     "identity",
     _same_types,
+    definition=Compute(_same_order),
     summary="an independent copy",
     examples=(_of((3, 5)), _of((2, 0, 3)), _of((257,)), _of(())),
     aliases=("copy",),
