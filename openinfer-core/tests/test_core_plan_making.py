@@ -362,6 +362,29 @@ def test_an_input_that_is_overwritten_in_vain_is_read_in_place():
     assert isinstance(plan.values[plan.inputs[0].value].memory, InputMemory)
 
 
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({"between": "barrier;"}, "barrier or return before its reader"),
+        ({"first": " with { fuse=false }"}, "kept apart from relu by hints or scopes"),
+        ({"between": "op mul(t, t) >> u;"}, "needed after mul"),
+        ({"between": "op sum_axis(t, axes=[0]) >> s; op add(t, s) >> u;"}, "needed after sum_axis"),
+        ({"between": "op matmul(t, t) >> s; op add(x, s) >> u;"}, "read by matmul"),
+        (
+            {"between": "op fill(x, value=1) >> x; op matmul(x, x) >> s; op add(x, s) >> u;"},
+            "an operand changes before its reader",
+        ),
+    ],
+)
+def test_a_plan_says_why_a_result_is_stored(parts, reason):
+    text = CHAIN.replace("assign t: f32[4];", "assign t: f32[4]; assign u: f32[4]; assign s: f32;")
+    text = text.replace("return y;", "op add(y, u) >> y; return y;")
+
+    report = plan_of(text.format(**{"first": "", "between": "", "second": "", **parts})).report()
+
+    assert f"stored: {reason})" in next(line for line in report.splitlines() if line.startswith("  add x"))
+
+
 VIEWS = """
 dynamic {{ x: f32[4, 6]; }}
 volatile {{ y: f32[6, 4]; }}

@@ -114,6 +114,7 @@ def _step(plan: ExecutionPlan, step: Step) -> dict[str, Any]:
         "outputs": list(members(writes(step))),
     }
     if isinstance(step, ComputeStep):
+        found["stored"] = step.stored
         found["computation"] = computation_text(step.computation).splitlines()
     if isinstance(step, LoopProgramStep):
         found["loops"] = kernel_text(step.kernel).splitlines()

@@ -20,6 +20,7 @@ from openinfer.ops.derived import expression_computation
 from openinfer.plan.accesses import operand_reads
 from openinfer.plan.in_place import overwritten
 from openinfer.plan.passing import Entry, Passing
+from openinfer.plan.report import kind_of
 from openinfer.plan.steps import (
     ComputeStep,
     CopyStep,
@@ -87,13 +88,12 @@ def _fuse_forward(left: Passing, position: int, around: Fusion) -> None:
     producer = _as_computation(left[position].step, around)
     if not isinstance(producer, _Producer) or len(producer.outputs) != 1:
         return
-    consumer_at = left.only_reader(position)
-    if consumer_at is None:
-        return
-    consumer = left[consumer_at]
-    fused = _fused(producer, consumer.step, consumer.after, around)
-    if fused is not None:
-        left.join(position, consumer_at, Entry.of(fused, consumer.after, around.accesses))
+    at = left.reader(position)
+    fused = at if isinstance(at, str) else _fused(producer, left[at].step, left[at].after, around)
+    if not isinstance(fused, str) and isinstance(at, int):
+        left.join(position, at, Entry.of(fused, left[at].after, around.accesses))
+    elif isinstance(fused, str) and isinstance(left[position].step, _Producer):
+        left.exchange(position, replace(producer, stored=fused))
 
 
 def _as_computation(step: Step, around: Fusion) -> Step:
@@ -109,15 +109,17 @@ def _as_computation(step: Step, around: Fusion) -> Step:
     )
 
 
-def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> Step | None:
-    """Return the step that does the work of both, or None where rules or types forbid it."""
-    if not isinstance(consumer, ComputeStep) or not _allowed(producer, consumer):
-        return None
+def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> _Producer | str:
+    """Return the step that does the work of both, or why there is none."""
+    if not isinstance(consumer, ComputeStep):
+        return "" if isinstance(consumer, CopyStep) else f"read by {kind_of(consumer)}"
+    if not _allowed(producer, consumer):
+        return f"kept apart from {consumer.op} by hints or scopes"
     (result,) = producer.outputs
     if result not in consumer.outputs and after >> result & 1:
-        return None
+        return f"needed after {consumer.op}"
     if any(operand_reads(o) >> result & 1 for o in consumer.inputs if o != ValueRef(result)):
-        return None
+        return f"an index of {consumer.op}"
     if isinstance(producer, ComputeStep):
         return _joined(producer, consumer, result)
     return _with_epilogue(producer, consumer, result, around)
@@ -128,7 +130,7 @@ def _allowed(producer: _Producer, consumer: ComputeStep) -> bool:
     return first.fuse and second.fuse and first.scope == second.scope and first.group == second.group
 
 
-def _joined(producer: ComputeStep, consumer: ComputeStep, result: int) -> ComputeStep | None:
+def _joined(producer: ComputeStep, consumer: ComputeStep, result: int) -> ComputeStep | str:
     """Return a computation that evaluates the producer's expression where the consumer read it, or the other way."""
     inputs: list[Operand] = []
     made = _over(producer, inputs, {producer.computation.outputs[0].name: "result"})
@@ -139,8 +141,10 @@ def _joined(producer: ComputeStep, consumer: ComputeStep, result: int) -> Comput
     ]
     reader = _over(consumer, inputs, dict.fromkeys(read, "result"))
     computation = inlined(made, reader, "result") or followed(made, reader, "result")
-    if computation is None or _longest(computation) > LARGEST_EXPRESSION:
-        return None
+    if computation is None:
+        return f"not worth evaluating inside of {consumer.op}"
+    if _longest(computation) > LARGEST_EXPRESSION:
+        return f"more than {LARGEST_EXPRESSION} instructions with {consumer.op}"
     joined = replace(
         consumer,
         origin=_both(producer, consumer),
@@ -150,7 +154,7 @@ def _joined(producer: ComputeStep, consumer: ComputeStep, result: int) -> Comput
         inputs=tuple(inputs),
         temporaries=(*producer.temporaries, *consumer.temporaries),
     )
-    return joined if _is_safe(joined) else None
+    return joined if _is_safe(joined) else f"{consumer.op} would overwrite what it reads"
 
 
 def _over(step: ComputeStep, inputs: list[Operand], fixed: dict[str, str]) -> Computation:
@@ -176,15 +180,15 @@ def _longest(computation: Computation) -> int:
     return max(len(linearise(expr).instructions) for stage in computation.stages for expr in expressions_of(stage))
 
 
-def _with_epilogue(producer: KernelStep, consumer: ComputeStep, result: int, around: Fusion) -> KernelStep | None:
+def _with_epilogue(producer: KernelStep, consumer: ComputeStep, result: int, around: Fusion) -> KernelStep | str:
     """Return the producer with the consumer's expression after its own epilogue."""
     (output,), expression = consumer.outputs[:1], expression_of(consumer.computation)
-    if not (around.epilogues and producer.kernel.epilogue) or expression is None:
-        return None
-    if around.types[result].shape != around.types[output].shape:
-        return None
+    if not (around.epilogues and producer.kernel.epilogue):
+        return "the kernel takes no epilogue"
+    if expression is None or around.types[result].shape != around.types[output].shape:
+        return f"{consumer.op} reads it at other places"
     if any(operand is not None and operand_reads(operand) >> output & 1 for operand in producer.inputs):
-        return None
+        return f"{consumer.op} overwrites an input of the kernel"
     inputs: list[Operand] = [_RESULT]
     before: Expr = tree.Input(0, around.types[result].dtype)
     if producer.epilogue is not None:
@@ -193,7 +197,7 @@ def _with_epilogue(producer: KernelStep, consumer: ComputeStep, result: int, aro
     fixed = {number: before for number, operand in enumerate(consumer.inputs) if operand == ValueRef(result)}
     expr = _renumbered(expression, consumer.inputs, inputs, fixed)
     if len(linearise(expr).instructions) > LARGEST_EXPRESSION:
-        return None
+        return f"more than {LARGEST_EXPRESSION} instructions with {consumer.op}"
     epilogue = Epilogue(expr, tuple(inputs[1:]))
     return replace(producer, origin=_both(producer, consumer), outputs=(output,), epilogue=epilogue)
 

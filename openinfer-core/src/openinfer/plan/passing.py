@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.plan.accesses import members, walk
@@ -60,23 +60,30 @@ class Passing:
         """Return the steps that are left."""
         return tuple(entry.step for entry in self._entries if entry is not None)
 
-    def only_reader(self, position: int) -> int | None:
-        """Return where the result of a step is read first, if the step could as well run there.
+    def reader(self, position: int) -> int | str:
+        """Return where the result of a step is read first, if the step could as well run there, else why it cannot.
 
-        Steps before ``position`` do not matter, so that they may have been joined with others.
+        The reason is empty where nothing reads the result. Steps before ``position`` do not matter, so that they may
+        have been joined with others.
         """
         first = self[position]
         found = [at for value in members(first.written) if (at := _after(self._readers[value], position)) is not None]
         if not found:
-            return None
+            return ""
         reader = min(found)
         stop, stay = _after(self._stops, position), _after(self._stays, position)
         if stop is not None and stop <= reader:
-            return None
+            return "barrier or return before its reader"
         if (first.stays and reader > position + 1) or (stay is not None and stay < reader):
-            return None
+            return "no_reorder before its reader"
         writes = (_after(self._writers[value], position) for value in members(first.written | first.read))
-        return None if any(at is not None and at < reader for at in writes) else reader
+        if any(at is not None and at < reader for at in writes):
+            return "an operand changes before its reader"
+        return reader
+
+    def exchange(self, position: int, step: Step) -> None:
+        """Put a step that reads and writes the same in the place of another one."""
+        self._entries[position] = replace(self[position], step=step)
 
     def join(self, position: int, reader: int, joined: Entry) -> None:
         """Replace the step at ``reader`` by one that does the work of the step at ``position`` too."""

@@ -57,6 +57,8 @@ def _places(step: Step) -> str:
     notes = [f"line {', '.join(lines)}"] if lines else []
     if len(step.origin.statements) > 1:
         notes.append(f"{len(step.origin.statements)} fused")
+    if isinstance(step, KernelStep | ComputeStep) and step.stored:
+        notes.append(f"stored: {step.stored}")
     return f"  ({', '.join(notes)})" if notes else ""
 
 

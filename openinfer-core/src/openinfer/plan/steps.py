@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.diagnostics import counted
@@ -103,7 +103,11 @@ class Epilogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelStep:
-    """A call of one of the target's kernels. No output may lie where an input lies."""
+    """A call of one of the target's kernels. No output may lie where an input lies.
+
+    Attributes:
+        stored: why no other step takes its work over, where one reads its result.
+    """
 
     origin: Origin
     call: OpCall
@@ -112,6 +116,7 @@ class KernelStep:
     outputs: tuple[int, ...]
     epilogue: Epilogue | None = None
     placement: Placement = Placement()
+    stored: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +127,7 @@ class ComputeStep:
 
     Attributes:
         op: the operator, or those that are fused with ``+`` between them.
+        stored: why no other step takes its work over, where one reads its result.
     """
 
     origin: Origin
@@ -131,6 +137,7 @@ class ComputeStep:
     outputs: tuple[int, ...]
     temporaries: tuple[int, ...] = ()
     placement: Placement = Placement()
+    stored: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
