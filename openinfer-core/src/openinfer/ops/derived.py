@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from openinfer.compute import Fold as StageFold
 from openinfer.compute.elementwise import elementwise
 from openinfer.dtypes import I64
 from openinfer.expr import tree
+from openinfer.expr.linear import linearise
 from openinfer.ops.computations import tensor_of
 
 if TYPE_CHECKING:
@@ -23,8 +25,28 @@ if TYPE_CHECKING:
 
 def expression_computation(op: str, expr: Expr, inputs: Sequence[TensorType], output: TensorType) -> Computation:
     """Return an elementwise operator: ``Input(i)`` of ``expr`` is the element of ``inputs[i]``."""
+    return _elementwise(op, _Keyed(expr), tuple(inputs), output)
+
+
+class _Keyed:
+    """An expression as a key: equal where its straight-line form is."""
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+        self._program = linearise(expr)
+
+    def __hash__(self) -> int:
+        return hash(self._program)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Keyed) and self._program == other._program
+
+
+@lru_cache(maxsize=4096)
+def _elementwise(op: str, keyed: _Keyed, inputs: tuple[TensorType, ...], output: TensorType) -> Computation:
+    """Return the computation of an expression: one object for equal operators, so that planning knows it again."""
     tensors = [tensor_of(f"x{number}", type_) for number, type_ in enumerate(inputs)]
-    return elementwise(op, expr, tensors, tensor_of("y0", output))
+    return elementwise(op, keyed.expr, tensors, tensor_of("y0", output))
 
 
 def fold_computation(op: str, axes: Sequence[int], fold: Fold, source: TensorType, output: TensorType) -> Computation:

@@ -6,7 +6,7 @@ gives the same bits as its parts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from openinfer.compute.elementwise import expression_of
@@ -58,12 +58,16 @@ class Fusion:
 
     Attributes:
         epilogues: whether the target's kernels carry out epilogues.
+        known: computations that were joined before, with their parts, by the identities of these and their operands.
     """
 
     types: Sequence[TensorType]
     liveness: Liveness
     accesses: Accesses
     epilogues: bool
+    known: dict[tuple[object, ...], tuple[Computation, Computation, Computation | None]] = field(
+        default_factory=dict["tuple[object, ...]", "tuple[Computation, Computation, Computation | None]"]
+    )
 
 
 def fuse(procedures: Sequence[Procedure], around: Fusion) -> tuple[Procedure, ...]:
@@ -121,7 +125,7 @@ def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> _
     if any(operand_reads(o) >> result & 1 for o in consumer.inputs if o != ValueRef(result)):
         return f"an index of {consumer.op}"
     if isinstance(producer, ComputeStep):
-        return _joined(producer, consumer, result)
+        return _joined(producer, consumer, result, around)
     return _with_epilogue(producer, consumer, result, around)
 
 
@@ -130,21 +134,18 @@ def _allowed(producer: _Producer, consumer: ComputeStep) -> bool:
     return first.fuse and second.fuse and first.scope == second.scope and first.group == second.group
 
 
-def _joined(producer: ComputeStep, consumer: ComputeStep, result: int) -> ComputeStep | str:
+def _joined(producer: ComputeStep, consumer: ComputeStep, result: int, around: Fusion) -> ComputeStep | str:
     """Return a computation that evaluates the producer's expression where the consumer read it, or the other way."""
     inputs: list[Operand] = []
-    made = _over(producer, inputs, {producer.computation.outputs[0].name: "result"})
-    read = [
-        tensor.name
-        for tensor, operand in zip(consumer.computation.inputs, consumer.inputs, strict=True)
-        if operand == ValueRef(result)
-    ]
-    reader = _over(consumer, inputs, dict.fromkeys(read, "result"))
-    computation = inlined(made, reader, "result") or followed(made, reader, "result")
+    made = _numbered(producer.inputs, inputs)
+    read = _numbered(consumer.inputs, inputs, ValueRef(result))
+    key = (id(producer.computation), id(consumer.computation), made, read)
+    if key not in around.known:
+        computation = _composed(producer.computation, made, consumer.computation, read)
+        around.known[key] = (producer.computation, consumer.computation, computation)
+    *_, computation = around.known[key]
     if computation is None:
         return f"not worth evaluating inside of {consumer.op}"
-    if _longest(computation) > LARGEST_EXPRESSION:
-        return f"more than {LARGEST_EXPRESSION} instructions with {consumer.op}"
     joined = replace(
         consumer,
         origin=_both(producer, consumer),
@@ -157,15 +158,27 @@ def _joined(producer: ComputeStep, consumer: ComputeStep, result: int) -> Comput
     return joined if _is_safe(joined) else f"{consumer.op} would overwrite what it reads"
 
 
-def _over(step: ComputeStep, inputs: list[Operand], fixed: dict[str, str]) -> Computation:
-    """Return the computation of a step with its inputs called by their places in ``inputs``, which grows by them."""
-    names = dict(fixed)
-    for tensor, operand in zip(step.computation.inputs, step.inputs, strict=True):
-        if tensor.name not in fixed:
-            if operand not in inputs:
-                inputs.append(operand)
-            names[tensor.name] = f"x{inputs.index(operand)}"
-    return renamed(step.computation, names)
+def _numbered(operands: Sequence[Operand], inputs: list[Operand], result: Operand | None = None) -> tuple[int, ...]:
+    """Return the place of each operand in ``inputs``, which grows by what it lacks; -1 for ``result``."""
+    for operand in operands:
+        if operand != result and operand not in inputs:
+            inputs.append(operand)
+    return tuple(-1 if operand == result else inputs.index(operand) for operand in operands)
+
+
+def _composed(
+    producer: Computation, made: Sequence[int], consumer: Computation, read: Sequence[int]
+) -> Computation | None:
+    """Return one computation for two, whose inputs have numbers; -1: the result of the producer."""
+    first = renamed(producer, {**_names(producer, made), producer.outputs[0].name: "result"})
+    second = renamed(consumer, _names(consumer, read))
+    computation = inlined(first, second, "result") or followed(first, second, "result")
+    return None if computation is None or _longest(computation) > LARGEST_EXPRESSION else computation
+
+
+def _names(computation: Computation, numbers: Sequence[int]) -> dict[str, str]:
+    pairs = zip(computation.inputs, numbers, strict=True)
+    return {tensor.name: "result" if number < 0 else f"x{number}" for tensor, number in pairs}
 
 
 def _is_safe(step: ComputeStep) -> bool:
