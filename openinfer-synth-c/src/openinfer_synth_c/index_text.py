@@ -2,30 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from openinfer.ops.strides import merged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-@dataclass(frozen=True, slots=True)
-class Nest:
-    """A loop nest: extents from the outermost loop in, and for each operand its stride in each loop."""
-
-    extents: tuple[int, ...]
-    strides: tuple[tuple[int, ...], ...]
-
-    def heads(self, prefix: str) -> tuple[str, ...]:
-        """Return the heads of the ``for`` loops, with counters ``prefix`` and a number."""
-        return tuple(for_head(f"{prefix}{n}", extent) for n, extent in enumerate(self.extents))
-
-    def index(self, operand: int, prefix: str) -> str:
-        """Return the flat index of an operand inside the loops."""
-        counters = [f"{prefix}{number}" for number in range(len(self.extents))]
-        return flat(counters, self.strides[operand])
 
 
 def for_head(counter: str, extent: int | str, start: int | str = 0) -> str:
@@ -34,12 +14,6 @@ def for_head(counter: str, extent: int | str, start: int | str = 0) -> str:
         # C compilers warn of an unsigned counter below 0.
         start = extent = 1
     return f"for (size_t {counter} = {start}; {counter} < {extent}; ++{counter})"
-
-
-def nest(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
-    """Return the loops over ``shape``: axes of extent 1 left out, axes merged where every operand steps evenly on."""
-    walk = merged(shape, strides)
-    return Nest(walk.extents, walk.strides)
 
 
 def times(text: str, factor: int) -> str:
