@@ -59,6 +59,18 @@ class Layout:
             total = total * digit.extent + (index if self._is_leading(digit) else index % digit.extent)
         return total
 
+    def room(self, dim: int) -> int | None:
+        """Return how many places of a dimension have an address: its extent, more where the layout is padded.
+
+        None: the extent is known at run time only.
+        """
+        reach = [digit.extent.constant for digit in self.digits if digit.dim == dim]
+        strides = [digit.stride for digit in self.digits if digit.dim == dim]
+        known = [stride * extent for stride, extent in zip(strides, reach, strict=True) if extent is not None]
+        if len(known) < len(reach):
+            return None
+        return max(known, default=1) - self._before(dim)
+
     def pack(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a flat array with the elements of ``array`` where they lie; halo and padding are 0.
 
