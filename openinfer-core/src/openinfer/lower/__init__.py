@@ -1,5 +1,5 @@
 """From stages to loop programs: a computation, and how it is to be carried out, becomes loops over statements."""
 
-from openinfer.lower.sequential import lowered
+from openinfer.lower.programs import lowered
 
 __all__ = ["lowered"]

@@ -1,22 +1,16 @@
-"""Computations as loops: the axes of each stage as its schedule says, every sum in row-major order."""
+"""Stages as serial loops: their axes as a schedule says, every sum in row-major order."""
 
 from __future__ import annotations
 
-from itertools import count
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Var, Within
-from openinfer.compute import Read
+from openinfer.affine import Index
 from openinfer.compute.stage import variables_of
 from openinfer.dtypes import BOOL, I64
 from openinfer.expr import tree
-from openinfer.layout import row_major
 from openinfer.loops import (
-    Buffer,
     Fail,
-    Kernel,
     Let,
-    Load,
     Lookup,
     Number,
     Register,
@@ -24,67 +18,25 @@ from openinfer.loops import (
     Store,
     value_of,
 )
-from openinfer.lower.nests import nest, scheduled
-from openinfer.schedule import choose
+from openinfer.lower.accesses import access
+from openinfer.lower.nests import nest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer import compute
-    from openinfer.compute import Computation, Fold, Stage
+    from openinfer.compute import Fold, Stage
     from openinfer.expr.tree import Expr
     from openinfer.layout import Layout
-    from openinfer.loops import Leaf, Statement, Value
+    from openinfer.loops import Buffer, Leaf, Statement, Value
+    from openinfer.lower.names import Names
 
 
-def lowered(computation: Computation, origin: str = "") -> Kernel:
-    """Return a computation as one loop program over row-major buffers: its inputs, outputs and temporaries.
-
-    Schedules are those that `openinfer.schedule.choose` returns. Results have the bits of `openinfer.compute.evaluate`.
-    """
-    tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
-    layouts = {tensor.name: row_major(tensor.shape) for tensor in tensors}
-    buffers = {tensor.name: Buffer(tensor.name, tensor.dtype, layouts[tensor.name].size) for tensor in tensors}
-    names = _Names({*buffers, *(var.name for var in computation.parameters), *_variables(computation)})
-    body: list[Statement] = []
-    for stage in computation.stages:
-        schedule = choose(stage, layouts)
-        body += scheduled(schedule, _StageLowering(stage, buffers, layouts, names).levels())
-    return Kernel(computation.name, tuple(buffers.values()), tuple(body), computation.parameters, origin)
-
-
-def _variables(computation: Computation) -> Iterator[str]:
-    for stage in computation.stages:
-        folded = () if stage.fold is None else stage.fold.axes
-        yield from (var.name for var in (*stage.axes, *folded, *(lookup.var for lookup in stage.lookups)))
-
-
-class _Names:
-    """Names that a loop program does not have yet."""
-
-    def __init__(self, taken: set[str]) -> None:
-        self._taken = taken
-        self._looked_up: set[str] = set()
-
-    def new(self, prefix: str) -> str:
-        """Return a prefix with the lowest number that makes it a new name."""
-        name = next(name for number in count() if (name := f"{prefix}{number}") not in self._taken)
-        self._taken.add(name)
-        return name
-
-    def lookup(self, var: Var) -> Var:
-        """Return a variable for a computed index: stages may look up one index each, in one block of the program."""
-        if var.name not in self._looked_up:
-            self._looked_up.add(var.name)
-            return var
-        return Var(self.new(f"{var.name}_"), var.extent)
-
-
-class _StageLowering:
+class SequentialLowering:
     """Turns one stage into statements. Registers have names that no other stage of the kernel uses."""
 
     def __init__(
-        self, stage: Stage, buffers: Mapping[str, Buffer], layouts: Mapping[str, Layout], names: _Names
+        self, stage: Stage, buffers: Mapping[str, Buffer], layouts: Mapping[str, Layout], names: Names
     ) -> None:
         self._names = names
         self._looked_up_as = {lookup.var: Index.of(names.lookup(lookup.var)) for lookup in stage.lookups}
@@ -126,17 +78,8 @@ class _StageLowering:
         return levels
 
     def _leaf(self, element: compute.Element) -> Leaf:
-        if not isinstance(element, Read):
-            return Number(self._named(element.at), element.dtype)
-        buffer, layout = self._buffers[element.tensor], self._layouts[element.tensor]
-        guards = () if element.fill is None else self._guards(element, layout)
-        return Load(buffer, self._named(layout.address(element.at)), guards, element.fill if guards else None)
-
-    def _guards(self, read: Read, layout: Layout) -> tuple[Within, ...]:
-        """Return the tests that are not certain to hold."""
-        inside = (Within(index, extent) for index, extent in zip(read.at, layout.shape, strict=True))
-        tests = (test for test in (*inside, *read.guards) if not test.is_certain)
-        return tuple(Within(self._named(test.index), self._named(test.extent)) for test in tests)
+        found = access(element, self._buffers, self._layouts)
+        return found.leaf(found.index(self._looked_up_as), found.tests(self._looked_up_as))
 
     def _looked_up(self, lookups: Sequence[compute.Lookup]) -> Iterator[Statement]:
         for lookup in lookups:

@@ -2,5 +2,6 @@
 
 from openinfer.schedule.choice import choose
 from openinfer.schedule.loops import Loop, Schedule, plain
+from openinfer.schedule.packing import packing
 
-__all__ = ["Loop", "Schedule", "choose", "plain"]
+__all__ = ["Loop", "Schedule", "choose", "packing", "plain"]

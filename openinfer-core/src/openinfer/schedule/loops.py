@@ -1,9 +1,11 @@
-"""A schedule is a list of loops. Splitting and reordering are both in it: an axis may be walked by several loops."""
+"""A schedule is a list of loops. Splitting, reordering, copies and lanes are all in it: several may walk an axis."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from openinfer.loops import Bind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,17 +19,53 @@ class Loop:
 
     Attributes:
         step: places of the axis that one iteration covers; 1 in the innermost loop over an axis.
+        bind: ``SERIAL`` loops are loops of the program, ``UNROLL`` writes one copy for each iteration, ``LANES`` gives
+            each iteration a lane of a vector register.
+        partial: each iteration has totals of its own, which are combined behind the loops over the folded axes. Lanes
+            along a folded axis are partial as they stand.
     """
 
     axis: Var
     step: int = 1
+    bind: Bind = Bind.SERIAL
+    partial: bool = False
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether iterations lie next to one another in one body: as copies of statements, or in lanes."""
+        return self.bind in (Bind.UNROLL, Bind.LANES)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Loops over the axes of a stage, outermost first. What does not fill a step gets loops of its own."""
+    """Loops over the axes of a stage, outermost first. What does not fill a step gets loops of its own.
+
+    Loops over axes that are not folded come first, as far as they are serial. What is left is a *tile*: totals of all
+    of its copies stay in registers while the serial loops over folded axes run.
+
+    Attributes:
+        stream: number of the element whose loads follow one another by address in the body of a tile, while the other
+            elements stay in registers; None: copies have the order of their loops.
+    """
 
     loops: tuple[Loop, ...]
+    stream: int | None = None
+
+    @property
+    def lanes(self) -> Loop | None:
+        """The loop whose iterations are lanes."""
+        return next((loop for loop in self.loops if loop.bind is Bind.LANES), None)
+
+    def span(self, number: int) -> int | None:
+        """Return how many places loop ``number`` walks: the step of the loop over its axis further out.
+
+        None: the extent is known at run time only.
+        """
+        axis = self.loops[number].axis
+        outer = [loop.step for loop in self.loops[:number] if loop.axis == axis]
+        if outer:
+            return outer[-1]
+        return axis.extent if isinstance(axis.extent, int) else None
 
 
 def plain(axes: Sequence[Var]) -> Schedule:

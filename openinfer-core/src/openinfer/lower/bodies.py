@@ -1,0 +1,131 @@
+"""Straight-line code in which each load that several statements share is made once, where it is first used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.expr import tree
+from openinfer.expr.linear import linearise
+from openinfer.loops import Let, Load, Register, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from openinfer.expr.tree import Expr
+    from openinfer.loops import Leaf, Statement
+    from openinfer.lower.names import Names
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Operand:
+    """A largest part of an expression that uses one element and no total: ``expr`` with that element as Input(0)."""
+
+    number: int
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Form:
+    """An expression over operands: ``Input(k)`` of ``expr`` is ``operands[k]``."""
+
+    expr: Expr
+    operands: tuple[_Operand, ...]
+
+
+class Body:
+    """Collects statements that store values; equal leaves are one object."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._forms: dict[int, tuple[Expr, _Form]] = {}
+        self._entries: list[tuple[Callable[[Value], Statement], _Form, tuple[Leaf, ...]]] = []
+        self._inlined: dict[tuple[int, tuple[int, ...]], Expr] = {}
+
+    def put(self, make: Callable[[Value], Statement], expr: Expr, leaves: Mapping[int, Leaf]) -> None:
+        """Append the statement that ``make`` returns for the value of an expression, ``Input(k)`` is ``leaves[k]``."""
+        form = self._form(expr)
+        self._entries.append((make, form, tuple(leaves[operand.number] for operand in form.operands)))
+
+    def statements(self) -> Iterator[Statement]:
+        """Yield the statements in their order, with names for what they share."""
+        uses = Counter(
+            (id(operand.expr), id(leaf))
+            for _, form, leaves in self._entries
+            for operand, leaf in zip(form.operands, leaves, strict=True)
+        )
+        known: dict[tuple[int, int], Register] = {}
+        for make, form, leaves in self._entries:
+            given: list[Leaf] = []
+            named: list[int] = []
+            for place, (operand, leaf) in enumerate(zip(form.operands, leaves, strict=True)):
+                key = (id(operand.expr), id(leaf))
+                if uses[key] > 1 and isinstance(leaf, Load):
+                    if key not in known:
+                        known[key] = Register(self._names.new(leaf.buffer.name), operand.expr.dtype)
+                        yield Let(known[key].name, Value(operand.expr, (leaf,)))
+                    given.append(known[key])
+                    named.append(place)
+                else:
+                    given.append(leaf)
+            yield make(_value(self._expr(form, tuple(named)), given))
+
+    def _expr(self, form: _Form, named: tuple[int, ...]) -> Expr:
+        """Return the expression of a form in which operands are written out but for those that have names."""
+        key = (id(form), named)
+        if key not in self._inlined:
+            parts: dict[int, Expr] = {}
+            for place, operand in enumerate(form.operands):
+                if place not in named:
+                    (leaf,) = (i for i in linearise(operand.expr).instructions if i.function == "input")
+                    parts[place] = tree.substitute(operand.expr, {0: tree.Input(place, leaf.dtype)})
+            self._inlined[key] = tree.substitute(form.expr, parts)
+        return self._inlined[key]
+
+    def _form(self, expr: Expr) -> _Form:
+        if id(expr) not in self._forms:
+            self._forms[id(expr)] = (expr, _form(expr))
+        return self._forms[id(expr)][1]
+
+
+def _value(expr: Expr, leaves: list[Leaf]) -> Value:
+    """Return a value whose equal leaves are one."""
+    if len({id(leaf) for leaf in leaves}) == len(leaves):
+        return Value(expr, tuple(leaves))
+    first = {id(leaf): place for place, leaf in reversed(list(enumerate(leaves)))}
+    kept = sorted(first.values())
+    inputs: dict[int, Expr] = {
+        place: tree.Input(kept.index(first[id(leaf)]), leaf.dtype) for place, leaf in enumerate(leaves)
+    }
+    return Value(tree.substitute(expr, inputs), tuple(leaves[place] for place in kept))
+
+
+def _form(expr: Expr) -> _Form:
+    operands: list[_Operand] = []
+    known: dict[tuple[object, ...], int] = {}
+
+    def operand(part: Expr, number: int) -> Expr:
+        """Return the input that stands for a part; parts of one form are one operand."""
+        own = linearise(part)
+        key = (number, own)
+        if key not in known:
+            known[key] = len(operands)
+            (leaf,) = (i for i in own.instructions if i.function == "input")
+            operands.append(_Operand(number, tree.substitute(part, {number: tree.Input(0, leaf.dtype)})))
+        return tree.Input(known[key], part.dtype)
+
+    done: dict[int, Expr] = {}
+
+    def split(part: Expr) -> Expr:
+        if id(part) not in done:
+            inputs = linearise(part).inputs
+            if len(inputs) == 1 and (inputs[0] >= 0 or isinstance(part, tree.Input)):
+                done[id(part)] = operand(part, inputs[0])
+            elif isinstance(part, tree.Apply):
+                done[id(part)] = tree.Apply(part.function, tuple(split(arg) for arg in part.args), part.dtype)
+            else:
+                done[id(part)] = part
+        return done[id(part)]
+
+    return _Form(split(expr), tuple(operands))

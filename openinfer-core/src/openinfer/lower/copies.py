@@ -1,0 +1,88 @@
+"""Copies of statements: how far they lie apart, and what each of them reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Var
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from openinfer.loops import Leaf
+    from openinfer.lower.accesses import Access
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One copy of statements.
+
+    Attributes:
+        offsets: by the number of each copied loop, how far the copy lies from the first one.
+        moves: the same by axis, which several loops may walk.
+    """
+
+    offsets: Mapping[int, int]
+    moves: Mapping[Var, int]
+
+    def of(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        """Return the offsets in some loops."""
+        return tuple(self.offsets[number] for number in numbers)
+
+
+class Copies:
+    """Indices of all copies, whose first one lies at ``at``.
+
+    Most indices are linear in the distance from the first copy, so that they are computed once.
+    """
+
+    def __init__(self, copies: Sequence[Copy], at: Mapping[Var, Index]) -> None:
+        self._copies = copies
+        self._at = at
+        self._units = {axis: gcd(*(copy.moves[axis] for copy in copies)) for axis in copies[0].moves} if copies else {}
+        self._apart = {
+            axis: Var(f"{axis.name}'", max(copy.moves[axis] for copy in copies) // unit + 1)
+            for axis, unit in self._units.items()
+            if unit
+        }
+        self._everywhere = {
+            **at,
+            **{axis: at[axis] + var * self._units[axis] for axis, var in self._apart.items()},
+        }
+
+    def indices(self, index: Callable[[Mapping[Var, Index]], Index]) -> list[Index]:
+        """Return an index, a function of the place, in each copy."""
+        general = index(self._everywhere)
+        slopes = {axis: general.coefficient(var) for axis, var in self._apart.items()}
+        if any(slope is None for slope in slopes.values()):
+            return [index(self._place(copy)) for copy in self._copies]
+        first = general.substituted(dict.fromkeys(self._apart.values(), Index()))
+        known: dict[int, Index] = {}
+        found: list[Index] = []
+        for copy in self._copies:
+            apart = sum((slope or 0) * (copy.moves[axis] // self._units[axis]) for axis, slope in slopes.items())
+            if apart not in known:
+                known[apart] = first + apart
+            found.append(known[apart])
+        return found
+
+    def leaves(self, accesses: Mapping[int, Access]) -> list[dict[int, Leaf]]:
+        """Return elements by their numbers, for each copy; equal ones are one object."""
+        found: list[dict[int, Leaf]] = [{} for _ in self._copies]
+        for number, access in accesses.items():
+            indices = self.indices(access.index)
+            is_guarded = bool(access.guards and access.tests(self._everywhere))
+            known: dict[tuple[object, ...], Leaf] = {}
+            for copy, index, leaves in zip(self._copies, indices, found, strict=True):
+                tests = access.tests(self._place(copy)) if is_guarded else ()
+                # Equal indices of a linear access are one object.
+                key = (id(index) if not tests else index, tests)
+                if key not in known:
+                    known[key] = access.leaf(index, tests)
+                leaves[number] = known[key]
+        return found
+
+    def _place(self, copy: Copy) -> Mapping[Var, Index]:
+        return {**self._at, **{axis: self._at[axis] + move for axis, move in copy.moves.items() if move}}

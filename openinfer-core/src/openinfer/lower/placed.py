@@ -1,0 +1,191 @@
+"""A stage in its buffers, under a schedule: what all of its tiles have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Var
+from openinfer.compute import Order, Read
+from openinfer.loops import Bind
+from openinfer.lower.accesses import access
+from openinfer.lower.copies import Copy
+from openinfer.lower.nests import nest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from openinfer.arch import TargetInfo
+    from openinfer.compute import Stage
+    from openinfer.layout import Layout
+    from openinfer.loops import Buffer, Statement
+    from openinfer.lower.accesses import Access
+    from openinfer.schedule import Schedule
+
+NARROWEST = 4
+"""Fewest lanes of what does not fill a vector register; fewer places are copies of scalar statements."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedStage:
+    """A stage, its schedule, and where its tensors lie.
+
+    Attributes:
+        accesses: its elements, by number.
+        buffer, layout: where it stores.
+        fused: whether products of floats are added by a fused multiply-add.
+    """
+
+    stage: Stage
+    schedule: Schedule
+    accesses: Mapping[int, Access]
+    buffer: Buffer
+    layout: Layout
+    fused: bool
+
+    @property
+    def folded(self) -> tuple[Var, ...]:
+        return () if self.stage.fold is None else self.stage.fold.axes
+
+    @property
+    def is_across(self) -> bool:
+        """Whether lanes hold partial totals of one place."""
+        loop = self.schedule.lanes
+        return loop is not None and loop.axis in self.folded
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a whole vector register."""
+        loop = self.schedule.lanes
+        return 1 if loop is None else self._span(self.schedule.loops.index(loop))
+
+    def lanes_of(self, left: Mapping[Var, int]) -> int:
+        """Return how many lanes a tile has: all of them, or as many as there are places left."""
+        loop = self.schedule.lanes
+        if loop is None or self.is_across or left[loop.axis] % self.lanes == 0:
+            return self.lanes
+        return left[loop.axis] if left[loop.axis] in widths(self.lanes) else 1
+
+    def address(self, values: Mapping[Var, Index]) -> Index:
+        """Return where the stage stores."""
+        return self.layout.address([index.substituted(values) for index in self.stage.at])
+
+    def copies(self, numbers: Sequence[int], left: Mapping[Var, int], *, in_lanes: bool) -> list[Copy]:
+        """Return the copies of some loops that begin within the places that are left."""
+        found: list[dict[int, int]] = [{}]
+        for number in numbers:
+            loop = self.schedule.loops[number]
+            is_one = loop.bind is Bind.LANES and in_lanes
+            steps = (0,) if is_one else range(0, self._span(number), loop.step)
+            found = [{**offsets, number: offset} for offsets in found for offset in steps]
+        copies = [Copy(offsets, self._moves(offsets)) for offsets in found]
+        return [copy for copy in copies if all(move < left[axis] for axis, move in copy.moves.items())]
+
+    def terms_without_lanes(
+        self, body: Callable[[Mapping[Var, Index]], tuple[Statement, ...]]
+    ) -> tuple[Statement, ...]:
+        """Return loops over the terms that fill no lanes, where these lie along a folded axis."""
+        loop = self.schedule.lanes
+        if loop is None or not isinstance(loop.axis.extent, int):
+            return ()
+        rest = loop.axis.extent % self.lanes
+        if rest == 0:
+            return ()
+        variables = {axis: Var(axis.name, rest if axis == loop.axis else axis.extent) for axis in self.folded}
+        at = {axis: Index.of(var) for axis, var in variables.items()}
+        at[loop.axis] = at[loop.axis] + (loop.axis.extent - rest)
+        return nest(list(variables.values()), body(at))
+
+    def padded(self) -> int | None:
+        """Return the extent of the axis in lanes, rounded up to whole lanes, where every tensor has room for it.
+
+        What lies behind the extent is read and written like any other place: nobody reads a tensor's padding as data.
+        """
+        loop = self.schedule.lanes
+        if loop is None or self.is_across or not isinstance(loop.axis.extent, int):
+            return None
+        extent = -(-loop.axis.extent // self.lanes) * self.lanes
+        wide = {loop.axis: Index.of(Var(loop.axis.name, extent))}
+        dims = [dim for dim, index in enumerate(self.stage.at) if loop.axis in index.variables()]
+        if self.layout.halo and any(self.layout.halo[dim] != (0, 0) for dim in dims):
+            return None
+        if not _has_room(self.layout, self.stage.at, loop.axis, wide):
+            return None
+        for found in self.accesses.values():
+            element = found.element
+            if any(loop.axis in guard.test.index.variables() for guard in found.guards):
+                return None
+            if not isinstance(element, Read) or found.layout is None:
+                continue
+            if not _has_room(found.layout, element.at, loop.axis, wide):
+                return None
+        return extent
+
+    def interior(self, axis: Var, at: Mapping[Var, Index], left: Mapping[Var, int]) -> tuple[int, int]:
+        """Return the part of an axis, from its first place up to its end, where no read needs a test along it.
+
+        All of it where there is no such part, or where it is not known.
+        """
+        first, end, extent = 0, left[axis], left[axis]
+        walked = {other: at[other] + Var(f"{other.name}'", left[other]) for other in at if other != axis}
+        for found in self.accesses.values():
+            for guard in found.guards:
+                slope = guard.test.index.coefficient(axis)
+                rest = guard.test.index.substituted({**walked, axis: at[axis]}).interval
+                size = guard.test.extent.constant
+                if not slope or slope < 0 or rest.low is None or rest.high is None or size is None:
+                    continue
+                before, behind = guard.halo
+                first = max(first, -((before + rest.low) // slope))
+                end = min(end, (size + behind - 1 - rest.high) // slope + 1)
+        return (first, end) if first < end else (0, extent)
+
+    def _moves(self, offsets: Mapping[int, int]) -> dict[Var, int]:
+        moves: dict[Var, int] = {}
+        for number, offset in offsets.items():
+            axis = self.schedule.loops[number].axis
+            moves[axis] = moves.get(axis, 0) + offset
+        return moves
+
+    def _span(self, number: int) -> int:
+        span = self.schedule.span(number)
+        if span is None:
+            axis = self.schedule.loops[number].axis
+            raise TypeError(f"{axis.name} is walked in copies or lanes, but its extent {axis.extent} is not a constant")
+        return span
+
+
+def placed(
+    stage: Stage,
+    schedule: Schedule,
+    buffers: Mapping[str, Buffer],
+    layouts: Mapping[str, Layout],
+    target: TargetInfo | None,
+) -> PlacedStage:
+    """Return a stage in its buffers."""
+    is_free = stage.fold is not None and stage.fold.order is Order.ANY
+    return PlacedStage(
+        stage,
+        schedule,
+        {number: access(element, buffers, layouts) for number, element in enumerate(stage.elements)},
+        buffers[stage.tensor],
+        layouts[stage.tensor],
+        fused=is_free and target is not None and target.fma,
+    )
+
+
+def widths(lanes: int) -> Iterator[int]:
+    """Yield the numbers of lanes below a whole vector register, the largest first."""
+    lanes //= 2
+    while lanes >= NARROWEST:
+        yield lanes
+        lanes //= 2
+
+
+def _has_room(layout: Layout, at: Sequence[Index], axis: Var, wide: Mapping[Var, Index]) -> bool:
+    for dim, index in enumerate(at):
+        if axis in index.variables():
+            room = layout.room(dim)
+            if room is None or not index.substituted(wide).is_within(0, room):
+                return False
+    return True

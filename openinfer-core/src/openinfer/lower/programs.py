@@ -1,0 +1,60 @@
+"""Computations as loop programs: each stage in its buffers, under its schedule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.layout import row_major
+from openinfer.loops import Buffer, Kernel
+from openinfer.lower.names import Names
+from openinfer.lower.nests import scheduled
+from openinfer.lower.placed import placed
+from openinfer.lower.sequential import SequentialLowering
+from openinfer.lower.walks import walked
+from openinfer.schedule import choose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from openinfer.arch import TargetInfo
+    from openinfer.compute import Computation
+    from openinfer.layout import Layout
+    from openinfer.loops import Statement
+    from openinfer.schedule import Schedule
+
+
+def lowered(
+    computation: Computation,
+    layouts: Mapping[str, Layout] | None = None,
+    target: TargetInfo | None = None,
+    schedules: Mapping[int, Schedule] | None = None,
+    origin: str = "",
+) -> Kernel:
+    """Return a computation as one loop program over its inputs, outputs and temporaries.
+
+    Results have the bits of `openinfer.compute.evaluate`, but for folds of floats in any order under a target: their
+    terms may be added in another order, and by fused multiply-adds.
+
+    Args:
+        layouts: where tensors lie, by name; row-major for others. Halos of inputs are zeros.
+        target: what schedules are chosen for; None for one that has no vector registers.
+        schedules: by number of the stage, those that are not to be chosen.
+    """
+    tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
+    known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
+    buffers = {tensor.name: Buffer(tensor.name, tensor.dtype, known[tensor.name].size) for tensor in tensors}
+    names = Names({*buffers, *(var.name for var in computation.parameters), *_variables(computation)})
+    body: list[Statement] = []
+    for number, stage in enumerate(computation.stages):
+        schedule = (schedules or {}).get(number) or choose(stage, known, target)
+        if any(loop.is_copied or (stage.fold is not None and loop.axis in stage.fold.axes) for loop in schedule.loops):
+            body += walked(placed(stage, schedule, buffers, known, target), names)
+        else:
+            body += scheduled(schedule, SequentialLowering(stage, buffers, known, names).levels())
+    return Kernel(computation.name, tuple(buffers.values()), tuple(body), computation.parameters, origin)
+
+
+def _variables(computation: Computation) -> Iterator[str]:
+    for stage in computation.stages:
+        folded = () if stage.fold is None else stage.fold.axes
+        yield from (var.name for var in (*stage.axes, *folded, *(lookup.var for lookup in stage.lookups)))
