@@ -1,7 +1,13 @@
-"""Schedules: in which order the places of a stage are visited, as data, and how one is chosen."""
+"""Schedules: in which order the places of a stage are visited, as data, and how one is chosen.
+
+`loops` has the data, `text` their text both ways, `verify` checks them against a stage, `choice` picks one by cost and
+`packing` says in which order constants are read.
+"""
 
 from openinfer.schedule.choice import choose
+from openinfer.schedule.errors import ScheduleError
 from openinfer.schedule.loops import Loop, Schedule, plain
 from openinfer.schedule.packing import packing
+from openinfer.schedule.verify import verify
 
-__all__ = ["Loop", "Schedule", "choose", "packing", "plain"]
+__all__ = ["Loop", "Schedule", "ScheduleError", "choose", "packing", "plain", "verify"]

@@ -1,0 +1,62 @@
+"""The text of a schedule: one word for each loop, outermost first, such as ``o:32 i:2 c i=unroll o:16=unroll o=lanes``.
+
+A word is an axis, ``:`` and the step where it is not 1, ``=`` and how the loop is carried out where it is not serial:
+``unroll``, ``partial`` (written out, each copy with totals of its own) or ``lanes``. ``stream=2`` behind the loops
+names the element that passes by.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from openinfer.loops import Bind
+from openinfer.schedule.errors import ScheduleError
+from openinfer.schedule.loops import Loop, Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from openinfer.affine import Var
+
+_WORD = re.compile(r"(?P<axis>[A-Za-z_]\w*)(:(?P<step>[1-9]\d*))?(=(?P<manner>unroll|partial|lanes))?")
+_STREAM = re.compile(r"stream=(\d+)")
+_MANNERS = {"unroll": (Bind.UNROLL, False), "partial": (Bind.UNROLL, True), "lanes": (Bind.LANES, False)}
+
+
+def schedule_text(schedule: Schedule) -> str:
+    """Return the text of a schedule, which `parse_schedule` reads back."""
+    words = [_word(loop) for loop in schedule.loops]
+    if schedule.stream is not None:
+        words.append(f"stream={schedule.stream}")
+    return " ".join(words)
+
+
+def parse_schedule(text: str, axes: Iterable[Var]) -> Schedule:
+    """Return the schedule that a text spells, over the axes of a stage, folded ones among them.
+
+    Raises:
+        ScheduleError: a word is not a loop, or names another axis.
+    """
+    known = {axis.name: axis for axis in axes}
+    words = text.split()
+    stream = _STREAM.fullmatch(words[-1]) if words else None
+    loops = tuple(_loop(word, known) for word in (words[:-1] if stream else words))
+    return Schedule(loops, int(stream[1]) if stream else None)
+
+
+def _word(loop: Loop) -> str:
+    step = f":{loop.step}" if loop.step != 1 else ""
+    manners = (name for name, manner in _MANNERS.items() if manner == (loop.bind, loop.partial))
+    manner = next(manners, "")
+    return f"{loop.axis.name}{step}{'=' if manner else ''}{manner}"
+
+
+def _loop(word: str, axes: Mapping[str, Var]) -> Loop:
+    found = _WORD.fullmatch(word)
+    if found is None:
+        raise ScheduleError(f"{word!r} is not a loop: expected axis, axis:step or axis:step=unroll|partial|lanes")
+    if found["axis"] not in axes:
+        raise ScheduleError(f"the loop {word!r} is over an unknown axis; known: {', '.join(sorted(axes)) or 'none'}")
+    bind, partial = _MANNERS.get(found["manner"] or "", (Bind.SERIAL, False))
+    return Loop(axes[found["axis"]], int(found["step"] or 1), bind, partial)
