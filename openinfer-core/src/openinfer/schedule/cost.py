@@ -27,36 +27,41 @@ STARTED = 8.0
 """Cycles to begin and end a tile, in which nothing overlaps."""
 
 
-@dataclass(frozen=True, slots=True)
 class Operand:
     """What the terms of a fold read.
 
     Attributes:
         number: that of the element.
-        at: its place, an index for each dimension.
         lane_step: how far neighbouring lanes lie apart in the buffer; None: they are loaded one by one.
         is_packed: whether its elements lie in the order in which they are read.
     """
 
-    number: int
-    at: tuple[Index, ...]
-    lane_step: int | None
-    is_packed: bool
+    def __init__(self, number: int, at: Sequence[Index], lane_step: int | None, *, is_packed: bool) -> None:
+        self.number = number
+        self.lane_step = lane_step
+        self.is_packed = is_packed
+        self._dims = [[(axis, slope) for axis in i.variables() if (slope := i.coefficient(axis))] for i in at]
+        self._axes = {axis for index in at for axis in index.variables()}
+        self._known: dict[tuple[tuple[int, int], ...], int] = {}
 
     def distinct(self, counts: Mapping[Var, tuple[int, int]]) -> int:
         """Return how many different elements copies read; ``counts`` has their number and distance for each axis."""
         total = 1
-        for index in self.at:
-            reached = {0}
-            for axis, (count, step) in counts.items():
-                slope = index.coefficient(axis)
-                if slope and count > 1:
-                    reached = {place + slope * step * copy for place in reached for copy in range(count)}
-            total *= len(reached)
+        for dim in self._dims:
+            key = tuple((counts[axis][0], slope * counts[axis][1]) for axis, slope in dim if axis in counts)
+            if len(key) < 2:
+                total *= key[0][0] if key else 1
+                continue
+            if key not in self._known:
+                reached = {0}
+                for count, step in key:
+                    reached = {place + step * copy for place in reached for copy in range(count)}
+                self._known[key] = len(reached)
+            total *= self._known[key]
         return total
 
     def varies(self, axis: Var) -> bool:
-        return any(axis in index.variables() for index in self.at)
+        return axis in self._axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +99,14 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the terms of a fold do at one place: its reads, and how many vector instructions the rest takes."""
+    """What the terms of a fold do at one place: its reads, and how many vector instructions the rest takes.
 
+    Attributes:
+        lane: the axis in lanes.
+        itemsize: bytes of an element in a lane.
+    """
+
+    lane: Var
     operands: Sequence[Operand]
     instructions: int
     extents: Mapping[Var, int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, product
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from openinfer.compute import Order, Read
@@ -57,6 +57,7 @@ class _Search:
         self._read = sorted({n for term in terms for n in term.inputs if isinstance(stage.elements[n], Read)})
         steps = sum(1 for term in terms for i in term.instructions if i.function not in ("input", "literal", "cast"))
         is_fused = target.fma and fold.order is Order.ANY and joining(fold.totals[0]) == "add"
+        self._works: dict[Var, Work] = {}
         self._instructions = max(1, steps + len(fold.totals) - (1 if is_fused and steps else 0))
 
     def key(self, tiling: Tiling) -> tuple[float, int]:
@@ -67,13 +68,22 @@ class _Search:
         """Yield the tilings that fit the registers of the target."""
         for lane in self._lane_axes():
             work = self._work(lane)
-            for taps, parts, tile in product(self._taps(lane), self._parts(lane), self._tiles(lane)):
-                if set(parts) & set(taps):
-                    continue
-                for stream in self._streams(work, taps):
-                    tiling = Tiling(lane, self._lanes, tile, taps, parts, stream)
-                    if tiling.statements <= LONGEST_BODY and registers(work, tiling) <= self._target.registers:
-                        yield tiling
+            every_part = list(self._parts(lane))
+            for taps, tile in product(self._taps(lane), self._tiles(lane)):
+                yield from self._fitting(work, taps, tile, every_part)
+
+    def _fitting(
+        self, work: Work, taps: Mapping[Var, int], tile: Mapping[Var, int], every_part: Sequence[Mapping[Var, int]]
+    ) -> Iterator[Tiling]:
+        """Yield the tilings of one tile: partial totals only where its totals do not hide the latency of additions."""
+        is_enough = prod(tile.values()) >= LATENCY * self._target.multiply_adds
+        for parts in every_part[:1] if is_enough else every_part:
+            if parts.keys() & taps.keys():
+                continue
+            for stream in self._streams(work, taps):
+                tiling = Tiling(work.lane, self._lanes, tile, taps, parts, stream)
+                if tiling.statements <= LONGEST_BODY and registers(work, tiling) <= self._target.registers:
+                    yield tiling
 
     def schedule(self, tiling: Tiling) -> Schedule:
         """Return the loops of a tiling."""
@@ -97,8 +107,11 @@ class _Search:
         return Schedule((*serial, *unrolled, *spread, Loop(lane, 1, Bind.LANES)), tiling.stream)
 
     def _work(self, lane: Var) -> Work:
-        operands = tuple(self._operand(number, lane) for number in self._read)
-        return Work(operands, self._instructions, self._extents, self._fold.axes, 64 // self._lanes)
+        if lane not in self._works:
+            operands = tuple(self._operand(number, lane) for number in self._read)
+            itemsize = max(1, self._target.vector_nbytes // self._lanes)
+            self._works[lane] = Work(lane, operands, self._instructions, self._extents, self._fold.axes, itemsize)
+        return self._works[lane]
 
     def _operand(self, number: int, lane: Var) -> Operand:
         read = self._stage.elements[number]
