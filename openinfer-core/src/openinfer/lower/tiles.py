@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
@@ -170,14 +171,23 @@ class Tile:
         copies, lane = self._copies(self._copied, left), self._lane
         nexts = [_next(fold, number, self._placed.fused) for number in range(len(fold.totals))]
         work = list(zip(copies, self._leaves(copies, at, lane, nexts), strict=True))
-        if self._placed.schedule.stream is not None:
-            work = _by_address(work, self._placed.schedule.stream)
-        body = Body(self._names)
-        for copy, leaves in work:
-            accumulators = totals[copy.of(self._own), copy.of(self._parts)]
-            given = {**leaves, **{~number: total.leaf(lane) for number, total in enumerate(accumulators)}}
-            _advance(body, accumulators, nexts, given, lane, self._names)
-        return self._in_lanes(body.statements(), lane)
+        stream = self._placed.schedule.stream
+        # Loads are shared where they follow one another: among the copies of one term, or as the stream passes by.
+        terms = [number for number in self._copied if number not in self._own and number not in self._parts]
+        groups = (
+            [_by_address(work, stream)]
+            if stream is not None
+            else [list(group) for _, group in groupby(work, key=lambda entry: entry[0].of(terms))]
+        )
+        statements: list[Statement] = []
+        for group in groups:
+            body = Body(self._names)
+            for copy, leaves in group:
+                accumulators = totals[copy.of(self._own), copy.of(self._parts)]
+                given = {**leaves, **{~number: total.leaf(lane) for number, total in enumerate(accumulators)}}
+                _advance(body, accumulators, nexts, given, lane, self._names)
+            statements += body.statements()
+        return self._in_lanes(iter(statements), lane)
 
     def _joined(
         self, fold: Fold, totals: Mapping[tuple[tuple[int, ...], tuple[int, ...]], list[Accumulator]]

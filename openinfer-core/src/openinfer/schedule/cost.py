@@ -23,6 +23,12 @@ LATENCY = 4
 FAR_LINE = 2.0
 """Cycles for a line of 64 bytes from the second cache."""
 
+AGAIN = 0.5
+"""Cycles for another iteration of a serial loop."""
+
+FULL = 0.7
+"""Share of the first cache that weights can have."""
+
 STARTED = 8.0
 """Cycles to begin and end a tile, in which nothing overlaps."""
 
@@ -162,7 +168,7 @@ def _tile(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInf
         loads = sum(_loads(o, o.distinct(counts), tiling.lanes) for o in work.operands)
     body = max(arithmetic, loads / target.loads, LATENCY * taps, _far(work, tiling, size, target))
     across = LATENCY * 5.0 * copies if tiling.lane in work.folded else 0.0
-    return steps * (body + 1.0) + copies * (1.0 + parts / 2) + STARTED + across
+    return steps * (body + AGAIN) + copies * (1.0 + parts / 2) + STARTED + across
 
 
 def _loads(operand: Operand, distinct: int, lanes: int) -> float:
@@ -175,8 +181,11 @@ def _far(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInfo
     terms = prod(work.extents[axis] for axis in work.folded)
     total = 0.0
     for operand in work.operands:
-        if operand.is_packed and operand.varies(tiling.lane):
-            panel = size.get(tiling.lane, 1) * tiling.lanes * terms * work.itemsize
-            if panel > 0.7 * target.l1_nbytes:
+        if operand.is_packed:
+            own = prod(counts[axis][0] * counts[axis][1] for axis in size if operand.varies(axis))
+            again = prod(work.extents[axis] for axis in work.extents if not operand.varies(axis))
+            used_once = again <= prod(size.get(axis, 1) for axis in work.extents if not operand.varies(axis))
+            every = prod(work.extents[axis] for axis in work.extents if operand.varies(axis))
+            if (every if used_once else own * terms) * work.itemsize > FULL * target.l1_nbytes:
                 total += operand.distinct(counts) * FAR_LINE * tiling.lanes * work.itemsize / target.line_nbytes
     return total
