@@ -42,18 +42,20 @@ class Access:
         element: what is read.
         buffer, layout: where its tensor lies; None for the number of a place.
         guards: tests that are not certain to hold for every place of the stage.
+        origin: the place that lies first in the buffer, where that holds a part of the tensor.
     """
 
     element: Element
     buffer: Buffer | None
     layout: Layout | None
     guards: tuple[Guard, ...]
+    origin: tuple[Index, ...] = ()
 
     def index(self, values: Mapping[Var, Index]) -> Index:
         """Return the address, or the number, with variables replaced."""
         if not isinstance(self.element, Read) or self.layout is None:
             return places(self.element, values)[0]
-        return self.layout.address(places(self.element, values))
+        return self.layout.address(behind(places(self.element, values), self.origin))
 
     def tests(self, values: Mapping[Var, Index]) -> tuple[Within, ...]:
         """Return the tests that a read needs at a place."""
@@ -69,13 +71,18 @@ class Access:
         return Load(self.buffer, address, tests, self.element.fill if tests else None)
 
 
-def access(element: Element, buffers: Mapping[str, Buffer], layouts: Mapping[str, Layout]) -> Access:
-    """Return an element in its buffer."""
+def access(
+    element: Element,
+    buffers: Mapping[str, Buffer],
+    layouts: Mapping[str, Layout],
+    origins: Mapping[str, tuple[Index, ...]] | None = None,
+) -> Access:
+    """Return an element in its buffer. ``origins`` has the first places of tensors of which buffers hold a part."""
     if not isinstance(element, Read):
         return Access(element, None, None, ())
     layout = layouts[element.tensor]
     if element.fill is None:
-        return Access(element, buffers[element.tensor], layout, ())
+        return Access(element, buffers[element.tensor], layout, (), (origins or {}).get(element.tensor, ()))
     has_zeros = element.fill.value == 0
     guards: list[Guard] = [Guard(test) for test in element.guards if not test.is_certain]
     for dim, (index, extent) in enumerate(zip(element.at, layout.shape, strict=True)):
@@ -83,6 +90,11 @@ def access(element: Element, buffers: Mapping[str, Buffer], layouts: Mapping[str
         if not test.is_certain:
             guards.append(Guard(test, layout.halo[dim] if layout.halo and has_zeros else (0, 0)))
     return Access(element, buffers[element.tensor], layout, tuple(guards))
+
+
+def behind(at: tuple[Index, ...], origin: tuple[Index, ...]) -> tuple[Index, ...]:
+    """Return a place counted from an origin; from zero where there is none."""
+    return tuple(index - first for index, first in zip(at, origin, strict=True)) if origin else at
 
 
 def places(element: Element, values: Mapping[Var, Index]) -> tuple[Index, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index, Var
 from openinfer.compute import Order, Read
 from openinfer.loops import Bind
-from openinfer.lower.accesses import access
+from openinfer.lower.accesses import access, behind
 from openinfer.lower.copies import Copy
 from openinfer.lower.nests import nest
 
@@ -34,6 +34,7 @@ class PlacedStage:
         accesses: its elements, by number.
         buffer, layout: where it stores.
         fused: whether products of floats are added by a fused multiply-add.
+        origin: the place that lies first in the buffer, where that holds a part of the tensor.
     """
 
     stage: Stage
@@ -42,6 +43,7 @@ class PlacedStage:
     buffer: Buffer
     layout: Layout
     fused: bool
+    origin: tuple[Index, ...] = ()
 
     @property
     def folded(self) -> tuple[Var, ...]:
@@ -68,7 +70,7 @@ class PlacedStage:
 
     def address(self, values: Mapping[Var, Index]) -> Index:
         """Return where the stage stores."""
-        return self.layout.address([index.substituted(values) for index in self.stage.at])
+        return self.layout.address(behind(tuple(index.substituted(values) for index in self.stage.at), self.origin))
 
     def copies(self, numbers: Sequence[int], left: Mapping[Var, int], *, in_lanes: bool) -> list[Copy]:
         """Return the copies of some loops that begin within the places that are left."""
@@ -161,16 +163,18 @@ def placed(
     buffers: Mapping[str, Buffer],
     layouts: Mapping[str, Layout],
     target: TargetInfo | None,
+    origins: Mapping[str, tuple[Index, ...]] | None = None,
 ) -> PlacedStage:
-    """Return a stage in its buffers."""
+    """Return a stage in its buffers. ``origins`` has the first places of tensors of which buffers hold a part."""
     is_free = stage.fold is not None and stage.fold.order is Order.ANY
     return PlacedStage(
         stage,
         schedule,
-        {number: access(element, buffers, layouts) for number, element in enumerate(stage.elements)},
+        {number: access(element, buffers, layouts, origins) for number, element in enumerate(stage.elements)},
         buffers[stage.tensor],
         layouts[stage.tensor],
-        fused=is_free and target is not None and target.fma,
+        is_free and target is not None and target.fma,
+        (origins or {}).get(stage.tensor, ()),
     )
 
 

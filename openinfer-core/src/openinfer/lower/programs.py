@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.layout import row_major
 from openinfer.loops import Buffer, Kernel
+from openinfer.lower.fused import fused
 from openinfer.lower.names import Names
 from openinfer.lower.nests import scheduled
 from openinfer.lower.placed import placed
@@ -14,13 +15,12 @@ from openinfer.lower.walks import walked
 from openinfer.schedule import choose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.arch import TargetInfo
     from openinfer.compute import Computation
     from openinfer.layout import Layout
-    from openinfer.loops import Statement
-    from openinfer.schedule import Schedule
+    from openinfer.schedule import Loop, Schedule
 
 
 def lowered(
@@ -29,6 +29,7 @@ def lowered(
     target: TargetInfo | None = None,
     schedules: Mapping[int, Schedule] | None = None,
     origin: str = "",
+    fusion: Sequence[Loop] = (),
 ) -> Kernel:
     """Return a computation as one loop program over its inputs, outputs and temporaries.
 
@@ -39,19 +40,28 @@ def lowered(
         layouts: where tensors lie, by name; row-major for others. Halos of inputs are zeros.
         target: what schedules are chosen for; None for one that has no vector registers.
         schedules: by number of the stage, those that are not to be chosen.
+        fusion: loops over axes of the last stage inside of which all stages are computed. Temporaries then are private
+            buffers that hold what the later stages read in one step of these loops.
+
+    Raises:
+        ScheduleError: the stages cannot be fused under these loops.
     """
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
     known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
     buffers = {tensor.name: Buffer(tensor.name, tensor.dtype, known[tensor.name].size) for tensor in tensors}
     names = Names({*buffers, *(var.name for var in computation.parameters), *_variables(computation)})
-    body: list[Statement] = []
+    if fusion:
+        body, private = fused(computation, tuple(fusion), known, buffers, names, target, schedules or {})
+        kept = tuple(buffer for name, buffer in buffers.items() if name not in private)
+        return Kernel(computation.name, kept, body, computation.parameters, origin)
+    body = ()
     for number, stage in enumerate(computation.stages):
         schedule = (schedules or {}).get(number) or choose(stage, known, target)
         if any(loop.is_copied or (stage.fold is not None and loop.axis in stage.fold.axes) for loop in schedule.loops):
             body += walked(placed(stage, schedule, buffers, known, target), names)
         else:
             body += scheduled(schedule, SequentialLowering(stage, buffers, known, names).levels())
-    return Kernel(computation.name, tuple(buffers.values()), tuple(body), computation.parameters, origin)
+    return Kernel(computation.name, tuple(buffers.values()), body, computation.parameters, origin)
 
 
 def _variables(computation: Computation) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.affine import Index, Var
 from openinfer.expr import tree
@@ -54,6 +54,10 @@ class Accumulator:
         return lambda value: Store(buffer, index, value)
 
 
+Totals: TypeAlias = "dict[tuple[tuple[int, ...], tuple[int, ...]], list[Accumulator]]"
+TermBody: TypeAlias = "Callable[[Mapping[Var, Index], Mapping[Var, int]], tuple[Statement, ...]]"
+
+
 class Tile:
     """Turns one tile into statements: ``left`` places of each axis, from ``at`` on."""
 
@@ -71,9 +75,7 @@ class Tile:
         self._parts = [number for number in self._copied if loops[number].partial]
         self._outs = self._copies(self._own, left)
 
-    def statements(
-        self, terms: Callable[[Callable[..., tuple[Statement, ...]]], tuple[Statement, ...]]
-    ) -> tuple[Statement, ...]:
+    def statements(self, terms: Callable[[TermBody], tuple[Statement, ...]]) -> tuple[Statement, ...]:
         """Return the statements of the tile.
 
         ``terms`` puts the serial loops over folded axes around a body: a function of where each axis begins inside of
@@ -97,7 +99,7 @@ class Tile:
     def _copies(self, numbers: Sequence[int], left: Mapping[Var, int]) -> list[Copy]:
         return self._placed.copies(numbers, left, in_lanes=self._lane is not None)
 
-    def _accumulators(self, fold: Fold) -> dict[tuple[tuple[int, ...], tuple[int, ...]], list[Accumulator]]:
+    def _accumulators(self, fold: Fold) -> Totals:
         """Return the totals of each copy and part, by their offsets."""
         parts = self._part_offsets()
         types = [total.term.dtype for total in fold.totals]
@@ -111,9 +113,7 @@ class Tile:
         spans = {axis: axis.extent for axis in self._placed.folded if isinstance(axis.extent, int)}
         return [copy.of(self._parts) for copy in self._copies(self._parts, spans)]
 
-    def _by_out(
-        self, totals: Mapping[tuple[tuple[int, ...], tuple[int, ...]], list[Accumulator]]
-    ) -> list[list[list[Accumulator]]]:
+    def _by_out(self, totals: Totals) -> list[list[list[Accumulator]]]:
         """Return the totals of the parts of each copy."""
         parts = self._part_offsets()
         return [[totals[out.of(self._own), part] for part in parts] for out in self._outs]
@@ -143,15 +143,12 @@ class Tile:
         """Return the place of the first copy, and of the first term."""
         return {**self._at, **{axis: Index() for axis in self._placed.folded}}
 
-    def _started(
-        self, fold: Fold, totals: Mapping[tuple[tuple[int, ...], tuple[int, ...]], list[Accumulator]]
-    ) -> Iterator[Statement]:
+    def _started(self, fold: Fold, totals: Totals) -> Iterator[Statement]:
         body, lane = Body(self._names), self._lane
         firsts = [_first(total) for total in fold.totals]
         # Lanes of partial totals begin with the same value.
         place = self._leaves(self._outs, self._before_terms(), None if self._placed.is_across else lane, firsts)
-        for out, (leaves, parts) in enumerate(zip(place, self._by_out(totals), strict=True)):
-            del out
+        for leaves, parts in zip(place, self._by_out(totals), strict=True):
             for part, accumulators in enumerate(parts):
                 for total, first, accumulator in zip(fold.totals, firsts, accumulators, strict=True):
                     if accumulator.buffer is not None:
@@ -163,7 +160,7 @@ class Tile:
     def _advanced(
         self,
         fold: Fold,
-        totals: Mapping[tuple[tuple[int, ...], tuple[int, ...]], list[Accumulator]],
+        totals: Totals,
         at: Mapping[Var, Index],
         left: Mapping[Var, int],
     ) -> tuple[Statement, ...]:
@@ -189,9 +186,7 @@ class Tile:
             statements += body.statements()
         return self._in_lanes(iter(statements), lane)
 
-    def _joined(
-        self, fold: Fold, totals: Mapping[tuple[tuple[int, ...], tuple[int, ...]], list[Accumulator]]
-    ) -> tuple[Statement, ...]:
+    def _joined(self, fold: Fold, totals: Totals) -> tuple[Statement, ...]:
         """Return the combination of partial totals, neighbours first."""
         body, lane = Body(self._names), self._lane
         for parts in self._by_out(totals):

@@ -23,7 +23,12 @@ STRIP = 16
 """Elements of a strip: those of f32 that a cache line of 64 bytes holds."""
 
 
-def choose(stage: Stage, layouts: Mapping[str, Layout], target: TargetInfo | None = None) -> Schedule:
+def choose(
+    stage: Stage,
+    layouts: Mapping[str, Layout],
+    target: TargetInfo | None = None,
+    within: Mapping[Var, int] | None = None,
+) -> Schedule:
     """Return the schedule of a stage for a processor with caches, and for its vector registers where a target is given.
 
     Without a target places are visited in row-major order. Where that would use one element of each cache line of an
@@ -36,10 +41,15 @@ def choose(stage: Stage, layouts: Mapping[str, Layout], target: TargetInfo | Non
     Args:
         layouts: where tensors lie, by name. Operands that it does not have are constants that `packing` places for the
             schedule.
+        within: how many places of an axis are computed at a time, where loops around the stage walk it.
     """
     if target is not None and _is_regular(stage):
         lanes = target.lanes(_itemsize(stage))
-        found = in_lanes(stage, layouts, lanes) if stage.fold is None else tiled(stage, layouts, target, lanes)
+        found = (
+            in_lanes(stage, layouts, lanes)
+            if stage.fold is None
+            else tiled(stage, layouts, target, lanes, within or {})
+        )
         if found is not None:
             return found
     axes = stage.axes

@@ -31,28 +31,40 @@ WIDEST_WINDOW = 8
 """Most places of a folded axis that is written out."""
 
 
-def tiled(stage: Stage, layouts: Mapping[str, Layout], target: TargetInfo, lanes: int) -> Schedule | None:
+def tiled(
+    stage: Stage, layouts: Mapping[str, Layout], target: TargetInfo, lanes: int, within: Mapping[Var, int]
+) -> Schedule | None:
     """Return the schedule of a fold in tiles that takes the least time; None: no axis can be in lanes.
 
-    ``lanes`` is the number of elements in a vector register. Operands without a layout are packed for the schedule.
+    ``lanes`` is the number of elements in a vector register, ``within`` how many places of an axis are computed at a
+    time where that is not its extent. Operands without a layout are packed for the schedule.
     """
     fold = stage.fold
     if fold is None or not is_tileable(fold):
         return None
-    search = _Search(stage, fold, layouts, target, lanes)
+    search = _Search(stage, fold, layouts, target, lanes, within)
     found = min(search.tilings(), key=search.key, default=None)
     return None if found is None else search.schedule(found)
 
 
 class _Search:
-    def __init__(self, stage: Stage, fold: Fold, layouts: Mapping[str, Layout], target: TargetInfo, lanes: int) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        fold: Fold,
+        layouts: Mapping[str, Layout],
+        target: TargetInfo,
+        lanes: int,
+        within: Mapping[Var, int],
+    ) -> None:
         self._stage = stage
         self._fold = fold
         self._layouts = layouts
         self._target = target
         self._lanes = lanes
         self._store = layouts[stage.tensor].address(stage.at)
-        self._extents = {axis: axis.extent for axis in (*stage.axes, *fold.axes) if isinstance(axis.extent, int)}
+        every = {axis: axis.extent for axis in (*stage.axes, *fold.axes) if isinstance(axis.extent, int)}
+        self._extents = {**every, **within}
         terms = [linearise(total.term) for total in fold.totals]
         self._read = sorted({n for term in terms for n in term.inputs if isinstance(stage.elements[n], Read)})
         steps = sum(1 for term in terms for i in term.instructions if i.function not in ("input", "literal", "cast"))
