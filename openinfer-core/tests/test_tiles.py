@@ -300,6 +300,19 @@ def image_layouts(computation: Computation, lanes: int, halo: int) -> dict[str, 
     }
 
 
+def test_a_change_of_layout_stores_from_the_first_address_on() -> None:
+    computation = parse_computation("""
+def copy(x: f32[1, 3, 5, 6], /, y: f32[1, 3, 5, 6]):
+    for n, c, i, j in grid(1, 3, 5, 6):
+        y[n, c, i, j] = x[n, c, i, j]
+""")
+    layouts = {"y": channels_last((1, 3, 5, 6), 4, 1)}
+    (stage,) = computation.stages
+    known = {"x": row_major(computation.tensor("x").shape), **layouts}
+    assert schedule_text(choose(stage, known, FOUR)) == "n i j c=unroll"
+    assert_right(computation, FOUR, layouts)
+
+
 @st.composite
 def windows(draw: st.DrawFn) -> Computation:
     """Return a convolution, a depthwise convolution or a pool."""

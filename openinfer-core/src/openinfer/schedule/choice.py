@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.compute import Read
 from openinfer.compute.stage import expressions_of
 from openinfer.expr.linear import linearise
-from openinfer.schedule.elementwise import in_lanes
+from openinfer.schedule.elementwise import by_address, in_lanes
 from openinfer.schedule.loops import Loop, Schedule, plain
 from openinfer.schedule.tiling import tiled
 
@@ -60,7 +60,7 @@ def choose(
             contiguous = _contiguous_axis(axes, layouts[element.tensor].address(element.at))
             if contiguous is not None:
                 return _strips(axes, contiguous)
-    return plain(axes)
+    return plain(axes) if target is None or not _is_regular(stage) else by_address(stage, layouts)
 
 
 def _is_regular(stage: Stage) -> bool:

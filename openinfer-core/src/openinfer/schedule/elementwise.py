@@ -44,6 +44,15 @@ def in_lanes(stage: Stage, layouts: Mapping[str, Layout], lanes: int) -> Schedul
     return Schedule((*(Loop(axis) for axis in outer), Loop(lane, copies * lanes), *unrolled, Loop(lane, 1, Bind.LANES)))
 
 
+def by_address(stage: Stage, layouts: Mapping[str, Layout]) -> Schedule:
+    """Return a schedule without lanes that stores from the first address on; a short innermost axis is written out."""
+    store = layouts[stage.tensor].address(stage.at)
+    axes = sorted(stage.axes, key=lambda axis: -abs(store.coefficient(axis) or 0))
+    is_short = len(axes) > 1 and isinstance(axes[-1].extent, int) and 1 < axes[-1].extent <= SHORT
+    last = Loop(axes[-1], 1, Bind.UNROLL if is_short else Bind.SERIAL)
+    return Schedule((*(Loop(axis) for axis in axes[:-1]), last))
+
+
 def _is_even(stage: Stage, number: int, layouts: Mapping[str, Layout], lane: Var) -> bool:
     element = stage.elements[number]
     if not isinstance(element, Read):
