@@ -150,6 +150,12 @@ def cycles(work: Work, tiling: Tiling, target: TargetInfo) -> float:
     return others * total
 
 
+def rate(work: Work, tiling: Tiling, target: TargetInfo) -> float:
+    """Return how long a whole tile takes for each place that it computes."""
+    lanes = 1 if tiling.lane in work.folded else tiling.lanes
+    return _tile(work, tiling, tiling.tile, target) / (prod(tiling.tile.values()) * lanes)
+
+
 def _tile(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInfo) -> float:
     """Return the cycles of one tile."""
     inner = {**tiling.parts, **tiling.taps}

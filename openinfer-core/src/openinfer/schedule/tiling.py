@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from itertools import combinations, product
 from math import ceil, prod
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from openinfer.compute import Order, Read
 from openinfer.expr.linear import linearise
 from openinfer.loops import Bind
-from openinfer.schedule.cost import LATENCY, Operand, Tiling, Work, cycles, registers
+from openinfer.schedule.cost import LATENCY, Operand, Tiling, Work, cycles, rate, registers
 from openinfer.schedule.folds import has_parts, is_tileable, joining
 from openinfer.schedule.loops import Loop, Schedule
 
@@ -27,6 +28,9 @@ LONGEST_BODY = 256
 LONG_BODY = 4000
 """Statements of a body that make it cost twice: shorter source is preferred among equals."""
 
+LIKELY = 24
+"""Tilings whose rests are accounted for."""
+
 WIDEST_WINDOW = 8
 """Most places of a folded axis that is written out."""
 
@@ -43,7 +47,9 @@ def tiled(
     if fold is None or not is_tileable(fold):
         return None
     search = _Search(stage, fold, layouts, target, lanes, within)
-    found = min(search.tilings(), key=search.key, default=None)
+    # What whole tiles cost for each place decides which tilings are worth a full account of their rests.
+    likely = nsmallest(LIKELY, search.tilings(), key=search.rate)
+    found = min(likely, key=search.key, default=None)
     return None if found is None else search.schedule(found)
 
 
@@ -72,9 +78,12 @@ class _Search:
         self._works: dict[Var, Work] = {}
         self._instructions = max(1, steps + len(fold.totals) - (1 if is_fused and steps else 0))
 
+    def rate(self, tiling: Tiling) -> float:
+        """Return the cycles of a whole tile for each place that it computes."""
+        return rate(self._work(tiling.lane), tiling, self._target) * _length(tiling)
+
     def key(self, tiling: Tiling) -> tuple[float, int]:
-        longer = 1 + tiling.statements / LONG_BODY
-        return (cycles(self._work(tiling.lane), tiling, self._target) * longer, -tiling.accumulators)
+        return (cycles(self._work(tiling.lane), tiling, self._target) * _length(tiling), -tiling.accumulators)
 
     def tilings(self) -> Iterator[Tiling]:
         """Yield the tilings that fit the registers of the target."""
@@ -157,13 +166,11 @@ class _Search:
         if lane not in self._fold.axes:
             near = [lane, *near]
             counts = [_blocks(ceil(self._extents[lane] / self._lanes)), *counts]
+        # Fewer totals than hide the latency of an addition are worth a look only where there are no more.
+        least = min(LATENCY * self._target.multiply_adds, prod(map(max, counts)))
         for found in product(*counts):
-            tile = dict(zip(near, found, strict=True))
-            copies = 1
-            for count in found:
-                copies *= count
-            if copies < most:
-                yield tile
+            if least <= prod(found) < most:
+                yield dict(zip(near, found, strict=True))
 
     def _taps(self, lane: Var) -> Iterator[dict[Var, int]]:
         """Yield folded axes that are written out: windows, whose places several copies share."""
@@ -223,6 +230,11 @@ class _Search:
         if not isinstance(read, Read) or read.tensor not in self._layouts:
             return None
         return self._layouts[read.tensor].address(read.at)
+
+
+def _length(tiling: Tiling) -> float:
+    """Return by how much a long body is held to be slower."""
+    return 1 + tiling.statements / LONG_BODY
 
 
 def _columns(extent: int, most: int) -> list[int]:
