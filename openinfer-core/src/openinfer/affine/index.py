@@ -191,8 +191,10 @@ class Index(Arithmetic):
         """Return the factor of a variable that occurs linearly and alone (0 where it does not occur), else None."""
         found = 0
         for atoms, factor in self.terms:
-            if atoms == (var,):
-                found = factor
+            # Schedules are weighed by these factors, many thousand times: most terms are a variable alone.
+            if len(atoms) == 1 and isinstance(atoms[0], Var):
+                if atoms[0].name == var.name and atoms[0] == var:
+                    found = factor
             elif any(var in variables_of(atom) for atom in atoms):
                 return None
         return found
