@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.layout import row_major
 from openinfer.loops import Buffer, Kernel
 from openinfer.lower.fused import fused
+from openinfer.lower.halos import zeroed_halo
 from openinfer.lower.names import Names
 from openinfer.lower.nests import scheduled
 from openinfer.lower.placed import placed
@@ -37,7 +38,8 @@ def lowered(
     terms may be added in another order, and by fused multiply-adds.
 
     Args:
-        layouts: where tensors lie, by name; row-major for others. Halos of inputs are zeros.
+        layouts: where tensors lie, by name; row-major for others. Halos are zeros: those of results are
+            filled with them.
         target: what schedules are chosen for; None for one that has no vector registers.
         schedules: by number of the stage, those that are not to be chosen.
         fusion: loops over axes of the last stage inside of which all stages are computed. Temporaries then are private
@@ -61,6 +63,8 @@ def lowered(
             body += walked(placed(stage, schedule, buffers, known, target), names)
         else:
             body += scheduled(schedule, SequentialLowering(stage, buffers, known, names).levels())
+    for tensor in (*computation.outputs, *computation.temporaries):
+        body += tuple(zeroed_halo(buffers[tensor.name], known[tensor.name], names))
     return Kernel(computation.name, tuple(buffers.values()), body, computation.parameters, origin)
 
 

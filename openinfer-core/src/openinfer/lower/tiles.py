@@ -92,7 +92,7 @@ class Tile:
         if not self._placed.is_across:
             given = [{~t: total.leaf(self._lane) for t, total in enumerate(first[out])} for out in first]
             return (*statements, *self._stored(given, self._lane))
-        scalars = [Accumulator(self._names.new("across"), fold.totals[0].term.dtype) for _ in first]
+        scalars = [Accumulator(self._names.new("across"), fold.totals[0].dtype) for _ in first]
         statements += self._across(fold.totals[0], [first[out][0] for out in first], scalars)
         return (*statements, *self._stored([{~0: scalar.leaf(None)} for scalar in scalars], None))
 
@@ -102,7 +102,7 @@ class Tile:
     def _accumulators(self, fold: Fold) -> Totals:
         """Return the totals of each copy and part, by their offsets."""
         parts = self._part_offsets()
-        types = [total.term.dtype for total in fold.totals]
+        types = [total.dtype for total in fold.totals]
         return {
             (out.of(self._own), part): [self._accumulator(dtype) for dtype in types]
             for out in self._outs
@@ -204,9 +204,7 @@ class Tile:
     ) -> Iterator[Statement]:
         """Yield the totals over all lanes, then over the terms that fill no lanes, one by one."""
         begun = (
-            tree.Input(~1, total.term.dtype)
-            if total.start is None
-            else tree.substitute(total.combine, {~0: total.start})
+            tree.Input(~1, total.dtype) if total.start is None else tree.substitute(total.combine, {~0: total.start})
         )
         body = Body(self._names)
         for leaves, register, scalar in zip(
@@ -214,7 +212,7 @@ class Tile:
         ):
             if register.buffer is None:
                 raise TypeError(f"{register.name} is a scalar, and has no lanes to be combined")
-            across = Register(self._names.new("lanes"), total.term.dtype)
+            across = Register(self._names.new("lanes"), total.dtype)
             yield Let(across.name, Value(tree.Input(0, across.dtype), (Across(joining(total) or "", register.buffer),)))
             body.put(scalar.started(None), begun, {**leaves, ~1: across})
         yield from body.statements()

@@ -50,7 +50,7 @@ def identity(total: Total) -> Expr:
 
     That of a sum of floats is -0.0, which keeps the sign of zeros. Extrema begin with the first value of the total.
     """
-    dtype, function = total.term.dtype, joining(total)
+    dtype, function = total.dtype, joining(total)
     if function in _IDEMPOTENT:
         return total.term if total.start is None else total.start
     if function == "mul":
