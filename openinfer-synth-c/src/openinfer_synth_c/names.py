@@ -73,13 +73,13 @@ class Names:
         return self.tables[number]
 
     def type_of_value(self, number: int) -> TensorType:
-        """Return the type of a value."""
-        return self._plan.values[number].type
+        """Return the type of a value's memory."""
+        return self._plan.values[number].stored
 
     def type_of(self, operand: Operand) -> TensorType:
-        """Return the type of an operand."""
+        """Return the type of an operand's memory."""
         if isinstance(operand, LoopIndex):
             return TensorType(I64)
         if isinstance(operand, TableRef):
-            return self._plan.table(operand.table).type
-        return self._plan.values[operand.value].type
+            return self._plan.table(operand.table).stored
+        return self._plan.values[operand.value].stored

@@ -33,13 +33,13 @@ def placed(
     """Return the values with memory for all that steps touch: that of what they are copied from, or in the arena."""
     used = touched(procedures)
     homeless = mask(v.number for v in values if isinstance(v.memory, NoMemory) and used >> v.number & 1)
-    types = [value.type for value in values]
+    types = [value.stored for value in values]
     conflicts = interference(procedures, liveness, types, homeless | copied(procedures))
     sharing = shared(procedures, values, conflicts)
     groups = {sharing.of(value) for value in members(homeless)}
     homes = {group: sharing.home(group) for group in groups}
     free = {group: home for group, home in homes.items() if isinstance(home.memory, NoMemory)}
-    sizes = {group: home.type.nbytes for group, home in free.items()}
+    sizes = {group: home.stored.nbytes for group, home in free.items()}
     classes = {group: home.type.dtype.name for group, home in free.items()}
     offsets, total = place(sizes, classes, sharing.between(free, procedures))
     memory = {group: ArenaMemory(offsets[group]) if group in offsets else homes[group].memory for group in groups}

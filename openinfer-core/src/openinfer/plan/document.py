@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.compute.text import computation_text
+from openinfer.layout import layout_text
 from openinfer.loops.text import kernel_text
 from openinfer.plan.accesses import members, operands, writes
 from openinfer.plan.report import kind_of, operand_text, step_text
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from openinfer.expr.linear import Program
     from openinfer.ir.types import TensorType
+    from openinfer.layout import Layout
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Step
     from openinfer.plan.values import PlanValue
@@ -39,7 +41,7 @@ def plan_json(plan: ExecutionPlan) -> dict[str, Any]:
         "arena": {"nbytes": plan.arena_nbytes, "values": _arena(plan)},
         "values": [_value(value) for value in plan.values],
         "weights": [
-            {"source": w.source, **_type(w.type), "nbytes": w.type.nbytes, "packing": w.packing.value}
+            {"source": w.source, **_type(w.type), "nbytes": w.stored.nbytes, "layout": _layout(w.layout)}
             for w in plan.weights
         ],
         "tables": [
@@ -72,9 +74,13 @@ def _value(value: PlanValue) -> dict[str, Any]:
         "name": value.name,
         **_type(value.type),
         "role": value.role.value,
-        "layout": value.layout.kind.value,
+        "layout": _layout(value.layout),
         "memory": _memory(value),
     }
+
+
+def _layout(layout: Layout | None) -> str:
+    return "row-major" if layout is None else layout_text(layout)
 
 
 def _memory(value: PlanValue) -> dict[str, Any] | None:
@@ -93,7 +99,7 @@ def _memory(value: PlanValue) -> dict[str, Any] | None:
 
 def _arena(plan: ExecutionPlan) -> list[dict[str, Any]]:
     return [
-        {"value": value.number, "offset": value.memory.offset, "nbytes": value.type.nbytes}
+        {"value": value.number, "offset": value.memory.offset, "nbytes": value.stored.nbytes}
         for value in plan.values
         if isinstance(value.memory, ArenaMemory)
     ]

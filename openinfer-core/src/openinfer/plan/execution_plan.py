@@ -68,7 +68,7 @@ class ExecutionPlan:
     @property
     def weights_nbytes(self) -> int:
         """Bytes of all weights."""
-        return sum(weight.type.nbytes for weight in self.weights)
+        return sum(weight.stored.nbytes for weight in self.weights)
 
     def table(self, number: int) -> WeightTable:
         """Return the prefix table of that number."""

@@ -17,7 +17,8 @@ def overwritten(step: Step, output: int) -> int:
     if not isinstance(step, ComputeStep) or output not in step.outputs:
         return 0
     name = step.computation.outputs[step.outputs.index(output)].name
-    tensors = overwritable(step.computation, name)
+    layouts = dict(step.arrangement.layouts)
+    tensors = {t for t in overwritable(step.computation, name) if layouts.get(t) == layouts.get(name)}
     free = kept = 0
     for tensor, operand in zip(step.computation.inputs, step.inputs, strict=True):
         if tensor.name in tensors and isinstance(operand, ValueRef):

@@ -9,13 +9,16 @@ from openinfer.diagnostics import counted
 from openinfer.expr.linear import linearise
 
 if TYPE_CHECKING:
+    from openinfer.arch import TargetInfo
     from openinfer.compute import Computation
     from openinfer.expr.linear import Program
     from openinfer.expr.tree import Expr
+    from openinfer.layout import Layout
     from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
+    from openinfer.schedule import Schedule
     from openinfer.symbolic import IntExpr
 
 
@@ -119,6 +122,21 @@ class KernelStep:
     stored: str = field(default="", compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """How a computation is carried out on a machine.
+
+    Attributes:
+        layouts: of tensors that are not in row-major order, by name.
+        schedules: one for each stage; () for those that fit any machine.
+        target: the machine that they were chosen for.
+    """
+
+    layouts: tuple[tuple[str, Layout], ...] = ()
+    schedules: tuple[Schedule, ...] = ()
+    target: TargetInfo | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeStep:
     """A computation: its inputs, outputs and temporaries are values of the plan.
@@ -137,6 +155,7 @@ class ComputeStep:
     outputs: tuple[int, ...]
     temporaries: tuple[int, ...] = ()
     placement: Placement = Placement()
+    arrangement: Arrangement = Arrangement()
     stored: str = field(default="", compare=False)
 
 

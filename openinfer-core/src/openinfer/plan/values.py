@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer.ir.types import TensorType
+
 if TYPE_CHECKING:
-    from openinfer.ir.types import TensorType
+    from openinfer.layout import Layout
     from openinfer.scalars import Scalar
 
 
@@ -19,19 +21,6 @@ class Role(Enum):
     WEIGHT = "weight"
     CONSTANT = "constant"
     TEMPORARY = "temporary"
-
-
-class LayoutKind(Enum):
-    """Order of a tensor's elements in memory."""
-
-    ROW_MAJOR = "row-major"
-
-
-@dataclass(frozen=True, slots=True)
-class TensorLayout:
-    """How the elements of a value lie in memory."""
-
-    kind: LayoutKind = LayoutKind.ROW_MAJOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +66,7 @@ class PlanValue:
     Attributes:
         number: position in `ExecutionPlan.values`.
         name: name in the program; intermediate results are ``result.operator``.
+        layout: where its elements lie; None: row-major order.
     """
 
     number: int
@@ -84,13 +74,12 @@ class PlanValue:
     type: TensorType
     role: Role
     memory: Memory
-    layout: TensorLayout = TensorLayout()
+    layout: Layout | None = None
 
-
-class Packing(Enum):
-    """Order in which a weight's elements are stored for the kernels that read it."""
-
-    NONE = "none"
+    @property
+    def stored(self) -> TensorType:
+        """The type of its memory: of a value with a layout a row of elements, halo and padding included."""
+        return stored_type(self.type, self.layout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +89,20 @@ class PackedWeight:
     Attributes:
         number: position in `ExecutionPlan.weights`.
         source: name in the model; for a fill the name of the variable.
-        data: little-endian elements in row-major order (read-only, maybe a view of the model's file).
+        data: little-endian elements in the order of the layout (read-only, maybe a view of the model's file).
+        layout: where elements lie in it; None: row-major order.
     """
 
     number: int
     source: str
     type: TensorType
     data: memoryview = field(repr=False)
-    packing: Packing = Packing.NONE
+    layout: Layout | None = None
+
+    @property
+    def stored(self) -> TensorType:
+        """The type of its data."""
+        return stored_type(self.type, self.layout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +113,7 @@ class WeightTable:
         number: position in `ExecutionPlan.tables`.
         name: name in the program.
         type: type of each entry.
+        layout: where the elements of each entry lie; None: row-major order.
         starts, extents: index ``i`` of dimension ``d`` is entry ``i - starts[d]``, below ``extents[d]``.
         entries: numbers of weights in row-major order; None where the model has none.
         fixed: entries that are read by indices written as numbers, with their weights; they need not be in ``entries``.
@@ -130,6 +126,19 @@ class WeightTable:
     extents: tuple[int, ...]
     entries: tuple[int | None, ...]
     fixed: tuple[tuple[tuple[int, ...], int], ...] = ()
+    layout: Layout | None = None
+
+    @property
+    def stored(self) -> TensorType:
+        """The type of each entry's data."""
+        return stored_type(self.type, self.layout)
+
+
+def stored_type(type: TensorType, layout: Layout | None) -> TensorType:
+    """Return the type of the memory of a tensor: with a layout a row of elements, halo and padding included."""
+    if layout is None:
+        return type
+    return TensorType(type.dtype, (layout.size.evaluate({}),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
