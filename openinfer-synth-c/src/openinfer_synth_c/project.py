@@ -23,6 +23,9 @@ from openinfer_synth_c.blob import FILE_NAME, blob_of
 from openinfer_synth_c.code import Code
 from openinfer_synth_c.data import initialiser_lines, items
 from openinfer_synth_c.integer_functions import integer_functions
+from openinfer_synth_c.kernel_calls import uses_vectors
+from openinfer_synth_c.kernel_functions import DEFINITION as KERNEL_DEFINITION
+from openinfer_synth_c.kernel_functions import KernelFunctions
 from openinfer_synth_c.names import Names
 from openinfer_synth_c.polls import definition, with_polls
 from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanInput, PlanOutput, WeightTable
     from openinfer_synth_c.blob import Blob
+    from openinfer_synth_c.kernel_functions import KernelFunction
 
 FLAGS = (
     *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"),
@@ -59,6 +63,7 @@ class _Body:
     """The blocks as code, and what they use."""
 
     blocks: tuple[dict[str, object], ...]
+    kernels: tuple[KernelFunction, ...]
     names: Names
     helpers: tuple[str, ...]
     definitions: tuple[str, ...]
@@ -150,6 +155,7 @@ def _check(plan: ExecutionPlan) -> None:
 def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Body:
     _check(plan)
     names = Names(plan, weights_apart=blob is not None)
+    kernels = KernelFunctions(in_vectors=uses_vectors(plan), polls=polls)
     blocks: list[dict[str, object]] = []
     helpers: dict[str, None] = {}
     definitions: dict[str, str] = {}
@@ -157,7 +163,9 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
     rolled, work = False, dict[str, int]()
     for procedure in plan.procedures:
         code = Code(depth=1)
-        StatementWriter(code, names, plan).block(procedure.steps)
+        StatementWriter(code, names, plan, kernels).block(procedure.steps)
+        for kernel in kernels:
+            work[kernel.name] = kernel.work
         helpers.update(code.helpers)
         definitions.update(code.definitions)
         functions |= code.index_functions
@@ -167,8 +175,13 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
             lines, work[name] = with_polls(lines, code.loop_turns, work)
         block = {"name": name, "lines": lines}
         blocks.append({**block, "comment": comment(f"block {procedure.name}")})
+    for kernel in kernels:
+        helpers.update(dict.fromkeys(kernel.helpers))
+        definitions.update(dict(kernel.definitions))
+        rolled = rolled or bool(kernel.definitions) or uses_rolled(kernel.lines)
     return _Body(
         blocks=tuple(blocks),
+        kernels=tuple(kernels),
         names=names,
         helpers=tuple(helpers),
         definitions=tuple(definitions.values()),
@@ -199,6 +212,8 @@ def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, ob
         "integer_functions": body.integer_functions,
         "helpers": helper_source(body.helpers),
         "definitions": body.definitions,
+        "kernels": body.kernels,
+        "kernel_definition": KERNEL_DEFINITION if body.kernels else "",
         "blocks": body.blocks,
         "ports": [
             *(f"inputs->{names.inputs[number]}" for number, port in enumerate(plan.inputs) if _is_needed(port)),
@@ -215,7 +230,7 @@ def _weights(plan: ExecutionPlan, names: Names, blob: Blob | None) -> dict[str, 
             continue
         place = {"lines": initialiser_lines(weight)} if blob is None else {"offset": blob.offsets[weight.number]}
         named = {"name": names.weights[weight.number], "c_type": item_type(weight.type.dtype)}
-        shown = {"count": max(items(weight.type), 1), "comment": comment(f"{weight.source}: {weight.type}")}
+        shown = {"count": max(items(weight.stored), 1), "comment": comment(f"{weight.source}: {weight.type}")}
         weights.append({**place, **named, **shown})
     tables = [_table(table, names, blob) for table in plan.tables if table.number in names.used_tables]
     return {"weights_apart": blob is not None, "weights": weights, "tables": tables}

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL
 from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import literal_text
 from openinfer.expr.tree import ExprError
-from openinfer.loops.coalesce import coalesced
-from openinfer.loops.fusion import fused
-from openinfer.lower import lowered
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import (
     BarrierStep,
@@ -31,6 +27,7 @@ from openinfer.synth.c_text import comment
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.index_text import for_head
 from openinfer_synth_c.integers import declare_integers
+from openinfer_synth_c.kernel_calls import loop_program, results_of, uses_vectors, write_call
 from openinfer_synth_c.loop_programs import write_kernel
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.site import KernelSite, Store
@@ -38,24 +35,24 @@ from openinfer_synth_c.site import KernelSite, Store
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.compute import Computation
-    from openinfer.loops import Kernel
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Epilogue, Step
     from openinfer.scalars import Scalar
     from openinfer_synth_c.code import Code
+    from openinfer_synth_c.kernel_functions import KernelFunctions
     from openinfer_synth_c.names import Names
 
 _WORD = re.compile(r"\w+")
 
 
 class StatementWriter:
-    """Appends the statements of steps to ``code``."""
+    """Appends the statements of steps to ``code``; with ``functions``, loop programs are calls of these."""
 
-    def __init__(self, code: Code, names: Names, plan: ExecutionPlan) -> None:
+    def __init__(self, code: Code, names: Names, plan: ExecutionPlan, functions: KernelFunctions | None = None) -> None:
         self._code = code
         self._names = names
         self._plan = plan
+        self._functions = functions
 
     def steps(self, steps: Sequence[Step]) -> None:
         """Append steps in order; each keeps the lines of the program that it comes from as a comment."""
@@ -128,40 +125,23 @@ class StatementWriter:
                 output.clear_tail()
 
     def _loops(self, step: ComputeStep | LoopProgramStep) -> None:
-        if isinstance(step, ComputeStep):
-            self._compute(step)
-        else:
-            self._loop_program(step)
-
-    def _compute(self, step: ComputeStep) -> None:
-        computation = step.computation
         if not any(self._names.type_of_value(value).count for value in step.outputs):
             return
-        with self._code.braces():
-            binder = Binder(self._code, self._names, self._plan)
-            written = zip(
-                (*computation.outputs, *computation.temporaries), (*step.outputs, *step.temporaries), strict=True
-            )
-            results = {tensor.name: binder.output(value, tensor.name) for tensor, value in written}
-            read = zip(computation.inputs, step.inputs, strict=True)
-            given = {tensor.name: binder.input(operand, tensor.name) for tensor, operand in read}
-            start = len(self._code.lines)
-            in_vectors = self._plan.arch is not None and self._plan.arch.compiler.dialect == "vector"
-            write_kernel(self._code, _loops(computation), {**given, **results}, in_vectors=in_vectors)
-            self._name_unused((*given.values(), *results.values()), start)
-            for result in results.values():
-                result.clear_tail()
-
-    def _loop_program(self, step: LoopProgramStep) -> None:
-        if not any(self._names.type_of_value(value).count for value in step.outputs):
+        if self._functions is not None:
+            write_call(self._code, self._names, self._plan, step, self._functions)
             return
+        kernel = loop_program(step)
         with self._code.braces():
             binder = Binder(self._code, self._names, self._plan)
-            results = [binder.output(value, f"y{number}") for number, value in enumerate(step.outputs)]
-            given = [binder.input(operand, f"x{number}") for number, operand in enumerate(step.inputs)]
-            names = (buffer.name for buffer in step.kernel.buffers)
+            names = [buffer.name for buffer in kernel.buffers]
+            written = results_of(step)
+            results = [
+                binder.output(value, name) for name, value in zip(names[len(step.inputs) :], written, strict=True)
+            ]
+            given = [binder.input(operand, name) for name, operand in zip(names, step.inputs, strict=False)]
             start = len(self._code.lines)
-            write_kernel(self._code, coalesced(step.kernel), dict(zip(names, (*given, *results), strict=True)))
+            bound = dict(zip(names, (*given, *results), strict=True))
+            write_kernel(self._code, kernel, bound, in_vectors=uses_vectors(self._plan))
             self._name_unused((*given, *results), start)
             for result in results:
                 result.clear_tail()
@@ -249,12 +229,6 @@ class StatementWriter:
         type_ = self._names.type_of_value(value)
         element = Bound(self._names.value(value), type_, self._code).at("0")
         return element if type_.dtype is BOOL else self._code.cast(element, type_.dtype, BOOL)
-
-
-@lru_cache(maxsize=1024)
-def _loops(computation: Computation) -> Kernel:
-    """Return the loop program of a computation; equal steps of a program share it."""
-    return fused(coalesced(lowered(computation)))
 
 
 def _place(step: Step) -> str:

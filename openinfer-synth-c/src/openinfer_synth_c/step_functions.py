@@ -41,9 +41,9 @@ class StepFunction:
     lines: tuple[str, ...]
     helpers: tuple[str, ...]
     index_functions: frozenset[str]
-    definitions: tuple[tuple[str, str], ...]
     keeps_memory: bool
     work: int
+    definitions: tuple[tuple[str, str], ...] = ()
 
 
 def step_function(step: Step, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> StepFunction:

@@ -1,0 +1,139 @@
+"""Loop programs as functions of the generated source: equal ones are one function, which steps call."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.expr.c_renderer import c_type, item_type
+from openinfer.ir.types import TensorType
+from openinfer.loops import Fail
+from openinfer.synth.identifiers import Identifiers
+from openinfer_synth_c.code import Code
+from openinfer_synth_c.elements import Bound
+from openinfer_synth_c.loop_programs import write_kernel
+from openinfer_synth_c.polls import with_polls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from openinfer.loops import Buffer, Kernel, Statement
+
+_WORD = re.compile(r"\w+")
+
+DEFINITION = """\
+/* A function for one kind of step. Compilers treat each for itself, which is quicker and gives better loops. */
+#if defined(__GNUC__)
+#define KERNEL __attribute__((noinline)) static
+#else
+#define KERNEL static
+#endif
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a function: a buffer of the loop program.
+
+    Attributes:
+        is_written: whether the function stores in it.
+        is_alone: whether no other parameter may point to its elements.
+        is_pointer: false for the one element of a loop index, which is handed over itself.
+    """
+
+    buffer: Buffer
+    is_written: bool
+    is_alone: bool = True
+    is_pointer: bool = True
+
+    @property
+    def text(self) -> str:
+        """The declaration in C."""
+        if not self.is_pointer:
+            return f"const {c_type(self.buffer.dtype)} {self.buffer.name}"
+        const = "" if self.is_written else "const "
+        return f"{const}{item_type(self.buffer.dtype)} *{'restrict ' if self.is_alone else ''}{self.buffer.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFunction:
+    """A function of the source.
+
+    Attributes:
+        parameters: the buffers that it uses, which need not be all of the loop program.
+        definitions: types and functions of vectors that it uses, by name.
+        has_status: whether it returns a status; others return nothing.
+        work: an estimate of what it does.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    lines: tuple[str, ...]
+    helpers: tuple[str, ...]
+    definitions: tuple[tuple[str, str], ...]
+    has_status: bool
+    work: int
+
+    @property
+    def head(self) -> str:
+        """The line before the body."""
+        result = "enum model_status" if self.has_status else "void"
+        return f"KERNEL {result} {self.name}({', '.join(p.text for p in self.parameters) or 'void'})"
+
+
+class KernelFunctions:
+    """The functions of one source, in the order in which they are first called.
+
+    Args:
+        in_vectors: whether loops over lanes are written with the vector types of GCC and Clang.
+        polls: whether long loops test the flag that a step is left by.
+    """
+
+    def __init__(self, *, in_vectors: bool = False, polls: bool = False) -> None:
+        self._names = Identifiers()
+        self._in_vectors = in_vectors
+        self._polls = polls
+        self._found: dict[tuple[object, ...], KernelFunction] = {}
+
+    def of(self, kernel: Kernel, parameters: Sequence[Parameter]) -> KernelFunction:
+        """Return the function of a loop program."""
+        key = (kernel.body, tuple(parameters))
+        if key not in self._found:
+            self._found[key] = self._made(kernel, tuple(parameters))
+        return self._found[key]
+
+    def __iter__(self) -> Iterator[KernelFunction]:
+        return iter(self._found.values())
+
+    def _made(self, kernel: Kernel, parameters: tuple[Parameter, ...]) -> KernelFunction:
+        code = Code(depth=1)
+        operands = {p.buffer.name: _bound(p, code) for p in parameters}
+        write_kernel(code, kernel, operands, in_vectors=self._in_vectors)
+        code.keep_rolled(0)
+        lines, work = with_polls(code.lines, {}, {})
+        words = set(_WORD.findall("\n".join(code.lines)))
+        has_status = _may_fail(kernel.body) or (self._polls and lines != code.lines)
+        return KernelFunction(
+            name=self._names.name("k_", kernel.name),
+            parameters=tuple(p for p in parameters if p.buffer.name in words),
+            lines=tuple(lines if self._polls else code.lines) + (("    return MODEL_OK;",) if has_status else ()),
+            helpers=tuple(code.helpers),
+            definitions=tuple(code.definitions.items()),
+            has_status=has_status,
+            work=work,
+        )
+
+
+def _bound(parameter: Parameter, code: Code) -> Bound:
+    size = parameter.buffer.size.evaluate({})
+    return Bound(
+        parameter.buffer.name,
+        TensorType(parameter.buffer.dtype, (size,)),
+        code,
+        pointer=parameter.is_pointer,
+    )
+
+
+def _may_fail(body: Sequence[Statement]) -> bool:
+    return any(isinstance(s, Fail) or _may_fail(getattr(s, "body", ())) for s in body)
