@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.arch import TargetInfo
 from openinfer.diagnostics import Diagnostic
 from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import Filled, Storage
 from openinfer.plan.accesses import Accesses, mask, written
 from openinfer.plan.arena import placed
+from openinfer.plan.arrangement import arranged
 from openinfer.plan.dead_steps import reached, without_dead_steps
 from openinfer.plan.execution_plan import ExecutionPlan
 from openinfer.plan.findings import about
@@ -39,12 +41,19 @@ if TYPE_CHECKING:
 
 
 def make_plan(
-    resolved: ResolvedGraph, model: Model, environment: Environment, table: KernelTable, *, epilogues: bool = True
+    resolved: ResolvedGraph,
+    model: Model,
+    environment: Environment,
+    table: KernelTable,
+    *,
+    epilogues: bool = True,
+    machine: TargetInfo | None = None,
 ) -> ExecutionPlan:
     """Return the plan of a program for the target of ``table``.
 
     Args:
         epilogues: whether the target's kernels carry out elementwise operators on their results.
+        machine: what layouts and schedules are chosen for; by default one of which nothing is known.
 
     Raises:
         SynthesisError: something in the program cannot be carried out on the target; it names the line.
@@ -61,20 +70,21 @@ def make_plan(
     needed = liveness.at_start
     procedures = _with_start(procedures, list(initial_steps(draft, needed, changed)))
     procedures = _fused(draft, procedures, wanted, epilogues=epilogues)
-    procedures, liveness = without_dead_steps(procedures, wanted)
+    procedures, _ = without_dead_steps(procedures, wanted)
     store = WeightStore(model)
     values = roles_and_memory(draft, procedures, results, store)
-    values, arena_nbytes = placed(values, procedures, liveness)
     read = touched_tables(procedures)
-    tables = tuple(weight_table(use, model, store) for use in draft.tables.values() if use.number in read)
+    tables = [weight_table(use, model, store) for use in draft.tables.values() if use.number in read]
+    made = arranged(procedures, values, store.weights, tables, machine or TargetInfo())
+    values, arena_nbytes = placed(made.values, made.procedures, Liveness(made.procedures, wanted))
     return ExecutionPlan(
         target=table.target,
         inputs=_inputs(draft, needed),
         outputs=tuple(PlanOutput(name=n, type=values[v].type, value=v) for n, v in zip(names, results, strict=True)),
         values=values,
-        weights=tuple(store.weights),
-        tables=tables,
-        procedures=tuple(procedures),
+        weights=made.weights,
+        tables=made.tables,
+        procedures=made.procedures,
         arena_nbytes=arena_nbytes,
     )
 

@@ -154,7 +154,8 @@ class Synthesizer:
         program = programs.graph(graph, strict=strict)
         resolved = resolve(program, model, sizes=sizes, environment=self._environment, strict=strict)
         table = kernel_table(self._environment, self._spec)
-        plan = make_plan(resolved, model, self._environment, table, epilogues=self._target.epilogues)
+        machine = None if self._arch is None else self._arch.processor
+        plan = make_plan(resolved, model, self._environment, table, epilogues=self._target.epilogues, machine=machine)
         plan = replace(plan, arch=self._arch)
         warnings = (*(() if self._arch is None else self._arch.warnings), *_large_arena(plan.arena_nbytes))
         if strict and warnings:

@@ -1,0 +1,232 @@
+"""How each computation of a plan is carried out: a layout for every value, a schedule for every stage, weights packed.
+
+Weights are laid out in the order in which the schedule of their reader reads them; the same weight read in two orders
+is there twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.array_types import storage_dtype
+from openinfer.compute import Read
+from openinfer.layout import Layout, row_major
+from openinfer.plan.accesses import mask, operands, reads, walk
+from openinfer.plan.layouts import layouts_of, movable
+from openinfer.plan.ports import bordered, collected
+from openinfer.plan.steps import Arrangement, ComputeStep, LoopStep, Procedure, TableRef, ValueRef
+from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, WeightMemory, WeightTable
+from openinfer.schedule import choose, packing, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.affine import Var
+    from openinfer.arch import TargetInfo
+    from openinfer.compute import Stage
+    from openinfer.plan.steps import Operand, Step
+    from openinfer.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """The parts of a plan after its computations were arranged."""
+
+    procedures: tuple[Procedure, ...]
+    values: tuple[PlanValue, ...]
+    weights: tuple[PackedWeight, ...]
+    tables: tuple[WeightTable, ...]
+
+
+def arranged(
+    procedures: Sequence[Procedure],
+    values: Sequence[PlanValue],
+    weights: Sequence[PackedWeight],
+    tables: Sequence[WeightTable],
+    target: TargetInfo,
+) -> Arranged:
+    """Return a plan whose computations have layouts, schedules and packed weights for a machine."""
+    free = movable(procedures, mask(v.number for v in values if isinstance(v.memory, NoMemory)))
+    procedures, values = bordered(procedures, values, free)
+    layouts = layouts_of(procedures, [value.type for value in values], free, target)
+    laid_out = [replace(v, layout=layouts[v.number]) if v.number in layouts else v for v in values]
+    procedures, laid_out = collected(procedures, laid_out, free, target)
+    arranging = _Arranging(list(laid_out), list(weights), list(tables), target)
+    made = tuple(Procedure(p.name, arranging.steps(p.steps)) for p in procedures)
+    return _without_unread(Arranged(made, tuple(arranging.values), tuple(arranging.weights), tuple(arranging.tables)))
+
+
+class _Arranging:
+    """Arranges steps one after the other; values, weights and tables grow by those that are packed."""
+
+    def __init__(
+        self,
+        values: list[PlanValue],
+        weights: list[PackedWeight],
+        tables: list[WeightTable],
+        target: TargetInfo,
+    ) -> None:
+        self.values = values
+        self.weights = weights
+        self.tables = tables
+        self._target = target
+        self._packed: dict[tuple[Operand, Layout], Operand] = {}
+        self._weights: dict[tuple[int, Layout], int] = {}
+
+    def steps(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+        return tuple(self._step(step) for step in steps)
+
+    def _step(self, step: Step) -> Step:
+        if isinstance(step, LoopStep):
+            return replace(step, body=self.steps(step.body))
+        return self._computed(step) if isinstance(step, ComputeStep) else step
+
+    def _computed(self, step: ComputeStep) -> ComputeStep:
+        layouts, free = self._layouts(step), self._packable(step)
+        schedules: list[Schedule] = []
+        inputs = list(step.inputs)
+        numbers = {tensor.name: number for number, tensor in enumerate(step.computation.inputs)}
+        for stage in step.computation.stages:
+            read = _tensors_read(stage) & free
+            schedule = choose(stage, {name: at for name, at in layouts.items() if name not in read}, self._target)
+            schedules.append(schedule)
+            for name in sorted(read):
+                order = packing(stage, schedule, name)
+                if order is not None and order != layouts[name] and any(loop.is_copied for loop in schedule.loops):
+                    layouts[name] = order
+                    inputs[numbers[name]] = self._packed_operand(inputs[numbers[name]], order)
+        own = {tensor: layout for tensor, layout in layouts.items() if layout != row_major(layout.shape)}
+        return replace(
+            step, inputs=tuple(inputs), arrangement=Arrangement(tuple(own.items()), tuple(schedules), self._target)
+        )
+
+    def _layouts(self, step: ComputeStep) -> dict[str, Layout]:
+        computation = step.computation
+        tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
+        operands = (*step.inputs, *(ValueRef(v) for v in (*step.outputs, *step.temporaries)))
+        return {
+            tensor.name: self._layout_of(operand) or row_major(tensor.shape)
+            for tensor, operand in zip(tensors, operands, strict=True)
+        }
+
+    def _layout_of(self, operand: Operand) -> Layout | None:
+        return self.values[operand.value].layout if isinstance(operand, ValueRef) else None
+
+    def _packable(self, step: ComputeStep) -> set[str]:
+        """Return the constants of a computation that one stage reads, element by element along its axes."""
+        computation = step.computation
+        readers: dict[str, list[Stage]] = {}
+        for stage in computation.stages:
+            for name in _tensors_read(stage):
+                readers.setdefault(name, []).append(stage)
+        return {
+            tensor.name
+            for tensor, operand in zip(computation.inputs, step.inputs, strict=True)
+            if self._is_constant(operand)
+            and len(readers.get(tensor.name, ())) == 1
+            and packing(readers[tensor.name][0], plain(_axes(readers[tensor.name][0])), tensor.name) is not None
+        }
+
+    def _is_constant(self, operand: Operand) -> bool:
+        if isinstance(operand, TableRef):
+            table = next(table for table in self.tables if table.number == operand.table)
+            return not table.type.dtype.is_packed
+        if not isinstance(operand, ValueRef):
+            return False
+        value = self.values[operand.value]
+        return isinstance(value.memory, WeightMemory) and not value.type.dtype.is_packed
+
+    def _packed_operand(self, operand: Operand, layout: Layout) -> Operand:
+        """Return the operand that has the elements of a weight, or of every entry of a table, in another layout."""
+        if (operand, layout) not in self._packed:
+            made = self._packed_table(operand, layout) if isinstance(operand, TableRef) else None
+            self._packed[operand, layout] = made or self._packed_value(operand, layout)
+        return self._packed[operand, layout]
+
+    def _packed_value(self, operand: Operand, layout: Layout) -> ValueRef:
+        if not isinstance(operand, ValueRef):
+            raise TypeError(f"{operand} is no weight")
+        value = self.values[operand.value]
+        if not isinstance(value.memory, WeightMemory):
+            raise TypeError(f"{value.name} is no weight")
+        memory = WeightMemory(self._packed_weight(value.memory.number, layout))
+        self.values.append(replace(value, number=len(self.values), memory=memory, layout=layout))
+        return ValueRef(len(self.values) - 1)
+
+    def _packed_table(self, operand: TableRef, layout: Layout) -> TableRef:
+        table = next(table for table in self.tables if table.number == operand.table)
+        known = next((t for t in self.tables if t.name == table.name and t.layout == layout), None)
+        if known is None:
+            known = replace(
+                table,
+                number=max(t.number for t in self.tables) + 1,
+                layout=layout,
+                entries=tuple(None if e is None else self._packed_weight(e, layout) for e in table.entries),
+                fixed=tuple((indices, self._packed_weight(e, layout)) for indices, e in table.fixed),
+            )
+            self.tables.append(known)
+        return replace(operand, table=known.number)
+
+    def _packed_weight(self, number: int, layout: Layout) -> int:
+        key = (number, layout)
+        if key not in self._weights:
+            weight = self.weights[number]
+            stored = storage_dtype(weight.type.dtype).newbyteorder("<")
+            array = np.frombuffer(weight.data, stored).reshape(weight.type.shape)
+            packed = layout.pack(array)
+            self._weights[key] = len(self.weights)
+            self.weights.append(
+                replace(
+                    weight,
+                    number=len(self.weights),
+                    data=packed.view(np.uint8).data.toreadonly(),
+                    layout=layout,
+                )
+            )
+        return self._weights[key]
+
+
+def _axes(stage: Stage) -> tuple[Var, ...]:
+    return stage.axes if stage.fold is None else (*stage.axes, *stage.fold.axes)
+
+
+def _tensors_read(stage: Stage) -> set[str]:
+    return {element.tensor for element in stage.elements if isinstance(element, Read)}
+
+
+def _without_unread(found: Arranged) -> Arranged:
+    """Return the plan without weights and tables that no step reads any more; the others are numbered anew."""
+    steps = [step for procedure in found.procedures for step in walk(procedure.steps)]
+    used = {o.table for step in steps for o in operands(step) if isinstance(o, TableRef)}
+    tables = [table for table in found.tables if table.number in used]
+    read = 0
+    for step in steps:
+        read |= reads(step)
+    kept = {v.memory.number for v in found.values if isinstance(v.memory, WeightMemory) and read >> v.number & 1}
+    for table in tables:
+        kept |= {entry for entry in table.entries if entry is not None} | {entry for _, entry in table.fixed}
+    numbers = {weight.number: place for place, weight in enumerate(w for w in found.weights if w.number in kept)}
+    return Arranged(
+        found.procedures,
+        tuple(_renumbered(value, numbers) for value in found.values),
+        tuple(replace(weight, number=numbers[weight.number]) for weight in found.weights if weight.number in kept),
+        tuple(_table(table, numbers) for table in tables),
+    )
+
+
+def _renumbered(value: PlanValue, numbers: Mapping[int, int]) -> PlanValue:
+    if not isinstance(value.memory, WeightMemory):
+        return value
+    place = numbers.get(value.memory.number)
+    return replace(value, memory=NoMemory() if place is None else WeightMemory(place))
+
+
+def _table(table: WeightTable, numbers: Mapping[int, int]) -> WeightTable:
+    return replace(
+        table,
+        entries=tuple(None if entry is None else numbers[entry] for entry in table.entries),
+        fixed=tuple((indices, numbers[entry]) for indices, entry in table.fixed),
+    )

@@ -1,0 +1,157 @@
+"""Layouts of intermediate results: channels innermost where windows slide over them, with room for what readers reach.
+
+A window that reads past the border of a tensor finds zeros there, in the halo of its layout, so that no inner loop has
+to test where it is. Values of the caller, and those that a hand-written kernel touches, stay in row-major order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index
+from openinfer.compute import Read
+from openinfer.layout import Digit, Layout
+from openinfer.plan.accesses import members, reads, walk, writes
+from openinfer.plan.steps import ComputeStep, ValueRef
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from openinfer.arch import TargetInfo
+    from openinfer.compute import Stage, Tensor
+    from openinfer.ir.types import TensorType
+    from openinfer.plan.steps import Procedure
+
+LARGEST_GROWTH = 2
+"""A halo that makes a tensor larger than this many times its size is left out: its readers test where they are."""
+
+_RANK = 4
+"""Images: batch, channels, rows, columns."""
+
+
+def movable(procedures: Sequence[Procedure], candidates: int) -> int:
+    """Return which values may have any layout: those that nothing but computations touches."""
+    fixed = 0
+    for procedure in procedures:
+        for step in walk(procedure.steps):
+            if not isinstance(step, ComputeStep):
+                fixed |= reads(step) | writes(step)
+            else:
+                fixed |= _index_reads(step)
+    return candidates & ~fixed
+
+
+def _index_reads(step: ComputeStep) -> int:
+    """Return the values that the indices of table entries read."""
+    direct = sum({1 << operand.value for operand in step.inputs if isinstance(operand, ValueRef)})
+    return reads(step) & ~direct
+
+
+def layouts_of(
+    procedures: Sequence[Procedure], types: Sequence[TensorType], free: int, target: TargetInfo
+) -> dict[int, Layout]:
+    """Return the layouts of values that are better off in another order than row-major.
+
+    Args:
+        types: type of each value.
+        free: values whose layout may be chosen, as bits.
+    """
+    uses = list(_uses(procedures))
+    slid = {value for value, tensor, stage in uses if slides(stage, tensor)}
+    found: dict[int, Layout] = {}
+    for value in members(free):
+        shape = types[value].shape
+        if value not in slid or len(shape) != _RANK or shape[2] * shape[3] <= 1 or not types[value].count:
+            continue
+        lanes = target.lanes(max(types[value].dtype.bits // 8, 1))
+        halo = halo_of([(tensor, stage) for other, tensor, stage in uses if other == value], shape)
+        found[value] = channels_last(shape, lanes, halo)
+    return found
+
+
+def channels_last(shape: Sequence[int], lanes: int, halo: Sequence[tuple[int, int]] = ()) -> Layout:
+    """Return the layout of an image [batch, channels, rows, columns] whose channels lie innermost.
+
+    Channels are padded to whole vector registers, or, where they are fewer than lanes, to a power of two.
+
+    Args:
+        halo: places before and behind the rows and the columns; none by default.
+    """
+    batch, channels, rows, columns = shape
+    around = tuple(halo) or ((0, 0), (0, 0))
+    extents = ((0, batch), (2, rows + sum(around[0])), (3, columns + sum(around[1])), (1, _padded(channels, lanes)))
+    digits = tuple(Digit(dim, 1, Index.of(extent)) for dim, extent in extents)
+    places = ((0, 0), (0, 0), *around) if any(map(any, around)) else ()
+    return Layout(tuple(Index.of(extent) for extent in shape), digits, places)
+
+
+def _padded(channels: int, lanes: int) -> int:
+    while lanes >= 2 * channels:
+        lanes //= 2
+    return -(-channels // lanes) * lanes
+
+
+def _uses(procedures: Iterable[Procedure]) -> Iterator[tuple[int, Tensor, Stage]]:
+    """Yield each value with a stage that reads or writes it, and the tensor that it is there."""
+    for procedure in procedures:
+        for step in walk(procedure.steps):
+            if isinstance(step, ComputeStep):
+                yield from _uses_of(step)
+
+
+def _uses_of(step: ComputeStep) -> Iterator[tuple[int, Tensor, Stage]]:
+    values = tensor_values(step)
+    for stage in step.computation.stages:
+        touched = [stage.tensor, *(element.tensor for element in stage.elements if isinstance(element, Read))]
+        for name in dict.fromkeys(touched):
+            if name in values:
+                yield values[name], step.computation.tensor(name), stage
+
+
+def tensor_values(step: ComputeStep) -> Mapping[str, int]:
+    """Return the values that the tensors of a computation are; entries of tables are not among them."""
+    computation = step.computation
+    pairs = [
+        (tensor.name, operand.value)
+        for tensor, operand in zip(computation.inputs, step.inputs, strict=True)
+        if isinstance(operand, ValueRef)
+    ]
+    pairs += [(tensor.name, value) for tensor, value in zip(computation.outputs, step.outputs, strict=True)]
+    pairs += [(tensor.name, value) for tensor, value in zip(computation.temporaries, step.temporaries, strict=True)]
+    return dict(pairs)
+
+
+def slides(stage: Stage, tensor: Tensor) -> bool:
+    """Return whether a stage folds windows of an image, which the tensor is, or collects their totals in it."""
+    if stage.fold is None or len(stage.at) != _RANK or len(tensor.shape) != _RANK:
+        return False
+    rows, columns = stage.at[2].variables(), stage.at[3].variables()
+    if not rows or not columns:
+        return False
+    places = [stage.at] if tensor.name == stage.tensor else []
+    places += [e.at for e in stage.elements if isinstance(e, Read) and e.tensor == tensor.name]
+    return any(rows <= at[2].variables() and columns <= at[3].variables() for at in places)
+
+
+def halo_of(uses: Iterable[tuple[Tensor, Stage]], shape: Sequence[int]) -> list[tuple[int, int]]:
+    """Return how far readers reach past the rows and columns of an image [batch, channels, rows, columns] for zeros.
+
+    Nothing where they reach so far that the image would grow beyond `LARGEST_GROWTH`.
+    """
+    reach = [(0, 0), (0, 0)]
+    for tensor, stage in uses:
+        for element in stage.elements:
+            if not isinstance(element, Read) or element.tensor != tensor.name or not _fills_zeros(element):
+                continue
+            for dim in (0, 1):
+                low, high = element.at[dim + 2].interval.low, element.at[dim + 2].interval.high
+                if low is None or high is None:
+                    return [(0, 0), (0, 0)]
+                before, behind = reach[dim]
+                reach[dim] = (max(before, -low), max(behind, high - shape[dim + 2] + 1))
+    grown = (shape[2] + sum(reach[0])) * (shape[3] + sum(reach[1]))
+    return reach if grown <= LARGEST_GROWTH * shape[2] * shape[3] else [(0, 0), (0, 0)]
+
+
+def _fills_zeros(read: Read) -> bool:
+    return read.fill is not None and read.fill.value == 0 and not read.guards
