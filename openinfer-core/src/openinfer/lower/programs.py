@@ -13,7 +13,7 @@ from openinfer.lower.nests import scheduled
 from openinfer.lower.placed import placed
 from openinfer.lower.sequential import SequentialLowering
 from openinfer.lower.walks import walked
-from openinfer.schedule import choose
+from openinfer.schedule import choose, verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,12 +46,14 @@ def lowered(
             buffers that hold what the later stages read in one step of these loops.
 
     Raises:
-        ScheduleError: the stages cannot be fused under these loops.
+        ScheduleError: a given schedule does not fit its stage, or the stages cannot be fused under these loops.
     """
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
     known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
     buffers = {tensor.name: Buffer(tensor.name, tensor.dtype, known[tensor.name].size) for tensor in tensors}
     names = Names({*buffers, *(var.name for var in computation.parameters), *_variables(computation)})
+    for number, given in (schedules or {}).items():
+        verify(given, computation.stages[number], target)
     if fusion:
         body, private = fused(computation, tuple(fusion), known, buffers, names, target, schedules or {})
         kept = tuple(buffer for name, buffer in buffers.items() if name not in private)

@@ -109,7 +109,10 @@ class _Check:
         if fold.order is Order.SEQUENTIAL:
             walked = [loop.axis for loop in self._walked(fold)]
             if self._schedule.stream is not None or walked != sorted(walked, key=fold.axes.index):
-                raise self._error(f"the terms of a sequential fold are walked in the order of {fold.axes[0].name}, ...")
+                order = ", ".join(axis.name for axis in fold.axes)
+                raise self._error(
+                    f"the terms of a sequential fold are walked in the order of {order}, without a stream"
+                )
 
     def _walked(self, fold: Fold) -> list[Loop]:
         """Return the loops over folded axes in the order in which they run: serial ones lie outside."""
