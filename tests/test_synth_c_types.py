@@ -43,7 +43,7 @@ def elements(dtype, count, seed=0):
     elif dtype.is_float and dtype.bits <= 16:
         values = np.arange(1 << dtype.bits, dtype=f"u{dtype.bits // 8}").view(storage)
     elif dtype.is_float:
-        special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, 3.4e38, 0.5, 1.5, 2.5, -0.5]
+        special = [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-42, 3.4e38, 0.5, 1.5, 2.5, -0.5]
         values = np.concatenate([special, generator.normal(0, 100, 500)]).astype(storage)
     elif dtype.bits <= 8:
         values = np.arange(dtype.minimum, dtype.maximum + 1).astype(storage)

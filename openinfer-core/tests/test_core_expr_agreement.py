@@ -161,6 +161,8 @@ def test_the_expressions_reach_every_type_and_most_functions() -> None:
         (F32, 0.1, "0x1.99999ap-4f"),
         (F32, -0.0, "-0x0p+0f"),
         (F32, math.nan, "NAN"),
+        (F32, -math.nan, "-NAN"),
+        (F64, -math.nan, "-(double)NAN"),
         (F32, -math.inf, "-INFINITY"),
         (F64, 0.1, "0x1.999999999999ap-4"),
         (F64, math.inf, "(double)INFINITY"),

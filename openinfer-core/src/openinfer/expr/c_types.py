@@ -95,7 +95,7 @@ def _float_text(dtype: DType, value: float) -> str:
         text = f"{whole}.{fraction}p{exponent}" if fraction else f"{whole}p{exponent}"
         return text + ("f" if dtype is F32 else "")
     special = "NAN" if math.isnan(number) else "INFINITY"
-    sign = "-" if number < 0 else ""
+    sign = "-" if math.copysign(1.0, number) < 0 else ""
     return f"{sign}{special}" if dtype is F32 else f"{sign}(double){special}"
 
 
