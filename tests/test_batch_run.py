@@ -206,35 +206,39 @@ class Counting(Processes):
         return super().start(job)
 
 
-def test_inputs_of_a_killed_worker_are_run_again() -> None:
-    runner = Counting(2)
-    found = slow_batch(runner)
-    results = [next(found)]
-    pids = runner.pids
-    os.kill(pids[0], signal.SIGKILL)
-    results += found
-    assert results == [(index, {"y": index * 60_001.0}) for index in range(6)]
-    assert runner.started == 3
+class Deadly(Counting):
+    """Kills the process that gets the number 2, some times."""
+
+    def __init__(self, workers: int, times: int) -> None:
+        super().__init__(workers)
+        self.left = times
+
+    def start(self, job: Any) -> Any:
+        worker = super().start(job)
+        run = worker.run
+
+        def deadly(request: bytes) -> bytes:
+            if b'"value": 2.0' in request and self.left:
+                self.left -= 1
+                os.kill(worker.pid, signal.SIGKILL)
+            return run(request)
+
+        worker.run = deadly
+        return worker
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_inputs_of_a_killed_worker_are_run_again(workers: int) -> None:
+    runner = Deadly(workers, times=1)
+    assert list(slow_batch(runner)) == [(index, {"y": index * 60_001.0}) for index in range(6)]
+    # How many more than one are started depends on when threads run, but a worker that was lost has to be replaced.
+    assert runner.started > 1
+    assert runner.left == 0
     assert runner.pids == []
 
 
 def test_a_worker_that_is_killed_each_time_fails_its_input_only() -> None:
-    class Deadly(Processes):
-        """Kills the process that gets the number 2."""
-
-        def start(self, job: Any) -> Any:
-            worker = super().start(job)
-            run = worker.run
-
-            def deadly(request: bytes) -> bytes:
-                if b'"value": 2.0' in request:
-                    os.kill(worker.pid, signal.SIGKILL)
-                return run(request)
-
-            worker.run = deadly
-            return worker
-
-    results = list(slow_batch(Deadly(2), retries=1))
+    results = list(slow_batch(Deadly(2, times=2), retries=1))
     (failed,) = [outcome for _, outcome in results if isinstance(outcome, oi.OpenInferError)]
     assert failed.code == "worker-lost"
     assert "lost 2 times" in str(failed)
@@ -267,7 +271,7 @@ def test_a_process_that_hangs_is_ended_and_its_input_fails(stopped: bool) -> Non
     inputs = [{"x": 1.0, "turns": each} for each in turns]
     runner = Stopping(1)
     begun = time.monotonic()
-    found = oi.run_batch(oi.Model.from_arrays({}), oi.graph(ENDLESS), inputs, runner=runner, timeout=0.5)
+    found = oi.run_batch(oi.Model.from_arrays({}), oi.graph(ENDLESS), inputs, runner=runner, timeout=limit_s(0.5))
     failed = next(found)[1]
     assert isinstance(failed, oi.ExecutionError)
     assert failed.code == "input-timeout"
@@ -303,7 +307,7 @@ def test_leaving_early_ends_the_processes() -> None:
     found = slow_batch(runner)
     next(found)
     pids = runner.pids
-    assert len(pids) == 2
+    assert pids
     found.close()
     assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
 
