@@ -85,6 +85,68 @@ def test_a_write_that_fails_names_its_file(folder: Path, module: str, command: s
 
 
 @pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("run net.oi -m m.oinf --input x=1 --output o=o.npy", "o.npy"),
+        ("run net.oi -m m.oinf --input x=1 --steps 30 --trace t.json", "t.json"),
+        ("run net.oi -m m.oinf --input x=1 --steps 30 --trace t.perfetto.json", "t.perfetto.json"),
+        ("run net.oi -m m.oinf --input x=1 --state s.oinf", "s.oinf"),
+        ("run net.oi -m m.oinf --batch in.npz --output o=all.npz", "all.npz"),
+        ("graph net.oi --html -o page.html", "page.html"),
+        ("ops argmax_axis --markdown .", "argmax_axis.md"),
+        ("fmt long.oi", "long.oi"),
+    ],
+)
+@pytest.mark.parametrize("before", [None, b"before"])
+def test_a_write_that_fails_leaves_the_folder_as_it_was(
+    folder: Path, command: str, name: str, before: bytes | None
+) -> None:
+    if before is not None and not (folder / name).exists() and not name.endswith(".oinf"):
+        (folder / name).write_bytes(before)
+    files = contents(folder)
+    ended = outcome(folder, "-c", LIMITED, "openinfer", *command.split())
+    assert ended.returncode != 0
+    assert name in ended.stderr
+    assert contents(folder) == files
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("command", "begin"),
+    [
+        ("graph net.oi -o PATH", b"dynamic {"),
+        ("run net.oi -m m.oinf --input x=1 --trace PATH", b"[\n"),
+        ("run net.oi -m m.oinf --input x=1 --output o=PATH", b"\x93NUMPY"),
+    ],
+)
+def test_pipes_and_devices_are_written_to_and_links_stay(folder: Path, command: str, begin: bytes) -> None:
+    os.mkfifo(folder / "pipe")
+    (folder / "link").symlink_to("linked")
+    reader = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for path in ("/dev/null", "link", "pipe"):
+            ended = outcome(folder, "-m", "openinfer", *command.replace("PATH", path).split())
+            assert ended.returncode == 0, ended.stderr
+        assert os.read(reader, 64).startswith(begin)
+    finally:
+        os.close(reader)
+    assert Path("/dev/null").is_char_device()
+    assert (folder / "link").is_symlink()
+    assert (folder / "linked").read_bytes().startswith(begin)
+
+
+def test_standard_output_that_a_shell_appends_to_a_file_keeps_the_rest(folder: Path) -> None:
+    (folder / "log").write_text("before\n")
+    with (folder / "log").open("ab") as log:
+        command = [sys.executable, "-m", "openinfer", "graph", "net.oi", "-o", "/dev/stdout"]
+        subprocess.run(command, cwd=folder, stdout=log, timeout=120, check=True)
+    assert (folder / "log").read_text().startswith("before\ndynamic {")
+
+
+@pytest.mark.parametrize(
     ("module", "command"),
     [
         ("openinfer", "check PIPE.oi"),

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.cli.terminal import table
-from openinfer.regular_files import naming
+from openinfer.output_files import writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,9 +56,9 @@ def save_array(file: Path, tensor: Tensor) -> None:
     """Write the elements of a value to a ``.npy`` file."""
     import numpy as np
 
-    with naming(file), file.open("wb") as stream:
+    with writing(file) as write:
         # A stream that is known as a file takes another way in NumPy, on which the system's reason is lost.
-        target = cast("Any", SimpleNamespace(write=stream.write))
+        target = cast("Any", SimpleNamespace(write=write))
         np.lib.format.write_array(target, np.asarray(tensor.array), allow_pickle=False)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from openinfer.regular_files import naming
+from openinfer.output_files import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,5 +45,6 @@ def write_trace(path: str, wanted: str | None, events: Sequence[TraceEvent], mem
 
     perfetto = format_of(path, wanted) == PERFETTO
     document = trace_to_perfetto(events, memory) if perfetto else trace_to_json(events)
-    with naming(path):
-        Path(path).write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    with writing(path) as write:
+        write(text.encode("utf-8"))

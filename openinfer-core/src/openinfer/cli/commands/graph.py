@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from openinfer.cli.graph_argument import read_graph
-from openinfer.regular_files import naming
+from openinfer.output_files import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,8 +53,8 @@ def command(*, graph: str, model: str | None, output: str | None, **forms: bool)
     if output is None:
         click.echo(text, nl=False)
     else:
-        with naming(output):
-            Path(output).write_text(text, encoding="utf-8", newline="\n")
+        with writing(output) as write:
+            write(text.encode("utf-8"))
 
 
 def _text(graph: Graph, form: str, model: str | None, title: str) -> str:

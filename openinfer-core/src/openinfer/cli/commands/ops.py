@@ -12,8 +12,8 @@ from openinfer.cli.operator_text import in_full, index, one_line, page, signatur
 from openinfer.cli.terminal import print_document, table
 from openinfer.dtypes import DType
 from openinfer.ops.schema import Required
+from openinfer.output_files import writing
 from openinfer.plugins.environment import Environment
-from openinfer.regular_files import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,9 +55,8 @@ def _write_pages(environment: Environment, schemas: list[OpSchema], folder: Path
     folder.mkdir(parents=True, exist_ok=True)
     pages = {schema.name: page(environment, schema) for schema in schemas}
     for name, text in {**pages, **({"README": index(environment)} if whole else {})}.items():
-        file = folder / f"{name}.md"
-        with naming(file):
-            file.write_text(text, encoding="utf-8")
+        with writing(folder / f"{name}.md") as write:
+            write(text.encode("utf-8"))
 
 
 def _as_json(environment: Environment, schema: OpSchema) -> dict[str, Any]:
