@@ -197,6 +197,64 @@ def test_a_program_that_does_not_end_is_found(programs: Any, monkeypatch: pytest
     assert finding.kind == "c, gcc -O0: hangs"
 
 
+EXTREME = """
+dynamic { x: f32[4]; }
+volatile { y: f32[4]; s: f32; z: f32[4]; m: f32[2, 2]; }
+block entry {
+  op add(x, x) >> y;
+  op sum_axis(x) >> s;
+  op mul(x, s) >> z;
+  op reshape(x, shape=[2, 2]) >> m;
+  return y, s, z, m;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "flushes", "open_ops"),
+    [
+        ([3e38, 3e38, -3e38, 1], False, {1}),
+        ([3e18, 3e18, -3e18, 1], False, set()),
+        ([np.inf, -np.inf, np.nan, 1], False, set()),
+        ([1, 1e-40, 2, 3], False, set()),
+        ([1, 1e-40, 2, 3], True, {0, 1, 2}),
+        ([1, 0, 2, 3], True, set()),
+    ],
+)
+def test_results_that_values_leave_open_are_known(
+    programs: Any, values: list[float], flushes: bool, open_ops: set[int]
+) -> None:
+    sample = replace(sample_of(programs, EXTREME, x=np.array(values, np.float32)), calm=False)
+
+    found, _ = programs("extremes").open_statements(sample, Environment.default(), flushes=flushes)
+
+    assert found == open_ops
+
+
+@pytest.mark.parametrize(
+    ("flushes", "value", "is_found"), [(True, 1e-40, False), (False, 1e-40, True), (True, 1, True)]
+)
+def test_subnormals_may_be_zero_where_a_device_cannot_keep_them(
+    programs: Any, monkeypatch: pytest.MonkeyPatch, flushes: bool, value: float, is_found: bool
+) -> None:
+    """The device computes with 0 instead of the value."""
+    examining = programs("examining")
+    run_on = examining.run_on
+
+    def run_flushed(sample: Any, device: str, environment: Environment, **options: Any) -> Any:
+        zeros = {"x": np.zeros(4, np.float32)}
+        sample = sample if device == "cpu" else replace(sample, steps=(zeros, zeros))
+        return run_on(sample, "cpu", environment, **options)
+
+    monkeypatch.setattr(examining, "run_on", run_flushed)
+    monkeypatch.setattr(examining, "flushes_subnormals", lambda _device: flushes)
+    sample = sample_of(programs, EXTREME.replace("y, s, z, m;", "y;"), x=np.full(4, value, np.float32))
+
+    found = examining.examine({0: sample}, plan_of(programs, devices=("vulkan",)), programs("tally").Tally())
+
+    assert {finding.kind for finding in found} == ({"vulkan: value"} if is_found else set())
+
+
 def test_state_that_is_lost_is_found(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(self: Executor, state: Any) -> None:
         pass

@@ -11,6 +11,7 @@ import pytest
 
 from openinfer.testing.waiting import limit_s
 from openinfer_backend_vulkan import probe as probing
+from openinfer_backend_vulkan.float_modes import KEEPS_SUBNORMALS, MODES, FloatMode
 from openinfer_backend_vulkan.physical import PhysicalDevice
 from openinfer_backend_vulkan.probe import probe
 
@@ -135,3 +136,8 @@ def test_one_usable_device_among_several_is_enough(
     assert found.available
     assert "vulkan Display" in found.detail
     assert "vulkan:1 Test GPU (discrete GPU, Vulkan 1.3.5)" in found.detail
+
+
+@pytest.mark.parametrize("modes", [(), (KEEPS_SUBNORMALS,), MODES])
+def test_a_device_keeps_subnormals_if_its_shaders_can_ask_for_it(modes: tuple[FloatMode, ...]) -> None:
+    assert physical(float_modes=modes).keeps_subnormals == bool(modes)

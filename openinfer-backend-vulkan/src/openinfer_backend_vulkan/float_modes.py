@@ -39,10 +39,13 @@ class FloatMode:
     bits: int
 
 
+KEEPS_SUBNORMALS = FloatMode("shaderDenormPreserveFloat32", 4464, 4459, 32)
+"""Without this mode, shaders may take subnormals of f32 for zero."""
+
 MODES = (
     FloatMode("shaderSignedZeroInfNanPreserveFloat32", 4466, 4461, 32),
     FloatMode("shaderSignedZeroInfNanPreserveFloat64", 4466, 4461, 64),
-    FloatMode("shaderDenormPreserveFloat32", 4464, 4459, 32),
+    KEEPS_SUBNORMALS,
     FloatMode("shaderDenormPreserveFloat64", 4464, 4459, 64),
 )
 """Every mode that is asked for where a device has it."""

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
-from openinfer_backend_vulkan.float_modes import EXTENSION, MODES, FloatMode
+from openinfer_backend_vulkan.float_modes import EXTENSION, KEEPS_SUBNORMALS, MODES, FloatMode
 from openinfer_backend_vulkan.native import API_VERSION, Handle, Structs, created, enumerated, foreign, library, text
 
 _KINDS = {0: "other", 1: "integrated GPU", 2: "discrete GPU", 3: "virtual GPU", 4: "software"}
@@ -46,6 +46,11 @@ class PhysicalDevice:
     def most_turns(self) -> int | None:
         """Greatest number of loop turns of one thread in a dispatch; None where there is no limit."""
         return LLVMPIPE_TURNS if self.name.startswith("llvmpipe") else None
+
+    @property
+    def keeps_subnormals(self) -> bool:
+        """Whether its shaders can ask that subnormals of f32 are kept; else it may take them for zero."""
+        return KEEPS_SUBNORMALS in self.float_modes
 
     @property
     def unusable(self) -> str | None:

@@ -16,6 +16,7 @@ from openinfer.plugins.environment import Environment
 from random_programs.agreement import differences
 from random_programs.c_batches import STATUS_OF, Build, Given, manner_of, run_batch
 from random_programs.c_units import Written, written_in_c
+from random_programs.extremes import flushes_subnormals, open_statements
 from random_programs.levels import levels_of, operators_of
 from random_programs.oracles import wrong_statements
 from random_programs.running import (
@@ -190,11 +191,30 @@ def _on_device(known: Sequence[_Known], device: str, plan: Plan, findings: list[
         )
         if found is None:
             continue
-        gpu = device.startswith("vulkan")
-        levels = levels_of(each.ran.program, plan.environment, gpu=gpu) if gpu else each.levels
         _note(tally, device, each, found.steps)
-        lines = differences(each.ran.steps, found.steps, levels, reach=each.sample.reach(), calm=each.sample.calm)
+        gpu = device.startswith("vulkan")
+        lines = _differences(each, each.ran.steps, found.steps, plan, gpu=gpu, flushes=flushes_subnormals(name))
         findings += [Finding(each.number, f"{device}: value", line) for line in lines]
+
+
+def _differences(
+    each: _Known,
+    expected: Sequence[Step],
+    found: Sequence[Step],
+    plan: Plan,
+    *,
+    gpu: bool = False,
+    flushes: bool = False,
+) -> list[str]:
+    """Return how steps differ from what cpu made of them, apart from what is open for the values that they meet."""
+    sample, program = each.sample, each.ran.program
+    levels = levels_of(program, plan.environment, gpu=gpu) if gpu else each.levels
+    lines = differences(expected, found, levels, reach=sample.reach(), calm=sample.calm)
+    if not lines or (sample.calm and not flushes):
+        return lines
+    numbers, greatest = open_statements(sample, plan.environment, flushes=flushes)
+    levels = levels_of(program, plan.environment, gpu=gpu, open_ops=numbers)
+    return differences(expected, found, levels, reach=max(sample.reach(), greatest), calm=sample.calm)
 
 
 def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: Tally) -> None:
@@ -212,9 +232,7 @@ def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: T
                 findings.append(Finding(each.number, f"{place}: {manner_of(outcome)}", outcome))
                 continue
             _note(tally, place, each, outcome)
-            lines = differences(
-                _reached(each, program, outcome), outcome, each.levels, reach=each.sample.reach(), calm=each.sample.calm
-            )
+            lines = _differences(each, _reached(each, program, outcome), outcome, plan)
             findings += [Finding(each.number, f"{place}: value", line) for line in lines]
 
 

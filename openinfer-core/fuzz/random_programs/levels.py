@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Await, Branch, CacheRead, CacheReset, CacheWrite, Loop, Node, Op, Transfer
@@ -17,9 +18,15 @@ ROUNDS = UNKNOWN + 2
 """Turns after which nothing changes any more."""
 
 
-def levels_of(program: ResolvedGraph, environment: Environment, *, gpu: bool = False) -> Mapping[str, int]:
-    """Return the level of every variable (`random_programs.precision`) at the end of any step."""
-    follower = _Follower(program, environment, gpu=gpu)
+def levels_of(
+    program: ResolvedGraph, environment: Environment, *, gpu: bool = False, open_ops: AbstractSet[int] = frozenset()
+) -> Mapping[str, int]:
+    """Return the level of every variable (`random_programs.precision`) at the end of any step.
+
+    Args:
+        open_ops: numbers of the statements whose results are unknown (`random_programs.extremes`).
+    """
+    follower = _Follower(program, environment, gpu=gpu, open_ops=open_ops)
     levels: Levels = {}
     for _ in range(ROUNDS):
         before = dict(levels)
@@ -32,10 +39,13 @@ def levels_of(program: ResolvedGraph, environment: Environment, *, gpu: bool = F
 
 
 class _Follower:
-    def __init__(self, program: ResolvedGraph, environment: Environment, *, gpu: bool) -> None:
+    def __init__(
+        self, program: ResolvedGraph, environment: Environment, *, gpu: bool, open_ops: AbstractSet[int]
+    ) -> None:
         self._program = program
         self._environment = environment
         self._gpu = gpu
+        self._open_ops = open_ops
 
     def consumers(self, levels: Levels) -> None:
         """Follow the blocks that run concurrently with entry, of which each variable has one writer."""
@@ -77,6 +87,7 @@ class _Follower:
         )
         behind = [levels.get(name, EXACT) for name in names]
         level = level_of(self._environment.op(resolved.op), call, behind, gpu=self._gpu)
+        level = UNKNOWN if node.index in self._open_ops else level
         levels.update(dict.fromkeys(kind.outputs, level))
 
     def _branch(self, kind: Branch, levels: Levels, depth: int) -> None:
