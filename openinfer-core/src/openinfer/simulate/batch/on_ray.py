@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import threading
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 START_SECONDS = 120.0
 """How long a cluster may take to find a place for a worker and to start it."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+"""Escape sequences in the texts of Ray's errors."""
 
 _LOCAL_STORE_BYTES = 200 << 20
 """Memory for messages of a local cluster; longer ones go to disk."""
@@ -130,37 +134,57 @@ class RayWorker:
         """Give the actor its job, which is a reference to bytes in the cluster.
 
         Raises:
-            EnvironmentLacksError: the cluster has no place for it.
+            EnvironmentLacksError: the cluster has no place for it, or cannot start it.
+            WorkerLostError: it ended before it was ready.
             OpenInferError: the job cannot be opened.
         """
         try:
-            answer = self._got(self._actor.open.remote(job), START_SECONDS)
-            self.pid = cast("int", self._got(self._actor.pid.remote(), START_SECONDS))
-        except self._ray.exceptions.GetTimeoutError as error:
+            self._open(job)
+        except BaseException:
+            # It would keep its place in the cluster.
             self.close()
+            raise
+
+    def _open(self, job: Any) -> None:
+        errors = self._ray.exceptions
+        try:
+            answer = self._ray.get(self._actor.open.remote(job), timeout=START_SECONDS)
+            self.pid = cast("int", self._ray.get(self._actor.pid.remote(), timeout=START_SECONDS))
+        except errors.GetTimeoutError as error:
             message = f"the Ray cluster started no worker in {START_SECONDS:.0f} s, perhaps for want of free processors"
             raise EnvironmentLacksError(f"{message}: ask for fewer workers") from error
+        except (errors.RuntimeEnvSetupError, errors.ActorUnschedulableError, errors.RayTaskError) as error:
+            raise _cannot_start(error) from error
+        except errors.RayError as error:
+            raise _cannot_start(error) if getattr(error, "actor_init_failed", False) else self._lost(error) from error
         failure = decode_answer(0, "", answer).error
         if failure is not None:
-            self.close()
             raise failure
 
     def run(self, request: bytes) -> bytes:
         """Send a request and wait for its answer."""
-        return self._got(self._actor.run.remote(request), None)
+        try:
+            return cast("bytes", self._ray.get(self._actor.run.remote(request)))
+        except self._ray.exceptions.RayError as error:
+            raise self._lost(error) from error
 
     def close(self) -> None:
         """End the actor at once."""
         self._ray.kill(self._actor)
 
-    def _got(self, reference: Any, timeout: float | None) -> Any:
-        try:
-            return self._ray.get(reference, timeout=timeout)
-        except self._ray.exceptions.GetTimeoutError:
-            raise
-        except self._ray.exceptions.RayError as error:
-            reason = " ".join(str(error).split())
-            raise WorkerLostError(f"Ray worker {self.pid or ''} ended: {reason[:200]}") from error
+    def _lost(self, error: Exception) -> WorkerLostError:
+        who = f"Ray worker {self.pid}" if self.pid else "a Ray worker"
+        return WorkerLostError(f"{who} ended: {' '.join(_plain(error).split())[:200]}")
+
+
+def _cannot_start(error: Exception) -> EnvironmentLacksError:
+    """Return the error of an actor that each attempt would end alike; the last line of Ray's text says why."""
+    reason = (_plain(error).strip().splitlines() or [type(error).__name__])[-1]
+    return EnvironmentLacksError(f"the Ray cluster cannot start workers: {reason[:500]}")
+
+
+def _plain(error: Exception) -> str:
+    return _COLOUR.sub("", str(error))
 
 
 def _imported() -> Any:

@@ -1,0 +1,113 @@
+"""What becomes of errors of a Ray cluster, without a cluster."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import openinfer as oi
+from openinfer.simulate.batch.answers import encode_error, encode_outputs
+from openinfer.simulate.batch.on_ray import RayWorker
+from openinfer.simulate.batch.runner import WorkerLostError
+
+
+class RayError(Exception):
+    """The base of what Ray raises."""
+
+
+class ActorDiedError(RayError):
+    """As of an actor whose process ended, or whose constructor raised."""
+
+    def __init__(self, text: str, *, actor_init_failed: bool) -> None:
+        super().__init__(text)
+        self.actor_init_failed = actor_init_failed
+
+
+NAMES = ("GetTimeoutError", "RuntimeEnvSetupError", "ActorUnschedulableError", "RayTaskError")
+ERRORS = {name: type(name, (RayError,), {}) for name in NAMES}
+
+
+class Cluster:
+    """The functions of Ray that a worker calls: every result is that of a list, or raised."""
+
+    exceptions = SimpleNamespace(RayError=RayError, **ERRORS)
+
+    def __init__(self, *results: Any) -> None:
+        self.results = list(results)
+        self.killed = 0
+
+    def get(self, reference: Any, timeout: float | None = None) -> Any:
+        del reference, timeout
+        result = self.results.pop(0)
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def kill(self, actor: Any) -> None:
+        del actor
+        self.killed += 1
+
+
+def worker_of(cluster: Cluster) -> RayWorker:
+    method = SimpleNamespace(remote=lambda *_: None)
+    return RayWorker(cluster, SimpleNamespace(open=method, pid=method, run=method))
+
+
+READY = encode_outputs({})
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ERRORS["GetTimeoutError"]("late"), "started no worker in 120 s, perhaps for want of free processors"),
+        (ERRORS["RuntimeEnvSetupError"]("cannot set up\nno such folder"), "cannot start workers: no such folder"),
+        (ERRORS["ActorUnschedulableError"]("the node is gone"), "cannot start workers: the node is gone"),
+        (
+            ERRORS["RayTaskError"]("\x1b[36mray::open()\x1b[39m\nSystemError: bad"),
+            "cannot start workers: SystemError: bad",
+        ),
+        (ActorDiedError("died\nNo module named 'openinfer'\n", actor_init_failed=True), "No module named 'openinfer'"),
+        (ERRORS["RayTaskError"](""), "cannot start workers: RayTaskError"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_cluster_that_cannot_start_a_worker_ends_the_batch(error: RayError, told: str) -> None:
+    cluster = Cluster(error)
+
+    with pytest.raises(oi.EnvironmentLacksError) as caught:
+        worker_of(cluster).open(b"job")
+
+    assert told in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+    assert cluster.killed == 1
+
+
+def test_a_worker_that_ends_before_it_is_ready_is_lost() -> None:
+    cluster = Cluster(ActorDiedError("\x1b[36mkilled\x1b[39m by\n a signal", actor_init_failed=False))
+
+    with pytest.raises(WorkerLostError, match=r"^a Ray worker ended: killed by a signal$"):
+        worker_of(cluster).open(b"job")
+
+    assert cluster.killed == 1
+
+
+def test_a_job_that_cannot_be_opened_gives_its_place_back() -> None:
+    cluster = Cluster(encode_error(oi.ModelError("no such model")), 7)
+
+    with pytest.raises(oi.ModelError, match="no such model"):
+        worker_of(cluster).open(b"job")
+
+    assert cluster.killed == 1
+
+
+def test_a_worker_that_ends_later_is_lost_whatever_ray_calls_it() -> None:
+    cluster = Cluster(READY, 7, ERRORS["RayTaskError"]("it exited"))
+    worker = worker_of(cluster)
+    worker.open(b"job")
+
+    with pytest.raises(WorkerLostError, match=r"^Ray worker 7 ended: it exited$"):
+        worker.run(b"input")
+
+    assert cluster.killed == 0
