@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import click
 import numpy as np
-from openinfer_example_device.backend import AbacusBackend
+from openinfer_example_device.backend import AbacusBackend, Beads
 from openinfer_example_runner.runner import Threads
 
 import openinfer as oi
-from openinfer.dtypes import F32
+from openinfer.compute import Builder
+from openinfer.dtypes import F32, U4
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.model import MetadataValue, ModelContents, VarInfo, save_model
 from openinfer.ops.calls import OpCall
 from openinfer.ops.schema import (
     Composite,
+    Compute,
     Elementwise,
     Fold,
     InputSpec,
@@ -37,6 +39,7 @@ from openinfer.plugins.environment import Environment
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.loader import load_environment
 from openinfer.simulate.batch import run_batch
+from openinfer.simulate.guarded_backend import opened_backend
 from openinfer.synth import Bundle, Synthesizer
 from openinfer.synth.target import RunResult
 
@@ -194,6 +197,21 @@ def reduced(environment: Environment, folder: Path) -> Any:
     return run_program(environment, folder, program=PROGRAM.replace("y: f32[2]", "y: f32"))
 
 
+def copied(k: Builder, _: OpCall) -> None:
+    (x,), (y,) = k.given, k.outputs
+    axes = k.axes(*y.shape)
+    y[axes] = x[axes]
+
+
+def fine_for_three(act: Act) -> Mapping[str, Any]:
+    """Return a definition by stages that misbehaves for other shapes than that of its example."""
+
+    def define(k: Builder, call: OpCall) -> Any:
+        return (copied if call.outputs[0].shape == (3,) else act)(k, call)
+
+    return {"definition": Compute(define), "examples": (OpExample(inputs=(Operand(shape=(3,)),)),)}
+
+
 OPERATORS = {
     "infer": Spot(lambda act: with_operator(infer=act), run_program),
     "build": Spot(lambda act: with_operator(definition=Elementwise(act)), run_program),
@@ -203,6 +221,19 @@ OPERATORS = {
     "axes": Spot(lambda act: with_operator(infer=first_type, definition=Reduction(act, summed)), reduced),
     "fold": Spot(lambda act: with_operator(infer=first_type, definition=Reduction(lambda *_: (0,), act)), reduced),
     "decompose": Spot(lambda act: with_operator(definition=Composite(act)), run_program),
+    "input of a decomposition": Spot(
+        lambda act: with_operator(definition=Composite(lambda steps, *_: (steps.op("neg", [act()]),))),
+        run_program,
+    ),
+    "operator of a decomposition": Spot(
+        lambda act: with_operator(definition=Composite(lambda steps, inputs, _: (steps.op(act(), inputs[0]),))),
+        run_program,
+    ),
+    "define": Spot(lambda act: with_operator(definition=Compute(act)), run_program),
+    "define for some shapes": Spot(lambda act: with_operator(**fine_for_three(act)), run_program),
+    "define for some shapes in C": Spot(
+        lambda act: with_operator(**fine_for_three(act)), lambda *where: emit_program(*where)
+    ),
 }
 
 
@@ -324,6 +355,81 @@ def bound(method: str, use: Callable[[Environment, Path], object]) -> Spot:
     return Spot(lambda act: with_device(made(act)), use, CALLED_IN_STEPS)
 
 
+class HostAbacus(AbacusBackend):
+    """An abacus whose beads the host reaches."""
+
+    def scalar_reader(self, buffer: Beads) -> Callable[[], Any]:
+        return buffer.array.item
+
+    def direct_kernel(self, *_: object) -> None:
+        """Bind every kernel."""
+
+    def resized(self, buffer: Beads, type: TensorType) -> Beads:
+        return Beads(type, buffer.array.reshape(-1)[: type.count].reshape(type.shape))
+
+    def overlap(self, a: Beads, b: Beads) -> bool:
+        return np.shares_memory(a.array, b.array)
+
+
+class WholeAbacus(AbacusBackend):
+    """An abacus that runs whole programs."""
+
+    def bind_program(self, *_: object) -> Callable[[], bool]:
+        return lambda: True
+
+
+class StagedAbacus(AbacusBackend):
+    """An abacus that copies, whatever the stages are."""
+
+    def bind_computation(self, _: object, inputs: Sequence[Beads], outputs: Sequence[Beads]) -> Callable[[], object]:
+        return self.bind_copy(inputs[0], outputs[0])
+
+
+def with_stages(backend: Any) -> ModuleType:
+    made = with_device(backend, computations=True)
+    made.openinfer_ops = with_operator(definition=Compute(copied)).openinfer_ops
+    return made
+
+
+def counts(environment: Environment, folder: Path) -> Any:
+    """Run a loop whose bound the device holds."""
+    program = PROGRAM.replace("dynamic { x: f32[2]; }", "dynamic { x: f32[2]; n: i32 @init(2); }")
+    loop = "loop turns (i in 0..n) { op their_op(x) >> y; }"
+    return run_program(environment, folder, "their_device", program.replace("op their_op(x) >> y;", loop))
+
+
+def hands_over(environment: Environment, folder: Path) -> Any:
+    """Run a block concurrently with entry."""
+    program = """dynamic { x: f32[2]; } volatile { y: f32[2]; h: f32[2]; }
+    block entry { op their_op(x) >> h; yield h; op their_op(x) >> y; await h; return y; }
+    block other { await h; op mul(h, h) >> h; yield h; }"""
+    return run_program(environment, folder, "their_device", program)
+
+
+def asks(method: str, *more: object) -> Callable[[Environment, Path], object]:
+    """Return a use that calls a method of the device on a buffer."""
+
+    def use(environment: Environment, _: Path) -> object:
+        owner = environment.owner("device", "their_device")
+        device: Any = opened_backend(environment.devices["their_device"], 0, owner)
+        buffer = device.allocate(X)
+        return getattr(device, method)(buffer, *(buffer if each is None else each for each in more))
+
+    return use
+
+
+def part_of(
+    base: type[Any], method: str, use: Callable[[Environment, Path], object], make: Any = with_device, **fields: Any
+) -> Mapping[str, Spot]:
+    """Return the spots of a method that binds a call, and of that call."""
+    own, its_call = overriding(base, method), overriding(base, method, lambda act: returning(act))
+    legal = CALLED_IN_STEPS if method == "bind_computation" else ()
+    return {
+        method: Spot(lambda act: make(own(act), **fields), use, ("returns None",) if method == "scalar_reader" else ()),
+        f"call of {method}": Spot(lambda act: make(its_call(act), **fields), use, legal),
+    }
+
+
 NO_RESULT = (*(name for name in MISBEHAVIOURS if name.startswith("returns")), "raises half-way")
 
 DEVICES = {
@@ -358,6 +464,17 @@ DEVICES = {
     "bind_kernel": Spot(kernel_on_device, on_device),
     "synchronize": device_spot("synchronize", legal=NO_RESULT),
     "close": device_spot("close", legal=NO_RESULT),
+    "beside": device_spot("beside", hands_over, ("returns None",)),
+    **part_of(HostAbacus, "scalar_reader", counts),
+    **part_of(WholeAbacus, "bind_program", on_device, whole_programs=True),
+    **part_of(StagedAbacus, "bind_computation", on_device, with_stages),
+    "resized": Spot(lambda act: with_device(overriding(HostAbacus, "resized")(act)), asks("resized", X)),
+    "overlap": Spot(lambda act: with_device(overriding(HostAbacus, "overlap")(act)), asks("overlap", None)),
+    "direct_kernel": Spot(
+        lambda act: with_device(overriding(HostAbacus, "direct_kernel")(act)),
+        asks("direct_kernel", RELU),
+        ("returns None",),
+    ),
 }
 
 
@@ -388,14 +505,18 @@ def written(environment: Environment, folder: Path) -> object:
     return emit_program(environment, folder, "their_target")
 
 
-def target_spot(method: str, use: Callable[[Environment, Path], object] = written) -> Spot:
-    return Spot(lambda act: with_target(overriding(Target, method)(act)), use)
+def target_spot(
+    method: str, use: Callable[[Environment, Path], object] = written, make: Callable[[Act], Any] = lambda act: act
+) -> Spot:
+    return Spot(lambda act: with_target(overriding(Target, method, make)(act)), use)
 
 
 TARGETS = {
     "making a target": Spot(with_target, written),
     "epilogues": Spot(lambda act: with_target(type("Theirs", (Target,), {"epilogues": property(act)})), written),
     "emit": target_spot("emit"),
+    "content of a bundle": target_spot("emit", make=lambda act: lambda *_: Bundle({"main.c": act()})),
+    "name in a bundle": target_spot("emit", make=lambda act: lambda *_: Bundle({act(): b""})),
     "build_and_run": target_spot(
         "build_and_run",
         lambda environment, _: (
@@ -410,12 +531,15 @@ TARGETS = {
 # Model formats
 
 
+W = VarInfo(name="w", dtype=F32, shape=(2,), has_data=True, offset=0, nbytes=8)
+
+
 class Store:
     """A model with one tensor."""
 
     sizevars: Mapping[str, int] = {"N": 2}
     metadata: Mapping[str, MetadataValue] = {"m": MetadataValue("i32", 3)}
-    tensors: Mapping[str, VarInfo] = {"w": VarInfo(name="w", dtype=F32, shape=(2,), has_data=True, offset=0, nbytes=8)}
+    tensors: Mapping[str, VarInfo] = {"w": W}
 
     def values(self, _: str) -> Any:
         return np.ones(2, np.float32)
@@ -425,6 +549,12 @@ class Store:
 
     def close(self) -> None:
         """Release nothing."""
+
+
+class PackedStore(Store):
+    """A model with one tensor of a packed type."""
+
+    tensors: Mapping[str, VarInfo] = {"w": replace(W, dtype=U4, nbytes=1)}
 
 
 def with_format(open: Any = None, save: Any = None, codes: Any = None) -> ModuleType:  # noqa: A002
@@ -440,14 +570,20 @@ def with_format(open: Any = None, save: Any = None, codes: Any = None) -> Module
     return module(model_formats=lambda: [spec], ops=lambda: [operator()])
 
 
-def loaded(environment: Environment, folder: Path) -> object:
+def loaded(
+    environment: Environment, folder: Path, statement: str = "op their_op(w) >> y", dtype: str = "f32"
+) -> object:
     file = folder / "m.theirs"
     file.write_bytes(b"")
     with oi.ModelLoader.open(file, environment=environment) as model:
-        text = "constant { w: f32[N]; } volatile { y: f32[N]; } block entry { op their_op(w) >> y; return y; }"
+        text = f"constant {{ w: {dtype}[N]; }} volatile {{ y: {dtype}[N]; }} block entry {{ {statement}; return y; }}"
         executor = oi.Simulator(model, oi.graph(text), environment=environment).make_executor()
         executor.step()
         return executor.fetch("y")
+
+
+def loaded_packed(environment: Environment, folder: Path) -> object:
+    return loaded(environment, folder, "transfer w >> y", "u4")
 
 
 def saved(environment: Environment, folder: Path) -> object:
@@ -459,8 +595,21 @@ def store_spot(method: str, legal: tuple[str, ...] = ()) -> Spot:
     return Spot(lambda act: with_format(returning(overriding(Store, method)(act)())), loaded, legal)
 
 
-def table_spot(table: str) -> Spot:
-    return Spot(lambda act: with_format(returning(type("Theirs", (Store,), {table: property(act)})())), loaded)
+def table_spot(table: str, make: Callable[[Act], Any] | None = None, legal: tuple[str, ...] = ()) -> Spot:
+    """Return the spot of a table of a model, or of what ``make`` puts into it."""
+
+    def plugin(act: Act) -> ModuleType:
+        found = act if make is None else lambda _: make(act)
+        return with_format(returning(type("Theirs", (Store,), {table: property(found)})()))
+
+    return Spot(plugin, loaded, legal)
+
+
+ANY_VALUE = ("returns text", "returns a huge number")
+"""What may be the value of a metadata entry that nothing reads."""
+
+PLACES = ("returns None",)
+"""Of a tensor that is in memory."""
 
 
 FORMATS = {
@@ -468,7 +617,12 @@ FORMATS = {
     "sizevars": table_spot("sizevars"),
     "metadata": table_spot("metadata"),
     "tensors": table_spot("tensors"),
+    "a metadata entry": table_spot("metadata", lambda act: {"m": MetadataValue("i32", act())}, ANY_VALUE),
+    "name of a tensor": table_spot("tensors", lambda act: {"w": replace(W, name=act())}),
+    "place of a tensor": table_spot("tensors", lambda act: {"w": replace(W, offset=act())}, PLACES),
+    "size of a tensor": table_spot("tensors", lambda act: {"w": replace(W, nbytes=act())}),
     "values": store_spot("values"),
+    "stored": Spot(lambda act: with_format(returning(overriding(PackedStore, "stored")(act)())), loaded_packed),
     "closing a model": store_spot("close", NO_RESULT),
     "save": Spot(lambda act: with_format(save=act), saved, NO_RESULT),
 }
@@ -509,6 +663,10 @@ RUNNERS = {
     "inline": runner_spot("inline", property),
     "start": runner_spot("start"),
     "run": runner_spot("start", lambda act: returning(SimpleNamespace(run=act, close=lambda: None))),
+    "an answer": runner_spot(
+        "start", lambda act: returning(SimpleNamespace(run=lambda _: repr(act()).encode(), close=lambda: None))
+    ),
+    "closing a worker": runner_spot("start", lambda act: returning(SimpleNamespace(run=lambda _: b"", close=act))),
     "closing a runner": runner_spot("close", legal=NO_RESULT),
 }
 

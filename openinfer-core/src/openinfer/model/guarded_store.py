@@ -83,11 +83,17 @@ def _is_size(name: object, size: object) -> bool:
 
 
 def _is_metadata(name: object, value: object) -> bool:
-    return type(name) is str and type(value) is MetadataValue and type(value.dtype) is str
+    if type(name) is not str or type(value) is not MetadataValue or type(value.dtype) is not str:
+        return False
+    return isinstance(value.value, str | bool | int | float | np.generic | np.ndarray)
 
 
 def _is_tensor(name: object, info: object) -> bool:
     if type(name) is not str or type(info) is not VarInfo or type(info.dtype) is not DType:
         return False
+    if type(info.name) is not str or info.name != name or {type(info.has_data), type(info.quantised)} != {bool}:
+        return False
     shape: Any = info.shape
-    return type(shape) is tuple and all(_is_size("", extent) for extent in cast("tuple[object, ...]", shape))
+    if type(shape) is not tuple or (info.offset is not None and not _is_size("", info.offset)):
+        return False
+    return all(_is_size("", size) for size in (info.nbytes, *cast("tuple[object, ...]", shape)))

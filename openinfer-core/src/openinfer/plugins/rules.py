@@ -10,16 +10,21 @@ import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from openinfer.compute import ComputationError, verify
 from openinfer.dtypes import DType
+from openinfer.errors import OpenInferError, PluginError
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops import schema
+from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.crossing import blame, fault, guarded, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from openinfer.ops.schema import Decomposer, OpSchema, SettingValue
+    from openinfer.compute import Builder
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import Decomposer, DefineStages, OpSchema, SettingValue
     from openinfer.plugins.crossing import Owner
 
     Check = Callable[[OpSchema, Any], str | None]
@@ -48,6 +53,8 @@ def _guarded_rule(owner: Owner, operator: OpSchema, kind: str, name: str, rule: 
     call = guarded(owner, action, rule)
     if kind == "Composite":
         return partial(_decomposed, owner, action, call)
+    if kind == "Compute":
+        return partial(_defined, owner, action, call)
     check = _CHECKS.get((kind, name))
     return call if check is None else partial(_checked, owner, action, call, partial(check, operator))
 
@@ -76,7 +83,12 @@ def _decomposed(
     settings: Mapping[str, SettingValue],
 ) -> tuple[int, ...]:
     """Return the results of a decomposition, all of them values that it has made."""
-    result = rule(steps, inputs, settings)
+    try:
+        result = rule(steps, inputs, settings)
+    except (OpTypeError, PluginError):
+        raise
+    except OpenInferError as error:
+        blame(owner, action, error)
     if not _are_integers(result):
         raise fault(owner, f"{action} {wrong(result, 'a tuple of the numbers of values')}")
     try:
@@ -85,6 +97,15 @@ def _decomposed(
     except LookupError as error:
         blame(owner, f"{action} returned {result}, of which one is not a value of the decomposition: it", error)
     return result
+
+
+def _defined(owner: Owner, action: str, rule: DefineStages, k: Builder, call: OpCall) -> None:
+    """Write the stages of a call, which have to be a computation."""
+    try:
+        rule(k, call)
+        verify(k.computation())
+    except ComputationError as error:
+        blame(owner, action, error)
 
 
 def _output_types(operator: OpSchema, result: Any) -> str | None:

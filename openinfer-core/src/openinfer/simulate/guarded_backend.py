@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from openinfer.ir.types import TensorType
     from openinfer.plugins.crossing import Owner
     from openinfer.plugins.types import DeviceSpec
+    from openinfer.scalars import Scalar
     from openinfer.simulate.backend import Array, Buffer
 
 _PASSING = (OpenInferError, MemoryError)
@@ -65,7 +66,9 @@ class GuardedBackend:
             "upload": self._buffer,
             "resized": self._resized,
             "read": self._array,
-            "scalar_reader": self._call_or_none,
+            "scalar_reader": self._reader_or_none,
+            "overlap": self._truth,
+            "bind_program": self._program,
             "direct_kernel": self._call_or_none,
             "beside": self._beside,
         }
@@ -103,5 +106,39 @@ class GuardedBackend:
     def _call_or_none(self, name: str, found: Any, *arguments: object) -> Callable[..., Any] | None:
         return None if found is None else self._call(name, found, *arguments)
 
+    def _reader_or_none(self, name: str, found: Any, *_: object) -> Callable[[], Scalar] | None:
+        return None if found is None else self._yielding(name, found, _is_scalar, "a number or bool")
+
+    def _program(self, name: str, found: Any, *_: object) -> Callable[[], bool]:
+        return self._yielding(name, found, _is_bool, "a bool")
+
+    def _truth(self, name: str, found: Any, *_: object) -> bool:
+        if not _is_bool(found):
+            raise fault(self._owner, f"{name} of {self._what} {wrong(found, 'a bool')}")
+        return bool(found)
+
+    def _yielding(self, name: str, found: Any, is_right: Callable[[object], bool], expected: str) -> Callable[[], Any]:
+        """Return a bound call whose result is checked each time."""
+        bound = self._call(name, found)
+
+        def call() -> Any:
+            result = bound()
+            if not is_right(result):
+                message = f"the call that {name} of {self._what} returned {wrong(result, expected)}"
+                raise fault(self._owner, message)
+            return result
+
+        return call
+
     def _beside(self, _: str, found: Any) -> GuardedBackend | None:
         return None if found is None else GuardedBackend(self._owner, self._what, found)
+
+
+def _is_bool(found: object) -> bool:
+    return isinstance(found, bool | np.bool_)
+
+
+def _is_scalar(found: object) -> bool:
+    if isinstance(found, int):
+        return -(2**63) <= found < 2**64
+    return isinstance(found, float | np.bool_ | np.number)

@@ -46,7 +46,7 @@ class Bundle:
         wrong = [name for name in self.files if not _FILE_NAME.fullmatch(name)]
         wrong += [name for name in self.products if not _PRODUCT_NAME.fullmatch(name)]
         if wrong:
-            raise SynthesisError(f"a synth target yielded the file name {wrong[0]!r}, which is no plain file name")
+            raise ValueError(f"expected plain file names with a suffix, found {wrong[0]!r}")
         object.__setattr__(self, "files", MappingProxyType(dict(sorted(self.files.items()))))
 
     def __repr__(self) -> str:

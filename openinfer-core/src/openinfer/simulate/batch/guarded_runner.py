@@ -9,6 +9,7 @@ from openinfer.plugins.types import load_object
 from openinfer.simulate.batch.runner import Runner, Worker
 
 if TYPE_CHECKING:
+    from openinfer.errors import PluginError
     from openinfer.plugins.crossing import Owner
     from openinfer.plugins.types import RunnerSpec
     from openinfer.simulate.batch.job import Job
@@ -43,6 +44,10 @@ class GuardedRunner:
             raise fault(owner, f"inline of {what} is {shown(inline)}, expected a bool")
         self.workers, self.inline = workers, inline
         self._methods = guarded_methods(owner, what, runner, members(Runner))
+
+    def damaged(self, error: Exception) -> PluginError:
+        """Return the error for an answer of one of its workers that cannot be read."""
+        return fault(self._owner, f"run of a worker of {self._what} returned no answer of a session: {error}")
 
     def start(self, job: Job) -> Worker:
         """Return a new worker; see `Runner.start`."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from openinfer.errors import DTypeError, ExecutionError, OpenInferError, PluginError, SerializationError
 from openinfer.simulate.batch.answers import Outcome, decode_answer
 from openinfer.simulate.batch.frames import encode_values
+from openinfer.simulate.batch.guarded_runner import GuardedRunner
 from openinfer.simulate.batch.runner import WorkerLostError
 from openinfer.simulate.host import by_name
 from openinfer.simulate.values import MISMATCH
@@ -185,9 +186,7 @@ class _Workers:
         try:
             return decode_answer(task.index, task.name, answer)
         except (SerializationError, KeyError, TypeError, ValueError) as error:
-            raise PluginError(
-                f"runner {type(self._runner).__name__} returned no answer of a session: {error}"
-            ) from error
+            raise _damaged(self._runner, error) from error
 
     def _run(self, worker: Worker, request: bytes) -> bytes:
         """Let a worker run a request, within the time that one may take.
@@ -276,6 +275,12 @@ def _started(runner: Runner, job: Job) -> Worker:
     except Exception as error:
         message = f"runner {type(runner).__name__} cannot start a worker: {type(error).__name__}: {error}"
         raise PluginError(message) from error
+
+
+def _damaged(runner: Runner, error: Exception) -> PluginError:
+    if isinstance(runner, GuardedRunner):
+        return runner.damaged(error)
+    return PluginError(f"runner {type(runner).__name__} returned no answer of a session: {error}")
 
 
 def _told(error: BaseException) -> OpenInferError:
