@@ -33,11 +33,12 @@ from misbehaviour import (
 
 import openinfer as oi
 from openinfer.cli import main
-from openinfer.errors import PluginError
+from openinfer.errors import PluginError, PluginStepError
 from openinfer.plugins import types
 from openinfer.plugins.crossing import PluginWarning
 from openinfer.plugins.environment import Environment, Status
 from openinfer.plugins.offers import KINDS
+from openinfer.synth import Synthesizer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,6 +81,22 @@ def test_what_misbehaves_ends_as_an_error_that_names_the_plugin(spot: Spot, act:
     assert f"plugin {NAME!r} of distribution (given in the program): " in str(caught.value)
     assert caught.value.code == "plugin"
     check_that_others_work(environment)
+
+
+IN_LOOP = PROGRAM.replace("op their_op(x) >> y;", "loop l (i in 0..2) {\n op their_op(x) >> y; }")
+
+
+@pytest.mark.parametrize("program", [PROGRAM, IN_LOOP])
+def test_a_kernel_that_is_not_written_in_c_names_its_statement(program: str) -> None:
+    environment = act_in(SPOTS["writing a kernel"], MISBEHAVIOURS["raises"])
+
+    with pytest.raises(PluginStepError) as caught:
+        Synthesizer("c", environment=environment).synthesize(MODEL, oi.graph(program))
+
+    line = 1 + program[: program.index("their_op")].count("\n")
+    assert str(caught.value).startswith(f"line {line}: plugin {NAME!r} of distribution ")
+    assert "their_op(x)" in str(caught.value.node_desc)
+    assert caught.value.block == "entry"
 
 
 @pytest.mark.parametrize(("spot", "act"), LEGAL)

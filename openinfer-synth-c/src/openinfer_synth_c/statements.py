@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL
-from openinfer.errors import SynthesisError
+from openinfer.errors import PluginError, PluginStepError, SynthesisError
 from openinfer.expr.c_renderer import literal_text
 from openinfer.expr.tree import ExprError
 from openinfer.plan.indices import constant
@@ -63,6 +63,10 @@ class StatementWriter:
                 self._step(step)
             except ExprError as error:
                 raise SynthesisError(f"{_place(step)}: {error}", code="dtype-unsupported") from error
+            except PluginStepError:
+                raise
+            except PluginError as error:
+                raise _of_plugin(step, error) from error.__cause__
             if not isinstance(step, LoopStep):
                 self._code.keep_rolled(start)
 
@@ -229,6 +233,23 @@ class StatementWriter:
         type_ = self._names.type_of_value(value)
         element = Bound(self._names.value(value), type_, self._code).at("0")
         return element if type_.dtype is BOOL else self._code.cast(element, type_.dtype, BOOL)
+
+
+def _of_plugin(step: Step, error: PluginError) -> PluginStepError:
+    """Return the error of a kernel of a plugin with the statement that it was to write."""
+    statement = step.origin.statements[0] if step.origin.statements else None
+    found = PluginStepError(
+        f"{_place(step)}: {error}",
+        plugin=error.plugin,
+        distribution=error.distribution,
+        hook=error.hook,
+        status=error.status,
+        block=step.origin.block,
+        node_index=None if statement is None else statement.node,
+        node_desc=None if statement is None else statement.text,
+    )
+    found.code = error.code
+    return found
 
 
 def _place(step: Step) -> str:
