@@ -1,0 +1,163 @@
+"""Loop programs for devices of many threads: who does what, and that the results are those of the stages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from openinfer.array_types import storage_dtype
+from openinfer.compute.evaluate import evaluate
+from openinfer.compute.reading import parse_computation
+from openinfer.loops import verify
+from openinfer.loops.interpret import StepFailedError, interpret
+from openinfer.loops.text import kernel_text
+from openinfer.lower import threaded
+from openinfer.ops import Compute
+from openinfer.ops.computations import computation_of
+from openinfer.plugins.environment import Environment
+from openinfer.testing.cases import cases
+
+if TYPE_CHECKING:
+    from openinfer.compute import Computation
+
+    Array = np.ndarray[Any, Any]
+
+ENVIRONMENT = Environment.default()
+COMPUTED = sorted(name for name, schema in ENVIRONMENT.ops.items() if isinstance(schema.definition, Compute))
+LARGEST = 2000
+"""Most elements of a case that the interpreter, which goes one by one, is tried with."""
+
+SCALED = """
+def scaled(x: f32[2, 5], s: f32[2], /, y: f32[2, 5]):
+    for i, j in grid(2, 5):
+        y[i, j] = x[i, j] * s[i]
+"""
+PRODUCT = """
+def product(a: f32[3, 4], b: f32[4, 5], /, y: f32[3, 5]):
+    for i, j in grid(3, 5):
+        for k in unordered(4):
+            total0 = start(0.0)
+            term0 = a[i, k] * b[k, j]
+            total0 = total0 + term0
+        y[i, j] = total0
+"""
+RUNNING = """
+def running(x: i32[3, 4, 2], /, y: i32[3, 4, 2]):
+    for i, j in grid(3, 2):
+        for k in running_sequential(4):
+            total0 = start(i32(0))
+            term0 = x[i, k, j]
+            total0 = total0 + term0
+            y[i, k, j] = total0
+"""
+UPDATED = """
+def updated(x: i32[4, 3], p: i64[6], u: i32[6, 3], /, y: i32[4, 3]):
+    for i, j in grid(4, 3):
+        y[i, j] = x[i, j]
+    for i, j in grid(6, 3):
+        q = lookup(p[i], 4, 'places are 0 to 3')
+        y[q, j] = y[q, j] + u[i, j]
+"""
+
+
+def run(computation: Computation, *inputs: Array) -> list[Array]:
+    arrays = {t.name: array.reshape(-1) for t, array in zip(computation.inputs, inputs, strict=True)}
+    shapes = {t.name: [e.evaluate({}) for e in t.shape] for t in (*computation.outputs, *computation.temporaries)}
+    for tensor in (*computation.outputs, *computation.temporaries):
+        arrays[tensor.name] = np.zeros(int(np.prod(shapes[tensor.name])), storage_dtype(tensor.dtype))
+    for kernel in threaded(computation):
+        verify(kernel)
+        interpret(kernel, arrays)
+    return [arrays[tensor.name].reshape(shapes[tensor.name]) for tensor in computation.outputs]
+
+
+def texts(text: str) -> str:
+    return "\n".join(kernel_text(kernel) for kernel in threaded(parse_computation(text)))
+
+
+def test_each_place_is_done_by_a_thread_of_its_own() -> None:
+    assert (
+        texts(SCALED)
+        == """\
+def scaled(x: GLOBAL[f32, 10], s: GLOBAL[f32, 2], y: GLOBAL[f32, 10]):
+    for i in GROUP(2):
+        for j in GROUP(5):
+            y[5*i + j] = x[5*i + j] * s[i]
+"""
+    )
+
+
+def test_places_of_several_axes_that_are_in_a_row_are_one_axis() -> None:
+    assert "for i in GROUP(10):\n        y[i] = x[i] * x[i]" in texts(SCALED.replace("s[i]", "x[i, j]"))
+
+
+def test_terms_are_added_by_the_thread_of_their_total() -> None:
+    assert (
+        texts(PRODUCT)
+        == """\
+def product(a: GLOBAL[f32, 12], b: GLOBAL[f32, 20], y: GLOBAL[f32, 15]):
+    for i in GROUP(3):
+        for j in GROUP(5):
+            total0: f32 = 0.0
+            for k in SERIAL(4):
+                total0 = total0 + a[4*i + k] * b[j + 5*k]
+            y[5*i + j] = total0
+"""
+    )
+
+
+def test_updates_that_may_meet_are_made_in_their_order_by_one_thread() -> None:
+    assert (
+        texts(UPDATED).partition("\n\n")[2]
+        == """\
+def updated_1(p: GLOBAL[i64, 6], u: GLOBAL[i32, 18], y: GLOBAL[i32, 12]):
+    for j in GROUP(3):
+        for i in SERIAL(6):
+            q_value0: i64 = p[i]
+            fail(logical_or(lt(q_value0, i64(0)), ge(q_value0, number(4, i64))), 'places are 0 to 3')
+            q: index[4] = q_value0
+            y[j + 3*q] = y[j + 3*q] + u[3*i + j]
+"""
+    )
+
+
+def test_a_stage_without_places_needs_no_loop_program() -> None:
+    assert threaded(parse_computation(SCALED.replace("[2", "[0").replace("(2", "(0"))) == ()
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_results_have_the_bits_of_the_stages(name: str) -> None:
+    schema = ENVIRONMENT.op(name)
+    types = [ENVIRONMENT.dtypes[dtype] for dtype in ("f32", "i64", "u8") if dtype in schema.dtypes]
+    found = [case for dtype in types for case in cases(schema, dtype, ENVIRONMENT.dtypes)]
+    for case in [case for case in found if sum(out.count for out in case.call.outputs) <= LARGEST][:8]:
+        computation = computation_of(schema, case.call)
+        given = [array for array in case.inputs() if array is not None]
+        for want, got in zip(evaluate(computation, given), run(computation, *given), strict=True):
+            assert want.tobytes() == got.tobytes(), str(case)
+
+
+@pytest.mark.parametrize("text", [PRODUCT, RUNNING])
+def test_folds_and_scans_have_the_bits_of_the_stages(text: str) -> None:
+    computation = parse_computation(text)
+    rng = np.random.default_rng(3)
+    shapes = [[e.evaluate({}) for e in t.shape] for t in computation.inputs]
+    given = [rng.integers(-9, 9, shape).astype(storage_dtype(computation.inputs[0].dtype)) for shape in shapes]
+
+    (found,), (expected,) = run(computation, *given), evaluate(computation, given)
+
+    assert found.tobytes() == expected.tobytes()
+
+
+def test_updates_have_the_bits_of_the_stages_and_refuse_what_they_refuse() -> None:
+    computation = parse_computation(UPDATED)
+    x, u = np.arange(12, dtype=np.int32).reshape(4, 3), np.arange(18, dtype=np.int32).reshape(6, 3)
+    places = np.array([3, 0, 3, 1, 0, 3])
+
+    (found,), (expected,) = run(computation, x, places, u), evaluate(computation, [x, places, u])
+
+    assert found.tolist() == expected.tolist()
+    with pytest.raises(StepFailedError, match="places are 0 to 3"):
+        run(computation, x, places + 1, u)
