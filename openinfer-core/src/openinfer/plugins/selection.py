@@ -186,6 +186,8 @@ def _derived(environment: Environment, table: KernelTable, call: OpCall) -> Impl
     schema = environment.op(call.op)
     if isinstance(schema.definition, Composite):
         return Decomposed(decomposition(schema, call, environment.op))
+    if isinstance(schema.definition, Compute) and table.computations:
+        return _computed(table, schema, call)
     foreign = _foreign_dtypes(table, call)
     if foreign:
         return Missing(f"{table.target} has no {call.op} for {', '.join(foreign)}")
@@ -207,9 +209,6 @@ def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Impl
     if isinstance(schema.definition, Reduction):
         axes, fold = fold_expression(schema, call)
         return _uncomputed(table, call, _dtypes_of_fold(fold)) or DerivedFold(axes, fold)
-    if isinstance(schema.definition, Compute) and table.computations:
-        computation = computation_of(schema, call)
-        return _uncomputed(table, call, _dtypes_of_stages(computation)) or Computed(computation)
     if isinstance(schema.definition, Loops) and table.loop_programs:
         kernel = loop_program_of(schema, call)
         return _uncomputed(table, call, _dtypes_of_loops(kernel)) or Looped(kernel)
@@ -217,6 +216,32 @@ def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Impl
         given = ", ".join(str(t) for t in call.inputs if t is not None)
         return Missing(f"{table.target} has no {schema.name} for {given}: its kernels take other types or settings")
     return Missing(f"{table.target} has no kernel for {schema.name}, which has no expression or decomposition")
+
+
+def _computed(table: KernelTable, schema: OpSchema, call: OpCall) -> Implementation:
+    """Return the stages of a call, if the target has the types that they compute in.
+
+    Operands may also be of optional types: of integers, which are exact everywhere, and of floats that are only moved.
+    """
+    foreign = _foreign_dtypes(table, call)
+    if set(foreign) - table.optional_dtypes:
+        return Missing(f"{table.target} has no {call.op} for {', '.join(foreign)}")
+    computation = computation_of(schema, call)
+    expressions = [expr for stage in computation.stages for expr in expressions_of(stage)]
+    floats = {t.dtype.name for t in (*call.inputs, *call.outputs) if t is not None and t.dtype.is_float} & set(foreign)
+    if any(_computes_in(expr, floats) for expr in expressions):
+        return Missing(f"{table.target} has no {call.op} for {', '.join(foreign)}")
+    return _uncomputed(table, call, {name for expr in expressions for name in _dtypes_in(expr)}) or Computed(
+        computation
+    )
+
+
+def _computes_in(expr: Expr, names: set[str]) -> bool:
+    """Return whether an expression does more with elements of some types than choosing one."""
+    steps = linearise(expr).instructions
+    computed = [step for step in steps if step.operands and step.function != "select"]
+    results = {step.dtype.name for step in computed}
+    return not names.isdisjoint(results | {steps[place].dtype.name for step in computed for place in step.operands})
 
 
 def _foreign_dtypes(table: KernelTable, call: OpCall) -> list[str]:
