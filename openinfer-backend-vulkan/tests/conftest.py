@@ -11,7 +11,7 @@ from openinfer.dtypes import BITSET, BUILTIN
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall, call_of
 from openinfer.plugins.environment import Environment
-from openinfer.plugins.selection import DerivedExpression, DerivedFold, HandWritten, kernel_table, select
+from openinfer.plugins.selection import Computed, DerivedExpression, DerivedFold, HandWritten, kernel_table, select
 from openinfer_backend_vulkan.physical import PhysicalDevice
 from openinfer_backend_vulkan.probe import probe
 
@@ -92,6 +92,8 @@ def _bound(
         return device.bind_kernel(chosen.kernel, call, inputs, outputs)
     if isinstance(chosen, DerivedExpression):
         return device.bind_expression(chosen.expr, inputs, outputs[0])
+    if isinstance(chosen, Computed):
+        return device.bind_computation(chosen.computation, [b for b in inputs if b is not None], outputs)
     assert isinstance(chosen, DerivedFold), chosen
     assert inputs[0] is not None
     return device.bind_fold(chosen.axes, chosen.fold, inputs[0], outputs[0])

@@ -18,19 +18,21 @@ from openinfer.simulate.logs import LogKind, log
 from openinfer_backend_vulkan import buffers, derived
 from openinfer_backend_vulkan.buffers import VulkanBuffer, own
 from openinfer_backend_vulkan.commands import Command, CommandQueue, Dispatch, Fill
+from openinfer_backend_vulkan.computations import shaders_of
+from openinfer_backend_vulkan.copies import copy_shader
 from openinfer_backend_vulkan.device import Device
 from openinfer_backend_vulkan.faults import Faults, FaultWord
 from openinfer_backend_vulkan.kernels.fill import fill_shader
 from openinfer_backend_vulkan.memory import Memory, StorageBuffer
 from openinfer_backend_vulkan.pipelines import Pipelines
 from openinfer_backend_vulkan.shaders import Pass, Shader, workgroups
-from openinfer_backend_vulkan.strided import copy_shader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
+    from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Fold
@@ -160,6 +162,33 @@ class VulkanBackend:
             raise _missing("reduction", error) from error
         return self._bound(shader, [own(source)], [own(output)])
 
+    def bind_computation(
+        self, computation: Computation, inputs: Sequence[Buffer], outputs: Sequence[Buffer]
+    ) -> BoundCall:
+        """Return a call of an operator's stages, one shader after the other.
+
+        Raises:
+            KernelMissingError: shaders cannot compute in a type of the stages, or take too many turns of a loop.
+            FeatureMissingError: as for `bind_expression`.
+        """
+        operands = zip((*computation.inputs, *computation.outputs), (*inputs, *outputs), strict=True)
+        buffers = {tensor.name: own(buffer) for tensor, buffer in operands}
+        for tensor in computation.temporaries:
+            shape = tuple(extent.evaluate({}) for extent in tensor.shape)
+            buffers[tensor.name] = self._buffer(TensorType(tensor.dtype, shape))
+        try:
+            stages = shaders_of(computation)
+        except ExprError as error:
+            raise _missing(computation.name, error) from error
+        return _in_turn(
+            [
+                self._bound(
+                    stage.shader, [buffers[name] for name in stage.reads], [buffers[name] for name in stage.writes]
+                )
+                for stage in stages
+            ]
+        )
+
     def synchronize(self) -> None:
         """Wait until all work is done.
 
@@ -219,7 +248,7 @@ class VulkanBackend:
         return Dispatch(
             pipeline=pipeline,
             bound=self._pipelines.bind(pipeline, [*reads, *writes, parameters]),
-            groups=workgroups(shader.threads, self._device.physical),
+            groups=workgroups(shader.threads, self._device.physical, shader.group_size),
             reads=(*reads, parameters),
             writes=tuple(writes),
         )

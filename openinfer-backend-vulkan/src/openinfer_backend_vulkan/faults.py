@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer_backend_vulkan.memory import StorageBuffer
-    from openinfer_backend_vulkan.shaders import Fault
+    from openinfer_backend_vulkan.shaders import Fault, Rules
 
 _NONE = 0xFFFFFFFF
 
@@ -20,7 +20,7 @@ _NONE = 0xFFFFFFFF
 class FaultWord:
     """The word that the kernel of one bound call writes to."""
 
-    def __init__(self, storage: StorageBuffer, fault: Fault) -> None:
+    def __init__(self, storage: StorageBuffer, fault: Fault | Rules) -> None:
         self.storage = storage
         self._fault = fault
         self._word: npt.NDArray[np.uint32] = np.frombuffer(storage.bytes, np.uint32, 1)

@@ -61,13 +61,25 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Rules:
+    """What the tests of a loop program say that can fail, by the number that the kernel reports."""
+
+    rules: tuple[str, ...]
+
+    def message(self, number: int) -> str:
+        """Return what to say of the test of a number."""
+        return self.rules[number]
+
+
+@dataclass(frozen=True, slots=True)
 class Shader:
     """A kernel with the numbers that it is run with.
 
     Bindings are the inputs in order, then the outputs, then a buffer of ``scratch_nbytes`` (if not 0) which keeps its
     content from run to run, then a word for the ``fault`` (if there is one), then ``parameters`` as a buffer of
     unsigned words, negative ones modulo 2^32. Into the word the kernel writes the least number of an element of an
-    input that is a fault. ``features`` are the optional device features that it needs.
+    input that is a fault, or of a rule. ``features`` are the optional device features that it needs, ``group_size`` is
+    the number of threads in a workgroup.
     """
 
     source: str
@@ -76,7 +88,8 @@ class Shader:
     features: frozenset[str] = frozenset()
     turns: Turns = Turns(0)
     scratch_nbytes: int = 0
-    fault: Fault | None = None
+    fault: Fault | Rules | None = None
+    group_size: int = GROUP_SIZE
 
     def __post_init__(self) -> None:
         """Refuse what words of 32 bits do not hold, such as the products of a sum over labels of several tensors.
@@ -135,15 +148,15 @@ def rendered(template: str, **values: Any) -> str:
     return _templates().get_template(template).render(group_size=GROUP_SIZE, **values)
 
 
-def workgroups(threads: int, physical: PhysicalDevice) -> tuple[int, int, int]:
-    """Return the number of workgroups in x, y and z for so many threads.
+def workgroups(threads: int, physical: PhysicalDevice, group_size: int = GROUP_SIZE) -> tuple[int, int, int]:
+    """Return the number of workgroups in x, y and z for so many threads, ``group_size`` in each.
 
     Raises:
         UnsupportedError: they are more than a dispatch or a 32-bit index holds.
     """
-    groups = -(-threads // GROUP_SIZE)
+    groups = -(-threads // group_size)
     across = min(groups, physical.max_groups[0])
     down = -(-groups // across)
-    if down > physical.max_groups[1] or across * down * GROUP_SIZE > MOST_THREADS:
+    if down > physical.max_groups[1] or across * down * group_size > MOST_THREADS:
         raise UnsupportedError(f"an operator with {threads} output elements is more than one dispatch holds")
     return across, down, 1

@@ -1,4 +1,4 @@
-"""Margins, triangles, and images of other sizes."""
+"""Margins, and images of other sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openinfer.ops.catalog.padding import pad_value
 from openinfer.ops.catalog.resizing import nearest, neighbours
 from openinfer.ops.margins import margins
 from openinfer.ops.shapes import needed
-from openinfer_backend_vulkan.buffers import glsl_bits, glsl_word
+from openinfer_backend_vulkan.buffers import glsl_word
 from openinfer_backend_vulkan.functions import Functions
 from openinfer_backend_vulkan.registration import COMPUTED, kernel
 from openinfer_backend_vulkan.shaders import Shader, rendered
@@ -62,23 +62,3 @@ def mixed(call: OpCall) -> Shader:
         for word in (low, high, element_bits(F32, share))
     )
     return Shader(source, (output.count, *x.shape[2:], *output.shape[2:], *table), output.count)
-
-
-@kernel("triu")
-def triu(call: OpCall) -> Shader:
-    """Elements on and above a diagonal, 0 elsewhere."""
-    return _triangle(call, ">=")
-
-
-@kernel("tril")
-def tril(call: OpCall) -> Shader:
-    """Elements on and below a diagonal, 0 elsewhere."""
-    return _triangle(call, "<=")
-
-
-def _triangle(call: OpCall, keeps: str) -> Shader:
-    output, given = call.outputs[0], call.settings.get("k")
-    rows, columns = output.shape[-2:]
-    diagonal = min(max(given if isinstance(given, int) else 0, -rows - columns), rows + columns)
-    source = rendered("triangle.comp.j2", word=glsl_bits(output.dtype), keeps=keeps)
-    return Shader(source, (output.count, rows, columns, diagonal), output.count)

@@ -1,0 +1,396 @@
+"""Loop programs as GLSL: the iterations of loops over groups and threads are invocations of a compute shader.
+
+Where a program has no loop over threads (`Bind.LOCAL`), each iteration over groups is one invocation, and workgroups
+are filled with them. Loops over threads that follow one another in a group have a barrier between them. Numbers of
+loops over threads, and of shared and private buffers, belong to the schedule and are written out; all others are
+numbers of the run (`openinfer_backend_vulkan.index_text`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BOOL, I32
+from openinfer.errors import UnsupportedError
+from openinfer.expr import tree
+from openinfer.expr.glsl_math import REMAINDER_TURNS
+from openinfer.expr.glsl_renderer import glsl_type, helper_source, render
+from openinfer.expr.glsl_types import literal_text, required_extensions
+from openinfer.expr.linear import linearise
+from openinfer.loops import Alloc, Bind, Fail, For, If, Let, Load, Lookup, Memory, Number, Register, Set, Store
+from openinfer_backend_vulkan.buffers import glsl_bits, glsl_word, words
+from openinfer_backend_vulkan.index_text import HELPERS, Numbers, counter_text, name_text
+from openinfer_backend_vulkan.shaders import GROUP_SIZE, Rules, Shader
+from openinfer_backend_vulkan.words import element_bits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from openinfer.affine import Index, Var
+    from openinfer.dtypes import DType
+    from openinfer.expr.tree import Literal
+    from openinfer.loops import Buffer, Kernel, Leaf, Statement, Value
+
+_FEATURES = {"i64": "shaderInt64", "u64": "shaderInt64", "f64": "shaderFloat64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A loop program as a shader.
+
+    Attributes:
+        reads, writes: names of buffers in the order of their bindings, those that are written last.
+        numbers: what the shader is run with; names stand for parameters of the loop program.
+        threads: invocations, a multiple of ``group_size`` or filled up to one.
+        rules: what each test says that can fail.
+    """
+
+    source: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    numbers: tuple[int | str, ...]
+    threads: int
+    group_size: int
+    features: frozenset[str]
+    rules: tuple[str, ...]
+
+    def shader(self, parameters: Mapping[str, int]) -> Shader:
+        """Return the shader for values of the parameters."""
+        numbers = tuple(parameters[number] if isinstance(number, str) else number for number in self.numbers)
+        fault = Rules(self.rules) if self.rules else None
+        return Shader(self.source, numbers, self.threads, self.features, fault=fault, group_size=self.group_size)
+
+
+def printed(kernel: Kernel) -> Printed:
+    """Return a loop program as GLSL.
+
+    Raises:
+        ExprError: GLSL cannot hold a type of an expression, or has no such function on it.
+        UnsupportedError: an index may need more than 32 bits, or a loop is over lanes.
+    """
+    return _Printer(kernel).printed()
+
+
+def turns(body: Sequence[Statement]) -> int:
+    """Return how many turns of loops statements take at most, those included that find loops at their ends."""
+    total = 0
+    for statement in body:
+        match statement:
+            case For(var, Bind.SERIAL, inner):
+                extent = var.extent if isinstance(var.extent, int) else 0
+                total += extent * (1 + turns(inner)) + 1
+            case For(_, _, inner) | If(_, inner):
+                total += turns(inner)
+            case Let(_, value) | Set(_, value) | Lookup(_, value) | Fail(value, _) | Store(_, _, value):
+                total += _remainders(value) * REMAINDER_TURNS
+            case _:
+                pass
+    return total
+
+
+def _remainders(value: Value) -> int:
+    return sum(step.function == "rem" and step.dtype.is_float for step in linearise(value.expr).instructions)
+
+
+class _Printer:
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._numbers = Numbers(kernel.parameters)
+        self._groups, self._body = _over_groups(kernel.body)
+        self._threads = max(_thread_counts(self._body), default=0)
+        written = {statement.buffer.name for statement in _all(kernel.body) if isinstance(statement, Store)}
+        self._reads = tuple(buffer for buffer in kernel.buffers if buffer.name not in written)
+        self._writes = tuple(buffer for buffer in kernel.buffers if buffer.name in written)
+        self._computed = set(_computed_types(kernel.body))
+        self._lines: list[str] = []
+        self._shared: list[str] = []
+        self._depth = 1
+        self._values = count()
+        self._rules: list[str] = []
+        self._helpers: dict[str, None] = {}
+        self._extensions: dict[str, None] = {}
+        self._features: set[str] = set()
+
+    def printed(self) -> Printed:
+        count_text = self._numbers.number(math.prod(_extent(var) for var in self._groups))
+        self._start(count_text)
+        self._block(self._body, is_last=True)
+        return Printed(
+            source=self._source(),
+            reads=tuple(buffer.name for buffer in self._reads),
+            writes=tuple(buffer.name for buffer in self._writes),
+            numbers=tuple(self._numbers.values),
+            threads=math.prod(_extent(var) for var in self._groups) * max(self._threads, 1),
+            group_size=self._threads or GROUP_SIZE,
+            features=frozenset(self._features),
+            rules=tuple(self._rules),
+        )
+
+    # The frame: buffers, numbers, and which iterations this invocation is.
+
+    def _source(self) -> str:
+        reads = [self._binding(n, b, "readonly buffer") for n, b in enumerate(self._reads)]
+        writes = [self._binding(len(reads) + n, b, "buffer") for n, b in enumerate(self._writes)]
+        used = len(reads) + len(writes)
+        fault = [f"layout(std430, set = 0, binding = {used}) buffer Fault {{ uint fault[]; }};"] if self._rules else []
+        used += len(fault)
+        parts = [
+            "#version 450",
+            *(f"#extension {extension} : require" for extension in self._extensions),
+            f"layout(local_size_x = {self._threads or GROUP_SIZE}) in;",
+            *reads,
+            *writes,
+            *fault,
+            f"layout(std430, set = 0, binding = {used}) readonly buffer Numbers {{ int numbers[]; }};",
+            *self._shared,
+            *([HELPERS.rstrip()] if self._numbers.needs_helpers else []),
+            *([helper_source(self._helpers).rstrip()] if self._helpers else []),
+            "void main() {",
+            *(f"    int n{number} = numbers[{number}];" for number in range(len(self._numbers.values))),
+            *self._lines,
+            "}",
+        ]
+        return "\n".join(parts) + "\n"
+
+    def _binding(self, number: int, buffer: Buffer, kind: str) -> str:
+        name = name_text("b", buffer.name)
+        held = self._stored_type(buffer)
+        return f"layout(std430, set = 0, binding = {number}) {kind} Buffer{number} {{ {held} {name}[]; }};"
+
+    def _start(self, count_text: str) -> None:
+        group = "gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x"
+        if self._threads:
+            self._line("int thread = int(gl_LocalInvocationID.x);")
+            self._line(f"uint place = {group};")
+        else:
+            self._line(f"uint place = ({group}) * {GROUP_SIZE}u + gl_LocalInvocationID.x;")
+        self._line(f"if (place >= uint({count_text})) {{ return; }}")
+        for number, var in reversed(list(enumerate(self._groups))):
+            if not number:
+                self._line(f"int {counter_text(var)} = int(place);")
+                continue
+            extent = self._numbers.number(_extent(var))
+            self._line(f"int {counter_text(var)} = int(place % uint({extent}));")
+            self._line(f"place /= uint({extent});")
+
+    # Statements.
+
+    def _line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    def _block(self, body: Sequence[Statement], *, is_last: bool = False) -> None:
+        for number, statement in enumerate(body):
+            self._statement(statement, is_last=is_last and number == len(body) - 1)
+
+    def _statement(self, statement: Statement, *, is_last: bool) -> None:
+        match statement:
+            case For(_, Bind.LOCAL, _):
+                self._over_threads(statement)
+                if not is_last:
+                    self._line("barrier();")
+            case For(var, Bind.SERIAL | Bind.UNROLL as bind, body):
+                name = counter_text(var)
+                extent = str(_extent(var)) if bind is Bind.UNROLL else self._numbers.number(_extent(var))
+                self._inside(f"for (int {name} = 0; {name} < {extent}; ++{name})", body)
+            case If(tests, body):
+                self._inside(f"if ({self._numbers.tests(tests, fixed=self._is_fixed(body))})", body)
+            case Let(name, value):
+                text = self._value(value)
+                self._line(f"{self._held_type(value.dtype)} {name_text('r', name)} = {text};")
+            case Set(name, value):
+                self._line(f"{name_text('r', name)} = {self._value(value)};")
+            case Lookup(var, value):
+                self._line(f"int {counter_text(var)} = int({self._value(value)});")
+            case Fail(refused, rule):
+                self._fail(refused, rule)
+            case Store(buffer, address, value):
+                text = self._value(value)
+                self._line(f"{self._place(buffer, address)} = {self._stored(buffer, text)};")
+            case Alloc(buffer):
+                self._allocate(buffer)
+            case _:
+                raise UnsupportedError(f"{self._kernel.name}: a loop program with lanes has no form in GLSL")
+
+    def _inside(self, head: str, body: Sequence[Statement]) -> None:
+        self._line(head + " {")
+        self._depth += 1
+        self._block(body)
+        self._depth -= 1
+        self._line("}")
+
+    def _over_threads(self, loop: For) -> None:
+        """Append loops over threads that stand one in the other: one test of this thread's number, and its digits."""
+        axes, body = _chain(loop, Bind.LOCAL)
+        size = math.prod(_extent(var) for var in axes)
+        self._line(f"if (thread < {size}) {{" if size < self._threads else "{")
+        self._depth += 1
+        step = size
+        for var in axes:
+            step //= _extent(var)
+            quotient = f"thread / {step}" if step > 1 else "thread"
+            digit = quotient if var == axes[0] else f"{quotient} % {_extent(var)}"
+            self._line(f"int {counter_text(var)} = {digit};")
+        self._block(body)
+        self._depth -= 1
+        self._line("}")
+
+    def _is_fixed(self, body: Sequence[Statement]) -> bool:
+        """Return whether a test is about threads and shared memory alone, as in the steps of a total over threads."""
+        buffers = [each.buffer for each in _all(body) if isinstance(each, Store)]
+        return bool(buffers) and all(buffer.memory in (Memory.SHARED, Memory.PRIVATE) for buffer in buffers)
+
+    def _fail(self, refused: Value, rule: str) -> None:
+        if self._threads:
+            raise UnsupportedError(f"{self._kernel.name}: a test that can fail among the threads of a group")
+        text = self._value(refused)
+        if rule not in self._rules:
+            self._rules.append(rule)
+        self._line(f"if ({text}) {{ atomicMin(fault[0], {self._rules.index(rule)}u); return; }}")
+
+    def _allocate(self, buffer: Buffer) -> None:
+        size = buffer.size.constant
+        if size is None:
+            raise UnsupportedError(f"{self._kernel.name}: the buffer {buffer.name} has {buffer.size} elements")
+        text = f"{self._held_type(buffer.dtype)} {name_text('b', buffer.name)}[{size}];"
+        if buffer.memory is Memory.SHARED:
+            self._shared.append(f"shared {text}")
+        else:
+            self._line(text)
+
+    # Values.
+
+    def _value(self, value: Value) -> str:
+        """Append what computes a value; return the text of its result."""
+        match value.expr:
+            case tree.Literal() as literal:
+                return self._literal(literal)
+            case tree.Input(index=number):
+                return self._leaf(value.leaves[number])
+            case _:
+                inputs = {number: self._leaf(leaf) for number, leaf in enumerate(value.leaves)}
+                return self._rendered(value.expr, inputs)
+
+    def _rendered(self, expr: tree.Expr, inputs: Mapping[int, str]) -> str:
+        program = linearise(expr)
+        fragment = render(program, inputs, f"v{next(self._values)}_")
+        self._helpers.update(dict.fromkeys(fragment.helpers))
+        self._extensions.update(dict.fromkeys(fragment.requires))
+        self._features |= {_FEATURES[s.dtype.name] for s in program.instructions if s.dtype.name in _FEATURES}
+        for statement in fragment.statements:
+            self._line(statement)
+        return fragment.result
+
+    def _leaf(self, leaf: Leaf) -> str:
+        match leaf:
+            case Load(buffer, address, guards, fill):
+                element = self._element(buffer, address)
+                if fill is None:
+                    return element
+                return f"({self._numbers.tests(guards)}) ? {element} : {self._literal(fill)}"
+            case Register(name, _):
+                return name_text("r", name)
+            case Number(index, dtype):
+                return self._rendered(tree.cast(tree.Input(0, I32), dtype), {0: self._numbers.text(index)})
+            case _:
+                raise UnsupportedError(f"{self._kernel.name}: a loop program with lanes has no form in GLSL")
+
+    def _place(self, buffer: Buffer, address: Index) -> str:
+        fixed = buffer.memory in (Memory.SHARED, Memory.PRIVATE)
+        return f"{name_text('b', buffer.name)}[{self._numbers.text(address, fixed=fixed)}]"
+
+    def _element(self, buffer: Buffer, address: Index) -> str:
+        place = self._place(buffer, address)
+        return f"bool({place})" if self._is_word(buffer) else place
+
+    def _stored(self, buffer: Buffer, text: str) -> str:
+        return f"uint({text})" if self._is_word(buffer) else text
+
+    def _is_word(self, buffer: Buffer) -> bool:
+        """Return whether elements of a buffer are truth values that memory holds as words."""
+        is_global = buffer.memory not in (Memory.SHARED, Memory.PRIVATE)
+        return buffer.dtype is BOOL and is_global and BOOL.name in self._computed
+
+    def _literal(self, literal: Literal) -> str:
+        if literal.dtype.name in self._computed:
+            self._note_type(literal.dtype)
+            return literal_text(literal.dtype, literal.value)
+        bits = element_bits(literal.dtype, literal.value)
+        if words(literal.dtype) == 2:
+            return f"uvec2(0x{bits & 0xFFFFFFFF:x}u, 0x{bits >> 32:x}u)"
+        return f"0x{bits:x}u"
+
+    # Types: elements that are only moved are words, whatever they mean, so that no device feature is needed for them.
+
+    def _held_type(self, dtype: DType) -> str:
+        if dtype.name not in self._computed:
+            return glsl_bits(dtype)
+        self._note_type(dtype)
+        return glsl_type(dtype)
+
+    def _stored_type(self, buffer: Buffer) -> str:
+        if buffer.dtype.name in self._computed and words(buffer.dtype) == 1:
+            return glsl_word(buffer.dtype)
+        return self._held_type(buffer.dtype)
+
+    def _note_type(self, dtype: DType) -> None:
+        self._extensions.update(dict.fromkeys(required_extensions(dtype)))
+        if dtype.name in _FEATURES:
+            self._features.add(_FEATURES[dtype.name])
+
+
+def _over_groups(body: Sequence[Statement]) -> tuple[list[Var], tuple[Statement, ...]]:
+    """Return the loops over groups that stand around everything else, and what is inside."""
+    match body:
+        case [For(_, Bind.GROUP, _) as loop]:
+            return _chain(loop, Bind.GROUP)
+        case _:
+            return [], tuple(body)
+
+
+def _chain(loop: For, bind: Bind) -> tuple[list[Var], tuple[Statement, ...]]:
+    axes, body = [loop.var], loop.body
+    while len(body) == 1 and isinstance(body[0], For) and body[0].bind is bind:
+        axes.append(body[0].var)
+        body = body[0].body
+    return axes, body
+
+
+def _all(body: Sequence[Statement]) -> Iterator[Statement]:
+    for statement in body:
+        yield statement
+        if isinstance(statement, For | If):
+            yield from _all(statement.body)
+
+
+def _thread_counts(body: Sequence[Statement]) -> Iterator[int]:
+    for statement in body:
+        match statement:
+            case For(_, Bind.LOCAL, _):
+                yield math.prod(_extent(var) for var in _chain(statement, Bind.LOCAL)[0])
+            case For(_, _, inner) | If(_, inner):
+                yield from _thread_counts(inner)
+            case _:
+                pass
+
+
+def _computed_types(body: Sequence[Statement]) -> Iterator[str]:
+    """Yield the names of types in which something is computed, counted or decided, not only moved."""
+    for statement in _all(body):
+        match statement:
+            case Lookup(_, value) | Fail(value, _):
+                yield from (step.dtype.name for step in linearise(value.expr).instructions)
+            case Let(_, value) | Set(_, value) | Store(_, _, value):
+                yield from (leaf.dtype.name for leaf in value.leaves if isinstance(leaf, Number))
+                if isinstance(value.expr, tree.Apply):
+                    yield from (step.dtype.name for step in linearise(value.expr).instructions)
+            case _:
+                pass
+
+
+def _extent(var: Var) -> int:
+    if not isinstance(var.extent, int):
+        raise UnsupportedError(f"a loop over {var.extent} places, which are known at run time only")
+    return var.extent

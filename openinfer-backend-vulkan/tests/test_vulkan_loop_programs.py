@@ -1,0 +1,236 @@
+"""Loop programs as GLSL, and what they compute on the device against the interpreter's results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from openinfer.affine import Index, Var
+from openinfer.array_types import storage_dtype
+from openinfer.compute.evaluate import evaluate
+from openinfer.compute.reading import parse_computation
+from openinfer.dtypes import BY_NAME
+from openinfer.errors import ExecutionError, UnsupportedError
+from openinfer.expr.tree import ExprError
+from openinfer.ir.types import TensorType
+from openinfer.loops.reading import parse_kernel
+from openinfer_backend_vulkan.computations import shaders_of
+from openinfer_backend_vulkan.index_text import Numbers
+from openinfer_backend_vulkan.loop_programs import printed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer_backend_vulkan.backend import VulkanBackend
+
+    Array = np.ndarray[Any, Any]
+
+PRODUCT = """
+def product(x0: f32[3, 4], x1: f32[4, 5], /, y0: f32[3, 5]):
+    for i0, i1 in grid(3, 5):
+        for i2 in unordered(4):
+            total0 = start(0.0)
+            term0 = x0[i0, i2] * x1[i2, i1]
+            total0 = total0 + term0
+        y0[i0, i1] = total0
+"""
+RUNNING = """
+def running(x: i32[3, 4, 2], /, y: i32[3, 4, 2]):
+    for i, j in grid(3, 2):
+        for k in running_sequential(4):
+            total0 = start(i32(0))
+            term0 = x[i, k, j]
+            total0 = total0 + term0
+            y[i, k, j] = total0
+"""
+UPDATED = """
+def updated(x: i32[4, 3], p: i64[6], u: i32[6, 3], /, y: i32[4, 3]):
+    for i, j in grid(4, 3):
+        y[i, j] = x[i, j]
+    for i, j in grid(6, 3):
+        q = lookup(p[i], 4, 'places are 0 to 3')
+        y[q, j] = y[q, j] + u[i, j]
+"""
+SMOOTHED = """
+def smoothed(x: f32[7], /, y: f32[7]):
+    for i in grid(7):
+        y[i] = (fill(x[i - 1], 0.0) + x[i]) + fill(x[i + 1], 1.0)
+"""
+FOLDED_BACK = """
+def folded_back(x: u8[6], /, y: u8[6]):
+    for i in grid(6):
+        y[i] = fill(x[(i - 4)//3 + 3*((i - 4)%3)], u8(7))
+"""
+COUNTED = """
+def counted(x: f32[2, 3], /, y: f16[2, 3], n: bool[2, 3], m: i64[2, 3]):
+    for i, j in grid(2, 3):
+        y[i, j] = cast(x[i, j] * cast(position(3*i - j, i32), f32), f16)
+    for i, j in grid(2, 3):
+        n[i, j] = lt(x[i, j], cast(position(j, i64), f32))
+    for i, j in grid(2, 3):
+        m[i, j] = position(i - 2*j, i64) * position(j, i64)
+"""
+SEVERAL = """
+def several(x: f32[5, 4], /, best: f32[5], at: i64[5]):
+    t: f32[5, 4]
+    for i, j in grid(5, 4):
+        t[i, j] = x[i, j] * x[i, j]
+    for i in grid(5):
+        for j in sequential(4):
+            total0 = start()
+            term0 = t[i, j]
+            total0 = maximum(total0, term0)
+        best[i] = total0
+    for i in grid(5):
+        for j in sequential(4):
+            total0 = start()
+            total1 = start()
+            term0 = t[i, j]
+            term1 = position(j, i64)
+            total0 = select(gt(term0, total0), term0, total0)
+            total1 = select(gt(term0, total0), term1, total1)
+        at[i] = total1
+"""
+
+
+def sources(text: str) -> list[str]:
+    return [stage.shader.source for stage in shaders_of(parse_computation(text))]
+
+
+def body(source: str) -> str:
+    """The statements of ``main`` behind the number of the invocation."""
+    return source.partition("{ return; }\n")[2]
+
+
+def on_device(device: VulkanBackend, text: str, inputs: Sequence[Array]) -> list[Array]:
+    computation = parse_computation(text)
+
+    def kind(name: str) -> TensorType:
+        tensor = computation.tensor(name)
+        return TensorType(tensor.dtype, tuple(extent.evaluate({}) for extent in tensor.shape))
+
+    given = [device.upload(kind(t.name), array) for t, array in zip(computation.inputs, inputs, strict=True)]
+    made = [device.allocate(kind(tensor.name)) for tensor in computation.outputs]
+    device.bind_computation(computation, given, made)()
+    return [device.read(buffer) for buffer in made]
+
+
+def test_a_shader_has_its_sizes_and_strides_as_numbers() -> None:
+    (stage,) = shaders_of(parse_computation(PRODUCT))
+
+    assert stage.shader.source == (
+        """\
+#version 450
+layout(local_size_x = 64) in;
+layout(std430, set = 0, binding = 0) readonly buffer Buffer0 { float x0[]; };
+layout(std430, set = 0, binding = 1) readonly buffer Buffer1 { float x1[]; };
+layout(std430, set = 0, binding = 2) buffer Buffer2 { float y0[]; };
+layout(std430, set = 0, binding = 3) readonly buffer Numbers { int numbers[]; };
+void main() {
+    int n0 = numbers[0];
+    int n1 = numbers[1];
+    int n2 = numbers[2];
+    int n3 = numbers[3];
+    int n4 = numbers[4];
+    int n5 = numbers[5];
+    uint place = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 64u + gl_LocalInvocationID.x;
+    if (place >= uint(n0)) { return; }
+    int i1 = int(place % uint(n1));
+    place /= uint(n1);
+    int i0 = int(place);
+    float r_total0 = 0.0;
+    for (int i2 = 0; i2 < n2; ++i2) {
+        precise float v0_0 = r_total0;
+        precise float v0_1 = x0[n3 * i0 + i2];
+        precise float v0_2 = x1[i1 + n4 * i2];
+        precise float v0_3 = v0_1 * v0_2;
+        precise float v0_4 = v0_0 + v0_3;
+        r_total0 = v0_4;
+    }
+    y0[n5 * i0 + i1] = r_total0;
+}
+"""
+    )
+    assert stage.shader.parameters == (15, 5, 4, 4, 5, 5)
+    assert (stage.shader.threads, stage.reads, stage.writes) == (15, ("x0", "x1"), ("y0",))
+
+
+def test_one_shader_serves_tensors_of_all_sizes() -> None:
+    larger = (
+        PRODUCT.replace("3, 4", "30, 40").replace("4, 5", "40, 50").replace("3, 5", "30, 50").replace("(4)", "(40)")
+    )
+
+    assert sources(PRODUCT) == sources(larger)
+
+
+def test_elements_that_are_only_moved_are_words_of_any_type() -> None:
+    moved = "def m(x0: {0}[4, 3], /, y0: {0}[3, 4]):\n for i0, i1 in grid(3, 4):\n  y0[i0, i1] = x0[i1, i0]\n"
+
+    (of_floats,), (of_bytes,), (wide,) = (sources(moved.format(dtype)) for dtype in ("f32", "i8", "f64"))
+
+    assert of_floats == of_bytes
+    assert "uvec2 x0[]" in wide
+    assert not shaders_of(parse_computation(moved.format("i64")))[0].shader.features
+
+
+def test_a_guarded_element_is_read_where_its_tests_hold() -> None:
+    assert "precise float v0_0 = (i_i + n1 >= 0) ? b_x[i_i + n1] : 0.0;" in body(sources(SMOOTHED)[0])
+
+
+def test_updates_of_one_element_follow_one_another_and_a_refused_place_ends_them() -> None:
+    text = body(sources(UPDATED)[1])
+
+    assert "    for (int i_i = 0; i_i < n1; ++i_i) {\n        int64_t r_q_value0 = b_p[i_i];\n" in text
+    assert "        if (v1_5) { atomicMin(fault[0], 0u); return; }\n        int i_q = int(r_q_value0);\n" in text
+
+
+@pytest.mark.parametrize("text", [PRODUCT, RUNNING, SMOOTHED, FOLDED_BACK, COUNTED, SEVERAL])
+def test_the_device_computes_what_the_stages_say(device: VulkanBackend, text: str) -> None:
+    computation, rng = parse_computation(text), np.random.default_rng(5)
+    shapes = [tuple(extent.evaluate({}) for extent in tensor.shape) for tensor in computation.inputs]
+    kinds = [storage_dtype(tensor.dtype) for tensor in computation.inputs]
+    inputs = [rng.integers(0, 90, shape).astype(kind) for shape, kind in zip(shapes, kinds, strict=True)]
+
+    found, expected = on_device(device, text, inputs), evaluate(computation, inputs)
+
+    for got, want in zip(found, expected, strict=True):
+        assert got.tobytes() == want.tobytes()
+
+
+def test_updates_are_made_in_their_order_and_refused_places_are_an_error(device: VulkanBackend) -> None:
+    x, u = np.arange(12, dtype=np.int32).reshape(4, 3), np.arange(18, dtype=np.int32).reshape(6, 3)
+    places = np.array([3, 0, 3, 1, 0, 3])
+
+    (found,) = on_device(device, UPDATED, [x, places, u])
+
+    assert found.tolist() == evaluate(parse_computation(UPDATED), [x, places, u])[0].tolist()
+    with pytest.raises(ExecutionError, match="places are 0 to 3") as caught:
+        on_device(device, UPDATED, [x, places + 1, u])
+    assert caught.value.code == "out-of-range"
+
+
+def test_an_index_beyond_32_bits_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="an index up to 2147483648: kernels of this device count in 32 bits"):
+        Numbers(()).text(Index.of(Var("i", 2**31 + 1)))
+
+
+def test_a_loop_over_lanes_is_refused() -> None:
+    lanes = parse_kernel("def copied(x: GLOBAL[f32, 8], y: GLOBAL[f32, 8]):\n for l in LANES(8):\n  y[l] = x[l]\n")
+
+    with pytest.raises(UnsupportedError, match="copied: a loop program with lanes has no form in GLSL"):
+        printed(lanes)
+
+
+def test_a_function_that_glsl_lacks_is_an_error() -> None:
+    with pytest.raises(ExprError, match="no function 'exp' on f64"):
+        sources("def e(x: f64[2], /, y: f64[2]):\n for i in grid(2):\n  y[i] = exp(x[i])\n")
+
+
+def test_every_element_type_is_moved(device: VulkanBackend) -> None:
+    for name in ("f32", "f16", "bf16", "f8", "i8", "u16", "bool", "i64", "f64"):
+        kind = storage_dtype(BY_NAME[name])
+        x = np.arange(12).reshape(4, 3).astype(kind)
+        text = f"def m(x: {name}[4, 3], /, y: {name}[3, 4]):\n for i, j in grid(3, 4):\n  y[i, j] = x[j, i]\n"
+        assert on_device(device, text, [x])[0].tobytes() == np.ascontiguousarray(x.T).tobytes(), name
