@@ -12,7 +12,7 @@ from openinfer.array_types import storage_dtype
 from openinfer.compute.evaluate import evaluate
 from openinfer.compute.reading import parse_computation
 from openinfer.dtypes import BY_NAME
-from openinfer.errors import ExecutionError, UnsupportedError
+from openinfer.errors import ExecutionError, KernelMissingError, UnsupportedError
 from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
 from openinfer.loops.reading import parse_kernel
@@ -96,7 +96,7 @@ def several(x: f32[5, 4], /, best: f32[5], at: i64[5]):
 
 
 def sources(text: str) -> list[str]:
-    return [stage.shader.source for stage in shaders_of(parse_computation(text))]
+    return [shader.source for stage in shaders_of(parse_computation(text)) for shader in stage.shaders]
 
 
 def body(source: str) -> str:
@@ -120,7 +120,9 @@ def on_device(device: VulkanBackend, text: str, inputs: Sequence[Array]) -> list
 def test_a_shader_has_its_sizes_and_strides_as_numbers() -> None:
     (stage,) = shaders_of(parse_computation(PRODUCT))
 
-    assert stage.shader.source == (
+    (shader,) = stage.shaders
+
+    assert shader.source == (
         """\
 #version 450
 layout(local_size_x = 64) in;
@@ -153,8 +155,8 @@ void main() {
 }
 """
     )
-    assert stage.shader.parameters == (15, 5, 4, 4, 5, 5)
-    assert (stage.shader.threads, stage.reads, stage.writes) == (15, ("x0", "x1"), ("y0",))
+    assert shader.parameters == (15, 5, 4, 4, 5, 5)
+    assert (shader.threads, stage.reads, stage.writes) == (15, ("x0", "x1"), ("y0",))
 
 
 def test_one_shader_serves_tensors_of_all_sizes() -> None:
@@ -172,7 +174,7 @@ def test_elements_that_are_only_moved_are_words_of_any_type() -> None:
 
     assert of_floats == of_bytes
     assert "uvec2 x0[]" in wide
-    assert not shaders_of(parse_computation(moved.format("i64")))[0].shader.features
+    assert not shaders_of(parse_computation(moved.format("i64")))[0].shaders[0].features
 
 
 def test_a_guarded_element_is_read_where_its_tests_hold() -> None:
@@ -209,6 +211,34 @@ def test_updates_are_made_in_their_order_and_refused_places_are_an_error(device:
     with pytest.raises(ExecutionError, match="places are 0 to 3") as caught:
         on_device(device, UPDATED, [x, places + 1, u])
     assert caught.value.code == "out-of-range"
+
+
+@pytest.mark.usefixtures("few_turns")
+@pytest.mark.parametrize(
+    "text", [PRODUCT.replace("4", "23"), RUNNING.replace("4", "30"), SEVERAL.replace("4", "19").replace("i619", "i64")]
+)
+def test_long_loops_are_divided_among_dispatches(device: VulkanBackend, text: str) -> None:
+    test_the_device_computes_what_the_stages_say(device, text)
+
+
+@pytest.mark.usefixtures("few_turns")
+def test_updates_that_are_divided_among_dispatches_keep_their_order(device: VulkanBackend) -> None:
+    test_updates_are_made_in_their_order_and_refused_places_are_an_error(device)
+
+
+@pytest.mark.usefixtures("few_turns")
+def test_a_loop_that_cannot_be_divided_is_refused(device: VulkanBackend) -> None:
+    text = """
+def far(x: f32[2, 9, 3], /, y: f32[2]):
+    for i in grid(2):
+        for j, k in unordered(9, 3):
+            total0 = start(0.0)
+            term0 = x[i, (2*j)%9, k]
+            total0 = total0 + term0
+        y[i] = total0
+"""
+    with pytest.raises(KernelMissingError, match="this far: a stage of far takes too many turns of a loop, and this"):
+        on_device(device, text.replace("3", "7").replace("f72", "f32"), [np.ones((2, 9, 7), np.float32)])
 
 
 def test_an_index_beyond_32_bits_is_refused() -> None:

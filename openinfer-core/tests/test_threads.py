@@ -13,7 +13,7 @@ from openinfer.compute.reading import parse_computation
 from openinfer.loops import verify
 from openinfer.loops.interpret import StepFailedError, interpret
 from openinfer.loops.text import kernel_text
-from openinfer.lower import threaded
+from openinfer.lower import FIRST, in_runs, threaded
 from openinfer.ops import Compute
 from openinfer.ops.computations import computation_of
 from openinfer.plugins.environment import Environment
@@ -21,6 +21,7 @@ from openinfer.testing.cases import cases
 
 if TYPE_CHECKING:
     from openinfer.compute import Computation
+    from openinfer.loops import Value
 
     Array = np.ndarray[Any, Any]
 
@@ -71,6 +72,11 @@ def run(computation: Computation, *inputs: Array) -> list[Array]:
         verify(kernel)
         interpret(kernel, arrays)
     return [arrays[tensor.name].reshape(shapes[tensor.name]) for tensor in computation.outputs]
+
+
+def no_turns(value: Value) -> int:
+    """The functions of these programs have no loops."""
+    return 0
 
 
 def texts(text: str) -> str:
@@ -161,3 +167,52 @@ def test_updates_have_the_bits_of_the_stages_and_refuse_what_they_refuse() -> No
     assert found.tolist() == expected.tolist()
     with pytest.raises(StepFailedError, match="places are 0 to 3"):
         run(computation, x, places + 1, u)
+
+
+@pytest.mark.parametrize("most", [5, 7, 100])
+@pytest.mark.parametrize("text", [PRODUCT.replace("4", "11"), RUNNING.replace("4", "11")])
+def test_runs_of_a_loop_program_do_what_it_does_at_once(text: str, most: int) -> None:
+    computation = parse_computation(text)
+    (kernel,), rng = threaded(computation), np.random.default_rng(3)
+    shapes = [[e.evaluate({}) for e in t.shape] for t in computation.inputs]
+    given = [rng.integers(-9, 9, shape).astype(storage_dtype(computation.inputs[0].dtype)) for shape in shapes]
+    (expected,) = run(computation, *given)
+
+    runs = in_runs(kernel, most, no_turns)
+
+    assert runs is not None
+    verify(runs.kernel)
+    assert len(runs.starts) == {5: 3, 7: 2, 100: 1}[most]
+    arrays = {t.name: array.reshape(-1) for t, array in zip(computation.inputs, given, strict=True)}
+    arrays |= {b.name: np.zeros(b.size.evaluate({}), storage_dtype(b.dtype)) for b in runs.scratch}
+    arrays[computation.outputs[0].name] = np.zeros(expected.size, expected.dtype)
+    for start in runs.starts:
+        interpret(runs.kernel, arrays, {FIRST.name: start})
+    assert arrays[computation.outputs[0].name].tobytes() == expected.tobytes()
+
+
+def test_the_text_of_a_loop_program_in_runs() -> None:
+    (kernel,) = threaded(parse_computation(PRODUCT))
+
+    runs = in_runs(kernel, 4, no_turns)
+
+    assert runs is not None
+    assert runs.starts == (0, 3)
+    assert (
+        kernel_text(runs.kernel)
+        == """\
+def product(a: GLOBAL[f32, 12], b: GLOBAL[f32, 20], y: GLOBAL[f32, 15], kept_total0: GLOBAL[f32, 15], *, first):
+    for i in GROUP(3):
+        for j in GROUP(5):
+            total0: f32 = 0.0
+            if 0 <= first - 1 < 4:
+                total0 = kept_total0[5*i + j]
+            for k in SERIAL(3):
+                if 0 <= first + k < 4:
+                    total0 = total0 + a[first + 4*i + k] * b[5*first + j + 5*k]
+            kept_total0[5*i + j] = total0
+            if 0 <= first - 1 < 3:
+                y[5*i + j] = total0
+"""
+    )
+    assert in_runs(kernel, 1, no_turns) is None

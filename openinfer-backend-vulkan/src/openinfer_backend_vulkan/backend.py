@@ -28,7 +28,7 @@ from openinfer_backend_vulkan.pipelines import Pipelines
 from openinfer_backend_vulkan.shaders import Pass, Shader, workgroups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
     from openinfer.simulate.backend import Buffer
+    from openinfer_backend_vulkan.computations import StageShaders
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], None]
@@ -177,17 +178,18 @@ class VulkanBackend:
             shape = tuple(extent.evaluate({}) for extent in tensor.shape)
             buffers[tensor.name] = self._buffer(TensorType(tensor.dtype, shape))
         try:
-            stages = shaders_of(computation)
+            stages = shaders_of(computation, self._device.physical.most_turns)
         except ExprError as error:
             raise _missing(computation.name, error) from error
-        return _in_turn(
-            [
-                self._bound(
-                    stage.shader, [buffers[name] for name in stage.reads], [buffers[name] for name in stage.writes]
-                )
-                for stage in stages
-            ]
-        )
+        except KernelMissingError as error:
+            message = f"{self._device.physical.name} cannot compute this {computation.name}: {error}"
+            raise type(error)(message) from error
+        return _in_turn([call for stage in stages for call in self._bound_stage(stage, buffers)])
+
+    def _bound_stage(self, stage: StageShaders, tensors: Mapping[str, VulkanBuffer]) -> list[BoundCall]:
+        buffers = {**tensors, **{name: self._buffer(kind) for name, kind in stage.scratch.items()}}
+        reads, writes = ([buffers[name] for name in names] for names in (stage.reads, stage.writes))
+        return [self._bound(shader, reads, writes) for shader in stage.shaders]
 
     def synchronize(self) -> None:
         """Wait until all work is done.

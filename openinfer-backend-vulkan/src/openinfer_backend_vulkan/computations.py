@@ -5,29 +5,64 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.lower import threaded
+from openinfer.errors import KernelMissingError
+from openinfer.expr.glsl_math import REMAINDER_TURNS
+from openinfer.expr.linear import linearise
+from openinfer.ir.types import TensorType
+from openinfer.lower import FIRST, Runs, in_runs, threaded
 from openinfer_backend_vulkan.loop_programs import printed
 
 if TYPE_CHECKING:
     from openinfer.compute import Computation
+    from openinfer.loops import Buffer, Kernel, Value
     from openinfer_backend_vulkan.shaders import Shader
 
 
 @dataclass(frozen=True, slots=True)
-class StageShader:
-    """A shader with the names of the tensors that are bound to it: those that it only reads, then the others."""
+class StageShaders:
+    """The shaders of a stage, run one after the other on the same buffers.
 
-    shader: Shader
+    Attributes:
+        reads, writes: names of the tensors that are bound to them: those that they only read, then the others.
+        scratch: what is among them beside the tensors of the computation.
+    """
+
+    shaders: tuple[Shader, ...]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    scratch: dict[str, TensorType]
 
 
-def shaders_of(computation: Computation) -> list[StageShader]:
+def shaders_of(computation: Computation, most_turns: int | None = None) -> list[StageShaders]:
     """Return the shaders of a computation in the order in which they are run.
+
+    Where threads would take more than ``most_turns`` turns of loops, a stage takes several shaders.
 
     Raises:
         ExprError: GLSL cannot hold a type of the stages, or has no such function on it.
+        KernelMissingError: a stage takes too many turns of loops and cannot be divided.
         UnsupportedError: an index may need more than 32 bits.
     """
-    texts = [printed(kernel) for kernel in threaded(computation)]
-    return [StageShader(text.shader({}), text.reads, text.writes) for text in texts]
+    return [_of_kernel(kernel, most_turns) for kernel in threaded(computation)]
+
+
+def _of_kernel(kernel: Kernel, most_turns: int | None) -> StageShaders:
+    runs = Runs(kernel) if most_turns is None else in_runs(kernel, most_turns, _turns_of)
+    if runs is None:
+        message = (
+            f"a stage of {kernel.name} takes too many turns of a loop, and this device ends loops after {most_turns}"
+        )
+        raise KernelMissingError(message)
+    text = printed(runs.kernel)
+    shaders = tuple(text.shader({FIRST.name: start}) for start in runs.starts)
+    return StageShaders(shaders, text.reads, text.writes, {b.name: _type(b) for b in runs.scratch})
+
+
+def _type(buffer: Buffer) -> TensorType:
+    return TensorType(buffer.dtype, (buffer.size.evaluate({}),))
+
+
+def _turns_of(value: Value) -> int:
+    """Return the turns of loops in the functions of a value: the remainder of floats has one."""
+    steps = linearise(value.expr).instructions
+    return REMAINDER_TURNS * sum(step.function == "rem" and step.dtype.is_float for step in steps)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import BOOL, I32
 from openinfer.errors import UnsupportedError
 from openinfer.expr import tree
-from openinfer.expr.glsl_math import REMAINDER_TURNS
 from openinfer.expr.glsl_renderer import glsl_type, helper_source, render
 from openinfer.expr.glsl_types import literal_text, required_extensions
 from openinfer.expr.linear import linearise
@@ -72,27 +71,6 @@ def printed(kernel: Kernel) -> Printed:
         UnsupportedError: an index may need more than 32 bits, or a loop is over lanes.
     """
     return _Printer(kernel).printed()
-
-
-def turns(body: Sequence[Statement]) -> int:
-    """Return how many turns of loops statements take at most, those included that find loops at their ends."""
-    total = 0
-    for statement in body:
-        match statement:
-            case For(var, Bind.SERIAL, inner):
-                extent = var.extent if isinstance(var.extent, int) else 0
-                total += extent * (1 + turns(inner)) + 1
-            case For(_, _, inner) | If(_, inner):
-                total += turns(inner)
-            case Let(_, value) | Set(_, value) | Lookup(_, value) | Fail(value, _) | Store(_, _, value):
-                total += _remainders(value) * REMAINDER_TURNS
-            case _:
-                pass
-    return total
-
-
-def _remainders(value: Value) -> int:
-    return sum(step.function == "rem" and step.dtype.is_float for step in linearise(value.expr).instructions)
 
 
 class _Printer:

@@ -1,6 +1,7 @@
 """From stages to loop programs: a computation, and how it is to be carried out, becomes loops over statements."""
 
 from openinfer.lower.programs import lowered
+from openinfer.lower.runs import FIRST, Runs, in_runs
 from openinfer.lower.threads import threaded
 
-__all__ = ["lowered", "threaded"]
+__all__ = ["FIRST", "Runs", "in_runs", "lowered", "threaded"]

@@ -9,15 +9,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.compute import Read
-from openinfer.loops import Bind, Fail, For, Let, Lookup, Set
+from openinfer.loops import Bind, Fail, For, Let, Lookup
 from openinfer.loops.coalesce import coalesced
 from openinfer.loops.races import find_race
 from openinfer.lower.nests import nest
 from openinfer.lower.programs import lowered
+from openinfer.lower.runs import set_in
 from openinfer.schedule import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from openinfer.affine import Var
     from openinfer.compute import Computation
@@ -82,18 +83,7 @@ def _may_repeat(statements: Sequence[Statement], inside: Sequence[Statement]) ->
     if not all(isinstance(statement, Let | Lookup | Fail) for statement in statements):
         return False
     named = {statement.name for statement in statements if isinstance(statement, Let)}
-    return named.isdisjoint(_set_in(inside))
-
-
-def _set_in(body: Sequence[Statement]) -> Iterator[str]:
-    for statement in body:
-        match statement:
-            case For(_, _, inner):
-                yield from _set_in(inner)
-            case Set(name, _):
-                yield name
-            case _:
-                pass
+    return named.isdisjoint(set_in(inside))
 
 
 def _disturbs(axis: Var, axes: Sequence[Var], body: tuple[Statement, ...]) -> bool:

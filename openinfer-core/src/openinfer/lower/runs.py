@@ -1,0 +1,143 @@
+"""Loop programs in several runs, for devices that end the loops of a thread after some number of turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Var, Within
+from openinfer.expr import tree
+from openinfer.loops import Bind, Buffer, Fail, For, If, Let, Load, Lookup, Register, Set, Store, value_of
+from openinfer.loops.substitution import substituted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from openinfer.loops import Kernel, Statement, Value
+
+    TurnsOf = Callable[[Value], int]
+    """Turns of loops within the computation of a value."""
+
+FIRST = Var("first")
+"""The parameter of a loop program in runs: the first place of its loop that a run visits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """A loop program to be run once for each of ``starts``, in their order, as its parameter `FIRST`.
+
+    Attributes:
+        scratch: buffers of the program that keep totals from run to run; () where there is one run, without parameter.
+    """
+
+    kernel: Kernel
+    starts: tuple[int, ...] = (0,)
+    scratch: tuple[Buffer, ...] = ()
+
+
+def in_runs(kernel: Kernel, most_turns: int, turns_of: TurnsOf) -> Runs | None:
+    """Return runs of at most so many turns of a thread's loops, None where there are none.
+
+    A loop that stands in the outermost block of a thread is divided; what it has added up is kept between the runs.
+    """
+    axes, body = _threads(kernel.body)
+    if turns(body, turns_of) <= most_turns:
+        return Runs(kernel)
+    place = max(range(len(body)), key=lambda number: turns(body[number : number + 1], turns_of))
+    loop = body[place]
+    rest = turns((*body[:place], *body[place + 1 :]), turns_of)
+    if not isinstance(loop, For) or loop.bind is not Bind.SERIAL or not isinstance(loop.var.extent, int):
+        return None
+    size = (most_turns - rest - 1) // (1 + turns(loop.body, turns_of))
+    if size < 1:
+        return None
+    return _Division(kernel, axes, body, place).runs(size, loop, loop.var.extent)
+
+
+def turns(body: Sequence[Statement], turns_of: TurnsOf) -> int:
+    """Return how many turns of loops statements take at most, those included that find loops at their ends."""
+    total = 0
+    for statement in body:
+        match statement:
+            case For(Var(extent=int(extent)), Bind.SERIAL, inner):
+                total += extent * (1 + turns(inner, turns_of)) + 1
+            case For(_, _, inner) | If(_, inner):
+                total += turns(inner, turns_of)
+            case Let(_, value) | Set(_, value) | Lookup(_, value) | Fail(value, _) | Store(_, _, value):
+                total += turns_of(value)
+            case _:
+                pass
+    return total
+
+
+def _threads(body: tuple[Statement, ...]) -> tuple[list[Var], tuple[Statement, ...]]:
+    axes: list[Var] = []
+    while len(body) == 1 and isinstance(body[0], For) and body[0].bind.is_parallel:
+        axes.append(body[0].var)
+        body = body[0].body
+    return axes, body
+
+
+class _Division:
+    def __init__(self, kernel: Kernel, axes: Sequence[Var], body: tuple[Statement, ...], place: int) -> None:
+        self._kernel = kernel
+        self._axes = axes
+        self._before, self._behind = body[:place], body[place + 1 :]
+        size, at = Index.of(1), Index()
+        for axis in axes:
+            extent = Index.of(0 if axis.extent is None else axis.extent)
+            size, at = size * extent, at * extent + axis
+        self._at = at
+        changed = set_in(body[place : place + 1])
+        self._totals = [
+            Register(s.name, s.value.dtype) for s in self._before if isinstance(s, Let) and s.name in changed
+        ]
+        self._scratch = [Buffer(f"kept_{total.name}", total.dtype, size) for total in self._totals]
+
+    def runs(self, size: int, loop: For, extent: int) -> Runs:
+        visited = FIRST + Var(loop.var.name, size)
+        inside = substituted(loop.body, {loop.var: visited})
+        is_later = Within(FIRST - 1, Index.of(extent))
+        is_last = Within(FIRST + size - extent, Index.of(size))
+        body: tuple[Statement, ...] = (
+            *self._before,
+            *([If((is_later,), tuple(self._restored()))] if self._totals else []),
+            For(Var(loop.var.name, size), Bind.SERIAL, (If((Within(visited, Index.of(extent)),), inside),)),
+            *self._kept(),
+            *([If((is_last,), self._behind)] if self._behind else []),
+        )
+        for axis in reversed(self._axes):
+            body = (For(axis, Bind.GROUP, body),)
+        kernel = replace(
+            self._kernel,
+            buffers=(*self._kernel.buffers, *self._scratch),
+            body=body,
+            parameters=(*self._kernel.parameters, FIRST),
+        )
+        return Runs(kernel, tuple(range(0, extent, size)), tuple(self._scratch))
+
+    def _restored(self) -> list[Statement]:
+        return [
+            Set(total.name, value_of(tree.Input(0, total.dtype), {0: Load(buffer, self._at)}))
+            for total, buffer in zip(self._totals, self._scratch, strict=True)
+        ]
+
+    def _kept(self) -> list[Statement]:
+        return [
+            Store(buffer, self._at, value_of(tree.Input(0, total.dtype), {0: total}))
+            for total, buffer in zip(self._totals, self._scratch, strict=True)
+        ]
+
+
+def set_in(body: Sequence[Statement]) -> set[str]:
+    """Return the names of scalars that statements set."""
+    found: set[str] = set()
+    for statement in body:
+        match statement:
+            case For(_, _, inner) | If(_, inner):
+                found |= set_in(inner)
+            case Set(name, _):
+                found.add(name)
+            case _:
+                pass
+    return found
