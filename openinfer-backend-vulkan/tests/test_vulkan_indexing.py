@@ -28,12 +28,12 @@ def test_negative_indices_count_from_the_end(carry_out: CarryOut, dtype: type[np
 @pytest.mark.parametrize(
     ("dtype", "index", "legal"),
     [
-        (np.int32, 5, "-5..4"),
-        (np.int32, -6, "-5..4"),
-        (np.int64, -(1 << 32), "-5..4"),
-        (np.int64, 1 << 32, "-5..4"),
-        (np.uint32, (1 << 32) - 1, "0..4"),
-        (np.uint64, (1 << 64) - 1, "0..4"),
+        (np.int32, 5, "-5 to 4"),
+        (np.int32, -6, "-5 to 4"),
+        (np.int64, -(1 << 32), "-5 to 4"),
+        (np.int64, 1 << 32, "-5 to 4"),
+        (np.uint32, (1 << 32) - 1, "0 to 4"),
+        (np.uint64, (1 << 64) - 1, "0 to 4"),
     ],
 )
 def test_an_index_out_of_range_is_named_by_its_place(
@@ -42,7 +42,7 @@ def test_an_index_out_of_range_is_named_by_its_place(
     indices = np.array([[0, 1], [2, index]], dtype)
 
     with pytest.raises(
-        ExecutionError, match=rf"gather: .*\[2,2\]: the index at \[1, 1\] is out of .*{legal}"
+        ExecutionError, match=rf"gather: .*\[2,2\]: the element at \[1, 1\] is out of .*{legal}"
     ) as caught:
         carry_out("gather", X, indices)
 
@@ -51,7 +51,7 @@ def test_an_index_out_of_range_is_named_by_its_place(
 
 
 def test_ids_of_an_embedding_are_not_negative(carry_out: CarryOut) -> None:
-    with pytest.raises(ExecutionError, match=r"embedding: .*legal: 0\.\.4"):
+    with pytest.raises(ExecutionError, match=r"embedding: .*0 to 4"):
         carry_out("embedding", np.array([0, -1]), X)
 
 

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from openinfer.dtypes import F32, F64, I8, I16, I32, I64, DType
+from openinfer.dtypes import F32, I16
 from openinfer.errors import UnsupportedError
-from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
-from openinfer.plugins.environment import Environment
-from openinfer_backend_vulkan.registration import kernel_specs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,16 +85,6 @@ def test_infinity_and_nan_reach_their_row_only(carry_out: CarryOut) -> None:
     assert np.isfinite(found[2]).all()
 
 
-@pytest.mark.parametrize(("dtype", "settings"), [(I32, {"acc": I64}), (I8, {"acc": (I64, F32)}), (F32, {"acc": F64})])
-def test_sums_of_64_bits_are_left_to_others(dtype: DType, settings: dict[str, Any]) -> None:
-    kind = TensorType(dtype, (2, 2))
-    call = call_of(Environment.default().op("matmul"), [kind, kind], settings)
-    (spec,) = (spec for spec in kernel_specs() if spec.op == "matmul")
-
-    assert spec.supports is not None
-    assert not spec.supports(call)
-
-
 def test_integers_are_summed_in_the_accumulator_and_wrap_at_its_width(carry_out: CarryOut) -> None:
     a, b = np.full((1, 5), 100, np.int8), np.full((5, 1), 100, np.int8)
 
@@ -128,7 +114,7 @@ def test_a_label_of_an_equation_may_stand_for_several_dims(carry_out: CarryOut) 
 def test_a_sum_of_more_products_than_kernels_count_is_refused(carry_out: CarryOut) -> None:
     x = np.ones(1 << 16, np.float32)
 
-    with pytest.raises(UnsupportedError, match="size or step of 4294967296: kernels of this device count in 32 bits"):
+    with pytest.raises(UnsupportedError, match="a stage of einsum has 2147483648 terms or more for one result"):
         carry_out("einsum", x, x, equation="i,j->")
 
 

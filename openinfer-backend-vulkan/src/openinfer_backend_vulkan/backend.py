@@ -21,7 +21,7 @@ from openinfer_backend_vulkan.commands import Command, CommandQueue, Dispatch, F
 from openinfer_backend_vulkan.computations import shaders_of
 from openinfer_backend_vulkan.copies import copy_shader
 from openinfer_backend_vulkan.device import Device
-from openinfer_backend_vulkan.faults import Faults, FaultWord
+from openinfer_backend_vulkan.faults import Faults, FaultWords
 from openinfer_backend_vulkan.kernels.fill import fill_shader
 from openinfer_backend_vulkan.memory import Memory, StorageBuffer
 from openinfer_backend_vulkan.pipelines import Pipelines
@@ -229,16 +229,16 @@ class VulkanBackend:
         writes = [b.storage for b in outputs]
         if shader.scratch_nbytes:
             writes.append(self._memory.buffer(shader.scratch_nbytes))
-        word = None if shader.fault is None else FaultWord(self._memory.buffer(4), shader.fault)
-        if word is not None:
-            writes.append(word.storage)
+        words = FaultWords(self._memory.buffer(4 * len(shader.faults)), shader.faults) if shader.faults else None
+        if words is not None:
+            writes.append(words.storage)
         commands = [self._dispatch(shader, run, [b.storage for b in inputs], writes) for run in runs]
-        return self._enqueuing(*commands) if word is None else self._watching(word, self._enqueuing(*commands))
+        return self._enqueuing(*commands) if words is None else self._watching(words, self._enqueuing(*commands))
 
-    def _watching(self, word: FaultWord, enqueue: BoundCall) -> BoundCall:
+    def _watching(self, words: FaultWords, enqueue: BoundCall) -> BoundCall:
         def run() -> None:
             enqueue()
-            self._faults.watch(word)
+            self._faults.watch(words)
 
         return run
 

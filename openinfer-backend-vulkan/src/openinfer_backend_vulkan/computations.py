@@ -5,17 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.errors import KernelMissingError
+from openinfer.errors import KernelMissingError, UnsupportedError
 from openinfer.expr.glsl_math import REMAINDER_TURNS
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
 from openinfer.lower import FIRST, Runs, in_runs, threaded
+from openinfer.lower.runs import turns
 from openinfer_backend_vulkan.loop_programs import printed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.affine import Index
     from openinfer.compute import Computation
-    from openinfer.loops import Buffer, Kernel, Value
+    from openinfer.dtypes import DType
+    from openinfer.loops import Kernel, Value
     from openinfer_backend_vulkan.shaders import Shader
+
+
+_MOST_TURNS = 1 << 31
+"""Turns of a thread that no device is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +52,13 @@ def shaders_of(computation: Computation, most_turns: int | None = None) -> list[
         KernelMissingError: a stage takes too many turns of loops and cannot be divided.
         UnsupportedError: an index may need more than 32 bits.
     """
-    return [_of_kernel(kernel, most_turns) for kernel in threaded(computation)]
+    tensors = {tensor.name: _type(tensor.dtype, tensor.shape) for tensor in (*computation.inputs, *computation.outputs)}
+    return [_of_kernel(kernel, most_turns, computation.name, tensors) for kernel in threaded(computation)]
 
 
-def _of_kernel(kernel: Kernel, most_turns: int | None) -> StageShaders:
+def _of_kernel(kernel: Kernel, most_turns: int | None, op: str, tensors: Mapping[str, TensorType]) -> StageShaders:
+    if turns(kernel.body, _turns_of) >= _MOST_TURNS:
+        raise UnsupportedError(f"a stage of {kernel.name} has {_MOST_TURNS} terms or more for one result")
     runs = Runs(kernel) if most_turns is None else in_runs(kernel, most_turns, _turns_of)
     if runs is None:
         message = (
@@ -54,12 +66,12 @@ def _of_kernel(kernel: Kernel, most_turns: int | None) -> StageShaders:
         )
         raise KernelMissingError(message)
     text = printed(runs.kernel)
-    shaders = tuple(text.shader({FIRST.name: start}) for start in runs.starts)
-    return StageShaders(shaders, text.reads, text.writes, {b.name: _type(b) for b in runs.scratch})
+    shaders = tuple(text.shader({FIRST.name: start}, op, tensors) for start in runs.starts)
+    return StageShaders(shaders, text.reads, text.writes, {b.name: _type(b.dtype, (b.size,)) for b in runs.scratch})
 
 
-def _type(buffer: Buffer) -> TensorType:
-    return TensorType(buffer.dtype, (buffer.size.evaluate({}),))
+def _type(dtype: DType, shape: Sequence[Index]) -> TensorType:
+    return TensorType(dtype, tuple(extent.evaluate({}) for extent in shape))
 
 
 def _turns_of(value: Value) -> int:

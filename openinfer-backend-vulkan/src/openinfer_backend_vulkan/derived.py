@@ -66,7 +66,7 @@ def expression_shader(
     )
     parameters = (output.count, *walk.extents, *(step for strides in walk.strides for step in strides))
     features = needed_features(program) if test is None else needed_features(program, test)
-    return Shader(source, parameters, output.count, features, fault=None if refused is None else refused[1])
+    return Shader(source, parameters, output.count, features, faults=() if refused is None else (refused[1],))
 
 
 def fold_shader(

@@ -9,41 +9,42 @@ import numpy as np
 from openinfer.errors import ExecutionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from openinfer_backend_vulkan.memory import StorageBuffer
-    from openinfer_backend_vulkan.shaders import Fault, Rules
+    from openinfer_backend_vulkan.shaders import Fault
 
 _NONE = 0xFFFFFFFF
 
 
-class FaultWord:
-    """The word that the kernel of one bound call writes to."""
+class FaultWords:
+    """The words that the kernel of one bound call writes to, one for each fault that it may find."""
 
-    def __init__(self, storage: StorageBuffer, fault: Fault | Rules) -> None:
+    def __init__(self, storage: StorageBuffer, faults: Sequence[Fault]) -> None:
         self.storage = storage
-        self._fault = fault
-        self._word: npt.NDArray[np.uint32] = np.frombuffer(storage.bytes, np.uint32, 1)
-        self._word[0] = _NONE
+        self._faults = faults
+        self._words: npt.NDArray[np.uint32] = np.frombuffer(storage.bytes, np.uint32, len(faults))
+        self._words[:] = _NONE
 
     def taken(self) -> str | None:
         """Return what was found since this was asked last, or None."""
-        found = int(self._word[0])
-        if found == _NONE:
-            return None
-        self._word[0] = _NONE
-        return self._fault.message(found)
+        words = self._words.tolist()
+        self._words[:] = _NONE
+        found = (fault.message(word) for fault, word in zip(self._faults, words, strict=True) if word != _NONE)
+        return next(found, None)
 
 
 class Faults:
     """The words of calls that were queued since they were looked at last."""
 
     def __init__(self) -> None:
-        self._watched: dict[int, FaultWord] = {}
+        self._watched: dict[int, FaultWords] = {}
 
-    def watch(self, word: FaultWord) -> None:
-        """Have a word looked at after the work."""
-        self._watched[id(word)] = word
+    def watch(self, words: FaultWords) -> None:
+        """Have words looked at after the work."""
+        self._watched[id(words)] = words
 
     def check(self) -> None:
         """Look at every word; the work that writes them is done.
@@ -51,7 +52,7 @@ class Faults:
         Raises:
             ExecutionError: ``out-of-range``; the first in the order of calls.
         """
-        found = [message for word in self._watched.values() if (message := word.taken()) is not None]
+        found = [message for words in self._watched.values() if (message := words.taken()) is not None]
         self._watched.clear()
         if found:
             raise ExecutionError(found[0], code="out-of-range")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL
 from openinfer.expr import tree
 from openinfer.expr.glsl_renderer import glsl_type, helper_source, render
 from openinfer.expr.linear import linearise
@@ -63,21 +62,3 @@ class Functions:
         lines = (*fragment.statements, last.format(fragment.result))
         body = "".join(f"    {line}\n" for line in lines)
         self._texts.append(f"{head} {{\n{body}}}\n")
-
-    def sums(self) -> None:
-        """Add ``plus(a, b)`` and ``times(a, b)``; of bool they are OR and AND."""
-        a, b = tree.Input(0, self._type), tree.Input(1, self._type)
-        truth = self._type is BOOL
-        self.add("plus", (tree.logical_or if truth else tree.add)(a, b), self._type, self._type)
-        self.add("times", (tree.logical_and if truth else tree.mul)(a, b), self._type, self._type)
-
-    def better(self) -> None:
-        """Add ``better(a, b)``: whether ``a`` is greater than ``b``, or ``b`` is no number."""
-        a, b = tree.Input(0, self._type), tree.Input(1, self._type)
-        greater = tree.gt(a, b)
-        self.add(
-            "better",
-            tree.logical_or(greater, tree.is_nan(b)) if self._type.is_float else greater,
-            self._type,
-            self._type,
-        )

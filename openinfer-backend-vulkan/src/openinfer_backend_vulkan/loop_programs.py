@@ -19,10 +19,10 @@ from openinfer.expr import tree
 from openinfer.expr.glsl_renderer import glsl_type, helper_source, render
 from openinfer.expr.glsl_types import literal_text, required_extensions
 from openinfer.expr.linear import linearise
-from openinfer.loops import Alloc, Bind, Fail, For, If, Let, Load, Lookup, Memory, Number, Register, Set, Store
+from openinfer.loops import Alloc, Bind, Fail, For, If, Let, Load, Lookup, Memory, Number, Register, Set, Store, Value
 from openinfer_backend_vulkan.buffers import glsl_bits, glsl_word, words
 from openinfer_backend_vulkan.index_text import HELPERS, Numbers, counter_text, name_text
-from openinfer_backend_vulkan.shaders import GROUP_SIZE, Rules, Shader
+from openinfer_backend_vulkan.shaders import GROUP_SIZE, Fault, Shader
 from openinfer_backend_vulkan.words import element_bits
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from openinfer.affine import Index, Var
     from openinfer.dtypes import DType
     from openinfer.expr.tree import Literal
-    from openinfer.loops import Buffer, Kernel, Leaf, Statement, Value
+    from openinfer.ir.types import TensorType
+    from openinfer.loops import Buffer, Kernel, Leaf, Statement
 
 _FEATURES = {"i64": "shaderInt64", "u64": "shaderInt64", "f64": "shaderFloat64"}
 
@@ -44,7 +45,7 @@ class Printed:
         reads, writes: names of buffers in the order of their bindings, those that are written last.
         numbers: what the shader is run with; names stand for parameters of the loop program.
         threads: invocations, a multiple of ``group_size`` or filled up to one.
-        rules: what each test says that can fail.
+        rules: for each test that can fail the name of the buffer that it is about ("" for none), and what it says.
     """
 
     source: str
@@ -54,13 +55,18 @@ class Printed:
     threads: int
     group_size: int
     features: frozenset[str]
-    rules: tuple[str, ...]
+    rules: tuple[tuple[str, str], ...]
 
-    def shader(self, parameters: Mapping[str, int]) -> Shader:
-        """Return the shader for values of the parameters."""
+    def shader(self, parameters: Mapping[str, int], op: str, tensors: Mapping[str, TensorType]) -> Shader:
+        """Return the shader for values of the parameters; faults name the operator and elements of its tensors."""
         numbers = tuple(parameters[number] if isinstance(number, str) else number for number in self.numbers)
-        fault = Rules(self.rules) if self.rules else None
-        return Shader(self.source, numbers, self.threads, self.features, fault=fault, group_size=self.group_size)
+        faults = tuple(_fault(op, tensors.get(name), rule) for name, rule in self.rules)
+        return Shader(self.source, numbers, self.threads, self.features, faults=faults, group_size=self.group_size)
+
+
+def _fault(op: str, tensor: TensorType | None, rule: str) -> Fault:
+    what = op if tensor is None else f"{op}: {tensor}"
+    return Fault(what, () if tensor is None else tensor.shape, "the element{at} is out of range", rule)
 
 
 def printed(kernel: Kernel) -> Printed:
@@ -87,7 +93,8 @@ class _Printer:
         self._shared: list[str] = []
         self._depth = 1
         self._values = count()
-        self._rules: list[str] = []
+        self._rules: list[tuple[str, str]] = []
+        self._read_in: dict[str, Load | None] = {}
         self._helpers: dict[str, None] = {}
         self._extensions: dict[str, None] = {}
         self._features: set[str] = set()
@@ -176,12 +183,13 @@ class _Printer:
             case If(tests, body):
                 self._inside(f"if ({self._numbers.tests(tests, fixed=self._is_fixed(body))})", body)
             case Let(name, value):
+                self._read_in[name] = self._first_read(value)
                 text = self._value(value)
                 self._line(f"{self._held_type(value.dtype)} {name_text('r', name)} = {text};")
             case Set(name, value):
                 self._line(f"{name_text('r', name)} = {self._value(value)};")
             case Lookup(var, value):
-                self._line(f"int {counter_text(var)} = int({self._value(value)});")
+                self._line(f"int {counter_text(var)} = {self._looked_up(value)};")
             case Fail(refused, rule):
                 self._fail(refused, rule)
             case Store(buffer, address, value):
@@ -220,13 +228,31 @@ class _Printer:
         buffers = [each.buffer for each in _all(body) if isinstance(each, Store)]
         return bool(buffers) and all(buffer.memory in (Memory.SHARED, Memory.PRIVATE) for buffer in buffers)
 
+    def _looked_up(self, value: Value) -> str:
+        match value:
+            case Value(tree.Input(), (Number(index, _),)):
+                return self._numbers.text(index)
+            case _:
+                return f"int({self._value(value)})"
+
     def _fail(self, refused: Value, rule: str) -> None:
         if self._threads:
             raise UnsupportedError(f"{self._kernel.name}: a test that can fail among the threads of a group")
-        text = self._value(refused)
-        if rule not in self._rules:
-            self._rules.append(rule)
-        self._line(f"if ({text}) {{ atomicMin(fault[0], {self._rules.index(rule)}u); return; }}")
+        text, read = self._value(refused), self._first_read(refused)
+        named = ("" if read is None else read.buffer.name, rule)
+        if named not in self._rules:
+            self._rules.append(named)
+        element = "0" if read is None else self._numbers.text(read.address)
+        self._line(f"if ({text}) {{ atomicMin(fault[{self._rules.index(named)}], uint({element})); return; }}")
+
+    def _first_read(self, value: Value) -> Load | None:
+        """Return the element that a value comes from, first of all."""
+        for leaf in value.leaves:
+            if isinstance(leaf, Load):
+                return leaf
+            if isinstance(leaf, Register) and self._read_in.get(leaf.name):
+                return self._read_in[leaf.name]
+        return None
 
     def _allocate(self, buffer: Buffer) -> None:
         size = buffer.size.constant
@@ -358,6 +384,8 @@ def _computed_types(body: Sequence[Statement]) -> Iterator[str]:
     """Yield the names of types in which something is computed, counted or decided, not only moved."""
     for statement in _all(body):
         match statement:
+            case Lookup(_, Value(tree.Input(), (Number(),))):
+                pass
             case Lookup(_, value) | Fail(value, _):
                 yield from (step.dtype.name for step in linearise(value.expr).instructions)
             case Let(_, value) | Set(_, value) | Store(_, _, value):

@@ -61,25 +61,14 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """What the tests of a loop program say that can fail, by the number that the kernel reports."""
-
-    rules: tuple[str, ...]
-
-    def message(self, number: int) -> str:
-        """Return what to say of the test of a number."""
-        return self.rules[number]
-
-
-@dataclass(frozen=True, slots=True)
 class Shader:
     """A kernel with the numbers that it is run with.
 
     Bindings are the inputs in order, then the outputs, then a buffer of ``scratch_nbytes`` (if not 0) which keeps its
-    content from run to run, then a word for the ``fault`` (if there is one), then ``parameters`` as a buffer of
-    unsigned words, negative ones modulo 2^32. Into the word the kernel writes the least number of an element of an
-    input that is a fault, or of a rule. ``features`` are the optional device features that it needs, ``group_size`` is
-    the number of threads in a workgroup.
+    content from run to run, then words for the ``faults`` (if there are any), then ``parameters`` as a buffer of
+    unsigned words, negative ones modulo 2^32. Into its word the kernel writes the least number of an element of an
+    input that is a fault. ``features`` are the optional device features that it needs, ``group_size`` is the number of
+    threads in a workgroup.
     """
 
     source: str
@@ -88,7 +77,7 @@ class Shader:
     features: frozenset[str] = frozenset()
     turns: Turns = Turns(0)
     scratch_nbytes: int = 0
-    fault: Fault | Rules | None = None
+    faults: tuple[Fault, ...] = ()
     group_size: int = GROUP_SIZE
 
     def __post_init__(self) -> None:

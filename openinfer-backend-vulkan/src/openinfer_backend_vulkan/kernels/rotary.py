@@ -66,8 +66,8 @@ def rope_cached(call: OpCall) -> Shader:
     words += [] if pos is None else [str(values["index_word"])]
     functions = _functions(call, 3)
     source = _rendered("rope_cached.comp.j2", call, how, functions, words, named=pos is not None, **values)
-    fault = None if pos is None else out_of_range(call.op, pos, cos.shape[0])
-    return Shader(source, (*_parameters(x.shape, how), cos.shape[0]), x.count, fault=fault)
+    faults = () if pos is None else (out_of_range(call.op, pos, cos.shape[0]),)
+    return Shader(source, (*_parameters(x.shape, how), cos.shape[0]), x.count, faults=faults)
 
 
 def _functions(call: OpCall, loaded: int) -> Functions:

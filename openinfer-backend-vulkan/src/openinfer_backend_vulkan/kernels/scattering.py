@@ -60,7 +60,7 @@ def _shader(call: OpCall, source: str, own: tuple[int, ...], updates: int, each:
         output.count,
         turns=Turns(updates, each, at=2),
         scratch_nbytes=4 * max(output.count, 1),
-        fault=out_of_range(call.op, indices, *extents),
+        faults=(out_of_range(call.op, indices, *extents),),
     )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var, Within
+from openinfer.dtypes import I64
 from openinfer.expr import tree
-from openinfer.loops import Bind, Buffer, Fail, For, If, Let, Load, Lookup, Register, Set, Store, value_of
+from openinfer.loops import Bind, Buffer, Fail, For, If, Let, Load, Lookup, Number, Register, Set, Store, value_of
 from openinfer.loops.substitution import substituted
+from openinfer.lower.perfect_nests import nest_of, set_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,20 +41,20 @@ class Runs:
 def in_runs(kernel: Kernel, most_turns: int, turns_of: TurnsOf) -> Runs | None:
     """Return runs of at most so many turns of a thread's loops, None where there are none.
 
-    A loop that stands in the outermost block of a thread is divided; what it has added up is kept between the runs.
+    A loop that stands in the outermost block of a thread is divided, together with those that fill it; what it has
+    added up is kept between the runs.
     """
     axes, body = _threads(kernel.body)
     if turns(body, turns_of) <= most_turns:
         return Runs(kernel)
     place = max(range(len(body)), key=lambda number: turns(body[number : number + 1], turns_of))
-    loop = body[place]
     rest = turns((*body[:place], *body[place + 1 :]), turns_of)
-    if not isinstance(loop, For) or loop.bind is not Bind.SERIAL or not isinstance(loop.var.extent, int):
+    folded, inside = nest_of(body[place : place + 1])
+    size = (most_turns - rest - 1) // (1 + turns(inside, turns_of))
+    extents = [var.extent for var in folded if isinstance(var.extent, int)]
+    if size < 1 or not folded or len(extents) < len(folded):
         return None
-    size = (most_turns - rest - 1) // (1 + turns(loop.body, turns_of))
-    if size < 1:
-        return None
-    return _Division(kernel, axes, body, place).runs(size, loop, loop.var.extent)
+    return _Division(kernel, axes, body, place).runs(size, folded, extents, inside)
 
 
 def turns(body: Sequence[Statement], turns_of: TurnsOf) -> int:
@@ -94,15 +97,20 @@ class _Division:
         ]
         self._scratch = [Buffer(f"kept_{total.name}", total.dtype, size) for total in self._totals]
 
-    def runs(self, size: int, loop: For, extent: int) -> Runs:
-        visited = FIRST + Var(loop.var.name, size)
-        inside = substituted(loop.body, {loop.var: visited})
+    def runs(self, size: int, folded: Sequence[Var], extents: Sequence[int], inside: tuple[Statement, ...]) -> Runs:
+        """Return runs of ``size`` places each of loops that are walked as one."""
+        extent, step = prod(extents), Var(folded[0].name if len(folded) == 1 else "step", size)
+        visited = FIRST + step
+        if len(folded) == 1:
+            inside = substituted(inside, {folded[0]: visited})
+        else:
+            inside = (*_digits(visited, folded, extents), *inside)
         is_later = Within(FIRST - 1, Index.of(extent))
         is_last = Within(FIRST + size - extent, Index.of(size))
         body: tuple[Statement, ...] = (
             *self._before,
             *([If((is_later,), tuple(self._restored()))] if self._totals else []),
-            For(Var(loop.var.name, size), Bind.SERIAL, (If((Within(visited, Index.of(extent)),), inside),)),
+            For(step, Bind.SERIAL, (If((Within(visited, Index.of(extent)),), inside),)),
             *self._kept(),
             *([If((is_last,), self._behind)] if self._behind else []),
         )
@@ -129,15 +137,12 @@ class _Division:
         ]
 
 
-def set_in(body: Sequence[Statement]) -> set[str]:
-    """Return the names of scalars that statements set."""
-    found: set[str] = set()
-    for statement in body:
-        match statement:
-            case For(_, _, inner) | If(_, inner):
-                found |= set_in(inner)
-            case Set(name, _):
-                found.add(name)
-            case _:
-                pass
+def _digits(place: Index, axes: Sequence[Var], extents: Sequence[int]) -> list[Statement]:
+    """Return statements that bind axes to the digits of a place in row-major order."""
+    found: list[Statement] = []
+    below = prod(extents)
+    for axis, extent in zip(axes, extents, strict=True):
+        below //= extent
+        digit = place // below if axis == axes[0] else place // below % extent
+        found.append(Lookup(axis, value_of(tree.Input(0, I64), {0: Number(digit, I64)})))
     return found

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.compute import Read
-from openinfer.loops import Bind, Fail, For, Let, Lookup
+from openinfer.loops import Bind, For
 from openinfer.loops.coalesce import coalesced
 from openinfer.loops.races import find_race
 from openinfer.lower.nests import nest
+from openinfer.lower.perfect_nests import nest_of
 from openinfer.lower.programs import lowered
-from openinfer.lower.runs import set_in
 from openinfer.schedule import plain
 
 if TYPE_CHECKING:
@@ -53,37 +53,12 @@ def _of_one_stage(computation: Computation, number: int) -> Computation:
 
 def _dealt(kernel: Kernel) -> Kernel:
     """Return a loop program whose independent outer loops are over threads, and stand outside of the others."""
-    axes, body = _nest(coalesced(kernel).body)
+    axes, body = nest_of(coalesced(kernel).body)
     independent = [axis for axis in axes if not _disturbs(axis, axes, body)]
     body = nest([axis for axis in axes if axis not in independent], body)
     for axis in reversed(independent):
         body = (For(axis, Bind.GROUP, body),)
     return replace(kernel, body=body)
-
-
-def _nest(body: tuple[Statement, ...]) -> tuple[list[Var], tuple[Statement, ...]]:
-    """Return the axes of loops that stand one in the other, and what is inside.
-
-    What is named or looked up between two loops is done inside of both: again and again, with the same result.
-    """
-    axes: list[Var] = []
-    between: list[Statement] = []
-    while body:
-        *before, last = body
-        if not isinstance(last, For) or not _may_repeat(before, last.body):
-            break
-        axes.append(last.var)
-        between += before
-        body = last.body
-    return axes, (*between, *body)
-
-
-def _may_repeat(statements: Sequence[Statement], inside: Sequence[Statement]) -> bool:
-    """Return whether statements before a loop may be carried out in each of its iterations instead."""
-    if not all(isinstance(statement, Let | Lookup | Fail) for statement in statements):
-        return False
-    named = {statement.name for statement in statements if isinstance(statement, Let)}
-    return named.isdisjoint(set_in(inside))
 
 
 def _disturbs(axis: Var, axes: Sequence[Var], body: tuple[Statement, ...]) -> bool:

@@ -218,10 +218,15 @@ def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Impl
     return Missing(f"{table.target} has no kernel for {schema.name}, which has no expression or decomposition")
 
 
+_CHOOSING = frozenset({"select", "eq", "ne", "lt", "le", "gt", "ge", "is_nan", "minimum", "maximum"})
+"""Functions that are exact for floats of any width."""
+
+
 def _computed(table: KernelTable, schema: OpSchema, call: OpCall) -> Implementation:
     """Return the stages of a call, if the target has the types that they compute in.
 
-    Operands may also be of optional types: of integers, which are exact everywhere, and of floats that are only moved.
+    Operands may also be of optional types: of integers, which are exact everywhere, and of floats that are moved,
+    compared and chosen only.
     """
     foreign = _foreign_dtypes(table, call)
     if set(foreign) - table.optional_dtypes:
@@ -237,9 +242,9 @@ def _computed(table: KernelTable, schema: OpSchema, call: OpCall) -> Implementat
 
 
 def _computes_in(expr: Expr, names: set[str]) -> bool:
-    """Return whether an expression does more with elements of some types than choosing one."""
+    """Return whether an expression does more with elements of some types than comparing and choosing."""
     steps = linearise(expr).instructions
-    computed = [step for step in steps if step.operands and step.function != "select"]
+    computed = [step for step in steps if step.operands and step.function not in _CHOOSING]
     results = {step.dtype.name for step in computed}
     return not names.isdisjoint(results | {steps[place].dtype.name for step in computed for place in step.operands})
 
