@@ -275,3 +275,19 @@ def test_every_element_type_is_moved(device: VulkanBackend) -> None:
         x = np.arange(12).reshape(4, 3).astype(kind)
         text = f"def m(x: {name}[4, 3], /, y: {name}[3, 4]):\n for i, j in grid(3, 4):\n  y[i, j] = x[j, i]\n"
         assert on_device(device, text, [x])[0].tobytes() == np.ascontiguousarray(x.T).tobytes(), name
+
+
+def test_a_number_of_terms_needs_no_integers_of_64_bits() -> None:
+    mean = """
+def mean(x: f32[2, 3], /, y: f32[2]):
+    for i in grid(2):
+        for j in sequential(3):
+            total0 = start(0.0)
+            term0 = x[i, j]
+            total0 = total0 + term0
+        y[i] = total0 / cast(i64(3), f32)
+"""
+    (stage,) = shaders_of(parse_computation(mean))
+
+    assert not stage.shaders[0].features
+    assert "float(3U)" in stage.shaders[0].source

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.array_types import storage_dtype
-from openinfer.errors import DeviceError, ExecutionError, FeatureMissingError, KernelMissingError
+from openinfer.errors import DeviceError, ExecutionError, FeatureMissingError, KernelMissingError, ShapeError
+from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
+from openinfer.ops.derived import expression_computation, fold_computation
 from openinfer.scalars import converted
 from openinfer.simulate.logs import LogKind, log
-from openinfer_backend_vulkan import buffers, derived
+from openinfer_backend_vulkan import buffers
 from openinfer_backend_vulkan.buffers import VulkanBuffer, own
 from openinfer_backend_vulkan.commands import Command, CommandQueue, Dispatch, Fill
 from openinfer_backend_vulkan.computations import shaders_of
@@ -140,13 +142,11 @@ class VulkanBackend:
             FeatureMissingError: it needs an optional feature that the device lacks, such as 64-bit integers inside.
         """
         read = {number: _given(inputs, number) for number in linearise(expr).inputs}
-        types = {number: buffer.type for number, buffer in read.items()}
+        numbers = {number: tree.Input(place, b.type.dtype) for place, (number, b) in enumerate(read.items())}
+        types = [buffer.type for buffer in read.values()]
         target = own(output)
-        try:
-            shader = derived.expression_shader(expr, types, target.type)
-        except ExprError as error:
-            raise _missing("expression", error) from error
-        return self._bound(shader, list(read.values()), [target])
+        computation = expression_computation("expression", tree.substitute(expr, numbers), types, target.type)
+        return self.bind_computation(computation, list(read.values()), [target])
 
     def bind_fold(self, axes: tuple[int, ...], fold: Fold, source: Buffer, output: Buffer) -> BoundCall:
         """Return a call that reduces ``source`` over ``axes`` into ``output``.
@@ -156,12 +156,11 @@ class VulkanBackend:
             FeatureMissingError: as for `bind_expression`.
             ShapeError: there is nothing to fold and the fold has no start.
         """
-        try:
-            most_turns = self._device.physical.most_turns
-            shader = derived.fold_shader(axes, fold, own(source).type, own(output).type, most_turns=most_turns)
-        except ExprError as error:
-            raise _missing("reduction", error) from error
-        return self._bound(shader, [own(source)], [own(output)])
+        given, target = own(source), own(output)
+        if fold.start is None and target.type.count and not given.type.count:
+            raise ShapeError(f"a slice over axes {list(axes)} of shape {list(given.type.shape)} is empty")
+        computation = fold_computation("reduction", axes, fold, given.type, target.type)
+        return self.bind_computation(computation, [given], [target])
 
     def bind_computation(
         self, computation: Computation, inputs: Sequence[Buffer], outputs: Sequence[Buffer]

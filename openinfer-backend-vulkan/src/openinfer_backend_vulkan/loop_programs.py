@@ -9,16 +9,16 @@ numbers of the run (`openinfer_backend_vulkan.index_text`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, I32
+from openinfer.dtypes import BOOL, I32, U32
 from openinfer.errors import UnsupportedError
 from openinfer.expr import tree
 from openinfer.expr.glsl_renderer import glsl_type, helper_source, render
 from openinfer.expr.glsl_types import literal_text, required_extensions
-from openinfer.expr.linear import linearise
+from openinfer.expr.linear import Program, linearise
 from openinfer.loops import Alloc, Bind, Fail, For, If, Let, Load, Lookup, Memory, Number, Register, Set, Store, Value
 from openinfer_backend_vulkan.buffers import glsl_bits, glsl_word, words
 from openinfer_backend_vulkan.index_text import HELPERS, Numbers, counter_text, name_text
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Index, Var
     from openinfer.dtypes import DType
+    from openinfer.expr.linear import Instruction
     from openinfer.expr.tree import Literal
     from openinfer.ir.types import TensorType
     from openinfer.loops import Buffer, Kernel, Leaf, Statement
@@ -278,7 +279,7 @@ class _Printer:
                 return self._rendered(value.expr, inputs)
 
     def _rendered(self, expr: tree.Expr, inputs: Mapping[int, str]) -> str:
-        program = linearise(expr)
+        program = _counting_in_32_bits(linearise(expr))
         fragment = render(program, inputs, f"v{next(self._values)}_")
         self._helpers.update(dict.fromkeys(fragment.helpers))
         self._extensions.update(dict.fromkeys(fragment.requires))
@@ -343,6 +344,26 @@ class _Printer:
         self._extensions.update(dict.fromkeys(required_extensions(dtype)))
         if dtype.name in _FEATURES:
             self._features.add(_FEATURES[dtype.name])
+
+
+def _counting_in_32_bits(program: Program) -> Program:
+    """Return a program in which constants that are only converted, such as numbers of terms, have 32 bits if they can.
+
+    Devices without 64-bit integers can then compute it.
+    """
+    steps = program.instructions
+    others = {place for step in steps if step.function != "cast" for place in step.operands} | {len(steps) - 1}
+    return Program(
+        tuple(
+            replace(step, dtype=U32) if step.function == "literal" and _is_count(step) and place not in others else step
+            for place, step in enumerate(steps)
+        )
+    )
+
+
+def _is_count(step: Instruction) -> bool:
+    is_whole = step.dtype.is_integer and step.dtype.bits == 64
+    return is_whole and step.value is not None and 0 <= step.value < 1 << 32
 
 
 def _over_groups(body: Sequence[Statement]) -> tuple[list[Var], tuple[Statement, ...]]:
