@@ -103,7 +103,7 @@ def timed(backend: VulkanBackend, binder: Binder, case: str, divisor: int, calls
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", type=Path, help="where to write the times")
     parser.add_argument("--against", type=Path, help="times of another checkout")
     parser.add_argument("--small", action="store_true", help="sizes for a software device")
@@ -112,7 +112,7 @@ def main() -> None:
     environment = Environment.default()
     backend = VulkanBackend()
     binder = Binder(environment, kernel_table(environment, environment.device("vulkan")), backend)
-    other = json.loads(given.against.read_text()) if given.against else {}
+    other: dict[str, dict[str, float]] = json.loads(given.against.read_text()) if given.against else {}
     found: dict[str, dict[str, float]] = {}
     print(f"{'':22}{'first call':>12}{'each':>14}{'GB/s':>9}{'of the other':>14}")
     for case in CASES:

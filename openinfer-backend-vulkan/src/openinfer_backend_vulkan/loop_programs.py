@@ -22,13 +22,21 @@ from openinfer.expr.linear import Program, linearise
 from openinfer.loops import Alloc, Bind, Fail, For, If, Let, Load, Lookup, Memory, Number, Register, Set, Store, Value
 from openinfer_backend_vulkan.buffers import glsl_bits, glsl_word, words
 from openinfer_backend_vulkan.index_text import HELPERS, Numbers, counter_text, name_text
+from openinfer_backend_vulkan.loop_nests import (
+    chain,
+    computed_types,
+    extent_of,
+    over_groups,
+    statements_of,
+    thread_counts,
+)
 from openinfer_backend_vulkan.shaders import GROUP_SIZE, Fault, Shader
 from openinfer_backend_vulkan.words import element_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from openinfer.affine import Index, Var
+    from openinfer.affine import Index
     from openinfer.dtypes import DType
     from openinfer.expr.linear import Instruction
     from openinfer.expr.tree import Literal
@@ -84,12 +92,12 @@ class _Printer:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._numbers = Numbers(kernel.parameters)
-        self._groups, self._body = _over_groups(kernel.body)
-        self._threads = max(_thread_counts(self._body), default=0)
-        written = {statement.buffer.name for statement in _all(kernel.body) if isinstance(statement, Store)}
+        self._groups, self._body = over_groups(kernel.body)
+        self._threads = max(thread_counts(self._body), default=0)
+        written = {statement.buffer.name for statement in statements_of(kernel.body) if isinstance(statement, Store)}
         self._reads = tuple(buffer for buffer in kernel.buffers if buffer.name not in written)
         self._writes = tuple(buffer for buffer in kernel.buffers if buffer.name in written)
-        self._computed = set(_computed_types(kernel.body))
+        self._computed = set(computed_types(kernel.body))
         self._lines: list[str] = []
         self._shared: list[str] = []
         self._depth = 1
@@ -101,7 +109,7 @@ class _Printer:
         self._features: set[str] = set()
 
     def printed(self) -> Printed:
-        count_text = self._numbers.number(math.prod(_extent(var) for var in self._groups))
+        count_text = self._numbers.number(math.prod(extent_of(var) for var in self._groups))
         self._start(count_text)
         self._block(self._body, is_last=True)
         return Printed(
@@ -109,7 +117,7 @@ class _Printer:
             reads=tuple(buffer.name for buffer in self._reads),
             writes=tuple(buffer.name for buffer in self._writes),
             numbers=tuple(self._numbers.values),
-            threads=math.prod(_extent(var) for var in self._groups) * max(self._threads, 1),
+            threads=math.prod(extent_of(var) for var in self._groups) * max(self._threads, 1),
             group_size=self._threads or GROUP_SIZE,
             features=frozenset(self._features),
             rules=tuple(self._rules),
@@ -158,7 +166,7 @@ class _Printer:
             if not number:
                 self._line(f"int {counter_text(var)} = int(place);")
                 continue
-            extent = self._numbers.number(_extent(var))
+            extent = self._numbers.number(extent_of(var))
             self._line(f"int {counter_text(var)} = int(place % uint({extent}));")
             self._line(f"place /= uint({extent});")
 
@@ -179,7 +187,7 @@ class _Printer:
                     self._line("barrier();")
             case For(var, Bind.SERIAL | Bind.UNROLL as bind, body):
                 name = counter_text(var)
-                extent = str(_extent(var)) if bind is Bind.UNROLL else self._numbers.number(_extent(var))
+                extent = str(extent_of(var)) if bind is Bind.UNROLL else self._numbers.number(extent_of(var))
                 self._inside(f"for (int {name} = 0; {name} < {extent}; ++{name})", body)
             case If(tests, body):
                 self._inside(f"if ({self._numbers.tests(tests, fixed=self._is_fixed(body))})", body)
@@ -210,15 +218,15 @@ class _Printer:
 
     def _over_threads(self, loop: For) -> None:
         """Append loops over threads that stand one in the other: one test of this thread's number, and its digits."""
-        axes, body = _chain(loop, Bind.LOCAL)
-        size = math.prod(_extent(var) for var in axes)
+        axes, body = chain(loop, Bind.LOCAL)
+        size = math.prod(extent_of(var) for var in axes)
         self._line(f"if (thread < {size}) {{" if size < self._threads else "{")
         self._depth += 1
         step = size
         for var in axes:
-            step //= _extent(var)
+            step //= extent_of(var)
             quotient = f"thread / {step}" if step > 1 else "thread"
-            digit = quotient if var == axes[0] else f"{quotient} % {_extent(var)}"
+            digit = quotient if var == axes[0] else f"{quotient} % {extent_of(var)}"
             self._line(f"int {counter_text(var)} = {digit};")
         self._block(body)
         self._depth -= 1
@@ -226,7 +234,7 @@ class _Printer:
 
     def _is_fixed(self, body: Sequence[Statement]) -> bool:
         """Return whether a test is about threads and shared memory alone, as in the steps of a total over threads."""
-        buffers = [each.buffer for each in _all(body) if isinstance(each, Store)]
+        buffers = [each.buffer for each in statements_of(body) if isinstance(each, Store)]
         return bool(buffers) and all(buffer.memory in (Memory.SHARED, Memory.PRIVATE) for buffer in buffers)
 
     def _looked_up(self, value: Value) -> str:
@@ -364,60 +372,3 @@ def _counting_in_32_bits(program: Program) -> Program:
 def _is_count(step: Instruction) -> bool:
     is_whole = step.dtype.is_integer and step.dtype.bits == 64
     return is_whole and step.value is not None and 0 <= step.value < 1 << 32
-
-
-def _over_groups(body: Sequence[Statement]) -> tuple[list[Var], tuple[Statement, ...]]:
-    """Return the loops over groups that stand around everything else, and what is inside."""
-    match body:
-        case [For(_, Bind.GROUP, _) as loop]:
-            return _chain(loop, Bind.GROUP)
-        case _:
-            return [], tuple(body)
-
-
-def _chain(loop: For, bind: Bind) -> tuple[list[Var], tuple[Statement, ...]]:
-    axes, body = [loop.var], loop.body
-    while len(body) == 1 and isinstance(body[0], For) and body[0].bind is bind:
-        axes.append(body[0].var)
-        body = body[0].body
-    return axes, body
-
-
-def _all(body: Sequence[Statement]) -> Iterator[Statement]:
-    for statement in body:
-        yield statement
-        if isinstance(statement, For | If):
-            yield from _all(statement.body)
-
-
-def _thread_counts(body: Sequence[Statement]) -> Iterator[int]:
-    for statement in body:
-        match statement:
-            case For(_, Bind.LOCAL, _):
-                yield math.prod(_extent(var) for var in _chain(statement, Bind.LOCAL)[0])
-            case For(_, _, inner) | If(_, inner):
-                yield from _thread_counts(inner)
-            case _:
-                pass
-
-
-def _computed_types(body: Sequence[Statement]) -> Iterator[str]:
-    """Yield the names of types in which something is computed, counted or decided, not only moved."""
-    for statement in _all(body):
-        match statement:
-            case Lookup(_, Value(tree.Input(), (Number(),))):
-                pass
-            case Lookup(_, value) | Fail(value, _):
-                yield from (step.dtype.name for step in linearise(value.expr).instructions)
-            case Let(_, value) | Set(_, value) | Store(_, _, value):
-                yield from (leaf.dtype.name for leaf in value.leaves if isinstance(leaf, Number))
-                if isinstance(value.expr, tree.Apply):
-                    yield from (step.dtype.name for step in linearise(value.expr).instructions)
-            case _:
-                pass
-
-
-def _extent(var: Var) -> int:
-    if not isinstance(var.extent, int):
-        raise UnsupportedError(f"a loop over {var.extent} places, which are known at run time only")
-    return var.extent
