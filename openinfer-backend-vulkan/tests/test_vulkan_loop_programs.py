@@ -291,3 +291,46 @@ def mean(x: f32[2, 3], /, y: f32[2]):
 
     assert not stage.shaders[0].features
     assert "float(3U)" in stage.shaders[0].source
+
+
+ROWS = """
+def rows(x: i32[3, 2, 300], w: i32[300], /, y: i32[3, 2]):
+    for i, k in grid(3, 2):
+        for j in unordered(300):
+            total0 = start(i32(0))
+            term0 = x[i, k, j] * w[j]
+            total0 = total0 + term0
+        y[i, k] = total0 * i32(3)
+"""
+
+
+def test_a_group_of_threads_adds_up_in_shared_memory_between_barriers() -> None:
+    (source,) = sources(ROWS)
+
+    assert "layout(local_size_x = 128) in;" in source
+    assert "shared int b_part_total0[128];" in source
+    assert (
+        """\
+    barrier();
+    if (thread < 64) {
+        int i_half64_total0 = thread;
+        int v1_0 = b_part_total0[i_half64_total0];
+        int v1_1 = b_part_total0[i_half64_total0 + 64];
+        int v1_2 = v1_0 + v1_1;
+        b_part_total0[i_half64_total0] = v1_2;
+    }
+    barrier();
+"""
+        in source
+    )
+    assert sources(ROWS) == sources(ROWS.replace("300", "700"))
+
+
+@pytest.mark.parametrize("length", ["300", "256", "1000"])
+def test_the_device_adds_up_long_rows(device: VulkanBackend, length: str) -> None:
+    test_the_device_computes_what_the_stages_say(device, ROWS.replace("300", length))
+
+
+@pytest.mark.usefixtures("few_turns")
+def test_a_row_that_is_too_long_for_a_group_is_divided_among_dispatches(device: VulkanBackend) -> None:
+    test_the_device_computes_what_the_stages_say(device, ROWS.replace("300", "2000"))

@@ -242,3 +242,64 @@ def product(a: GLOBAL[f32, 12], b: GLOBAL[f32, 20], y: GLOBAL[f32, 15], kept_tot
 """
     )
     assert in_runs(kernel, 1, no_turns) is None
+
+
+ROWS = """
+def rows(x: f32[2, 300], w: f32[300], /, y: f32[2]):
+    for i in grid(2):
+        for j in unordered(300):
+            total0 = start(0.0)
+            term0 = x[i, j] * w[j]
+            total0 = total0 + term0
+        y[i] = sqrt(total0)
+"""
+
+
+def test_a_long_sum_along_a_row_is_added_up_by_a_group_of_threads() -> None:
+    text = texts(ROWS)
+
+    assert (
+        """\
+    for i in GROUP(2):
+        part_total0: SHARED[f32, 128]
+        for thread_total0 in LOCAL(128):
+            total0: f32 = 0.0
+            for step_total0 in SERIAL(3):
+                if 0 <= 128*step_total0 + thread_total0 < 300:
+                    total0 = total0 + x[300*i + 128*step_total0 + thread_total0] * w[128*step_total0 + thread_total0]
+            part_total0[thread_total0] = total0
+        for half64_total0 in LOCAL(64):
+            part_total0[half64_total0] = part_total0[half64_total0] + part_total0[half64_total0 + 64]
+"""
+        in text
+    )
+    assert text.endswith(
+        """\
+        for last_total0 in LOCAL(1):
+            total0: f32 = part_total0[0]
+            y[i] = sqrt(total0)
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ROWS.replace("unordered", "sequential"),
+        ROWS.replace("300", "200"),
+        ROWS.replace("w[j]", "w[299 - j]"),
+        ROWS.replace("start(0.0)", "start(1.0)"),
+        ROWS.replace("total0 + term0", "maximum(total0, term0)"),
+    ],
+)
+def test_other_folds_are_left_to_a_thread_for_each(text: str) -> None:
+    assert "LOCAL" not in texts(text)
+
+
+def test_sums_of_groups_of_threads_are_those_of_their_terms() -> None:
+    rng = np.random.default_rng(3)
+    x, w = rng.integers(0, 9, (2, 300)).astype(np.float32), rng.integers(0, 9, 300).astype(np.float32)
+
+    (found,) = run(parse_computation(ROWS), x, w)
+
+    assert found.tolist() == np.sqrt((x * w).sum(1)).tolist()

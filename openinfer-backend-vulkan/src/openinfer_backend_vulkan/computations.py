@@ -53,21 +53,30 @@ def shaders_of(computation: Computation, most_turns: int | None = None) -> list[
         UnsupportedError: an index may need more than 32 bits.
     """
     tensors = {tensor.name: _type(tensor.dtype, tensor.shape) for tensor in (*computation.inputs, *computation.outputs)}
-    return [_of_kernel(kernel, most_turns, computation.name, tensors) for kernel in threaded(computation)]
+    forms = zip(threaded(computation), threaded(computation, rows=False), strict=True)
+    return [_of_stage(kernels, most_turns, computation.name, tensors) for kernels in forms]
 
 
-def _of_kernel(kernel: Kernel, most_turns: int | None, op: str, tensors: Mapping[str, TensorType]) -> StageShaders:
-    if turns(kernel.body, _turns_of) >= _MOST_TURNS:
-        raise UnsupportedError(f"a stage of {kernel.name} has {_MOST_TURNS} terms or more for one result")
-    runs = Runs(kernel) if most_turns is None else in_runs(kernel, most_turns, _turns_of)
-    if runs is None:
-        message = (
-            f"a stage of {kernel.name} takes too many turns of a loop, and this device ends loops after {most_turns}"
-        )
-        raise KernelMissingError(message)
+def _of_stage(
+    kernels: Sequence[Kernel], most_turns: int | None, op: str, tensors: Mapping[str, TensorType]
+) -> StageShaders:
+    """Return the shaders of the first of several forms that the device carries out."""
+    runs = _in_runs(kernels, most_turns)
     text = printed(runs.kernel)
     shaders = tuple(text.shader({FIRST.name: start}, op, tensors) for start in runs.starts)
     return StageShaders(shaders, text.reads, text.writes, {b.name: _type(b.dtype, (b.size,)) for b in runs.scratch})
+
+
+def _in_runs(kernels: Sequence[Kernel], most_turns: int | None) -> Runs:
+    for kernel in kernels:
+        if turns(kernel.body, _turns_of) >= _MOST_TURNS:
+            raise UnsupportedError(f"a stage of {kernel.name} has {_MOST_TURNS} terms or more for one result")
+        runs = Runs(kernel) if most_turns is None else in_runs(kernel, most_turns, _turns_of)
+        if runs is not None:
+            return runs
+    name = kernels[0].name
+    message = f"a stage of {name} takes too many turns of a loop, and this device ends loops after {most_turns}"
+    raise KernelMissingError(message)
 
 
 def _type(dtype: DType, shape: Sequence[Index]) -> TensorType:

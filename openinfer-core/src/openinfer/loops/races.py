@@ -66,7 +66,9 @@ class _Accesses:
             if buffer.name in self._combined:
                 return f"write {buffer.name}, whose elements are combined"
             for other, place in (*self._stores, *self._loads):
-                if other == buffer and place != address and not self._is_apart(address, place):
+                if other != buffer or place == address or _are_apart(place, address):
+                    continue
+                if not self._is_apart(address, place):
                     return f"write {buffer.name}[{address}] and use {buffer.name}[{place}]"
         return None
 
@@ -119,3 +121,11 @@ class _Accesses:
     def _read(self, value: Value) -> None:
         self._loads += [(leaf.buffer, leaf.address) for leaf in value.leaves if isinstance(leaf, Load)]
         self._combined |= {leaf.buffer.name for leaf in value.leaves if isinstance(leaf, Across)}
+
+
+def _are_apart(a: Index, b: Index) -> bool:
+    """Return whether one index is less than the other whatever the variables of both are."""
+    x, y = a.interval, b.interval
+    if x.high is not None and y.low is not None and x.high < y.low:
+        return True
+    return y.high is not None and x.low is not None and y.high < x.low

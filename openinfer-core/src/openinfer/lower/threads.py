@@ -15,26 +15,32 @@ from openinfer.loops.races import find_race
 from openinfer.lower.nests import nest
 from openinfer.lower.perfect_nests import nest_of
 from openinfer.lower.programs import lowered
+from openinfer.lower.rows import in_rows
 from openinfer.schedule import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.affine import Var
-    from openinfer.compute import Computation
+    from openinfer.compute import Computation, Stage
     from openinfer.loops import Kernel, Statement
 
 
-def threaded(computation: Computation) -> tuple[Kernel, ...]:
+def threaded(computation: Computation, *, rows: bool = True) -> tuple[Kernel, ...]:
     """Return the loop programs of a computation, to be run one after the other: one for each stage that has places.
 
     Places that do not disturb one another get a thread each; what is left, such as the terms of a fold or updates that
     may meet, is done by the thread in the order of the stage. The buffers of a program are what its stage reads, then
-    what it writes. Results have the bits of `openinfer.compute.evaluate`.
+    what it writes. Results have the bits of `openinfer.compute.evaluate`, but for sums of free order: with ``rows`` a
+    long one whose terms lie in a row is added up by a group of threads (`openinfer.lower.rows`).
     """
     single = (_of_one_stage(computation, number) for number in range(len(computation.stages)))
-    kernels = (lowered(part, schedules={0: plain(part.stages[0].axes)}) for part in single)
-    return tuple(_dealt(kernel) for kernel in kernels if kernel.body)
+    kernels = ((part.stages[0], lowered(part, schedules={0: plain(part.stages[0].axes)})) for part in single)
+    return tuple(_by_rows(stage, _dealt(kernel), rows=rows) for stage, kernel in kernels if kernel.body)
+
+
+def _by_rows(stage: Stage, kernel: Kernel, *, rows: bool) -> Kernel:
+    return (in_rows(kernel, stage.fold) if rows and stage.fold is not None else None) or kernel
 
 
 def _of_one_stage(computation: Computation, number: int) -> Computation:
