@@ -33,7 +33,6 @@ STATEMENTS = {
     "copy of a variable called like a verb": ("«read» = x;", "`transfer source >> target;`"),
     "end behind a body": ("loop l (i in 0..3) { barrier; }«;»", "no `;` stands behind a `}`"),
     "extents in parentheses": ("assign t: f32«(»B);", "such as `f32[B, D]`"),
-    "division": ("op relu(x, a=B«/»2) >> y;", "there is no division"),
     "curly quotes": ("op f(x, a=«\u201c»hi\u201d) >> y;", "straight double quotes"),
 }
 DECLARATIONS = {

@@ -246,7 +246,7 @@ def base(
 
 NODES = "/blocks/entry/nodes"
 BROKEN: dict[str, tuple[str, Any, str]] = {
-    "version of the future": ("/schema_version", 3, "has version 3, this reader knows versions up to 2"),
+    "version of the future": ("/schema_version", 4, "has version 4, this reader knows versions up to 3"),
     "version zero": ("/schema_version", 0, "expected a positive integer"),
     "version as text": ("/schema_version", "1", "expected a positive integer"),
     "variables as a list": ("/vars", [], "expected an object, found a list"),

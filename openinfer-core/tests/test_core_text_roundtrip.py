@@ -75,19 +75,24 @@ KEYWORDS = (
     *("dynamic", "volatile", "constant", "constants", "persistent", "inputs", "outputs", "state", "graph", "model"),
     *("init", "ref", "reference", "pattern", "table", "auto_dim", "fixed", "effect", "buffer", "entry"),
 )
-NAMES = st.sampled_from(["x", "y", "W", "i1", "f32x", "_", "a__b", "Entry", "step", "infinity", "nan_", *KEYWORDS])
+NAMES = st.sampled_from(
+    ["x", "y", "W", "i1", "f32x", "_", "a__b", "Entry", "step", "infinity", "nan_", "floor", "ceil", *KEYWORDS]
+)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 INTEGERS = st.one_of(st.integers(0, 20), st.integers(0, 2**63 - 1))
 SIGNED = st.integers(-(2**63), 2**63 - 1)
 FLOATS = st.floats()
 
 
+OPERATIONS = st.sampled_from(["+", "-", "*", "/", "%", "floor", "ceil"])
+
+
 def sums(leaves):
-    return st.recursive(leaves, lambda inner: st.builds(BinOp, st.sampled_from("+-*"), inner, inner), max_leaves=6)
+    return st.recursive(leaves, lambda inner: st.builds(BinOp, OPERATIONS, inner, inner), max_leaves=6)
 
 
 EXPRESSIONS = sums(st.one_of(st.builds(Const, INTEGERS), st.builds(Name, NAMES)))
-BRANCHED = st.builds(BinOp, st.sampled_from("+-*"), EXPRESSIONS, EXPRESSIONS)
+BRANCHED = st.builds(BinOp, OPERATIONS, EXPRESSIONS, EXPRESSIONS)
 REFS = st.builds(Ref, NAMES, st.lists(EXPRESSIONS, max_size=2).map(tuple))
 DTYPES = st.sampled_from(BUILTIN)
 EXPRESSION_ITEMS = st.one_of(

@@ -1,8 +1,8 @@
 """Integer expressions of dimensions, loop bounds and indices: parse, print, evaluate.
 
-The grammar is that of the language specification, sections 4 and 7: integers, names, ``+ - *`` and parentheses.
-Canonical text has no spaces, decimal integers and only the parentheses that are needed, so that parsing it gives
-an equal expression.
+The grammar is that of the language specification, sections 4, 7 and 16: integers, names, ``+ - * / %``, parentheses,
+and ``floor`` and ``ceil`` of a quotient. Canonical text has no spaces, decimal integers and only the parentheses that
+are needed, so that parsing it gives an equal expression.
 """
 
 from __future__ import annotations
@@ -47,14 +47,22 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class BinOp:
-    """A sum, difference or product."""
+    """A sum, difference, product, exact quotient (``/``), remainder, or quotient rounded down or up.
 
-    op: Literal["+", "-", "*"]
+    Operands of the last four are non-negative integers.
+    """
+
+    op: Literal["+", "-", "*", "/", "%", "floor", "ceil"]
     left: IntExpr
     right: IntExpr
 
 
 IntExpr: TypeAlias = Const | Name | BinOp
+
+ROUNDINGS = ("floor", "ceil")
+"""Words that round a quotient where a parenthesis follows; else they are names."""
+
+DIVISIONS = frozenset({"/", "%", *ROUNDINGS})
 
 
 class SymbolicSyntaxError(ValueError):
@@ -65,9 +73,13 @@ class SymbolicSyntaxError(ValueError):
         self.offset = offset
 
 
+class DivisionError(ArithmeticError):
+    """A division has no value: by zero, of a negative integer, or with a remainder where it has to be exact."""
+
+
 _TOKEN = re.compile(
     r"\s*(?:(?P<int>0[xX][0-9A-Fa-f_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*)(?:[iu](?:8|16|32|64|size))?(?![A-Za-z0-9_])"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<op>[-+*()]))"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<op>[-+*/%()]))"
 )
 
 
@@ -78,7 +90,7 @@ def parse(text: str) -> IntExpr:
         SymbolicSyntaxError: the text is not one, or is nested too deeply.
     """
     tokens = _tokens(text)
-    operators = [offset for kind, value, offset in tokens if kind == "op" and value in "+-*"]
+    operators = [offset for kind, value, offset in tokens if kind == "op" and value in "+-*/%"]
     if len(operators) > MAX_OPERATORS:
         raise SymbolicSyntaxError(f"expression too long: over {MAX_OPERATORS} operators", operators[MAX_OPERATORS])
     parser = _Parser(tokens, len(text))
@@ -123,9 +135,10 @@ class _Parser:
 
     def product(self, depth: int) -> IntExpr:
         left = self.atom(depth)
-        while self.value == "*" and self.kind == "op":
+        while self.value in ("*", "/", "%") and self.kind == "op":
+            op = self.value
             self.advance()
-            left = BinOp("*", left, self.atom(depth))
+            left = BinOp("*" if op == "*" else "/" if op == "/" else "%", left, self.atom(depth))
         return left
 
     def atom(self, depth: int) -> IntExpr:
@@ -135,11 +148,20 @@ class _Parser:
             return Const(_literal(value, offset))
         if kind == "name" and value not in LITERAL_WORDS:
             self.advance()
-            return Name(value)
+            is_called = value in ROUNDINGS and self.kind == "op" and self.value == "("
+            return self._rounded(value, depth) if is_called else Name(value)
         if kind == "op" and value == "(":
             return self._parenthesised(depth, offset)
         found = repr(value) if value else "the end"
         raise SymbolicSyntaxError(f"expected identifier or integer, found {found}", offset)
+
+    def _rounded(self, word: str, depth: int) -> IntExpr:
+        start = self.offset
+        inner = self._parenthesised(depth, start)
+        if not isinstance(inner, BinOp) or inner.op != "/":
+            message = f"{word} takes a division such as `{word}(H/2)`, found `{word}({text(inner)})`"
+            raise SymbolicSyntaxError(message, start)
+        return BinOp("floor" if word == "floor" else "ceil", inner.left, inner.right)
 
     def _parenthesised(self, depth: int, offset: int) -> IntExpr:
         if depth >= MAX_DEPTH:
@@ -170,7 +192,7 @@ def integer(digits: str) -> int:
     return int(plain, 10) if base == 10 else int(plain[2:], base)
 
 
-_LEVEL = {"+": 1, "-": 1, "*": 2}
+_LEVEL = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2, "floor": 3, "ceil": 3}
 
 
 def text(expr: IntExpr) -> str:
@@ -185,13 +207,16 @@ def text(expr: IntExpr) -> str:
             pieces.append(str(item.value))
         elif isinstance(item, Name):
             pieces.append(item.name)
+        elif item.op in ROUNDINGS:
+            stack += [")", *_infix(item, "/"), f"{item.op}("]
         else:
-            stack += [
-                *_operand(item.right, _LEVEL[item.op] + 1),
-                item.op,
-                *_operand(item.left, _LEVEL[item.op]),
-            ]
+            stack += _infix(item, item.op)
     return "".join(pieces)
+
+
+def _infix(expr: BinOp, sign: str) -> list[IntExpr | str]:
+    """Return the pieces of two operands with a sign between them, in reverse order."""
+    return [*_operand(expr.right, _LEVEL[sign] + 1), sign, *_operand(expr.left, _LEVEL[sign])]
 
 
 def _operand(expr: IntExpr, level: int) -> list[IntExpr | str]:
@@ -233,10 +258,26 @@ def constants(expr: IntExpr) -> tuple[int, ...]:
     return tuple(found)
 
 
+def operations(expr: IntExpr) -> frozenset[str]:
+    """Return the operators in an expression, as `BinOp` has them."""
+    found: set[str] = set()
+    stack = [expr]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, BinOp):
+            found.add(item.op)
+            stack += [item.right, item.left]
+    return frozenset(found)
+
+
 def evaluate(expr: IntExpr, lookup: Callable[[str], int]) -> int:
-    """Return the exact value, asking ``lookup`` for names (which raises what it likes for an unknown one)."""
+    """Return the exact value, asking ``lookup`` for names (which raises what it likes for an unknown one).
+
+    Raises:
+        DivisionError: a division in it has no value; the message has the operands.
+    """
     done: list[int] = []
-    stack: list[IntExpr | str] = [expr]
+    stack: list[IntExpr | _Pending] = [expr]
     while stack:
         item = stack.pop()
         if isinstance(item, Const):
@@ -244,8 +285,41 @@ def evaluate(expr: IntExpr, lookup: Callable[[str], int]) -> int:
         elif isinstance(item, Name):
             done.append(lookup(item.name))
         elif isinstance(item, BinOp):
-            stack += [item.op, item.right, item.left]
+            stack += [_Pending(item), item.right, item.left]
         else:
             right, left = done.pop(), done.pop()
-            done.append(left + right if item == "+" else left - right if item == "-" else left * right)
+            done.append(applied(item.expr, left, right))
     return done[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """An operation whose operands are being evaluated."""
+
+    expr: BinOp
+
+
+def applied(expr: BinOp, left: int, right: int) -> int:
+    """Return the value of an operation whose operands have these values.
+
+    Raises:
+        DivisionError: as `evaluate`.
+    """
+    if expr.op == "+":
+        return left + right
+    if expr.op == "-":
+        return left - right
+    if expr.op == "*":
+        return left * right
+    if left < 0 or right <= 0:
+        rule = "nothing is divided by 0" if right == 0 else "only non-negative integers are divided"
+        raise DivisionError(f"`{text(expr)}` divides {value_text(left)} by {value_text(right)}: {rule}")
+    quotient, remainder = divmod(left, right)
+    if expr.op == "%":
+        return remainder
+    if expr.op == "/" and remainder:
+        raise DivisionError(
+            f"`{text(expr)}` divides {value_text(left)} by {value_text(right)}, which leaves {value_text(remainder)}: "
+            "write `floor(…)` or `ceil(…)` around it for a rounded quotient"
+        )
+    return quotient + (expr.op == "ceil" and remainder > 0)

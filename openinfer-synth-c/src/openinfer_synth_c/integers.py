@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer import symbolic
 from openinfer.dtypes import U64
 from openinfer.errors import SynthesisError
 from openinfer.plan.indices import constant
@@ -61,6 +62,9 @@ def _text(code: Code, index: IndexExpr, names: Names, functions: set[str], flag:
             stack += [item.op, item.right, item.left]
         else:
             right, left = done.pop(), done.pop()
+            if item not in FUNCTIONS:
+                message = f"`{symbolic.text(index.expr)}` divides a value of run time: this target divides sizes only"
+                raise SynthesisError(message, code="unsupported")
             done.append(_called(FUNCTIONS[item], f"{left}, {right}", functions, flag))
     return done[0]
 

@@ -8,7 +8,7 @@ from openinfer.diagnostics import printable
 from openinfer.ir.nodes import Assign, CacheRead, CacheWrite, Loop, Op, Transfer
 from openinfer.ir.strings import quoted
 from openinfer.ir.text import node_desc, ref_text, type_text, value_text
-from openinfer.symbolic import evaluate
+from openinfer.symbolic import DivisionError, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,7 +68,7 @@ class Labels:
     def _value(self, expr: IntExpr) -> int | None:
         try:
             return evaluate(expr, self._sizes.__getitem__)
-        except KeyError:
+        except (KeyError, DivisionError):
             return None
 
 

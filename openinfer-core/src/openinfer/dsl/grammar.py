@@ -50,7 +50,8 @@ _TERMINALS: dict[str, tuple[str, str]] = {
     "float": (rf"(?:[-+]{SPACE})?{FLOAT}", "a float"),
     "boolean": (rf"(?:true|false){_END}", "`true` or `false`"),
     "string": (r"\x22(?:[^\x22\\\n]|\\.)*\x22", "a string"),
-    "operator": (r"[-+*]", "an operator"),
+    "operator": (r"[-+*/%]", "an operator"),
+    "rounding": (rf"(?:floor|ceil){SPACE}(?=\()", "`floor` or `ceil`"),
     "arrow": (r">>", "`>>`"),
     "range": (r"\.\.(?![.=])", "`..`"),
     "dot": (r"\.(?!\.)", "`.`"),
@@ -80,7 +81,8 @@ names       = name (comma name)* comma?
 dims        = open_bracket sums? close_bracket
 sums        = sum (comma sum)* comma?
 sum         = factor (operator factor)*
-factor      = integer / name / group
+factor      = integer / rounded / name / group
+rounded     = rounding group
 group       = open_paren sum close_paren
 
 attribute = (at? known) / (at other)

@@ -40,7 +40,7 @@ _SECTIONS = ("dynamic", "volatile", "constant", "persistent", "block")
 _SECTIONS_HINT = (
     "variables stand in `dynamic`, `volatile`, `constant` or `persistent` { … }, statements in `block name { … }`"
 )
-_EXPRESSION = frozenset({"name", "integer", "open_paren"})
+_EXPRESSION = frozenset({"name", "integer", "open_paren", "rounding"})
 _VALUE = frozenset({"string", "float", "boolean", "integer"})
 _CONTEXT = {"declaration": "dimension expression", "assign": "dimension expression", "loop": "loop range"}
 

@@ -12,11 +12,10 @@ from openinfer.symbolic import MAX_DEPTH
 
 _PIECE = re.compile(
     r'(?P<comment>//[^\n]*)|(?P<hash>#[^\n]*)|(?P<open>/\*)|(?P<string>"(?:[^"\\\n]|\\[^\n])*")|(?P<quote>"[^\n]*)'
-    r"|(?P<paren>[()])|(?P<end>[;{}])|(?P<bad>[^A-Za-z0-9_ \t\r\n\f\v;:,.=@(){}\[\]<>*+-]+)"
+    r"|(?P<paren>[()])|(?P<end>[;{}])|(?P<bad>[^A-Za-z0-9_ \t\r\n\f\v;:,.=@(){}\[\]<>*/%+-]+)"
 )
 _CHARACTER_HINTS = {
     **dict.fromkeys("'\u2018\u2019\u201c\u201d\u201e«»`", 'strings stand in straight double quotes: "…"'),
-    **dict.fromkeys("/%", "there is no division: integer expressions are made of `+`, `-` and `*`"),
     "!": "`graph! { … }` is earlier syntax: a program is its memory sections and blocks; "
     "`openinfer fmt --upgrade` rewrites it",
 }

@@ -27,7 +27,7 @@ from openinfer.ir.values import (
     VarValue,
 )
 from openinfer.ops.calls import call_of
-from openinfer.symbolic import evaluate, names
+from openinfer.symbolic import DivisionError, evaluate, names
 from openinfer.symbolic import text as dim_text
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _results(op: Op, types: Mapping[str, _Type], environment: Environment) -> di
         first, second = (_inferred(schema, inputs, settings, start) for start in _FIRST_SIZES)
         outputs = zip(op.outputs, first, second, strict=False)
         return {name: _named(one, other, inputs) for name, one, other in outputs}
-    except (OpenInferError, KeyError):
+    except (OpenInferError, KeyError, DivisionError):
         return {}
 
 

@@ -155,7 +155,7 @@ class OpenInferLexer(RegexLexer):
             (INTEGER, Number.Integer),
             (rf"{NAME}(?=\s*=)", Name.Attribute),
             (NAME, Name),
-            (r">>|\.\.|[-+*=]", Operator),
+            (r">>|\.\.|[-+*/%=]", Operator),
             (r"[()\[\]{},:.@]", Punctuation),
         ],
         "string": [

@@ -181,7 +181,7 @@ class _Reader:
                 self._pattern(token, owner)
             elif token.kind != "name":
                 continue
-            elif before not in ("(", "[", ",", "+", "-", "*", "="):
+            elif before not in ("(", "[", ",", "+", "-", "*", "/", "%", "="):
                 attribute = token.text
                 self._add(token, Role.ATTRIBUTE)
             elif not attribute:

@@ -181,7 +181,7 @@ def _values() -> list[dict[str, Any]]:
         _match(rf"{_START}{FLOAT}", "constant.numeric.float"),
         _match(rf"{_START}{INTEGER}", "constant.numeric.integer"),
         _match(rf"{_START}{NAME}(?=\s*=)", "variable.parameter"),
-        _match(r">>|\.\.|[-+*=]", "keyword.operator"),
+        _match(r">>|\.\.|[-+*/%=]", "keyword.operator"),
         _match(rf"{_START}{NAME}", "variable.other"),
     ]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from openinfer.ir.values import Attrs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from uuid import UUID
 
     from openinfer.diagnostics import Span
@@ -39,6 +40,12 @@ class CacheAccess:
     base: str
     bracketed: bool = False
     slots: tuple[Single | Slice, ...] = ()
+
+    def expressions(self) -> Iterator[IntExpr]:
+        """Yield the integer expressions in the brackets."""
+        for slot in self.slots:
+            bounds = (slot.index,) if isinstance(slot, Single) else (slot.start, slot.end)
+            yield from (bound for bound in bounds if bound is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from openinfer.ir.nodes import (
     Loop,
     Op,
     Return,
-    Single,
     Transfer,
     Yield,
 )
@@ -89,11 +88,38 @@ def _access(access: CacheAccess) -> Iterator[str]:
 
 
 def _slots(access: CacheAccess) -> Iterator[str]:
-    for slot in access.slots:
-        bounds: tuple[IntExpr | None, ...] = (slot.index,) if isinstance(slot, Single) else (slot.start, slot.end)
-        for bound in bounds:
-            if bound is not None:
-                yield from names_in(bound)
+    for bound in access.expressions():
+        yield from names_in(bound)
+
+
+def expressions(node: Node) -> Iterator[IntExpr]:
+    """Yield the integer expressions of a statement: dimensions, indices, bounds, values of settings."""
+    match node.kind:
+        case Assign(_, _, dims):
+            yield from dims
+        case Op(_, inputs, _, settings):
+            yield from (index for ref in inputs for index in ref.indices)
+            for value in settings.values():
+                yield from _expressions_of(value)
+        case Transfer(src):
+            yield from src.indices
+        case CacheRead(access) | CacheReset(access):
+            yield from access.expressions()
+        case CacheWrite(src, access):
+            yield from src.indices
+            yield from access.expressions()
+        case Loop(_, _, start, end):
+            yield from (start, end)
+        case _:
+            pass
+
+
+def _expressions_of(value: AttrValue) -> tuple[IntExpr, ...]:
+    if isinstance(value, VarValue):
+        return value.ref.indices
+    if isinstance(value, ExprValue):
+        return (value.expr,)
+    return value.exprs if isinstance(value, ExprListValue) else ()
 
 
 def writes(node: Node) -> frozenset[str]:

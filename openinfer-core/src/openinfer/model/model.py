@@ -104,6 +104,8 @@ class Model:
             value = symbolic.evaluate(symbolic.parse(dim), self.size_of)
         except symbolic.SymbolicSyntaxError as error:
             raise ModelError(f"bad dimension {dim!r}: {error}", code="bad-dim") from error
+        except symbolic.DivisionError as error:
+            raise ModelError(f"bad dimension {dim!r}: {error}", code="bad-division") from error
         if value < 0:
             raise ModelError(f"dimension {dim!r} is {value}: it must not be negative", code="bad-dim")
         return value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer import symbolic
 from openinfer.plan.steps import IndexExpr, LoopIndex
-from openinfer.symbolic import BinOp, Const, Name
+from openinfer.symbolic import DIVISIONS, BinOp, Const, Name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +64,7 @@ def _interval(expr: IntExpr, bounds: Mapping[str, Interval]) -> Interval:
             stack += [item.op, item.right, item.left]
         else:
             right, left = done.pop(), done.pop()
-            done.append(_combined(item, left, right))
+            done.append(_divided(item, left, right) if item in DIVISIONS else _combined(item, left, right))
     return done[0]
 
 
@@ -75,6 +75,16 @@ def _combined(op: str, left: Interval, right: Interval) -> Interval:
         return left[0] - right[1], left[1] - right[0]
     corners = [a * b for a in left for b in right]
     return min(corners), max(corners)
+
+
+def _divided(op: str, left: Interval, right: Interval) -> Interval:
+    """Return the interval of a division, whose operands are never negative where it has a value."""
+    low, high = max(left[0], 0), max(left[1], 0)
+    least, most = max(right[0], 1), max(right[1], 1)
+    if op == "%":
+        return 0, min(high, most - 1)
+    up = 1 if op == "ceil" else 0
+    return low // most, (high + up * (least - 1)) // least
 
 
 def is_exact(indices: tuple[IndexExpr, ...]) -> bool:

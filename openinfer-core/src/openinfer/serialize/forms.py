@@ -246,7 +246,7 @@ def _read_reference(value: object) -> Ref:
     return Ref(match["name"], tuple(_read_expression(i) for i in indices.split(",")) if indices is not None else ())
 
 
-_EXPRESSION_TEXT = {"type": "string", "pattern": "^[-A-Za-z0-9_+*()\\s]+$"}
+_EXPRESSION_TEXT = {"type": "string", "pattern": "^[-A-Za-z0-9_+*/%()\\s]+$"}
 
 EXPRESSION: Form[IntExpr] = Form(expression_text, _read_expression, _EXPRESSION_TEXT)
 LIST_ELEMENT: Form[IntExpr] = Form(expression_text, _read_element, _EXPRESSION_TEXT)

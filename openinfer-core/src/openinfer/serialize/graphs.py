@@ -45,8 +45,9 @@ class GraphSerialize:
                 "blocks": {name: _block_out(block) for name, block in sorted(graph.blocks.items())},
                 "next_index": graph.next_index,
             }
-        if needed_version(graph) > 1:
-            document["schema_version"] = VERSION
+        version = needed_version(graph)
+        if version > 1:
+            document["schema_version"] = version
         return document
 
     @staticmethod

@@ -5,27 +5,37 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from openinfer.ir.nodes import CacheRead, CacheReset, CacheWrite, Op, Single
+from openinfer.ir.nodes import CacheRead, CacheReset, CacheWrite, Op
+from openinfer.ir.uses import expressions
 from openinfer.ir.values import DoubleListValue, DoubleValue, DTypeListValue, ExprListValue, ExprValue, FloatValue
-from openinfer.symbolic import BinOp
+from openinfer.symbolic import DIVISIONS, BinOp, operations
 
 if TYPE_CHECKING:
     from openinfer.ir.graph import Graph
     from openinfer.ir.nodes import CacheAccess, Node
+    from openinfer.symbolic import IntExpr
 
-VERSION = 2
+VERSION = 3
 """The newest version, which this package reads and writes."""
 
 
 def needed_version(graph: Graph) -> int:
-    """Return 2 if a reader of version 1 would misread something, else 1.
+    """Return the oldest version whose readers misread nothing.
 
     Fields beside the ones of version 1 (hints, scopes, results, unknown attributes) do not count: such readers skip
     them and lose annotations only.
     """
+    nodes = [node for _, node in graph.nodes()]
+    dims = (dim for decl in graph.vars.values() for dim in decl.dims)
+    if any(map(_divides, dims)) or any(_divides(expr) for node in nodes for expr in expressions(node)):
+        return 3
     if any(isinstance(decl.init, float) and not math.isfinite(decl.init) for decl in graph.vars.values()):
-        return VERSION
-    return VERSION if any(_is_extended(node) for _, node in graph.nodes()) else 1
+        return 2
+    return 2 if any(map(_is_extended, nodes)) else 1
+
+
+def _divides(expr: IntExpr) -> bool:
+    return not DIVISIONS.isdisjoint(operations(expr))
 
 
 def _is_extended(node: Node) -> bool:
@@ -46,9 +56,4 @@ def _is_extension(value: object) -> bool:
 
 
 def _has_expression(access: CacheAccess) -> bool:
-    bounds = [
-        bound
-        for slot in access.slots
-        for bound in ((slot.index,) if isinstance(slot, Single) else (slot.start, slot.end))
-    ]
-    return any(isinstance(bound, BinOp) for bound in bounds)
+    return any(isinstance(bound, BinOp) for bound in access.expressions())

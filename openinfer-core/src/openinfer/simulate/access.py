@@ -9,7 +9,7 @@ from openinfer.errors import ExecutionError
 from openinfer.ir.nodes import Single
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from openinfer.ir.nodes import CacheAccess, Slice
     from openinfer.simulate.cache import Slot
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 
 _INDEX = re.compile(r"[0-9]+", re.ASCII)
 _RANGE = re.compile(r"([0-9]+)?\s*\.\.\s*(-?[0-9]+)?", re.ASCII)
-
-
-def expressions(access: CacheAccess) -> Iterator[IntExpr]:
-    """Yield the integer expressions in the brackets of an access."""
-    for slot in access.slots:
-        bounds = (slot.index,) if isinstance(slot, Single) else (slot.start, slot.end)
-        yield from (bound for bound in bounds if bound is not None)
 
 
 def slot_reader(access: CacheAccess, names: Names) -> Callable[[], tuple[Slot, ...]]:

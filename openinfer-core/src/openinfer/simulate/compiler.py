@@ -25,7 +25,7 @@ from openinfer.ir.nodes import (
     Yield,
 )
 from openinfer.ir.text import call_text
-from openinfer.simulate.access import expressions, slot_reader
+from openinfer.simulate.access import slot_reader
 from openinfer.simulate.binding import in_order
 from openinfer.simulate.counting import bind_count
 from openinfer.simulate.describe import describer
@@ -262,7 +262,7 @@ class _Compiler:
         if not isinstance(kind, CacheRead | CacheWrite | CacheReset):
             return frozenset()
         access = kind.src if isinstance(kind, CacheRead) else kind.dst if isinstance(kind, CacheWrite) else kind.target
-        return self._absent(names.scalars_in(*expressions(access)))
+        return self._absent(names.scalars_in(*access.expressions()))
 
     def _absent(self, names: Iterable[str]) -> frozenset[str]:
         return self._memory.conditional.intersection(names)

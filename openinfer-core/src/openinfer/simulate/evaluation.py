@@ -140,7 +140,10 @@ class Values:
             expr = symbolic.parse(text)
         except symbolic.SymbolicSyntaxError as error:
             raise ExecutionError(f"`{access}`: {error}", code=_CODE) from error
-        return str(symbolic.evaluate(expr, self._integer))
+        try:
+            return str(symbolic.evaluate(expr, self._integer))
+        except symbolic.DivisionError as error:
+            raise ExecutionError(f"`{access}`: {error}", code=_CODE) from error
 
     def _integer(self, name: str) -> int:
         """Return a loop index, a size, or a scalar variable."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 IntReader: TypeAlias = Callable[[], int]
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+"""Operators that have a value for every pair of integers."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,10 +59,26 @@ def integer(expr: IntExpr, lookup: Callable[[str], int | IntReader]) -> int | In
     if isinstance(expr, symbolic.Name):
         return lookup(expr.name)
     left, right = integer(expr.left, lookup), integer(expr.right, lookup)
-    combine = _OPERATORS[expr.op]
+    combine = _OPERATORS.get(expr.op) or _division(expr)
     if not callable(left):
         return combine(left, right) if not callable(right) else lambda: combine(left, right())
     return (lambda: combine(left(), right())) if callable(right) else lambda: combine(left(), right)
+
+
+def _division(expr: symbolic.BinOp) -> Callable[[int, int], int]:
+    """Return what divides two values as an expression does.
+
+    Raises:
+        ExecutionError: the result does, where a division has no value (``bad-division``).
+    """
+
+    def divided(left: int, right: int) -> int:
+        try:
+            return symbolic.applied(expr, left, right)
+        except symbolic.DivisionError as error:
+            raise ExecutionError(str(error), code="bad-division") from error
+
+    return divided
 
 
 def value_of(found: int | IntReader) -> int:

@@ -83,7 +83,21 @@ def _length(slot: Slice | None, size: int | None, known: Mapping[str, int]) -> i
 def _value(expr: IntExpr, known: Mapping[str, int]) -> int | None:
     if any(name not in known for name in symbolic.names(expr)):
         return None
-    return symbolic.evaluate(expr, known.__getitem__)
+    try:
+        return symbolic.evaluate(expr, known.__getitem__)
+    except symbolic.DivisionError:
+        return None
+
+
+def _division_problem(expr: IntExpr, known: Mapping[str, int]) -> str | None:
+    """Return why a division in an expression has no value, where the names in it are known."""
+    if any(name not in known for name in symbolic.names(expr)):
+        return None
+    try:
+        symbolic.evaluate(expr, known.__getitem__)
+    except symbolic.DivisionError as error:
+        return str(error)
+    return None
 
 
 def persistent(name: str, scope: Scope, findings: Findings, place: Place | None) -> ResolvedVar | None:
@@ -161,6 +175,10 @@ def _check_indices(
                     where = findings.place_of_word(name, place)
                     findings.error(code, f"index of `{access_text(access)}`: {problem}", place=where)
                     return False
+            problem = _division_problem(bound, known)
+            if problem is not None:
+                findings.error("bad-division", f"index of `{access_text(access)}`: {problem}", place=place)
+                return False
             value = _value(bound, known)
             if value is not None and value not in symbolic.INT64:
                 message = f"index of `{access_text(access)}`: {symbolic.value_text(value)} does not fit 64 bits"

@@ -68,7 +68,12 @@ def _extent(dim: IntExpr, sizes: Mapping[str, int], findings: Findings, span: Sp
             message = f"unknown size variable `{unknown[0]}` in dimension `{symbolic.text(dim)}`"
             findings.error("unknown-sizevar", message, span=span, hint=hint)
         return None
-    extent = symbolic.evaluate(dim, sizes.__getitem__)
+    try:
+        extent = symbolic.evaluate(dim, sizes.__getitem__)
+    except symbolic.DivisionError as error:
+        message = f"in a dimension, {error}{_where_from([dim], findings)}"
+        findings.error("bad-division", message, span=span)
+        return None
     if extent >= 0:
         return extent
     value = extent if extent >= -LARGEST_SIZE else f"below -{LARGEST_SIZE}"

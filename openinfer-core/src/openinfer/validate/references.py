@@ -90,10 +90,14 @@ def _check_entry(ref: Ref, table: PrefixTable, scope: Scope, findings: Findings,
     known = [v for v in values if v is not None]
     if math.prod(max(0, v.stop - v.start) for v in known) > MOST_COMBINATIONS:
         return
-    entries = dict.fromkeys(
-        tuple(_evaluate(index, dict(zip(names, chosen, strict=True))) for index in ref.indices)
-        for chosen in product(*known)
-    )
+    try:
+        entries = dict.fromkeys(
+            tuple(_evaluate(index, dict(zip(names, chosen, strict=True))) for index in ref.indices)
+            for chosen in product(*known)
+        )
+    except symbolic.DivisionError as error:
+        findings.error("bad-division", f"index of `{ref_text(ref)}`: {error}", place=place)
+        return
     for entry in entries:
         problem = entry_problem(table, entry, scope.model)
         if problem is None:

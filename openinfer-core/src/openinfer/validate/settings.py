@@ -164,7 +164,10 @@ def _integers(
             raise SettingError(f"setting `{spec.name}`: {problem}", code="unknown-variable", word=name)
     if any(not scope.is_size(name) for name in names):
         return RuntimeInts(tuple(exprs), is_list)
-    values = tuple(symbolic.evaluate(expr, scope.sizes.__getitem__) for expr in exprs)
+    try:
+        values = tuple(symbolic.evaluate(expr, scope.sizes.__getitem__) for expr in exprs)
+    except symbolic.DivisionError as error:
+        raise SettingError(f"setting `{spec.name}`: {error}", code="bad-division") from error
     wide = next((value for value in values if value not in symbolic.INT64), None)
     if wide is not None:
         raise SettingError(

@@ -146,12 +146,17 @@ class Walk:
                 return None
         if any(not scope.is_size(name) for name in symbolic.names(bound)):
             return None
-        value = symbolic.evaluate(bound, scope.sizes.__getitem__)
+        place = part(self.findings.places.operands, number)
+        try:
+            value = symbolic.evaluate(bound, scope.sizes.__getitem__)
+        except symbolic.DivisionError as error:
+            self.findings.error("bad-division", f"a bound of loop `{loop.name}`: {error}", place=place)
+            return None
         if value in symbolic.INT64:
             return value
         shown = symbolic.value_text(value)
         message = f"bound `{symbolic.text(bound)}` of loop `{loop.name}` is {shown}, which does not fit 64 bits"
-        self.findings.error("integer-range", message, place=part(self.findings.places.operands, number))
+        self.findings.error("integer-range", message, place=place)
         return None
 
     def _copy(self, source: Ref, target: str, scope: Scope) -> None:
