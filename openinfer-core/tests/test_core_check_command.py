@@ -320,7 +320,7 @@ block entry {
   op relu(w) >> y;
   op relu(x,
           alph=0.5) >> y;
-  transfer x >> q;
+  transfer q >> y;
 }
 """
 

@@ -94,9 +94,7 @@ ERRORS = {
     "fixed zero": ("table-decl", declare("persistent", "T(i): f32 @table «@fixed(i=0);"), "at least 1"),
     # Names
     "unknown input": ("unknown-variable", entry("op f(«yy) >> y;"), "unknown variable `yy`"),
-    "unknown output": ("unknown-variable", entry("op y(y) >> «z;"), "unknown variable `z`"),
     "unknown source": ("unknown-variable", entry("transfer «z >> y;"), "unknown variable `z`"),
-    "unknown target of a read": ("unknown-variable", entry("cache.read step >> «z;"), "unknown variable `z`"),
     "unknown condition": ("unknown-variable", entry("branch «c entry_ entry_;"), "unknown variable `c`"),
     "unknown result": ("unknown-variable", NAMES + "block entry { return x, «z; }", "unknown variable `z`"),
     "unknown base": ("unknown-variable", entry("cache.increment «stepp;"), "is unknown"),
@@ -150,11 +148,6 @@ ERRORS = {
     "reset of part of a matrix": ("not-indexable", entry("cache.reset «A[0];"), "the whole of `A`"),
     "reset of an auto-dim slot": ("index-count", entry("cache.reset «C[0, 1];"), "table indices only"),
     # Blocks
-    "assign elsewhere": (
-        "assign-outside-entry",
-        NAMES + "block entry { branch b; return; } block b { «assign t: f32; return; }",
-        "only entry declares temporaries",
-    ),
     "result elsewhere": (
         "return-values",
         NAMES + "block entry { branch b; return; } block b { return «x; }",
@@ -286,9 +279,9 @@ def test_index_errors_point_at_the_declaration() -> None:
     assert (related.span.line, related.span.column) == (2, 23)
 
 
-BLOCKS = """block b { op f(u) >> u; return; }
-block a { op f(v) >> v; return; }
-block entry { op f(w) >> w; branch a; branch b; return; }
+BLOCKS = """block b { op f(u, u) >> x; return; }
+block a { op f(v, v) >> x; return; }
+block entry { op f(w, w) >> x; branch a; branch b; return; }
 dynamic { x: f32 @table; }"""
 
 

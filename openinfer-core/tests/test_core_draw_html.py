@@ -134,7 +134,7 @@ def test_any_name_is_text(name: str) -> None:
     page = Page(html(replace(built, blocks=MappingProxyType({name: block})), title=name))
 
     assert page.tags().count("script") == 1
-    assert page.tags().count("li") == 3
+    assert page.tags().count("li") == 4
     notebook_html(built).encode("utf-8")
 
 

@@ -235,11 +235,34 @@ def test_formatting_keeps_comments_and_leaves_broken_texts_alone(client: Client)
 def test_columns_are_counted_as_agreed(encoding: str, column: int) -> None:
     for client in started(encodings=(encoding,)):
         assert client.capabilities["positionEncoding"] == encoding
-        (found,) = client.open(PROGRAM.replace("// 😀 x", "/* 😀 */ op f(x) >> q;"))["diagnostics"][:1]
+        (found,) = client.open(PROGRAM.replace("// 😀 x", "/* 😀 */ op f(x, x, q) >> y;"))["diagnostics"][:1]
         line = found["range"]["start"]
 
         assert line["line"] == 3
         assert line["character"] == column
+
+
+def test_types_of_undeclared_temporaries_stand_behind_their_first_output(tmp_path: Path) -> None:
+    path = tmp_path / "model.oinf"
+    with OinfWriter(path) as writer:
+        writer.sizevar("B", 5)
+    text = PROGRAM.replace("op relu(x) >> y;", "op concat(x, x, axis=0) >> t; op relu(t) >> u;").replace(
+        "turn y", "turn u"
+    )
+    document = {"textDocument": {"uri": URI}, "range": {"start": place(0, 0), "end": place(9, 0)}}
+    for client in started("--model", str(path)):
+        assert client.open(text)["diagnostics"] == []
+        hints = client.ask("textDocument/inlayHint", **document)
+        assert [(each["label"], each["position"]) for each in hints] == [
+            (": f32[2*B]", place(3, 30)),
+            (": f32[2*B]", place(3, 47)),
+        ]
+        assert "temporary of block `entry`" in client.ask("textDocument/hover", **client.at(4, 9))["contents"]["value"]
+        assert client.ask("textDocument/definition", **client.at(4, 9))["range"]["start"] == place(3, 46)
+
+
+def place(line: int, character: int) -> dict[str, int]:
+    return {"line": line, "character": character}
 
 
 def test_a_model_gives_shapes_and_deeper_findings(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_findings_are_those_of_text_at_the_lines_of_the_calls() -> None:
 def test_the_structure_is_checked_too() -> None:
     b = oi.GraphBuilder()
     with b.block("entry"):
-        b.op("relu", "x", outputs="y")
+        b.op("add", "x", "y", outputs=b.volatile("z", "f32"))
         b.return_()
     with pytest.raises(ValidationError) as caught:
         b.build(check=True)

@@ -177,8 +177,8 @@ def test_side_fields_of_nodes_and_blocks() -> None:
 
 
 VERSION_1 = [
-    "op f(x, a=1, b=[1]) >> y with { fuse = true };",
-    "cache.read K[0..-3] >> y;",
+    "assign y: f32; op f(x, a=1, b=[1]) >> y with { fuse = true };",
+    "assign y: f32; cache.read K[0..-3] >> y;",
     "return y;",
     'scope "s" { barrier; }',
 ]
@@ -191,6 +191,14 @@ VERSION_2 = [
     "op f(x) >> y, z;",
     "cache.read K[t+1] >> y;",
 ]
+VERSION_3 = [
+    "op f(x) >> t;",
+    "transfer x >> t;",
+    "cache.read K >> t;",
+    "loop l (i in 0..n/2) { }",
+    "op f(W[l%2]) >> t;",
+    "assign t: f32[ceil(H/2)];",
+]
 
 
 @pytest.mark.parametrize("text", VERSION_1)
@@ -200,7 +208,13 @@ def test_a_graph_that_older_readers_understand_has_no_version(text: str) -> None
 
 @pytest.mark.parametrize("text", VERSION_2)
 def test_a_graph_that_older_readers_would_misread_has_version_2(text: str) -> None:
-    assert GraphSerialize.json(graph(f"block entry {{ {text} }}"))["schema_version"] == 2
+    declared = "volatile { y: f32; z: f32; }"
+    assert GraphSerialize.json(graph(f"{declared} block entry {{ {text} }}"))["schema_version"] == 2
+
+
+@pytest.mark.parametrize("text", VERSION_3)
+def test_a_graph_that_readers_of_version_2_would_misread_has_version_3(text: str) -> None:
+    assert GraphSerialize.json(graph(f"block entry {{ {text} }}"))["schema_version"] == 3
 
 
 EXAMPLE = """{
@@ -458,7 +472,7 @@ def test_unit_kinds_and_hints_are_read() -> None:
 STORED = Path(__file__).parent / "data"
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_stored_files_of_every_version_load(version: int) -> None:
     text = (STORED / f"graph_version_{version}.json").read_text(encoding="utf-8")
     program = (STORED / f"graph_version_{version}.oi").read_text(encoding="utf-8")

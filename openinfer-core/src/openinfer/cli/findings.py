@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.diagnostics import printable
+from openinfer.ir.text import node_desc
+from openinfer.symbolic import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from openinfer.diagnostics import Diagnostic, Span
+    from openinfer.validate.inference import InferredType
 
 
 def as_json(finding: Diagnostic) -> dict[str, Any]:
@@ -30,6 +33,19 @@ def as_json(finding: Diagnostic) -> dict[str, Any]:
     }
 
 
+def type_as_json(found: InferredType) -> dict[str, Any]:
+    """Return the type of a temporary as a plain object; an extent that only the running program knows is null."""
+    return {
+        "name": found.name,
+        "dtype": found.dtype.name,
+        "dims": [None if dim is None else text(dim) for dim in found.dims],
+        "place": None if found.span is None else _place(found.span),
+        "block": found.block,
+        "node_index": found.node.index,
+        "node_desc": node_desc(found.node),
+    }
+
+
 def tell_warnings(warnings: Iterable[Diagnostic]) -> None:
     """Print the warnings about a program that is about to run to standard error, each once, unless the log has them."""
     from openinfer.simulate.logs import LogKind, is_wanted
@@ -45,9 +61,9 @@ def print_warnings(warnings: Iterable[Diagnostic]) -> None:
 
 
 def _place(span: Span) -> dict[str, Any]:
-    text = span.source.text
-    end_line = span.line + text.count("\n", span.start, span.end)
-    end_column = span.end - text.rfind("\n", 0, span.end)
+    written = span.source.text
+    end_line = span.line + written.count("\n", span.start, span.end)
+    end_column = span.end - written.rfind("\n", 0, span.end)
     return {
         "file": span.source.name,
         "line": span.line,

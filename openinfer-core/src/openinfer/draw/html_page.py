@@ -14,7 +14,8 @@ from openinfer.draw.layout import HEADER, INDENT, PADDING, ROW, lay_out
 from openinfer.draw.memory import memory_rows
 from openinfer.draw.rows import keyword_and_rest, rows_of
 from openinfer.draw.statements import Labels, shown
-from openinfer.ir.nodes import Assign, Await, Branch, Yield
+from openinfer.ir.nodes import Await, Branch, Yield
+from openinfer.ir.temporaries import temporary_names
 from openinfer.ir.uses import reads, writes
 
 if TYPE_CHECKING:
@@ -91,7 +92,9 @@ class _Page:
         self._labels = labels
         self._layout = layout
         self._memory = memory_rows(graph, resolved)
-        self._temporaries = {n.kind.name: n for _, n in graph.nodes() if isinstance(n.kind, Assign)}
+        temporaries = temporary_names(graph)
+        written = (name for _, node in graph.nodes() for name in sorted(writes(node)))
+        self._temporaries = tuple(dict.fromkeys(name for name in written if name in temporaries))
         self._variables = {name: place for place, name in enumerate(dict.fromkeys([*graph.vars, *self._temporaries]))}
         self._blocks = {card.name: place for place, card in enumerate(layout.cards)}
 

@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """A text with its outline and findings; ``resolved`` if there is a model and the text fits it."""
+    """A text with its outline and findings; ``resolved`` if there is a model and the text fits it.
+
+    ``is_current`` is false where ``resolved`` is that of an earlier text.
+    """
 
     text: str
     outline: Outline
     findings: Sequence[Diagnostic]
     resolved: ResolvedGraph | None = None
+    is_current: bool = True
 
 
 def analyse(text: str, environment: Environment, model: Model | None = None) -> Analysis:

@@ -30,12 +30,17 @@ def outline_of(text: str) -> Outline:
     return outline
 
 
+_DECLARED = (Sort.VARIABLE, Sort.TEMPORARY, Sort.INDEX)
+"""What a name may be declared as, so that an output of that name defines nothing."""
+
+
 class _Reader:
     """Reads one program; the stack holds what is open, each with the definitions that end with it."""
 
     def __init__(self, outline: Outline) -> None:
         self._outline = outline
         self._stack: list[tuple[Context, tuple[Definition, ...]]] = [(Context("top"), ())]
+        self._outputs: list[Definition] = []
 
     def read(self, segment: Segment) -> None:
         """Add the names of the next piece."""
@@ -51,6 +56,11 @@ class _Reader:
         """Close what the text leaves open."""
         while len(self._stack) > 1:
             self._close(len(self._outline.text))
+        declared = {found.name for found in self._outline.definitions if found.sort in _DECLARED}
+        for output in self._outputs:
+            if output.name not in declared:
+                declared.add(output.name)
+                self._outline.definitions.append(output)
 
     def _close(self, offset: int) -> None:
         for definition in self._stack.pop()[1]:
@@ -202,6 +212,7 @@ class _Reader:
         match word.text:
             case "op":
                 self._op(rest)
+                self._note_outputs(rest, segment, block)
             case "assign":
                 self._assign(rest, segment, block)
             case "loop":
@@ -210,13 +221,30 @@ class _Reader:
                 self._branch(rest)
             case "cache":
                 self._values(rest[2:] if rest and rest[0].text == "." else rest)
+                if len(rest) > 1 and rest[1].text == "read":
+                    self._note_outputs(rest, segment, block)
             case "dep":
                 self._dep(rest)
-            case "transfer" | "yield" | "await" | "return":
+            case "transfer":
+                self._values(rest)
+                self._note_outputs(rest, segment, block)
+            case "yield" | "await" | "return":
                 self._values(rest)
             case _:
                 pass
         return ()
+
+    def _note_outputs(self, tokens: Sequence[Token], segment: Segment, block: str) -> None:
+        """Note what a statement outputs, which defines the names that nothing declares."""
+        arrow = next((place for place, token in enumerate(tokens) if token.text == ">>"), len(tokens))
+        text = f"{_one_line(self._outline.text[segment.tokens[0].start : segment.stop])};"
+        for token in tokens[arrow + 1 :]:
+            if token.kind == "name":
+                self._outputs.append(
+                    Definition(
+                        name=token.text, sort=Sort.TEMPORARY, start=token.start, end=token.end, section=block, text=text
+                    )
+                )
 
     def _op(self, tokens: Sequence[Token]) -> None:
         if not tokens or tokens[0].kind != "name":

@@ -16,6 +16,7 @@ from openinfer.diagnostics import Severity
 from openinfer.editors.analysis import analyse
 from openinfer.editors.completion import Class, completions
 from openinfer.editors.hover import hover
+from openinfer.editors.inlay import inlay_hints
 from openinfer.editors.outline import Sort
 from openinfer.editors.places import Places
 from openinfer.editors.rename import RenameError, definition_to_rename, renamed
@@ -84,7 +85,7 @@ class Server(LanguageServer):
             return known
         analysis = analyse(document.source, self.environment, self.model)
         if analysis.resolved is None and known is not None:
-            analysis = replace(analysis, resolved=known.analysis.resolved)
+            analysis = replace(analysis, resolved=known.analysis.resolved, is_current=False)
         encoding = str(getattr(self.workspace.position_encoding, "value", self.workspace.position_encoding))
         opened = Opened(uri, document.version, analysis, Places(document.source, encoding))
         self._opened[uri] = opened
@@ -124,6 +125,7 @@ def make_server(version: str, model: Model | None = None) -> Server:
     server.feature(types.TEXT_DOCUMENT_REFERENCES)(references)
     server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)(symbols)
     server.feature(types.TEXT_DOCUMENT_FORMATTING)(laid_out)
+    server.feature(types.TEXT_DOCUMENT_INLAY_HINT)(hinted)
     triggers = types.CompletionOptions(trigger_characters=[".", "(", ",", "=", ":", "@", "[", ">"])
     server.feature(types.TEXT_DOCUMENT_COMPLETION, triggers)(completed)
     server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)(rename_prepared)
@@ -202,6 +204,18 @@ def references(server: Server, parameters: types.ReferenceParams) -> list[types.
 def symbols(server: Server, parameters: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
     opened = server.document(parameters.text_document.uri)
     return list(_symbols(opened))
+
+
+def hinted(server: Server, parameters: types.InlayHintParams) -> list[types.InlayHint]:
+    opened = server.document(parameters.text_document.uri)
+    begin, end = (opened.places.offset(at.line, at.character) for at in (parameters.range.start, parameters.range.end))
+    found = inlay_hints(opened.analysis, server.environment, server.model)
+    kind = types.InlayHintKind.Type
+    return [
+        types.InlayHint(position=opened.range(offset, offset).start, label=label, kind=kind)
+        for offset, label in found
+        if begin <= offset <= end
+    ]
 
 
 def _symbols(opened: Opened) -> Iterator[types.DocumentSymbol]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.ir.graph import MemoryKind, walk
-from openinfer.ir.nodes import Assign, Await, Branch, Yield
+from openinfer.ir.nodes import Await, Branch, Yield
+from openinfer.ir.temporaries import temporary_names
 from openinfer.ir.uses import reads, writes
 
 if TYPE_CHECKING:
@@ -75,8 +76,19 @@ def is_concurrent(graph: Graph) -> bool:
 
 
 def _shared_names(graph: Graph) -> frozenset[str]:
-    temporaries = (node.kind.name for _, node in graph.nodes() if isinstance(node.kind, Assign))
-    return frozenset(graph.vars).union(temporaries)
+    return frozenset(graph.vars) | (temporary_names(graph) - private_temporaries(graph))
+
+
+def private_temporaries(graph: Graph) -> frozenset[str]:
+    """Return the temporaries that consumers write and neither ``entry`` nor the blocks that it calls.
+
+    They belong to one run of a consumer: consumers do not share them, and no ``await`` merges them.
+    """
+    entry = graph.blocks.get("entry")
+    if entry is None or not is_concurrent(graph):
+        return frozenset()
+    written = {name for node in _reached(graph, entry.nodes) for name in writes(node)}
+    return temporary_names(graph) - written
 
 
 def reached_blocks(graph: Graph, name: str) -> tuple[str, ...]:

@@ -66,7 +66,8 @@ class ResolvedVar:
         decl: the declaration; None for a temporary.
         dims: extents as written.
         span: place of the declaration or ``assign`` in the text.
-        varying: whether ``cache.read`` may give it another shape while a step runs.
+        varying: whether ``cache.read``, or an operator on what it read, may give it another shape while a step runs.
+        inferred: whether it is a temporary without a declaration; ``span`` is where it is first an output.
     """
 
     name: str
@@ -77,6 +78,7 @@ class ResolvedVar:
     dims: tuple[IntExpr, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
     varying: bool = False
+    inferred: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,11 @@ class PrefixTable:
     def span(self) -> Span | None:
         """Place of the declaration in the text."""
         return self.decl.span
+
+    @property
+    def inferred(self) -> bool:
+        """False: a family has a declaration."""
+        return False
 
     def tensor_name(self, indices: tuple[int, ...]) -> str:
         """Return the model name of one entry."""

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from openinfer.ir.nodes import CacheRead, CacheReset, CacheWrite, Op
+from openinfer.ir.temporaries import undeclared_outputs
 from openinfer.ir.uses import expressions
 from openinfer.ir.values import DoubleListValue, DoubleValue, DTypeListValue, ExprListValue, ExprValue, FloatValue
 from openinfer.symbolic import DIVISIONS, BinOp, operations
@@ -26,6 +27,8 @@ def needed_version(graph: Graph) -> int:
     them and lose annotations only.
     """
     nodes = [node for _, node in graph.nodes()]
+    if undeclared_outputs(graph):
+        return 3
     dims = (dim for decl in graph.vars.values() for dim in decl.dims)
     if any(map(_divides, dims)) or any(_divides(expr) for node in nodes for expr in expressions(node)):
         return 3

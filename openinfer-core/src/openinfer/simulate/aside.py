@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.ir.concurrency import reached_blocks, uses
+from openinfer.ir.concurrency import private_temporaries, reached_blocks, uses
 from openinfer.simulate.aside_memory import AsideMemory
 from openinfer.simulate.compiler import compile_graph
 from openinfer.simulate.placement import OtherDevices
@@ -81,7 +81,8 @@ def _aside(
     if beside is not None:
         opened.callback(beside.close)
     used, bound = (backend, binder) if beside is None else (beside, binder.on(beside))
-    own = AsideMemory(memory, consumer.requirements & sharing.copied, used)
+    private = private_temporaries(resolved.graph)
+    own = AsideMemory(memory, consumer.requirements & sharing.copied, used, private=private)
     others, blocks = OtherDevices(placements, own), reached_blocks(resolved.graph, consumer.name)
     codes = compile_graph(resolved, own, used, bound, others, blocks)
     used_by_both = (consumer.uses.reads | consumer.uses.writes).intersection(_used_elsewhere(consumer, sharing))

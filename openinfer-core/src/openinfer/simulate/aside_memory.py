@@ -13,13 +13,24 @@ if TYPE_CHECKING:
 
 class AsideMemory(Memory):
     """Memory that shares everything with another but for some variables and prefix tables, which it has buffers of its
-    own for."""
+    own for.
+
+    Attributes:
+        own: variables that it has copies of.
+        private: temporaries that only it has.
+    """
 
     def __init__(
-        self, shared: Memory, own: frozenset[str], backend: DeviceBackend, tables: frozenset[str] = frozenset()
+        self,
+        shared: Memory,
+        own: frozenset[str],
+        backend: DeviceBackend,
+        tables: frozenset[str] = frozenset(),
+        private: frozenset[str] = frozenset(),
     ) -> None:
         vars(self).update(vars(shared))
         self.own = own
+        self.private = private
         self._own_tables = tables
         self._shared = shared
         self._backend = backend
@@ -29,7 +40,7 @@ class AsideMemory(Memory):
 
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of a variable, its own or the shared one."""
-        if name not in self.own:
+        if not self._has(name):
             return self._shared.buffer(name)
         if name not in self._buffers:
             variable = self.variables[name]
@@ -39,7 +50,10 @@ class AsideMemory(Memory):
 
     def varying(self, name: str) -> Varying | None:
         """Return a variable whose shape may change, its own or the shared one."""
-        return super().varying(name) if name in self.own else self._shared.varying(name)
+        return super().varying(name) if self._has(name) else self._shared.varying(name)
+
+    def _has(self, name: str) -> bool:
+        return name in self.own or name in self.private
 
     def entry(self, name: str, indices: tuple[int, ...]) -> Buffer:
         """Return an entry of a prefix table, its own or the shared one."""

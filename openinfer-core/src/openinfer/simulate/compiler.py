@@ -268,7 +268,9 @@ class _Compiler:
         return self._memory.conditional.intersection(names)
 
     def _temporaries(self, names: Iterable[str]) -> frozenset[str]:
-        return frozenset(name for name in names if self._memory.variables[name].decl is None)
+        """Return the temporaries that ``assign`` makes, which is to run before anything is written to them."""
+        variables = self._memory.variables
+        return frozenset(name for name in names if variables[name].decl is None and not variables[name].inferred)
 
     def _read(self, refs: Iterable[Ref], names: Names) -> frozenset[str]:
         """Return the variables that may be absent among those read, index expressions included."""

@@ -176,6 +176,7 @@ class Exchange:
                 message = f"consumers `{other.name}` and `{consumer.name}` run at the same time"
                 raise RaceError(f"{message} and race on `{name}`: only one may use what one of them writes")
         aside, events = self._asides[consumer.name], list["Happened"]()
+        aside.memory.available.difference_update(aside.memory.private)
         for name in sorted(aside.memory.own):
             aside.memory.load(name, self._memory.save(name))
         self._runs.append(_Run(aside, self._begin(aside, events), events))

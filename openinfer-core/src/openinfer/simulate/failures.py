@@ -94,7 +94,8 @@ def unset(memory: Memory, names: Iterable[str]) -> ExecutionError:
     """Return the error for reading variables that hold no value."""
     name = min(names)
     if memory.variables[name].storage is Storage.TEMPORARY:
-        message = f"temporary `{name}` is used before its `assign` has run in this step"
+        first = "anything has written it" if memory.variables[name].inferred else "its `assign` has run"
+        message = f"temporary `{name}` is used before {first} in this step"
         return ExecutionError(message, code="temporary-unset")
     return DynamicUnsetError(f"dynamic `{name}` holds no value in this step: insert one before it, or declare @init")
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer import symbolic
-from openinfer.ir.nodes import CacheAccess, CacheRead, CacheReset, CacheWrite, Loop, Single
+from openinfer.ir.nodes import CacheAccess, CacheRead, CacheReset, CacheWrite, Loop, Single, Slice
 from openinfer.ir.places import part
 from openinfer.ir.resolved import Storage
 from openinfer.ir.text import access_text, ref_text
+from openinfer.polynomials import simplified
+from openinfer.symbolic import BinOp, Const
 from openinfer.validate.operators import writable_type
 from openinfer.validate.references import readable_type
 
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from openinfer.ir.graph import Graph, VarDecl
-    from openinfer.ir.nodes import Slice
     from openinfer.ir.places import Place
     from openinfer.ir.resolved import ResolvedVar
     from openinfer.ir.types import TensorType
@@ -69,6 +70,30 @@ def _entry_extents(
         if selects and isinstance(slot, Single):
             continue
         yield _length(None if isinstance(slot, Single) else slot, None, known)
+
+
+def symbolic_extents(access: CacheAccess, source: ResolvedVar, known: Mapping[str, int]) -> tuple[IntExpr | None, ...]:
+    """Return the shape that a read yields as expressions of named sizes; None for what is known only at run time."""
+    numbers = read_extents(access, source, known)
+    decl = source.decl
+    if decl is None or not decl.formals:
+        return source.dims
+    tables = len(decl.formals) - len(decl.auto_dim)
+    slots = [*access.slots[:tables], *[Slice()] * (tables - len(access.slots[:tables]))]
+    ranges = [slot for slot in slots if not isinstance(slot, Single)]
+    found = [_range_expression(slot, number) for slot, number in zip(ranges, numbers, strict=False)]
+    rest = numbers[len(ranges) :]
+    entry = source.dims if not decl.auto_dim else [None if extent is None else Const(extent) for extent in rest]
+    return (*found, *entry)
+
+
+def _range_expression(slot: Slice, number: int | None) -> IntExpr | None:
+    """Return the length of a range, as an expression where its end is one and does not count from the size."""
+    if number is None:
+        return None
+    if slot.end is None or (isinstance(slot.end, Const) and slot.end.value < 0):
+        return Const(number)
+    return slot.end if slot.start is None else simplified(BinOp("-", slot.end, slot.start))
 
 
 def _length(slot: Slice | None, size: int | None, known: Mapping[str, int]) -> int | None:

@@ -35,6 +35,8 @@ class Sized(Protocol):
     def dims(self) -> tuple[IntExpr, ...]: ...
     @property
     def span(self) -> Span | None: ...
+    @property
+    def inferred(self) -> bool: ...
 
 
 @dataclass
@@ -123,7 +125,8 @@ class Findings:
         if conversion is None:
             self.error("shape-mismatch", message, place=place, sized=copied)
             return
-        related = tuple(Related(f"`{v.name}` is declared here", v.span) for v in copied if v.span is not None)
+        word = {False: "is declared", True: "gets its type"}
+        related = tuple(Related(f"`{v.name}` {word[v.inferred]} here", v.span) for v in copied if v.span is not None)
         self.error("output-dtype", message, place=place, related=related, hint=conversion)
 
     def place_of_word(self, word: str, place: Place | None) -> Place | None:
@@ -144,7 +147,8 @@ class Findings:
             names = list(dict.fromkeys(name for dim in variable.dims for name in symbolic.names(dim)))
             values = ", ".join(self._told_size(name, variable, found) for name in names)
             dims = ", ".join(symbolic.text(dim) for dim in variable.dims)
-            told = f"is {variable.type.dtype}[{dims}]: {values}" if names else "is declared here"
+            place = "gets its type here" if variable.inferred else "is declared here"
+            told = f"is {variable.type.dtype}[{dims}]: {values}" if names else place
             yield Related(f"`{variable.name}` {told}", variable.span)
 
     def _told_size(self, name: str, variable: Sized, found: Mapping[str, tuple[int | None, ...]]) -> str:

@@ -15,7 +15,7 @@ from openinfer.ir.text import call_text
 from openinfer.ir.values import VarValue
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError, Required, SettingType
-from openinfer.symbolic import Const
+from openinfer.validate.op_inference import DependsOnDeclaration, known_settings, stand_in, yielded
 from openinfer.validate.references import readable_type
 from openinfer.validate.settings import SettingError, setting_value
 from openinfer.validate.signature import Matched, match_signature
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import ResolvedVar, SettingValue, UnresolvedSetting
     from openinfer.ir.types import TensorType
     from openinfer.ir.values import Ref
-    from openinfer.ops.schema import OpSchema, SettingSpec
+    from openinfer.ops.schema import OpSchema
     from openinfer.plugins.environment import Environment
     from openinfer.validate.findings import Findings
     from openinfer.validate.scope import Scope
@@ -74,7 +74,10 @@ class _Resolution:
             for position, name in enumerate(self.op.outputs)
         ]
         outputs = [each for each in found if each is not None]
-        if self.findings.errors_since(before) or self._depends_on_mistake(inputs, types, outputs):
+        if self.findings.errors_since(before):
+            return None
+        if self._depends_on_mistake(inputs, types, outputs):
+            self._tell_cannot_infer(inputs, types, settings)
             return None
         with self._about(inputs):
             return self._checked(inputs, types, settings, outputs)
@@ -107,6 +110,39 @@ class _Resolution:
         """Whether a variable here has no type because its declaration is wrong, which is told there."""
         unknown = any(ref is not None and found is None for ref, found in zip(inputs, types, strict=True))
         return unknown or len(outputs) < len(self.op.outputs)
+
+    def _tell_cannot_infer(
+        self,
+        inputs: Sequence[Ref | None],
+        types: Sequence[TensorType | None],
+        settings: Mapping[str, SettingValue | UnresolvedSetting],
+    ) -> None:
+        """Record why an output without a declaration has no type, where all inputs have one."""
+        missing = [
+            name for name in self.op.outputs if name not in self.scope.variables and name in self.scope.inferable
+        ]
+        if not missing or any(ref is not None and kind is None for ref, kind in zip(inputs, types, strict=True)):
+            return
+        place = part(self.findings.places.writes, self.op.outputs.index(missing[0]))
+        hint = f"declare it in front: `assign {missing[0]}: DTYPE[DIMS];`"
+        known = known_settings(self.schema, settings, self.scope.sizes)
+        try:
+            with self._about(inputs):
+                yielded(self.schema, types, known, len(self.op.outputs))
+        except PluginError as error:
+            self.findings.fault(error, self.findings.places.name)
+        except DependsOnDeclaration:
+            message = f"the type of `{missing[0]}` does not follow from {self.schema.name}: it yields what is declared"
+            self.findings.error("cannot-infer", message, place=place, hint=hint)
+        except OpTypeError as error:
+            if not self._varies(inputs) and not any(
+                isinstance(v, RuntimeInts | RuntimeScalar) for v in settings.values()
+            ):
+                with self._about(inputs):
+                    self._record(error, self._sized(inputs, error.code))
+                return
+            message = f"the type of `{missing[0]}` is known only when the program runs ({error})"
+            self.findings.error("cannot-infer", message, place=place, hint=hint)
 
     def _settings(self) -> dict[str, SettingValue | UnresolvedSetting]:
         values: dict[str, SettingValue | UnresolvedSetting] = {}
@@ -178,7 +214,7 @@ class _Resolution:
         """Return the settings with defaults filled in, after checking what the operator infers from the types."""
         specs = [spec for spec in self.schema.settings if spec.name in later]
         shapes_known = not varying and all(spec.type in _SHAPELESS for spec in specs)
-        stand_ins = {spec.name: _stand_in(spec, later[spec.name]) for spec in specs}
+        stand_ins = {spec.name: stand_in(spec, later[spec.name]) for spec in specs}
         try:
             call = call_of(self.schema, types, {**known, **stand_ins}, outputs)
         except PluginError as error:
@@ -201,11 +237,12 @@ class _Resolution:
             name, place = self.op.outputs[position], part(self.findings.places.writes, position)
             variable = self.scope.variables[name]
             if wanted.dtype is not found.dtype:
-                message = f"{self.schema.name} yields {wanted.dtype}, `{name}` is declared {found}"
-                self.findings.error("output-dtype", message, place=place, decl=variable.decl)
+                message = f"{self.schema.name} yields {wanted.dtype}, `{name}` is {_declared(variable)}{found}"
+                sized = (variable,) if variable.inferred else ()
+                self.findings.error("output-dtype", message, place=place, decl=variable.decl, sized=sized)
                 return False
             if shapes and wanted.shape != found.shape:
-                message = f"{self.schema.name} yields {wanted}, `{name}` is declared {found}"
+                message = f"{self.schema.name} yields {wanted}, `{name}` is {_declared(variable)}{found}"
                 sized = (*self._sized(self.matched.inputs, "shape-mismatch"), variable)
                 self.findings.error("shape-mismatch", message, place=place, sized=sized)
                 return False
@@ -280,22 +317,14 @@ _LATER = frozenset({"shape-mismatch", "setting-type"})
 _SHAPELESS = frozenset({SettingType.SCALAR, SettingType.FLOAT})
 """Settings on which no type or shape depends."""
 
-_STAND_INS: Mapping[SettingType, SettingValue] = {
-    SettingType.FLOAT: 1.0,
-    SettingType.BOOL: False,
-    SettingType.INT_LIST: (0,),
-}
+
+def _declared(variable: ResolvedVar) -> str:
+    """Return the word for where a type comes from: none where another statement gave it."""
+    return "" if variable.inferred else "declared "
 
 
 def _defaults(schema: OpSchema) -> dict[str, SettingValue]:
     return {spec.name: spec.default for spec in schema.settings if not isinstance(spec.default, Required)}
-
-
-def _stand_in(spec: SettingSpec, value: UnresolvedSetting) -> SettingValue:
-    """Return a value of the right kind for a setting that is only known at run time, so that types can be inferred."""
-    if isinstance(value, RuntimeInts) and value.is_list:
-        return tuple(expr.value if isinstance(expr, Const) else 1 for expr in value.exprs)
-    return _STAND_INS.get(spec.type, 1 if spec.type is SettingType.SCALAR else 0)
 
 
 def writable_type(name: str, scope: Scope, findings: Findings, place: Place | None) -> TensorType | None:

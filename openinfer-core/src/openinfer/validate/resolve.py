@@ -9,14 +9,16 @@ from openinfer.diagnostics import as_errors, in_source_order, near_or_known
 from openinfer.ir.check import check_structure
 from openinfer.ir.doubts import NO_DOUBTS
 from openinfer.ir.graph import Graph
-from openinfer.ir.nodes import Assign
 from openinfer.ir.resolved import PrefixTable, ResolvedGraph, ResolvedVar
+from openinfer.ir.temporaries import temporary_names, undeclared_outputs
+from openinfer.ir.uses import place_of_use
 from openinfer.model import Model, exact_size
 from openinfer.plugins.environment import Environment
 from openinfer.validate.caches import varying_names
 from openinfer.validate.concurrency import check_concurrency
 from openinfer.validate.declarations import resolve_declaration
 from openinfer.validate.findings import Findings
+from openinfer.validate.inference import infer_temporaries
 from openinfer.validate.kernels import check_kernels
 from openinfer.validate.scope import Scope
 from openinfer.validate.statements import Walk, temporaries
@@ -97,11 +99,13 @@ def check_against_model(
     begin = len(findings.items)
     known_sizes = _sizes(model, sizes or {}, findings)
     findings.sizes, findings.overridden = known_sizes, frozenset(sizes or {})
-    findings.variables = frozenset(graph.vars) | _temporaries(graph)
-    scope = _declared(graph, model, known_sizes, findings, doubts)
+    findings.variables = frozenset(graph.vars) | temporary_names(graph)
+    scope = _declared(graph, model, known_sizes, offered, findings, doubts)
     walk = Walk(graph, offered, findings, doubts)
     walk.blocks(scope)
     check_temporaries(graph, findings, doubts)
+    if not doubts.names and not doubts.nodes:
+        _check_inferred(graph, scope, findings)
     if not doubts.lost and not findings.has_error("missing-entry", "yield-rules", "unknown-block"):
         check_concurrency(graph, findings)
     placed: dict[int, str] = {}
@@ -116,6 +120,18 @@ def check_against_model(
         ops=walk.ops,
         placed=placed,
     )
+
+
+def _check_inferred(graph: Graph, scope: Scope, findings: Findings) -> None:
+    """Record temporaries whose first value depends on themselves, where nothing else says why they have no type."""
+    if findings.has_errors:
+        return
+    for name, (block, node) in undeclared_outputs(graph).items():
+        if name not in scope.variables:
+            with findings.at(block, node):
+                message = f"temporary `{name}` has no type: what gives it its first value reads it"
+                hint = f"declare it in front: `assign {name}: DTYPE[DIMS];`"
+                findings.error("cannot-infer", message, place=place_of_use(node, name), hint=hint)
 
 
 def _structure(graph: Graph, environment: Environment, findings: Findings, doubts: Doubts) -> Doubts:
@@ -148,20 +164,28 @@ def _sizes(model: Model, overrides: Mapping[str, int], findings: Findings) -> di
     return sizes
 
 
-def _temporaries(graph: Graph) -> frozenset[str]:
-    return frozenset(node.kind.name for _, node in graph.nodes() if isinstance(node.kind, Assign))
-
-
-def _declared(graph: Graph, model: Model, sizes: Mapping[str, int], findings: Findings, doubts: Doubts) -> Scope:
+def _declared(
+    graph: Graph,
+    model: Model,
+    sizes: Mapping[str, int],
+    environment: Environment,
+    findings: Findings,
+    doubts: Doubts,
+) -> Scope:
     certain = [decl for decl in graph.vars.values() if decl.name not in doubts.names]
     resolved = [resolve_declaration(decl, model, sizes, findings) for decl in certain]
     variables = {found.name: found for found in resolved if isinstance(found, ResolvedVar)}
     tables = {found.name: found for found in resolved if isinstance(found, PrefixTable)}
     variables |= scale_variables(variables.values(), model)
     tables |= scale_tables(tables.values(), model)
-    names = frozenset((*graph.vars, *variables, *tables)) | _temporaries(graph) | doubts.names
-    scope = Scope(model=model, sizes=sizes, variables=variables, tables=tables, names=names, indices={})
+    inferable = frozenset(undeclared_outputs(graph)) - doubts.names
+    names = frozenset((*graph.vars, *variables, *tables)) | temporary_names(graph) | doubts.names
+    scope = Scope(
+        model=model, sizes=sizes, variables=variables, tables=tables, names=names, inferable=inferable, indices={}
+    )
     variables |= temporaries(graph, scope, findings, doubts)
     varying = varying_names(graph, variables, sizes)
     shaped = {n: replace(v, varying=True) if n in varying else v for n, v in variables.items()}
-    return replace(scope, variables=shaped)
+    declared = replace(scope, variables=shaped)
+    inferred = infer_temporaries(graph, declared, environment, doubts)
+    return replace(declared, variables={**shaped, **inferred})

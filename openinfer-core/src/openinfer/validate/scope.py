@@ -26,6 +26,7 @@ class Scope:
 
     Attributes:
         names: every name that is declared or assigned, rightly or not.
+        inferable: names that are outputs and have no declaration.
         indices: loop indices around the statement with the values they take (half-open), where those are known.
     """
 
@@ -34,6 +35,7 @@ class Scope:
     variables: Mapping[str, ResolvedVar]
     tables: Mapping[str, PrefixTable]
     names: frozenset[str]
+    inferable: frozenset[str] = frozenset()
     indices: Mapping[str, range | None]
 
     def declared(self, *names: str) -> tuple[ResolvedVar | PrefixTable, ...]:

@@ -1,12 +1,14 @@
-"""Temporaries that are used where their `assign` cannot have run (language specification, section 9.1)."""
+"""Temporaries that are used where nothing can have given them a value (language specification, sections 9.1 and 16)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Related
+from openinfer.ir.concurrency import consumers, is_concurrent, reached_blocks
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Assign, Return
+from openinfer.ir.temporaries import outputs, undeclared_outputs
 from openinfer.ir.uses import operands, place_of_use
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_temporaries(graph: Graph, findings: Findings, doubts: Doubts) -> None:
-    """Record uses of a temporary in ``entry`` in front of its `assign`: no path leads from there to here.
+    """Record uses of a temporary in front of what gives it a value, where no path leads from there to here.
 
     What branches, other blocks and loops without iterations leave out is known to the run only.
     """
@@ -28,6 +30,9 @@ def check_temporaries(graph: Graph, findings: Findings, doubts: Doubts) -> None:
     for node in entry.walk():
         if isinstance(node.kind, Assign) and node.kind.name not in doubts.names:
             waiting.setdefault(node.kind.name, node)
+    if not doubts.lost:
+        waiting |= {name: node for name, node in _written_here(graph, entry).items() if name not in doubts.names}
+        _check_threads(graph, findings, doubts)
     for top in entry.nodes:
         for node in walk((top,)):
             _check_node(entry, node, waiting, findings, doubts)
@@ -35,16 +40,72 @@ def check_temporaries(graph: Graph, findings: Findings, doubts: Doubts) -> None:
             return
 
 
+def _written_here(graph: Graph, block: Block) -> dict[str, Node]:
+    """Return the undeclared outputs that no other block writes, with the first statement that does."""
+    elsewhere = {
+        name for other in graph.blocks.values() if other is not block for node in other.walk() for name in outputs(node)
+    }
+    found = undeclared_outputs(graph).items()
+    return {name: node for name, (where, node) in found if where is block and name not in elsewhere}
+
+
 def _check_node(entry: Block, node: Node, waiting: dict[str, Node], findings: Findings, doubts: Doubts) -> None:
-    """Record the uses of a statement of what is ``waiting`` for its `assign`, by name."""
+    """Record the uses of a statement of what is ``waiting`` for its first value, by name."""
     if isinstance(node.kind, Assign):
         waiting.pop(node.kind.name, None)
         return
-    if not waiting or node.index in doubts.nodes:
+    if not waiting:
         return
-    with findings.at(entry, node):
-        for name in dict.fromkeys(name for name in operands(node) if name in waiting):
-            span = waiting[name].span
-            related = () if span is None else (Related("its `assign` stands behind", span),)
-            message = f"temporary `{name}` is used before its `assign` has run"
-            findings.error("temporary-unset", message, place=place_of_use(node, name), related=related)
+    if node.index not in doubts.nodes:
+        with findings.at(entry, node):
+            for name in dict.fromkeys(name for name in operands(node) if name in waiting):
+                _record(name, node, waiting[name], findings)
+    for name in outputs(node):
+        if name in waiting and not isinstance(waiting[name].kind, Assign):
+            del waiting[name]
+
+
+def _record(name: str, node: Node, first: Node, findings: Findings) -> None:
+    """Record a use of a temporary, unless the statement only gives it its first value."""
+    if isinstance(first.kind, Assign):
+        told, message = "its `assign` stands behind", f"temporary `{name}` is used before its `assign` has run"
+    else:
+        if name not in _read_operands(node):
+            return
+        told, message = "it gets its first value here", f"temporary `{name}` is used before anything has written it"
+    related = () if first.span is None else (Related(told, first.span),)
+    findings.error("temporary-unset", message, place=place_of_use(node, name), related=related)
+
+
+def _read_operands(node: Node) -> list[str]:
+    read = list(operands(node))
+    for name in outputs(node):
+        read.reverse()
+        read.remove(name)
+        read.reverse()
+    return read
+
+
+def _check_threads(graph: Graph, findings: Findings, doubts: Doubts) -> None:
+    """Record uses of what only blocks write that run beside: temporaries of a consumer are its own."""
+    if not is_concurrent(graph):
+        return
+    inferred = undeclared_outputs(graph).keys() - doubts.names
+    blocks = {name: reached_blocks(graph, name) for name in ("entry", *(each.name for each in consumers(graph)))}
+    written = {
+        name: {output for block in found for node in graph.blocks[block].walk() for output in outputs(node)}
+        for name, found in blocks.items()
+    }
+    told: set[tuple[int, str]] = set()
+    for thread, found in blocks.items():
+        lacking = inferred - written[thread] - written["entry"]
+        for block in found:
+            for node in graph.blocks[block].walk():
+                for name in dict.fromkeys(name for name in operands(node) if name in lacking):
+                    if (node.index, name) in told:
+                        continue
+                    told.add((node.index, name))
+                    with findings.at(graph.blocks[block], node):
+                        message = f"temporary `{name}` has no value here: only blocks that run beside write it"
+                        hint = f"declare `{name}` in `volatile`: an `await` merges such variables, and no temporaries"
+                        findings.error("temporary-unset", message, place=place_of_use(node, name), hint=hint)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from openinfer.cli.failures import findings_of
-from openinfer.cli.findings import as_json
+from openinfer.cli.findings import as_json, type_as_json
 from openinfer.cli.graph_argument import read_program
 from openinfer.cli.program_files import program_files
 from openinfer.cli.terminal import print_document, wants_colour, width_of
-from openinfer.diagnostics import Diagnostic, Severity, as_errors, render
+from openinfer.diagnostics import Diagnostic, Severity, as_errors, printable, render
 from openinfer.errors import DslSyntaxError, SerializationError
+from openinfer.ir.text import node_desc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from openinfer.diagnostics import Diagnostic
     from openinfer.dsl.reading import Reading
     from openinfer.model import Model
+    from openinfer.validate.inference import InferredType
 
 
 @click.command(name="check", short_help="Report everything that is wrong with programs.")
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 @click.option("--device", metavar="NAME", help="With a model: check that this device carries the program out too.")
 @click.option("--target", metavar="NAME", help="With a model: check that this synth target writes the program out too.")
 @click.option("--strict", is_flag=True, help="Turn warnings into errors.")
+@click.option(
+    "--explain-types", is_flag=True, help="With a model: print the types of temporaries that nothing declares."
+)
 @click.option("--json", "json_wanted", is_flag=True, help="Print a list of objects, one for each finding.")
 @click.pass_context
 def command(
@@ -41,6 +46,7 @@ def command(
     device: str | None,
     target: str | None,
     strict: bool,
+    explain_types: bool,
     json_wanted: bool,
 ) -> None:
     """Report everything that is wrong with each GRAPH (a .oi text, a .json graph, or -); exit 1 if one has errors.
@@ -48,6 +54,8 @@ def command(
     A folder stands for the .oi texts in it and below, hidden folders left out. A model is one for all of them.
 
     The device of --device needs not be usable here. What it leaves to another one is a warning.
+
+    With --explain-types, --json prints an object: `findings` is the list, `types` has an object for each type.
     """
     if device is not None and model is None:
         raise click.UsageError("--device needs --model: without sizes and types it cannot be told what a device runs")
@@ -55,13 +63,22 @@ def command(
         raise click.UsageError(
             "--target needs --model: without sizes and types it cannot be known what a target covers"
         )
+    if explain_types and model is None:
+        raise click.UsageError("--explain-types needs --model: types follow from sizes and tensors")
     with ExitStack() as stack:
         opened = None if model is None else stack.enter_context(_open(model))
-        reports = [_report(file, opened, device, target, strict=strict) for file in program_files(graphs)]
+        reports = [
+            _report(file, opened, device, target, strict=strict, explain_types=explain_types)
+            for file in program_files(graphs)
+        ]
     if json_wanted:
-        print_document([{"file": report.file, **as_json(finding)} for report in reports for finding in report.findings])
+        findings = [{"file": report.file, **as_json(finding)} for report in reports for finding in report.findings]
+        types = [{"file": report.file, **type_as_json(found)} for report in reports for found in report.types]
+        print_document({"findings": findings, "types": types} if explain_types else findings)
     else:
         _print(reports)
+        if explain_types:
+            _print_types(reports)
         if model is None and any(report.is_read for report in reports):
             click.echo("sizes and types were not checked: give a model with --model")
     if any(_errors(report.findings) for report in reports):
@@ -75,22 +92,36 @@ class Report:
     file: str
     findings: Sequence[Diagnostic]
     is_read: bool = True
+    types: Sequence[InferredType] = ()
 
 
-def _report(file: str, model: Model | None, device: str | None, target: str | None, *, strict: bool) -> Report:
+def _report(
+    file: str, model: Model | None, device: str | None, target: str | None, *, strict: bool, explain_types: bool
+) -> Report:
     try:
         reading = read_program(file)
     except (DslSyntaxError, SerializationError, OSError) as error:
         # A document that is not a graph has findings of its own; without any, there is no text to point into.
         return Report(file, findings_of(error), is_read=bool(getattr(error, "diagnostics", ())))
     found = _findings(reading, model, device, target)
-    return Report(file, as_errors(found) if strict else found)
+    types = _types(reading, model) if explain_types and model is not None else ()
+    return Report(file, as_errors(found) if strict else found, types=types)
 
 
 def _open(model: str) -> Model:
     from openinfer.model import ModelLoader
 
     return ModelLoader.open(model)
+
+
+def _types(reading: Reading, model: Model) -> Sequence[InferredType]:
+    """Return the types of what the program does not declare; none where it has errors."""
+    from openinfer.plugins.environment import Environment
+    from openinfer.validate import checked_program
+    from openinfer.validate.inference import inferred_types
+
+    resolved = checked_program(reading, model=model).resolved
+    return () if resolved is None else inferred_types(resolved, model, Environment.default())
 
 
 def _findings(reading: Reading, model: Model | None, device: str | None, target: str | None) -> Sequence[Diagnostic]:
@@ -127,6 +158,16 @@ def _print(reports: Sequence[Report]) -> None:
     if len(reports) != 1:
         every = [finding for report in reports for finding in report.findings]
         click.echo(f"{_count(len(reports), 'program')} checked: {_counts(every)}")
+
+
+def _print_types(reports: Sequence[Report]) -> None:
+    """Print the types that were inferred, each with where and by which statement."""
+    for report in reports:
+        for found in report.types:
+            where = f"{found.span.line}:{found.span.column}: " if found.span is not None else ""
+            click.echo(printable(f"{report.file}:{where}{found}  // {node_desc(found.node)}"))
+        if not report.types and len(reports) == 1:
+            click.echo(f"{report.file}: no temporary without a declaration has a type")
 
 
 def _errors(findings: Sequence[Diagnostic]) -> int:

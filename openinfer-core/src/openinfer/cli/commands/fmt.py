@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from difflib import unified_diff
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,18 +22,22 @@ from openinfer.dsl import decoded, text_of_file
 from openinfer.dsl.formatting import formatted
 from openinfer.dsl.upgrade import Change, upgrade
 from openinfer.errors import OpenInferError
+from openinfer.model import ModelLoader
 from openinfer.regular_files import read_bounded
 from openinfer_oinf.atomicfile import AtomicFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from openinfer.model import Model
+    from openinfer.validate.inference import InferredType
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A text before and after; ``after`` is None where an error keeps it as it is.
 
-    ``changes`` are those of an upgrade.
+    ``changes`` are those of an upgrade, or declarations that were written out.
     """
 
     before: str
@@ -49,8 +55,19 @@ class Outcome:
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if a file is not laid out.")
 @click.option("--diff", is_flag=True, help="Change nothing; print what would change as a unified diff.")
 @click.option("--upgrade", "upgrading", is_flag=True, help="Rewrite the earlier syntax where its meaning is clear.")
+@click.option("--assign", "assigning", is_flag=True, help="With a model: write out what temporaries are declared as.")
+@click.option("--model", "-m", metavar="FILE", help="Model whose sizes and tensors --assign infers from.")
 @click.pass_context
-def command(ctx: click.Context, *, files: tuple[str, ...], check: bool, diff: bool, upgrading: bool) -> None:
+def command(
+    ctx: click.Context,
+    *,
+    files: tuple[str, ...],
+    check: bool,
+    diff: bool,
+    upgrading: bool,
+    assigning: bool,
+    model: str | None,
+) -> None:
     """Lay out program text FILES in place; - reads standard input and writes standard output.
 
     A folder stands for the .oi texts in it and below, hidden folders left out. A text with errors is kept, the others
@@ -58,38 +75,90 @@ def command(ctx: click.Context, *, files: tuple[str, ...], check: bool, diff: bo
 
     Every statement stands on one line, indented by two spaces a level. Order and comments stay as they are; a comment
     inside a statement moves in front of it. With --upgrade, each rewriting is reported with its line.
+
+    With --assign, a temporary that nothing declares gets an `assign` with the type that the model gives it, in sizes
+    where it can; one whose shape only the running program knows is reported and left as it is.
     """
+    if assigning != (model is not None):
+        raise click.UsageError("--assign and --model come together: types follow from the sizes and tensors of a model")
+    if assigning and upgrading:
+        raise click.UsageError("--assign is for programs in today's syntax: run --upgrade first")
     outcomes: list[Outcome] = []
-    for file in program_files(files):
-        outcome = _outcome(file, upgrading=upgrading)
-        if diff:
-            _print_diff(file, outcome)
-        elif not check:
-            outcome = _written(file, outcome)
-        elif outcome.differs:
-            click.echo(f"{printable(file)}: not laid out")
-        if upgrading and (outcome.changes or outcome.error is None):
-            _print_changes(file, outcome, done=not (check or diff))
-        if outcome.error is not None:
-            _print_error(outcome.error)
-        outcomes.append(outcome)
+    with ExitStack() as stack:
+        opened = None if model is None else stack.enter_context(ModelLoader.open(model))
+        change = _upgraded if upgrading else _laid_out if opened is None else partial(_assigned, model=opened)
+        outcomes += [
+            _told(file, _outcome(file, change), check=check, diff=diff, is_upgrade=upgrading)
+            for file in program_files(files)
+        ]
     if len(outcomes) != 1:
         _print_counts(outcomes, done=not (check or diff))
     if any(outcome.error is not None or (check and outcome.differs) for outcome in outcomes):
         ctx.exit(failures.WRONG_INPUT)
 
 
-def _outcome(file: str, *, upgrading: bool) -> Outcome:
+def _told(file: str, outcome: Outcome, *, check: bool, diff: bool, is_upgrade: bool) -> Outcome:
+    """Write a text, or print what would be written; return the outcome."""
+    if diff:
+        _print_diff(file, outcome)
+    elif not check:
+        outcome = _written(file, outcome)
+    elif outcome.differs:
+        click.echo(f"{printable(file)}: not laid out")
+    if is_upgrade and (outcome.changes or outcome.error is None):
+        _print_changes(file, outcome, done=not (check or diff))
+    elif outcome.changes:
+        _print_assigned(file, outcome)
+    if outcome.error is not None:
+        _print_error(outcome.error)
+    return outcome
+
+
+def _outcome(file: str, change: Callable[[str, str], Outcome]) -> Outcome:
     name = _name(file)
     before = ""
     try:
         before = _read(file, name)
-        if not upgrading:
-            return Outcome(before, formatted(before, name=name))
+        return change(before, name)
     except (OpenInferError, OSError) as error:
         return Outcome(before, None, error=error)
-    found = upgrade(before, name=name)
-    return Outcome(before, found.text, found.changes, found.error)
+
+
+def _laid_out(text: str, name: str) -> Outcome:
+    return Outcome(text, formatted(text, name=name))
+
+
+def _upgraded(text: str, name: str) -> Outcome:
+    found = upgrade(text, name=name)
+    return Outcome(text, found.text, found.changes, found.error)
+
+
+def _assigned(text: str, name: str, *, model: Model) -> Outcome:
+    """Return a text with the inferred declarations written out.
+
+    Raises:
+        OpenInferError: the program has errors, or does not fit the model.
+    """
+    from openinfer.dsl import graph
+    from openinfer.plugins.environment import Environment
+    from openinfer.validate import resolve
+    from openinfer.validate.assigning import with_assigns
+    from openinfer.validate.inference import inferred_types
+
+    plain = formatted(text, name=name)
+    program = graph(plain, name=name)
+    resolved = resolve(program, model)
+    found = with_assigns(plain, program, inferred_types(resolved, model, Environment.default()))
+    left = (
+        Change(_line(each), f"not declared, its shape is known only when the program runs: {each}")
+        for each in found.left
+    )
+    changes = [*(Change(_line(each), f"assign {each};") for each in found.written), *left]
+    return Outcome(text, formatted(found.text, name=name), tuple(changes))
+
+
+def _line(found: InferredType) -> int:
+    return found.span.line if found.span is not None else 0
 
 
 def _read(file: str, name: str) -> str:
@@ -122,6 +191,12 @@ def _print_changes(file: str, outcome: Outcome, *, done: bool) -> None:
     lines = (f"  {f'line {change.line}: ' if change.line else ''}{change.text}" for change in outcome.changes)
     text = [f"{_name(file)}: {head if outcome.changes else 'has no earlier syntax'}", *lines]
     click.echo("\n".join(map(printable, text)), err=not done or file == STANDARD_INPUT or outcome.error is not None)
+
+
+def _print_assigned(file: str, outcome: Outcome) -> None:
+    """Report the declarations that were written out on standard error; lines are those of the text laid out."""
+    lines = (f"{_name(file)}:{change.line}: {change.text}" for change in outcome.changes)
+    click.echo("\n".join(map(printable, lines)), err=True)
 
 
 def _print_error(error: Exception) -> None:

@@ -10,6 +10,7 @@ from openinfer.ir.checks.access import access_problems, ref_problem
 from openinfer.ir.checks.findings import declared_at, noted_at
 from openinfer.ir.checks.flow import check_flow
 from openinfer.ir.checks.names import Names, collect_names, ordered_blocks
+from openinfer.ir.checks.unused import check_unused
 from openinfer.ir.dep import DepTargets
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.nodes import (
@@ -73,6 +74,8 @@ def check_blocks(graph: Graph, findings: Findings) -> None:
         context = _Context(graph, names, findings, block)
         _check_nodes(context, block.nodes)
     check_flow(blocks, names.consumers, findings)
+    if not findings.doubts.lost:
+        check_unused(graph, names, findings)
 
 
 def _check_nodes(context: _Context, nodes: tuple[Node, ...]) -> None:
@@ -126,9 +129,6 @@ def _check_node(context: _Context, node: Node) -> None:  # noqa: C901 - one case
 
 
 def _check_assign(context: _Context, node: Node, name: str) -> None:
-    if context.block.name != "entry":
-        message = f"`assign {name}` in block `{context.block.name}`: only entry declares temporaries"
-        context.error(node, "assign-outside-entry", message, hint="every block sees the temporaries of entry")
     decl = context.names.variables.get(name)
     first = context.names.temporaries[name]
     if decl is not None:
@@ -145,7 +145,7 @@ def _check_assign(context: _Context, node: Node, name: str) -> None:
 def _check_known(context: _Context, node: Node, name: str, place: Place | None) -> bool:
     """Report a name that is no variable, temporary or loop index."""
     names = context.names
-    if name in names.variables or name in names.temporaries or name in context.indices:
+    if name in names.variables or names.is_temporary(name) or name in context.indices:
         return True
     if name in context.findings.doubts.names:
         return False
@@ -174,8 +174,6 @@ def _check_write(context: _Context, node: Node, name: str, place: Place | None) 
     if name in context.indices:
         context.error(node, "write-readonly", f"loop index `{name}` is read-only", place)
         return
-    if not _check_known(context, node, name, place):
-        return
     decl = context.names.variables.get(name)
     if decl is not None and decl.pattern is not None:
         message = f"`{name}` is a prefix table: prefix table entries are read-only"
@@ -189,7 +187,7 @@ def _check_base(context: _Context, node: Node, name: str, place: Place | None) -
         return True
     if decl is None and name in context.findings.doubts.names:
         return False
-    what = decl.kind.value if decl is not None else "a temporary" if name in context.names.temporaries else "unknown"
+    what = decl.kind.value if decl is not None else "a temporary" if context.names.is_temporary(name) else "unknown"
     message = f"`{name}` is {what}: cache statements take a persistent variable"
     context.error(node, "unknown-variable", message, place, context.near(name, context.names.persistent))
     return False
@@ -243,10 +241,12 @@ def _check_return(context: _Context, node: Node, names: tuple[str, ...], places:
 def _check_loop(context: _Context, node: Node, loop: Loop) -> None:
     index, place = loop.index, part((node.places or NOWHERE).writes, 0)
     decl = context.names.variables.get(index)
-    if decl is not None or index in context.names.temporaries:
+    if decl is not None or context.names.is_temporary(index):
         message = f"loop index `{index}` is already the name of a {'variable' if decl is not None else 'temporary'}"
         assigned = context.names.temporaries.get(index)
-        other = noted_at("its `assign` stands here", assigned.span if assigned is not None else None)
+        first = assigned or context.names.inferred.get(index)
+        stands = "its `assign` stands here" if assigned is not None else "it is the output of this statement"
+        other = noted_at(stands, first.span if first is not None else None)
         related = declared_at(decl) if decl is not None else other
         context.findings.doubt(index)
         context.findings.of_node(context.block, node, "duplicate-name", message, place=place, related=related)

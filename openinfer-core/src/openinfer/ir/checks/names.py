@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.nodes import Assign, Await
+from openinfer.ir.temporaries import undeclared_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,18 +22,24 @@ class Names:
 
     Attributes:
         temporaries: node of the first ``assign`` of each name.
+        inferred: node of the first output of each name that nothing declares.
         consumers: names of the blocks that wait for a yield.
         persistent: names of the persistent variables.
     """
 
     variables: Mapping[str, VarDecl]
     temporaries: Mapping[str, Node]
+    inferred: Mapping[str, Node]
     consumers: frozenset[str]
     persistent: tuple[str, ...]
 
     def known(self, indices: Iterable[str] = ()) -> list[str]:
         """Return all names, for suggestions."""
-        return [*self.variables, *self.temporaries, *indices]
+        return [*self.variables, *self.temporaries, *self.inferred, *indices]
+
+    def is_temporary(self, name: str) -> bool:
+        """Whether a name is a temporary, declared or inferred."""
+        return name in self.temporaries or name in self.inferred
 
 
 def collect_names(graph: Graph, blocks: list[Block]) -> Names:
@@ -46,7 +53,8 @@ def collect_names(graph: Graph, blocks: list[Block]) -> Names:
             elif isinstance(node.kind, Await) and block.name != "entry":
                 consumers.add(block.name)
     persistent = tuple(decl.name for decl in graph.vars.values() if decl.kind is MemoryKind.PERSISTENT)
-    return Names(graph.vars, temporaries, frozenset(consumers), persistent)
+    inferred = {name: node for name, (_, node) in undeclared_outputs(graph).items()}
+    return Names(graph.vars, temporaries, inferred, frozenset(consumers), persistent)
 
 
 def ordered_blocks(graph: Graph) -> list[Block]:

@@ -8,8 +8,9 @@ from openinfer.diagnostics import Severity
 from openinfer.ir.checks.findings import noted_at
 from openinfer.ir.checks.names import ordered_blocks
 from openinfer.ir.graph import MemoryKind, walk
-from openinfer.ir.nodes import Assign, Await, Branch, Loop, Return, Yield
+from openinfer.ir.nodes import Await, Branch, Loop, Return, Yield
 from openinfer.ir.places import NOWHERE, part
+from openinfer.ir.temporaries import temporary_names
 from openinfer.ir.uses import place_of_use, reads, writes
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class _EntryLine:
         inside = walk(tuple(node for node in self._entry.nodes if isinstance(node.kind, Loop)))
         self._unsure = {name for node in inside if isinstance(node.kind, Yield | Await) for name in node.kind.names}
         self._out: dict[str, Node] = {}
-        self._temporaries = {node.kind.name for node in self._entry.walk() if isinstance(node.kind, Assign)}
+        self._temporaries = temporary_names(graph)
 
     def run(self) -> None:
         for node in self._entry.nodes:

@@ -1,0 +1,47 @@
+"""Warnings about temporaries that nothing reads: most often the misspelt name of a declared output (section 16)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.diagnostics import Severity, did_you_mean
+from openinfer.ir.nodes import Await, Op, Yield
+from openinfer.ir.temporaries import undeclared_outputs
+from openinfer.ir.uses import place_of_use, reads
+
+if TYPE_CHECKING:
+    from openinfer.ir.checks.findings import Findings
+    from openinfer.ir.checks.names import Names
+    from openinfer.ir.graph import Graph
+    from openinfer.ir.nodes import Node
+
+
+def check_unused(graph: Graph, names: Names, findings: Findings) -> None:
+    """Warn about undeclared outputs that no statement reads.
+
+    An output in front of one that is read stands for its place, and is none of them.
+    """
+    used: set[str] = set()
+    for _, node in graph.nodes():
+        used |= reads(node)
+        if isinstance(node.kind, Yield | Await):
+            used.update(node.kind.names)
+    for name, (block, node) in undeclared_outputs(graph).items():
+        if name in used or name in findings.doubts.names or _holds_a_place(node, name, used | set(graph.vars)):
+            continue
+        message = f"temporary `{name}` is never read"
+        hint = (
+            did_you_mean(name, [*names.variables, *names.temporaries])
+            or "leave the statement out, or declare the variable to fetch it"
+        )
+        severity = Severity.WARNING
+        place = place_of_use(node, name)
+        findings.of_node(block, node, "unused-temporary", message, severity=severity, place=place, hint=hint)
+
+
+def _holds_a_place(node: Node, name: str, used: set[str]) -> bool:
+    """Whether a later output of the operator is used, so that this one cannot be left out."""
+    if not isinstance(node.kind, Op):
+        return False
+    outputs = node.kind.outputs
+    return any(other in used for other in outputs[outputs.index(name) + 1 :])

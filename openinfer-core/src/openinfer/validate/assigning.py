@@ -1,0 +1,74 @@
+"""Inferred declarations written out as ``assign`` statements, in the text of a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.ir.concurrency import consumers, private_temporaries, reached_blocks
+from openinfer.ir.graph import walk
+from openinfer.ir.temporaries import outputs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from openinfer.ir.graph import Block, Graph
+    from openinfer.ir.nodes import Node
+    from openinfer.validate.inference import InferredType
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A text with the ``assign`` statements that were written into it, and the types for which there is none."""
+
+    text: str
+    written: tuple[InferredType, ...]
+    left: tuple[InferredType, ...]
+
+
+def with_assigns(text: str, graph: Graph, types: Iterable[InferredType]) -> Assigned:
+    """Return a text that declares what it left to inference, as far as ``assign`` can; the meaning stays.
+
+    The ``assign`` stands in front of the statement of ``entry`` that first yields the name, or of the loops around it;
+    at the head of ``entry`` where other blocks yield it too; and at the head of a consumer that has it to itself.
+    """
+    places = _places(graph)
+    written: list[tuple[int, InferredType]] = []
+    left: list[InferredType] = []
+    for found in types:
+        place = places.get(found.name)
+        if place is None or place.span is None or not found.is_known:
+            left.append(found)
+        else:
+            written.append((place.span.start, found))
+    for start, found in sorted(written, key=lambda each: each[0], reverse=True):
+        text = f"{text[:start]}assign {found}; {text[start:]}"
+    return Assigned(text, tuple(found for _, found in written), tuple(left))
+
+
+def _places(graph: Graph) -> Mapping[str, Node]:
+    """Return the statement in front of which each output may be declared."""
+    found: dict[str, Node] = {}
+    private = private_temporaries(graph)
+    entry = graph.blocks["entry"]
+    elsewhere = _outputs(graph, [name for name in graph.blocks if name != "entry"])
+    for name in _outputs(graph, graph.blocks) - private:
+        first = entry.nodes[0] if name in elsewhere else _first(entry, name)
+        if first is not None:
+            found[name] = first
+    threads = [each.name for each in consumers(graph)]
+    for name in private:
+        owners = [thread for thread in threads if name in _outputs(graph, reached_blocks(graph, thread))]
+        if len(owners) == 1:
+            found[name] = graph.blocks[owners[0]].nodes[0]
+    return found
+
+
+def _first(block: Block, name: str) -> Node | None:
+    """Return the statement of a block that yields a name first, or the outermost loop around it."""
+    return next((top for top in block.nodes if any(name in outputs(node) for node in walk((top,)))), None)
+
+
+def _outputs(graph: Graph, blocks: Iterable[str]) -> frozenset[str]:
+    found: Sequence[Node] = [node for name in blocks for node in graph.blocks[name].walk()]
+    return frozenset(name for node in found for name in outputs(node))
