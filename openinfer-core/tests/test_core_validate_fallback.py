@@ -47,7 +47,7 @@ def environment(*devices: DeviceSpec) -> Environment:
 def resolved(
     statements: str, declared: str, *, on: Environment | None = None, main: str = "box", **options: bool
 ) -> ResolvedGraph:
-    text = f"volatile {{ {declared} }}\nblock entry {{ {statements} return; }}"
+    text = f"dynamic {{ {declared} }}\nblock entry {{ {statements} return; }}"
     return resolve(graph(text), Model.from_arrays({}), device=main, environment=on or environment(), **options)
 
 

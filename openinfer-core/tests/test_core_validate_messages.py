@@ -105,7 +105,7 @@ def test_a_bound_that_is_no_integer_scalar_tells_what_it_is(bound: str) -> None:
 )
 def test_a_consumer_that_never_starts_tells_what_entry_never_yields(awaited: str, why: str) -> None:
     program = (
-        "volatile { x: f32; y: f32; } block entry { return; }\n"
+        "dynamic { x: f32; y: f32; } block entry { return; }\n"
         f"block other {{ await {awaited}; op relu(x) >> y; yield {awaited}; }}"
     )
     (found,) = resolve(graph(program), MODEL).warnings

@@ -17,10 +17,11 @@ MOST_LISTED = 12
 
 
 class Severity(Enum):
-    """How grave a finding is. Strict mode turns warnings into errors."""
+    """How grave a finding is. Strict mode turns warnings into errors, and leaves notes as they are."""
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +141,13 @@ def _place(diagnostic: Diagnostic) -> tuple[str, int]:
 
 def as_errors(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Return the findings as strict mode sees them: warnings as errors."""
-    return tuple(replace(diagnostic, severity=Severity.ERROR) for diagnostic in diagnostics)
+    return tuple(
+        diagnostic if diagnostic.severity is Severity.NOTE else replace(diagnostic, severity=Severity.ERROR)
+        for diagnostic in diagnostics
+    )
 
 
-_COLOURS = {Severity.ERROR: "\x1b[31m", Severity.WARNING: "\x1b[33m"}
+_COLOURS = {Severity.ERROR: "\x1b[31m", Severity.WARNING: "\x1b[33m", Severity.NOTE: "\x1b[36m"}
 
 
 def render(diagnostic: Diagnostic, *, colour: bool = False, width: int | None = None) -> str:

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     from openinfer.editors.outline import Occurrence
     from openinfer.model import Model
 
-_SEVERITIES = {Severity.ERROR: types.DiagnosticSeverity.Error, Severity.WARNING: types.DiagnosticSeverity.Warning}
+_SEVERITIES = {
+    Severity.ERROR: types.DiagnosticSeverity.Error,
+    Severity.WARNING: types.DiagnosticSeverity.Warning,
+    Severity.NOTE: types.DiagnosticSeverity.Information,
+}
 _ITEMS = {
     Class.KEYWORD: types.CompletionItemKind.Keyword,
     Class.OPERATOR: types.CompletionItemKind.Function,

@@ -203,6 +203,10 @@ class Findings:
         """Whether an error has one of these codes."""
         return any(item.code in codes and item.severity is Severity.ERROR for item in self.items)
 
+    def has_error_but(self, code: str) -> bool:
+        """Whether there are errors of another code."""
+        return any(item.code != code and item.severity is Severity.ERROR for item in self.items)
+
     def errors_since(self, count: int) -> bool:
         """Whether there are errors among the findings after the first ``count``."""
         return any(item.severity is Severity.ERROR for item in self.items[count:])

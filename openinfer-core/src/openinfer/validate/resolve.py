@@ -20,6 +20,7 @@ from openinfer.validate.declarations import resolve_declaration
 from openinfer.validate.findings import Findings
 from openinfer.validate.inference import infer_temporaries
 from openinfer.validate.kernels import check_kernels
+from openinfer.validate.missing_data import check_data
 from openinfer.validate.scope import Scope
 from openinfer.validate.statements import Walk, temporaries
 from openinfer.validate.stored_scales import scale_tables, scale_variables
@@ -108,8 +109,10 @@ def check_against_model(
         _check_inferred(graph, scope, findings)
     if not doubts.lost and not findings.has_error("missing-entry", "yield-rules", "unknown-block"):
         check_concurrency(graph, findings)
+    if not doubts.lost and not findings.has_errors:
+        check_data(graph, scope.variables, model, findings)
     placed: dict[int, str] = {}
-    if device is not None and not findings.has_errors:
+    if device is not None and not findings.has_error_but("no-data"):
         placed = check_kernels(graph, walk.ops, device, offered, findings, placement=placement)
     findings.items[begin:] = in_source_order(findings.items[begin:])
     return ResolvedGraph(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from openinfer.diagnostics import Diagnostic
     from openinfer.dsl.reading import Reading
+    from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
     from openinfer.validate.inference import InferredType
 
@@ -71,6 +72,8 @@ def command(
             _report(file, opened, device, target, strict=strict, explain_types=explain_types)
             for file in program_files(graphs)
         ]
+        if opened is not None:
+            reports += _unused(reports, opened, model or "")
     if json_wanted:
         findings = [{"file": report.file, **as_json(finding)} for report in reports for finding in report.findings]
         types = [{"file": report.file, **type_as_json(found)} for report in reports for found in report.types]
@@ -87,12 +90,17 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The findings about a file; where it cannot be read, one that says why."""
+    """The findings about a file; where it cannot be read, one that says why.
+
+    ``of_model`` is set where the file is the model that programs are checked against.
+    """
 
     file: str
     findings: Sequence[Diagnostic]
     is_read: bool = True
     types: Sequence[InferredType] = ()
+    resolved: ResolvedGraph | None = None
+    of_model: bool = False
 
 
 def _report(
@@ -103,9 +111,9 @@ def _report(
     except (DslSyntaxError, SerializationError, OSError) as error:
         # A document that is not a graph has findings of its own; without any, there is no text to point into.
         return Report(file, findings_of(error), is_read=bool(getattr(error, "diagnostics", ())))
-    found = _findings(reading, model, device, target)
-    types = _types(reading, model) if explain_types and model is not None else ()
-    return Report(file, as_errors(found) if strict else found, types=types)
+    found, resolved = _findings(reading, model, device, target)
+    types = _types(resolved, model) if explain_types and model is not None and resolved is not None else ()
+    return Report(file, as_errors(found) if strict else found, types=types, resolved=resolved)
 
 
 def _open(model: str) -> Model:
@@ -114,25 +122,34 @@ def _open(model: str) -> Model:
     return ModelLoader.open(model)
 
 
-def _types(reading: Reading, model: Model) -> Sequence[InferredType]:
-    """Return the types of what the program does not declare; none where it has errors."""
+def _types(resolved: ResolvedGraph, model: Model) -> Sequence[InferredType]:
+    """Return the types of what the program does not declare."""
     from openinfer.plugins.environment import Environment
-    from openinfer.validate import checked_program
     from openinfer.validate.inference import inferred_types
 
-    resolved = checked_program(reading, model=model).resolved
-    return () if resolved is None else inferred_types(resolved, model, Environment.default())
+    return inferred_types(resolved, model, Environment.default())
 
 
-def _findings(reading: Reading, model: Model | None, device: str | None, target: str | None) -> Sequence[Diagnostic]:
-    """Return the independent findings of every phase."""
+def _unused(reports: Sequence[Report], model: Model, path: str) -> Sequence[Report]:
+    """Return what is said of tensors that no program uses, where all programs are understood."""
+    from openinfer.validate.missing_data import unused_tensors
+
+    programs = [report.resolved for report in reports if report.resolved is not None]
+    found = unused_tensors(programs, model) if len(programs) == len(reports) else ()
+    return [Report(path, found, of_model=True)] if found else []
+
+
+def _findings(
+    reading: Reading, model: Model | None, device: str | None, target: str | None
+) -> tuple[Sequence[Diagnostic], ResolvedGraph | None]:
+    """Return the independent findings of every phase, and the program with its sizes where it has no errors."""
     from openinfer.plugins.environment import Environment
     from openinfer.simulate.whole_program import device_findings
     from openinfer.synth.synthesizer import target_findings
     from openinfer.validate import checked_program, program_findings
 
     if model is None:
-        return program_findings(reading)
+        return program_findings(reading), None
     checked = checked_program(reading, model=model, device=device)
     refused: list[Diagnostic] = []
     if checked.resolved is not None and device is not None:
@@ -140,7 +157,7 @@ def _findings(reading: Reading, model: Model | None, device: str | None, target:
     if checked.resolved is not None and target is not None:
         refused += target_findings(checked.resolved, model, target, Environment.default())
     # A device and a target may share their kernels, and then refuse the same statements.
-    return (*dict.fromkeys(refused), *checked.findings)
+    return (*dict.fromkeys(refused), *checked.findings), checked.resolved
 
 
 def _print(reports: Sequence[Report]) -> None:
@@ -148,21 +165,22 @@ def _print(reports: Sequence[Report]) -> None:
 
     Files that cannot be read are reported on standard error.
     """
+    programs = sum(not report.of_model for report in reports)
     for report in reports:
         stream = sys.stdout if report.is_read else sys.stderr
         colour, width = wants_colour(stream), width_of(stream)
         for finding in report.findings:
             click.echo(render(finding, colour=colour, width=width), err=not report.is_read, color=colour)
-        if report.is_read and (report.findings or len(reports) == 1):
+        if report.is_read and not report.of_model and (report.findings or programs == 1):
             click.echo(f"{report.file}: {_counts(report.findings)}")
-    if len(reports) != 1:
+    if programs != 1:
         every = [finding for report in reports for finding in report.findings]
-        click.echo(f"{_count(len(reports), 'program')} checked: {_counts(every)}")
+        click.echo(f"{_count(programs, 'program')} checked: {_counts(every)}")
 
 
 def _print_types(reports: Sequence[Report]) -> None:
     """Print the types that were inferred, each with where and by which statement."""
-    for report in reports:
+    for report in (report for report in reports if not report.of_model):
         for found in report.types:
             where = f"{found.span.line}:{found.span.column}: " if found.span is not None else ""
             click.echo(printable(f"{report.file}:{where}{found}  // {node_desc(found.node)}"))
@@ -175,8 +193,8 @@ def _errors(findings: Sequence[Diagnostic]) -> int:
 
 
 def _counts(findings: Sequence[Diagnostic]) -> str:
-    errors = _errors(findings)
-    return f"{_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}"
+    warnings = sum(finding.severity is Severity.WARNING for finding in findings)
+    return f"{_count(_errors(findings), 'error')}, {_count(warnings, 'warning')}"
 
 
 def _count(number: int, what: str) -> str:

@@ -97,9 +97,11 @@ def _findings(explained: Explanation, text: str) -> Sequence[Diagnostic]:
     if explained.phase is not Phase.VALIDATION:
         return (*built.warnings, *structure_findings(built))
     from openinfer.validate import resolve
+    from openinfer.validate.missing_data import unused_tensors
 
-    core_alone = load_environment(autoload=False)
-    return resolve(built, _model(explained.sizes, explained.tensors), environment=core_alone).warnings
+    core_alone, model = load_environment(autoload=False), _model(explained.sizes, explained.tensors)
+    resolved = resolve(built, model, environment=core_alone)
+    return resolved.warnings or unused_tensors([resolved], model)
 
 
 def _model(sizes: Mapping[str, int], tensors: Mapping[str, str]) -> Model:
