@@ -146,8 +146,8 @@ HINTED = st.one_of(
     st.builds(Transfer, REFS, NAMES),
     st.builds(CacheRead, ACCESSES, NAMES),
     st.builds(CacheWrite, REFS, ACCESSES),
-    st.builds(CacheIncrement, NAMES, INTEGERS),
-    st.builds(CacheDecrement, NAMES, INTEGERS),
+    st.builds(CacheIncrement, NAMES, EXPRESSIONS),
+    st.builds(CacheDecrement, NAMES, EXPRESSIONS),
     st.builds(CacheReset, ACCESSES),
 )
 UNHINTED = st.one_of(

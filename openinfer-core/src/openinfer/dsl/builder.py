@@ -11,7 +11,6 @@ from openinfer.dsl.builder_values import (
     Known,
     access,
     attributes,
-    count_of,
     dims_of,
     expression,
     name_of,
@@ -264,13 +263,13 @@ class GraphBuilder:
         """Write persistent memory, such as ``K[l, step]``."""
         self._add(CacheWrite(reference(source), access(to)), hints)
 
-    def cache_increment(self, name: str | Ref, amount: int = 1, *, hints: Mapping[str, Given] = _NONE) -> None:
+    def cache_increment(self, name: str | Ref, amount: Dim = 1, *, hints: Mapping[str, Given] = _NONE) -> None:
         """Add to a persistent scalar."""
-        self._add(CacheIncrement(target(name), count_of(amount)), hints)
+        self._add(CacheIncrement(target(name), expression(amount)), hints)
 
-    def cache_decrement(self, name: str | Ref, amount: int = 1, *, hints: Mapping[str, Given] = _NONE) -> None:
+    def cache_decrement(self, name: str | Ref, amount: Dim = 1, *, hints: Mapping[str, Given] = _NONE) -> None:
         """Subtract from a persistent scalar."""
-        self._add(CacheDecrement(target(name), count_of(amount)), hints)
+        self._add(CacheDecrement(target(name), expression(amount)), hints)
 
     def cache_reset(self, name: str | Ref, *, hints: Mapping[str, Given] = _NONE) -> None:
         """Give persistent memory its initial value again."""

@@ -123,8 +123,11 @@ index  = minus / sum
 
 cache_read      = kw_cache dot kw_read access arrow name hints? semicolon
 cache_write     = kw_cache dot kw_write reference arrow access hints? semicolon
-cache_increment = kw_cache dot kw_increment integer? name hints? semicolon
-cache_decrement = kw_cache dot kw_decrement integer? name hints? semicolon
+cache_increment = kw_cache dot kw_increment (amount_of / one_of) semicolon
+cache_decrement = kw_cache dot kw_decrement (amount_of / one_of) semicolon
+amount_of       = amount name hints? &semicolon
+one_of          = name hints? &semicolon
+amount          = integer / group / name
 cache_reset     = kw_cache dot kw_reset access hints? semicolon
 
 branch  = kw_branch name (name name)? semicolon

@@ -81,7 +81,8 @@ def _gap(before: str, text: str, bracket: str, texts: Sequence[str]) -> str:
         return " "
     if text == "(":
         is_loop = (texts[0], texts[-1], bracket) == ("loop", "{", "")
-        return " " if is_loop or (before == "in" and bracket == "(") else ""
+        is_amount = (*texts[:2], bracket) == ("cache", ".", "")
+        return " " if is_loop or is_amount or (before == "in" and bracket == "(") else ""
     if text == "[":
         return ""
     return " " if _ends_word(before) and _starts_word(text) else ""

@@ -19,7 +19,6 @@ from openinfer.dsl.tree_values import (
     dims_of,
     expression_of,
     hints_of,
-    integer_of,
     listed,
     names_of,
     optional,
@@ -159,12 +158,14 @@ def _cache_write(tree: Tree) -> _Parts:
     return CacheWrite(reference_of(source), access_of(access)), known, _copying(source, access, known)
 
 
-def _amount(tree: Tree) -> tuple[str, int, tuple[Setting, ...], Places]:
-    _, _, _, amount, name, hints, _ = tree.children
-    given = optional(amount)
+def _amount(tree: Tree) -> tuple[str, IntExpr, tuple[Setting, ...], Places]:
+    chosen = tree.children[3].children[0]
+    name, hints = chosen.children[-3], chosen.children[-2]
+    given = chosen.children[0] if chosen.expr_name == "amount_of" else None
     known = hints_of(hints)
-    places = Places(writes=(place_of(name),), hints=_named(known))
-    return text_of(name), integer_of(given) if given is not None else 1, known, places
+    operands = () if given is None else (place_of(given),)
+    places = Places(writes=(place_of(name),), operands=operands, hints=_named(known))
+    return text_of(name), Const(1) if given is None else expression_of(given), known, places
 
 
 def _increment(tree: Tree) -> _Parts:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.ir.values import Attrs
+from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from openinfer.ir.places import Places
     from openinfer.ir.values import Ref
     from openinfer.symbolic import IntExpr
+
+
+ONE = Const(1)
+"""What a counter changes by where nothing else is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class CacheIncrement:
     """``cache.increment amount target;``"""
 
     target: str
-    amount: int = 1
+    amount: IntExpr = ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class CacheDecrement:
     """``cache.decrement amount target;``"""
 
     target: str
-    amount: int = 1
+    amount: IntExpr = ONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.nodes import (
+    ONE,
     Assign,
     Await,
     Barrier,
@@ -41,6 +42,7 @@ from openinfer.ir.values import (
     VarValue,
 )
 from openinfer.scalars import shortest_float
+from openinfer.symbolic import BinOp
 from openinfer.symbolic import text as expression_text
 
 if TYPE_CHECKING:
@@ -213,8 +215,11 @@ def _description(kind: NodeKind, arguments: Callable[[Op], str]) -> str:  # noqa
             return f"return {', '.join(names)}".rstrip()
 
 
-def _amount(amount: int) -> str:
-    return "" if amount == 1 else f"{amount} "
+def _amount(amount: IntExpr) -> str:
+    """Return an amount with the space behind it: an expression in parentheses, a number or name without."""
+    if amount == ONE:
+        return ""
+    return f"({expression_text(amount)}) " if isinstance(amount, BinOp) else f"{expression_text(amount)} "
 
 
 # Blocks

@@ -53,8 +53,9 @@ def _reads(node: Node) -> Iterator[str]:
         case CacheWrite(src, access):
             yield from _ref(src)
             yield from _slots(access)
-        case CacheIncrement(target) | CacheDecrement(target):
+        case CacheIncrement(target, amount) | CacheDecrement(target, amount):
             yield target
+            yield from names_in(amount)
         case Branch(_, cond) if cond is not None:
             yield cond
         case Loop(_, _, start, end):
@@ -108,6 +109,8 @@ def expressions(node: Node) -> Iterator[IntExpr]:
         case CacheWrite(src, access):
             yield from src.indices
             yield from access.expressions()
+        case CacheIncrement(_, amount) | CacheDecrement(_, amount):
+            yield amount
         case Loop(_, _, start, end):
             yield from (start, end)
         case _:

@@ -51,9 +51,11 @@ from openinfer.serialize.forms import (
 )
 from openinfer.serialize.objects import Member, ObjectSchema, object_form
 from openinfer.serialize.values import HINTS, VALUE, named_value
+from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
     from openinfer.ir.values import AttrValue
+    from openinfer.symbolic import IntExpr
 
 
 class _SettingSchema(ObjectSchema):
@@ -143,9 +145,20 @@ class _CacheWriteSchema(ObjectSchema):
     dst = Member(ACCESS)
 
 
+def _write_amount(amount: IntExpr) -> int | str:
+    return amount.value if isinstance(amount, Const) else EXPRESSION.write(amount)
+
+
+def _read_amount(value: object) -> IntExpr:
+    return EXPRESSION.read(value) if isinstance(value, str) else Const(COUNT.read(value))
+
+
+_AMOUNT: Form[IntExpr] = Form(_write_amount, _read_amount, {"anyOf": [COUNT.schema, EXPRESSION.schema]})
+
+
 class _CountSchema(ObjectSchema):
     target = Member(IDENTIFIER)
-    amount = Member(COUNT)
+    amount = Member(_AMOUNT)
 
 
 class _CacheResetSchema(ObjectSchema):

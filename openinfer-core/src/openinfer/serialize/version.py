@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from openinfer.ir.nodes import CacheRead, CacheReset, CacheWrite, Op
+from openinfer.ir.nodes import CacheDecrement, CacheIncrement, CacheRead, CacheReset, CacheWrite, Op, Slice
 from openinfer.ir.temporaries import undeclared_outputs
 from openinfer.ir.uses import expressions
 from openinfer.ir.values import DoubleListValue, DoubleValue, DTypeListValue, ExprListValue, ExprValue, FloatValue
-from openinfer.symbolic import DIVISIONS, BinOp, operations
+from openinfer.symbolic import DIVISIONS, BinOp, Const, operations
 
 if TYPE_CHECKING:
     from openinfer.ir.graph import Graph
@@ -27,14 +27,21 @@ def needed_version(graph: Graph) -> int:
     them and lose annotations only.
     """
     nodes = [node for _, node in graph.nodes()]
-    if undeclared_outputs(graph):
-        return 3
     dims = (dim for decl in graph.vars.values() for dim in decl.dims)
-    if any(map(_divides, dims)) or any(_divides(expr) for node in nodes for expr in expressions(node)):
+    divides = any(map(_divides, dims)) or any(_divides(expr) for node in nodes for expr in expressions(node))
+    if divides or undeclared_outputs(graph) or any(map(_is_new, nodes)):
         return 3
     if any(isinstance(decl.init, float) and not math.isfinite(decl.init) for decl in graph.vars.values()):
         return 2
     return 2 if any(map(_is_extended, nodes)) else 1
+
+
+def _is_new(node: Node) -> bool:
+    """Whether a statement counts by an amount that is not a number, or writes a range of a cache."""
+    kind = node.kind
+    if isinstance(kind, CacheIncrement | CacheDecrement):
+        return not isinstance(kind.amount, Const)
+    return isinstance(kind, CacheWrite) and any(isinstance(slot, Slice) for slot in kind.dst.slots)
 
 
 def _divides(expr: IntExpr) -> bool:

@@ -118,12 +118,17 @@ class Cache:
         return Reading(array if cut is None else array[(..., *cut)], region)
 
     def write(self, slots: Sequence[Slot], array: Array) -> None:
-        """Store an entry, whose shape is what all single indices make of it.
+        """Store an entry, whose shape is what all single indices make of it, or the entries of ranges at once.
+
+        The lengths of ranges are the first extents of the value, in the order of the slots.
 
         Raises:
-            CacheIndexError, CacheLimitError: as for `read`.
-            ShapeError: the value has another shape than the entry.
+            CacheIndexError, CacheLimitError: as for `read`; nothing is stored then.
+            ShapeError: the value has another shape than the entries.
         """
+        if any(not isinstance(slot, int) for slot in slots):
+            self._write_range(slots, array)
+            return
         if self._stores(slots, array):
             return
         index, counts = self._target(slots)
@@ -133,6 +138,26 @@ class Cache:
             raise ShapeError(f"an entry of `{self.name}` is {needed} here, the value is {found}")
         self._grow(counts)
         self._made_room(index).write(index, array)
+
+    def _write_range(self, slots: Sequence[Slot], array: Array) -> None:
+        region = self._region(slots[: len(self.indices)])
+        auto = slots[len(self.indices) :]
+        counts = self._grown(auto) if self.autos else self.counts
+        ranges = [(each, each + 1) if isinstance(each, int) else each for each in region]
+        lengths = tuple(
+            end - start for each, (start, end) in zip(region, ranges, strict=True) if not isinstance(each, int)
+        )
+        wanted = (*lengths, *self._extents(counts))
+        if array.shape != wanted:
+            found, needed = TensorType(self.dtype, array.shape), TensorType(self.dtype, wanted)
+            raise ShapeError(f"these entries of `{self.name}` are {needed} here, the value is {found}")
+        self._grow(counts)
+        if 0 in lengths:
+            return
+        last = tuple(end - 1 for _, end in ranges)
+        entries = self._made_room(last, math.prod(lengths))
+        values = array.reshape(*(end - start for start, end in ranges), *self._extents(counts))
+        entries.write_box(ranges, values)
 
     def reset(self, slots: Sequence[Slot] = ()) -> None:
         """Remove entries with these first indices; without any, everything goes back to its initial value.
@@ -297,9 +322,9 @@ class Cache:
             self.counts = before
             raise
 
-    def _made_room(self, index: Index) -> Entries:
-        """Return the entries after choosing how to hold them with one more."""
-        if isinstance(self.entries, DenseEntries) and not self.entries.stays_dense(index):
+    def _made_room(self, index: Index, more: int = 1) -> Entries:
+        """Return the entries after choosing how to hold them with some more, up to an index."""
+        if isinstance(self.entries, DenseEntries) and not self.entries.stays_dense(index, more):
             self.entries = SparseEntries(self.entries, len(self.indices), self.extents, self._fill)
         return self.entries
 

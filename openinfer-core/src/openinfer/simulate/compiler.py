@@ -27,7 +27,7 @@ from openinfer.ir.nodes import (
 from openinfer.ir.text import call_text
 from openinfer.simulate.access import slot_reader
 from openinfer.simulate.binding import in_order
-from openinfer.simulate.counting import bind_count
+from openinfer.simulate.counting import bind_count, counted_by
 from openinfer.simulate.describe import describer
 from openinfer.simulate.failures import Place
 from openinfer.simulate.integers import LoopIndex
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.placement import OtherDevices
     from openinfer.simulate.program import Item
     from openinfer.simulate.varying import Varying
+    from openinfer.symbolic import IntExpr
 
 
 def compile_graph(
@@ -213,15 +214,21 @@ class _Compiler:
             case CacheWrite(src, dst):
                 return self._cache_write(src, dst, names), [src], []
             case CacheIncrement(target, amount):
-                return bind_count(self._backend, self._binder, self._memory.buffer(target), amount), [], []
+                return self._count(target, amount, names, 1), [], []
             case CacheDecrement(target, amount):
-                return bind_count(self._backend, self._binder, self._memory.buffer(target), -amount), [], []
+                return self._count(target, amount, names, -1), [], []
             case CacheReset(target):
                 return self._cache_reset(target, names), [], []
             case Barrier() | Dep() | Await():
                 return partial(int), [], []
             case _:
                 raise TypeError(f"unknown statement {type(kind).__name__}")
+
+    def _count(self, target: str, amount: IntExpr, names: Names, sign: int) -> BoundCall:
+        buffer, found = self._memory.buffer(target), names.integer(amount)
+        if not callable(found):
+            return bind_count(self._backend, self._binder, buffer, sign * found)
+        return counted_by(found, amount, lambda by: bind_count(self._backend, self._binder, buffer, sign * by))
 
     def _zeros(self, name: str) -> BoundCall:
         fill = self._backend.bind_fill(self._memory.buffer(name), 0)
@@ -257,8 +264,10 @@ class _Compiler:
         return lambda: cache.reset(slots())
 
     def _in_brackets(self, node: Node, names: Names) -> frozenset[str]:
-        """Return the variables that may be absent among those in the brackets of a cache."""
+        """Return the variables that may be absent among those in the brackets of a cache, or in an amount."""
         kind = node.kind
+        if isinstance(kind, CacheIncrement | CacheDecrement):
+            return self._absent(names.scalars_in(kind.amount))
         if not isinstance(kind, CacheRead | CacheWrite | CacheReset):
             return frozenset()
         access = kind.src if isinstance(kind, CacheRead) else kind.dst if isinstance(kind, CacheWrite) else kind.target

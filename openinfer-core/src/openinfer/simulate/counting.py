@@ -5,13 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import F32, DType
+from openinfer.errors import ExecutionError
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.expr.numpy_renderer import compile_program
+from openinfer.symbolic import text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend
     from openinfer.simulate.binding import Binder
+    from openinfer.simulate.integers import IntReader
+    from openinfer.symbolic import IntExpr
+
+MOST_AMOUNTS = 64
+"""Most amounts for which a statement keeps what counts by them."""
 
 
 def bind_count(backend: DeviceBackend, binder: Binder, target: Buffer, amount: int) -> BoundCall:
@@ -34,6 +43,28 @@ def bind_count(backend: DeviceBackend, binder: Binder, target: Buffer, amount: i
         backend.write(target, value)
 
     return on_host
+
+
+def counted_by(read: IntReader, amount: IntExpr, bind: Callable[[int], BoundCall]) -> BoundCall:
+    """Return a call that counts by what an expression is at that moment; calls are kept for the amounts that occur.
+
+    Raises:
+        ExecutionError: the call does, where the amount is negative (``integer-range``).
+    """
+    calls: dict[int, BoundCall] = {}
+
+    def run() -> None:
+        by = read()
+        if by < 0:
+            message = f"the amount `{text(amount)}` is {by}: it must not be negative"
+            raise ExecutionError(message, code="integer-range")
+        if by not in calls:
+            if len(calls) >= MOST_AMOUNTS:
+                calls.clear()
+            calls[by] = bind(by)
+        calls[by]()
+
+    return run
 
 
 def _in_range(amount: int, dtype: DType) -> int | float:

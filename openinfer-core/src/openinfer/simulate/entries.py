@@ -15,6 +15,8 @@ import numpy as np
 from openinfer.array_types import need_room
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     Array: TypeAlias = npt.NDArray[Any]
@@ -53,6 +55,10 @@ class Entries(Protocol):
 
     def write(self, index: Index, array: Array) -> None:
         """Store an entry."""
+        ...
+
+    def write_box(self, ranges: Sequence[tuple[int, int]], array: Array) -> None:
+        """Store the entries of half-open ranges, none of which is empty, in one array."""
         ...
 
     def clear(self, prefix: Index) -> None:
@@ -214,14 +220,23 @@ class DenseEntries:
         self.present[box] = True
         self._cut(self.array[(*box, ...)])[...] = array.reshape(*sizes, *self._shape)
 
-    def stays_dense(self, index: Index) -> bool:
-        """Whether one array is still a good place when this entry is added."""
+    def write_box(self, ranges: Sequence[tuple[int, int]], array: Array) -> None:
+        last = tuple(end - 1 for _, end in ranges)
+        if not _within(last, self.present.shape):
+            self._reserve(last)
+        box = tuple(slice(*each) for each in ranges)
+        self._cut(self.array[(*box, ...)])[...] = array
+        self.present[box] = True
+        self._sizes = [max(size, end) for size, (_, end) in zip(self._sizes, ranges, strict=True)]
+
+    def stays_dense(self, index: Index, more: int = 1) -> bool:
+        """Whether one array is still a good place when some entries up to this one are added."""
         if _within(index, self.present.shape):
             return True
         cells = math.prod(max(size, place + 1) for size, place in zip(self._sizes, index, strict=True))
         if cells * math.prod(self._shape) * self.array.itemsize <= LOOSE_BYTES:
             return True
-        return cells <= LOOSE_SHARE * (int(np.count_nonzero(self.present)) + 1)
+        return cells <= LOOSE_SHARE * (int(np.count_nonzero(self.present)) + more)
 
     def _reserve(self, index: Index) -> None:
         """Make room for an entry that has none; a short axis doubles up to its bound: appending stays cheap."""
@@ -284,6 +299,10 @@ class SparseEntries:
     def write(self, index: Index, array: Array) -> None:
         self.touch(index)
         self._entries[index][...] = array
+
+    def write_box(self, ranges: Sequence[tuple[int, int]], array: Array) -> None:
+        for index in product(*(range(*each) for each in ranges)):
+            self.write(index, array[tuple(place - start for place, (start, _) in zip(index, ranges, strict=True))])
 
     def clear(self, prefix: Index) -> None:
         for index in [index for index in self._entries if index[: len(prefix)] == prefix]:

@@ -164,16 +164,30 @@ def check_write(write: CacheWrite, scope: Scope, findings: Findings) -> None:
         return
     grows = target.decl is not None and bool(target.decl.auto_dim)
     varies = write.src.name in scope.variables and scope.variables[write.src.name].varying
-    wanted = target.type
-    ranks_differ = len(given.shape) != len(wanted.shape)
-    shapes_differ = ranks_differ if grows or varies else given.shape != wanted.shape
-    message = f"`{ref_text(write.src)}` is {given}, `{access_text(write.dst)}` is {wanted}"
+    known = {name: size for name, size in scope.sizes.items() if scope.is_size(name)}
+    wanted = _written_extents(write.dst, target, known)
+    ranks_differ = len(given.shape) != len(wanted)
+    agree = all(extent is None or extent == own for extent, own in zip(wanted, given.shape, strict=False))
+    shapes_differ = ranks_differ or not (grows or varies or agree)
+    shape = ",".join("?" if extent is None else str(extent) for extent in wanted)
+    message = f"`{ref_text(write.src)}` is {given}, `{access_text(write.dst)}` is {target.type.dtype}[{shape}]"
     declared = scope.declared(write.src.name, write.dst.base)
-    if given.dtype is not wanted.dtype:
-        hint = f"convert it with `op cast` into a variable of {wanted.dtype}, and write that"
+    if given.dtype is not target.type.dtype:
+        hint = f"convert it with `op cast` into a variable of {target.type.dtype}, and write that"
         findings.misfit(message, declared, stored, conversion=hint)
     elif shapes_differ:
         findings.misfit(message, declared, stored)
+
+
+def _written_extents(access: CacheAccess, target: ResolvedVar, known: Mapping[str, int]) -> Extents:
+    """Return the shape of what a write stores: the lengths of ranges in front of the entry."""
+    decl = target.decl
+    if decl is None or not decl.table:
+        return target.type.shape
+    tables, sizes = len(decl.formals) - len(decl.auto_dim), dict(decl.fixed)
+    slots = zip(decl.formals, access.slots[:tables], strict=False)
+    lengths = (_length(slot, sizes.get(formal), known) for formal, slot in slots if not isinstance(slot, Single))
+    return (*lengths, *target.type.shape)
 
 
 def check_reset(reset: CacheReset, scope: Scope, findings: Findings) -> None:

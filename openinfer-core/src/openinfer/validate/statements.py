@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from openinfer.ir.graph import Block, Graph
     from openinfer.ir.values import Attrs
     from openinfer.plugins.environment import Environment
+    from openinfer.symbolic import IntExpr
     from openinfer.validate.findings import Findings
     from openinfer.validate.scope import Scope
 
@@ -114,6 +115,7 @@ class Walk:
             self._branch(kind, scope)
         elif isinstance(kind, CacheIncrement | CacheDecrement):
             self._count(kind.target, scope)
+            self._amount(kind.amount, scope)
         elif isinstance(kind, CacheRead):
             check_read(kind, scope, self.findings)
         elif isinstance(kind, CacheWrite):
@@ -190,6 +192,27 @@ class Walk:
         elif found.dtype is not BOOL:
             message = f"condition `{branch.cond}` is {found.dtype}: any value but zero is true"
             self.findings.warn("cond-not-bool", message, place=place)
+
+    def _amount(self, amount: IntExpr, scope: Scope) -> None:
+        """Check what a counter changes by: an integer expression that is not negative."""
+        place = part(self.findings.places.operands, 0)
+        for name in symbolic.names(amount):
+            problem = scope.integer_problem(name)
+            if problem is not None:
+                code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
+                message = f"amount `{symbolic.text(amount)}`: {problem}"
+                self.findings.error(code, message, place=self.findings.place_of_word(name, place))
+                return
+        if any(not scope.is_size(name) for name in symbolic.names(amount)):
+            return
+        try:
+            value = symbolic.evaluate(amount, scope.sizes.__getitem__)
+        except symbolic.DivisionError as error:
+            self.findings.error("bad-division", f"an amount: {error}", place=place)
+            return
+        if value < 0 or value not in symbolic.INT64:
+            message = f"amount `{symbolic.text(amount)}` is {symbolic.value_text(value)}, expected 0 to 2^63-1"
+            self.findings.error("integer-range", message, place=place)
 
     def _count(self, target: str, scope: Scope) -> None:
         place = part(self.findings.places.writes, 0)

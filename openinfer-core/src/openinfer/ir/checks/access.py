@@ -73,12 +73,18 @@ def _negative(access: CacheAccess) -> Iterator[tuple[str, str]]:
 
 def _write_problems(access: CacheAccess, decl: VarDecl, tables: int) -> Iterator[tuple[str, str]]:
     name, slots = decl.name, access.slots
-    if any(isinstance(slot, Slice) for slot in slots):
-        yield "slice-not-allowed", f"cache.write stores one entry of `{name}`: ranges and empty slots are for reading"
+    if any(isinstance(slot, Slice) for slot in slots[tables:]):
+        yield (
+            "slice-not-allowed",
+            f"cache.write stores whole matrices of `{name}`: only table indices may be ranges",
+        )
     elif not slots and not decl.table:
         return
     elif not slots:
-        yield "needs-index", f"cache.write stores one entry: write `{name}[{', '.join(decl.formals)}]`"
+        yield (
+            "needs-index",
+            f"cache.write stores one entry or a range: write `{name}[{', '.join(decl.formals)}]`",
+        )
     elif len(slots) not in (tables, len(decl.formals)) or (not decl.table and len(slots) < len(decl.formals)):
         yield "index-count", f"cache.write needs every index of `{name}`: `{name}[{', '.join(decl.formals)}]`"
 
