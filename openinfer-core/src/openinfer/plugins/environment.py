@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from openinfer.boundary import public_methods
 from openinfer.diagnostics import counted, did_you_mean
 from openinfer.errors import DeviceError, OpenInferError, SynthesisError
+from openinfer.ops.other_names import other_name_hint
 from openinfer.plugins.crossing import UNKNOWN, Owner
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ class Environment:
         """
         schema = self.ops.get(self.op_aliases.get(name, name))
         if schema is None:
-            hint = did_you_mean(name, [*self.ops, *self.op_aliases])
+            known = [*self.ops, *self.op_aliases]
+            hint = other_name_hint(name, known) or did_you_mean(name, known)
             message = f"unknown operator {name!r}" + (f": {hint}" if hint else "")
             raise OpenInferError(message + self._left_out("op", name), code="unknown-op")
         return schema
