@@ -263,7 +263,7 @@ def test_without_a_graph_there_is_nothing_to_run() -> None:
 
 
 def test_warnings_are_returned_and_are_errors_when_strict() -> None:
-    program = graph("volatile { c: f32; } block entry { branch c yes yes; return; } block yes { return; }")
+    program = graph("volatile { c: f32 @init(1.0); } block entry { branch c yes yes; return; } block yes { return; }")
     assert [warning.code for warning in Simulator(MODEL).validate(program)] == ["cond-not-bool"]
     with pytest.raises(oi.ValidationError):
         Simulator(MODEL, strict=True).validate(program)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from openinfer.boundary import public, public_methods
-from openinfer.errors import ExecutionError, StepStateError
+from openinfer.errors import ExecutionError, ShapeError, StepStateError, ValidationError
 from openinfer.ir.concurrency import reached_blocks
+from openinfer.ir.resolved import Storage
 from openinfer.simulate.compiler import compile_graph
 from openinfer.simulate.consumer_runs import ConsumerRuns
 from openinfer.simulate.details import Details
@@ -22,12 +24,13 @@ from openinfer.simulate.node_run import NodeRun
 from openinfer.simulate.placement import OtherDevices
 from openinfer.simulate.recording import Recorder
 from openinfer.simulate.state import Snapshot, restore_snapshot, take_snapshot
+from openinfer.simulate.step_sizes import sizes_of, step_sizes
 from openinfer.simulate.values import Tensor, host_value
 from openinfer.simulate.whole_program import whole_program
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.events import TraceEvent
@@ -38,6 +41,24 @@ if TYPE_CHECKING:
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.machine import Frame, Record
     from openinfer.simulate.placement import Placements
+    from openinfer.simulate.program import Code
+    from openinfer.simulate.whole_program import WholeProgram
+
+
+MOST_SIZES = 16
+"""Most sizes of steps for which an executor keeps the program bound."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Binding:
+    """A program bound to memory for the sizes of a step."""
+
+    resolved: ResolvedGraph
+    memory: Memory
+    codes: Mapping[str, Code]
+    consumers: ConsumerRuns
+    whole: WholeProgram | None
+    host: Host
 
 
 @public_methods
@@ -55,29 +76,86 @@ class Executor:
         trace: bool = False,
         timer: bool = False,
         echo: bool = True,
+        resized: Callable[[Mapping[str, int]], ResolvedGraph] | None = None,
     ) -> None:
-        self._resolved = resolved
         self._device = binder.device
         self._graph = resolved.graph
-        self._backend = backend
-        self._memory = Memory(resolved, model, backend)
+        self._model, self._backend, self._binder = model, backend, binder
+        self._recorder = Recorder(backend, timer)
+        self._placements = placements
+        self._tracing = trace
+        self._echo = echo
+        self._resized = resized
+        self._free = frozenset[str]() if resized is None else step_sizes(resolved, model)
+        self._given: dict[str, tuple[int, str]] = {}
+        self._bindings: dict[tuple[tuple[str, int], ...], _Binding] = {(): self._bound(resolved, None)}
+        self._default = self._ran = self._bindings[()]
+        self._use(self._default)
+        self._machine: Machine | None = None
+        self._results: dict[str, Tensor | None] = {}
+
+    def _bound(self, resolved: ResolvedGraph, base: Memory | None) -> _Binding:
+        """Return a program bound to memory; persistent values and weights are those of ``base``, if there is one."""
+        backend, binder, placements = self._backend, self._binder, self._placements
+        memory = Memory(resolved, self._model, backend, base)
         with np.errstate(all="ignore"):
             shared = sharing(resolved.graph)
             blocks = None if shared is None else reached_blocks(resolved.graph, "entry")
-            others = OtherDevices(placements, self._memory)
-            self._codes = compile_graph(resolved, self._memory, backend, binder, others, blocks)
-            self._recorder = Recorder(backend, timer)
-            self._consumers = ConsumerRuns(
-                resolved, shared, self._memory, backend, binder, placements, self._recorder, trace=trace
+            others = OtherDevices(placements, memory)
+            codes = compile_graph(resolved, memory, backend, binder, others, blocks)
+            consumers = ConsumerRuns(
+                resolved, shared, memory, backend, binder, placements, self._recorder, trace=self._tracing
             )
-        self._placements = placements
-        whole = None if placements.in_use else whole_program(resolved, model, backend, binder, self._memory)
-        self._whole = whole
-        self._host = Host(self._memory, backend)
-        self._tracing = trace
-        self._echo = echo
-        self._machine: Machine | None = None
-        self._results: dict[str, Tensor | None] = {}
+        whole = None if placements.in_use else whole_program(resolved, self._model, backend, binder, memory)
+        return _Binding(resolved, memory, codes, consumers, whole, Host(memory, backend))
+
+    def _use(self, binding: _Binding) -> None:
+        self._binding = binding
+        self._resolved, self._memory, self._codes = binding.resolved, binding.memory, binding.codes
+        self._consumers, self._whole, self._host = binding.consumers, binding.whole, binding.host
+
+    def _take_sizes(self, given: Mapping[str, Any]) -> None:
+        """Go over to the sizes that inserted values have; those of this step's other values have to agree.
+
+        Raises:
+            ShapeError: two values give a size different extents, or the program does not fit the sizes.
+        """
+        found = sizes_of(self._resolved, self._free, given)
+        for size, (extent, name) in found.items():
+            known = self._given.get(size)
+            if known is not None and known[0] != extent and known[1] not in given:
+                message = f"size `{size}` is {extent} by `{name}`, and {known[0]} by `{known[1]}` for this step"
+                raise ShapeError(message, code="insert-mismatch")
+        taken = {**self._given, **found}
+        self._go_to({size: extent for size, (extent, _) in taken.items()})
+        self._given = taken
+
+    def _go_to(self, sizes: Mapping[str, int]) -> None:
+        """Bind the program to the sizes of a step, unless it was before."""
+        usual = self._default.resolved.sizes
+        key = tuple(sorted((size, extent) for size, extent in sizes.items() if usual[size] != extent))
+        if key not in self._bindings and self._resized is not None:
+            if len(self._bindings) > MOST_SIZES:
+                oldest = next(each for each, one in self._bindings.items() if each and one is not self._binding)
+                self._bindings.pop(oldest).consumers.close()
+            try:
+                resolved = self._resized(dict(key))
+            except ValidationError as error:
+                told = ", ".join(f"{size} = {extent}" for size, extent in key)
+                raise ShapeError(f"the program does not fit {told}: {error}", code="insert-mismatch") from error
+            self._bindings[key] = self._bound(resolved, self._default.memory)
+        binding = self._bindings[key]
+        if binding is not self._binding:
+            self._keep_results(self._results)
+            binding.memory.take_inserted(self._memory)
+            self._use(binding)
+
+    def _settle_sizes(self) -> None:
+        """Begin a step with the sizes of its inputs, or the usual ones where nothing was inserted that has any."""
+        if self._free and not self._given:
+            self._go_to({})
+        self._given = {}
+        self._ran = self._binding
 
     def __repr__(self) -> str:
         return f"<Executor on {self._device}: {self._graph.counts()}>"
@@ -134,6 +212,8 @@ class Executor:
         """
         self._insert(inputs)
         if not self._tracing:
+            if self._free and not self._given:
+                self._go_to({})
             return self._run_whole() or self._run_merged(None)
         told = len(self._recorder.notes)
         try:
@@ -189,13 +269,13 @@ class Executor:
         if not names:
             raise TypeError("fetch needs the name of a variable")
         self._complete(names)
-        values = tuple(host_value(self._seen.fetch(name, dtype)) for name in names)
+        values = tuple(host_value(self._host_of(name).fetch(name, dtype)) for name in names)
         return values[0] if len(values) == 1 else values
 
     def fetch_raw(self, name: str) -> Tensor:
         """Return a value with its element type and shape, packed types as stored."""
         self._complete((name,))
-        return self._seen.fetch(name)
+        return self._host_of(name).fetch(name)
 
     def outputs(self) -> dict[str, Any]:
         """Return the values that the executed ``return a, b;`` of ``entry`` named in the last step."""
@@ -276,7 +356,8 @@ class Executor:
     def close(self) -> None:
         """Release the device; the executor must not be used afterwards."""
         self._machine = None
-        self._consumers.close()
+        for binding in self._bindings.values():
+            binding.consumers.close()
         self._placements.close()
         self._backend.close()
 
@@ -291,6 +372,8 @@ class Executor:
         if not given:
             return
         self._keep_results(given)
+        if self._free:
+            self._take_sizes(given)
         self._host.insert(given)
         if self._whole is not None:
             self._whole.note_inputs()
@@ -313,8 +396,16 @@ class Executor:
         consumer = self._consumers.looked_into
         return self._host if consumer is None else consumer.host
 
+    def _host_of(self, access: str) -> Host:
+        """Return who knows a value: where sizes have changed since the last step, that of the last step."""
+        variable = self._resolved.variables.get(access.partition("[")[0].strip())
+        if self._ran is self._binding or (variable is not None and variable.storage is Storage.DYNAMIC):
+            return self._seen
+        return self._ran.host
+
     def _begin(self, *, merged: bool, record: Record | None, consumers: bool = False) -> Machine:
         self._need_idle("begin a step")
+        self._settle_sizes()
         if self._whole is not None:
             self._whole.note_nodes()
         self._results = {}
@@ -339,11 +430,13 @@ class Executor:
         if self._whole is None:
             return None
         self._need_idle("begin a step")
+        self._ran = self._binding
         self._results = {}
         self._memory.begin_step(volatile=False)
         if not self._whole.run():
             self._memory.insert_again()
             return None
+        self._given = {}
         self._memory.end_step()
         self._results = dict.fromkeys(self._whole.returned)
         return self._recorder.event_of(self._codes["entry"].items[-1])

@@ -37,7 +37,10 @@ class Memory:
         available: those of them that hold a value.
     """
 
-    def __init__(self, resolved: ResolvedGraph, model: Model, backend: DeviceBackend) -> None:
+    def __init__(
+        self, resolved: ResolvedGraph, model: Model, backend: DeviceBackend, base: Memory | None = None
+    ) -> None:
+        self._base = base
         self._resolved = resolved
         self._model = model
         self._backend = backend
@@ -70,8 +73,26 @@ class Memory:
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of a plain variable or temporary; of a varying one, that of the declared shape."""
         if name not in self._buffers:
-            self._buffers[name] = self._made(self._resolved.variables[name])
+            variable = self._resolved.variables[name]
+            self._buffers[name] = self._of_other_sizes(variable) or self._made(variable)
         return self._buffers[name]
+
+    def _of_other_sizes(self, variable: ResolvedVar) -> Buffer | None:
+        """Return the buffer that the memory of other sizes has for a variable, where sizes do not matter to it."""
+        base, name = self._base, variable.name
+        if base is None or base.variables[name].type != variable.type or variable.varying:
+            return None
+        buffer = base.buffer(name)
+        if name in base._restore:  # noqa: SLF001 - memory of the same class
+            self._restore[name] = base._restore[name]  # noqa: SLF001
+        return buffer
+
+    def take_inserted(self, other: Memory) -> None:
+        """Take over the values that were inserted for the next step into memory of other sizes."""
+        kept = {name for name in other._inserted if other.variables[name].type == self.variables[name].type}
+        other._inserted.clear()
+        self._inserted |= kept
+        self.available |= kept
 
     def varying(self, name: str) -> Varying | None:
         """Return a variable to which ``cache.read`` may give another shape; None for others."""
@@ -106,6 +127,8 @@ class Memory:
 
     def cache(self, name: str) -> SharedCache:
         """Return a persistent table or growing matrix."""
+        if self._base is not None:
+            return self._base.cache(name)
         if name not in self._caches:
             cache = make_cache(self._resolved.variables[name], self._model)
             self._caches[name] = SharedCache(cache, self._backend)
@@ -128,6 +151,8 @@ class Memory:
             ExecutionError: an index is negative, or the model has no tensor of that name.
             DTypeError, ShapeError: the model's tensor has another type than the declaration.
         """
+        if self._base is not None and self._base.tables[name].type == self.tables[name].type:
+            return self._base.entry(name, indices)
         key = (name, indices)
         if key not in self._entries:
             self._entries[key] = self._loaded_entry(self._resolved.tables[name], indices)

@@ -139,6 +139,7 @@ class Simulator:
                 trace=self._trace,
                 timer=self._timer,
                 echo=self._echo,
+                resized=lambda sizes: self._resolve(resolved.graph, sizes),
             )
         except BaseException:
             placements.close()
@@ -151,11 +152,11 @@ class Simulator:
         fallback = self._device.spec.fallback
         return None if fallback is None or self._strict else fallback.device
 
-    def _resolve(self, program: Program) -> ResolvedGraph:
+    def _resolve(self, program: Program, sizes: Mapping[str, int] | None = None) -> ResolvedGraph:
         resolved = resolve(
             programs.graph(program, strict=self._strict),
             self._model,
-            sizes=self._sizes,
+            sizes={**self._sizes, **(sizes or {})},
             environment=self._environment,
             device=self.device,
             placement=self._placement,

@@ -1,0 +1,78 @@
+"""Sizes that steps take from what is inserted: one executor runs prompts of several lengths, and its caches stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+
+MODEL = oi.Model.from_arrays({"W": np.full((2, 2), 0.5, np.float32)}, sizevars={"T": 1, "D": 2})
+PROGRAM = """
+dynamic { x: f32[T, D]; scale: f32 @init(1.0); mask: f32[T] @init(0.0); }
+constant { W: f32[D, D]; }
+volatile { y: f32[T, D]; }
+persistent { K(t): f32[D] @table; step: i32; }
+block entry {
+  cache.read step >> at;
+  cache.write x >> K[at..at+T];
+  cache.increment T step;
+  op matmul(x, W) >> y;
+  op mul(y, scale) >> y;
+  cache.read K[] >> past;
+  op sum_axis(past, axes=[0]) >> total;
+  return y, total;
+}
+"""
+
+
+def prompt(length: int, value: float = 1.0) -> np.ndarray:
+    return np.full((length, 2), value, np.float32)
+
+
+def test_prefill_and_decoding_share_an_executor_and_its_caches() -> None:
+    executor = oi.Simulator(MODEL, PROGRAM).make_executor()
+    seen = 0
+    for length in (5, 1, 1, 3, 1, 5):
+        executor.step(x=prompt(length))
+        seen += length
+        y, total = executor.outputs().values()
+        np.testing.assert_array_equal(y, prompt(length))
+        np.testing.assert_array_equal(total, [seen, seen])
+    assert executor.fetch("step") == seen
+
+
+def test_inputs_without_the_size_go_along_and_results_stay_until_the_next_step() -> None:
+    executor = oi.Simulator(MODEL, PROGRAM).make_executor()
+    executor.step(x=prompt(2))
+    executor.insert(scale=3.0)
+    executor.insert(x=prompt(4))
+    np.testing.assert_array_equal(executor.fetch("y"), prompt(2))
+    np.testing.assert_array_equal(executor.outputs()["y"], prompt(2))
+    executor.step()
+    np.testing.assert_array_equal(executor.fetch("y"), prompt(4, 3.0))
+
+
+def test_values_of_one_step_have_one_size() -> None:
+    executor = oi.Simulator(MODEL, PROGRAM).make_executor()
+    with pytest.raises(oi.ExecutionError, match="size `T` is 3 by `x` and 2 by `mask`") as caught:
+        executor.step(x=prompt(3), mask=np.zeros(2, np.float32))
+    assert caught.value.code == "insert-mismatch"
+    executor.insert(x=prompt(3))
+    with pytest.raises(oi.ExecutionError, match="size `T` is 2 by `mask`, and 3 by `x`"):
+        executor.insert(mask=np.zeros(2, np.float32))
+
+
+def test_a_size_of_weights_is_fixed() -> None:
+    executor = oi.Simulator(MODEL, PROGRAM).make_executor()
+    with pytest.raises(oi.ExecutionError):
+        executor.step(x=np.ones((1, 3), np.float32))
+
+
+@pytest.mark.parametrize("device", ["cpu", "c"])
+def test_every_device_takes_them(device: str) -> None:
+    text = "dynamic { x: f32[T, D]; } block entry { op neg(x) >> n; op exp(n) >> y; return y; }"
+    executor = oi.Simulator(MODEL, text, device=device).make_executor()
+    for length in (1, 4, 1):
+        executor.step(x=prompt(length))
+        np.testing.assert_allclose(executor.outputs()["y"], np.exp(-prompt(length)), rtol=1e-6)
