@@ -7,14 +7,15 @@ function of the target's own C code; these are compiled together when the first 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.arch import DeviceArch
 from openinfer.array_types import storage_dtype
 from openinfer.compute.in_order import keeps_order
-from openinfer.errors import DeviceError, ShapeError
+from openinfer.errors import DeviceError, OpenInferError, ShapeError
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
@@ -22,6 +23,7 @@ from openinfer.ops.derived import expression_computation, fold_computation
 from openinfer.packing import repeated
 from openinfer.plan.steps import ComputeStep, KernelStep, LoopProgramStep, ValueRef
 from openinfer.scalars import converted, repeated_code
+from openinfer_synth_c.profiles import host
 from openinfer_synth_c.program_calls import bind_plan
 from openinfer_synth_c.step_calls import StepCalls
 from openinfer_synth_c.step_functions import NOWHERE, step_function
@@ -54,6 +56,14 @@ class CBuffer:
     array: Array
 
 
+@cache
+def _host() -> DeviceArch | None:
+    try:
+        return DeviceArch.load(host())
+    except OpenInferError:
+        return None
+
+
 class CDevice:
     """Runs calls at once, in the calling thread."""
 
@@ -65,6 +75,11 @@ class CDevice:
     @property
     def name(self) -> str:
         return "c"
+
+    @property
+    def arch(self) -> DeviceArch | None:
+        """This machine, which whole programs are laid out for; None where the compiler does not say what it is."""
+        return _host()
 
     def allocate(self, type: TensorType) -> CBuffer:
         """Return a new buffer filled with zeros."""

@@ -35,11 +35,14 @@ _LOCKS: WeakValueDictionary[int, Lock] = WeakValueDictionary()
 _CACHE = ObjectCache(name="openinfer-c", suffix=".so", holds="compiled programs")
 
 
-def load_library(files: Mapping[str, str]) -> ctypes.CDLL:
+def load_library(files: Mapping[str, str], flags: Sequence[str] = ()) -> ctypes.CDLL:
     """Return the library of some source files, from the cache or compiled; ``.c`` files are compiled together.
 
     It is unloaded when neither it nor one of its functions is in use any more. Take functions by ``library[name]``:
     a library keeps those that are taken as attributes, which keep the library.
+
+    Args:
+        flags: of the compiler, for what the files use of the processor.
 
     Raises:
         DeviceError: there is no compiler, it fails, or what it makes cannot be loaded.
@@ -47,7 +50,7 @@ def load_library(files: Mapping[str, str]) -> ctypes.CDLL:
     try:
         compiler, *arguments = find_compiler()
         # What CC has behind the compiler's name comes last, so that it can take the place of a flag: CC="gcc -O0".
-        command, here = (compiler, *FLAGS, *arguments), processor()
+        command, here = (compiler, *FLAGS, *flags, *arguments), processor()
         texts = [text for name in sorted(files) for text in (name, files[name])]
         # Whether the compiler takes the flag for this processor follows from what the key holds: asked only to build.
         key = _key([*texts, "any processor" if here is None else here], command)
@@ -56,7 +59,7 @@ def load_library(files: Mapping[str, str]) -> ctypes.CDLL:
             with contextlib.suppress(OSError):  # Another process may have removed it: it is compiled again.
                 return _loaded(kept)
         with scratch_directory() as work:
-            built = _built(files, compiler, arguments, work)
+            built = _built(files, compiler, (*flags, *arguments), work)
             return _loaded(_CACHE.keep(key, built.read_bytes()) or built)
     except OpenInferError as error:
         raise DeviceError(f"device c: {error}", code=error.code) from error

@@ -33,7 +33,7 @@ def bind_plan(plan: ExecutionPlan, inputs: Sequence[Array], outputs: Sequence[Ar
     """
     blob = blob_of(plan, largest_embedded=0)
     source = program_source(plan, blob)
-    library = load_library(source.files)
+    library = load_library(source.files, () if plan.arch is None else plan.arch.compiler.flags)
     lock = lock_of(library)
     weights = None if blob is None else _aligned(blob.data)
     step = library["model_step"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from openinfer.arch import DeviceArch
 from openinfer.errors import FeatureMissingError, KernelMissingError
 from openinfer.plan import make_plan
 from openinfer.plugins.selection import (
@@ -78,7 +79,11 @@ class Binder:
         Raises:
             SynthesisError: a plan cannot hold something in it; the message names the statement.
         """
-        return make_plan(resolved, model, self._environment, self._table)
+        arch = getattr(self._backend, "arch", None)
+        if not isinstance(arch, DeviceArch):
+            return make_plan(resolved, model, self._environment, self._table)
+        plan = make_plan(resolved, model, self._environment, self._table, machine=arch.processor)
+        return replace(plan, arch=arch)
 
     def bind(self, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]) -> BoundCall:
         """Return a call of an operator; `prepare` and `bind_prepared` at once."""

@@ -38,7 +38,10 @@ NO_OUTPUTS = "no-outputs"
 
 @runtime_checkable
 class ProgramBackend(DeviceBackend, Protocol):
-    """A device that also runs whole programs."""
+    """A device that also runs whole programs.
+
+    It may have an attribute ``arch``, the `openinfer.DeviceArch` that plans are made for: the machine that it is.
+    """
 
     def bind_program(
         self, plan: ExecutionPlan, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer]
