@@ -29,6 +29,7 @@ from openinfer.ir.nodes import (
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.types import Fallback
 from openinfer.simulate import Simulator
+from openinfer.symbolic import evaluate
 
 VARIABLES = ("a", "b", "c")
 PERSISTENT = ("p", "q")
@@ -166,7 +167,7 @@ class Naive:
             case CacheReset(target):
                 self.memory[target.base] = [1, 1] if target.base == "p" else [0, 0]
             case CacheIncrement(target, amount):
-                self.memory[target] += amount
+                self.memory[target] += evaluate(amount, self.memory.__getitem__)
             case Branch(then, cond, otherwise):
                 self.block(then if cond is None or self.memory[cond] else otherwise or then)
             case Return():

@@ -56,7 +56,7 @@ def test_it_writes_the_bundle_and_says_what_it_holds(files):
     result = synth(files, "--target", "c", "-o", str(files / "out"))
 
     assert result.exit_code == 0, result.output
-    assert "arena 128 bytes, weights 24 bytes" in result.stdout
+    assert "arena 128 bytes, weights 64 bytes" in result.stdout
     assert {entry.name for entry in (files / "out").iterdir()} >= {
         "model.c",
         "model.h",

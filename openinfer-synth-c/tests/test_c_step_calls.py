@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not 
 
 def giving(number):
     lines = ("    (void)inputs_given;", f"    *(int32_t *)outputs_given[0] = {number};", "    return MODEL_OK;")
-    return StepFunction(lines, (), frozenset(), (), keeps_memory=False, work=1)
+    return StepFunction(lines, (), frozenset(), keeps_memory=False, work=1)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_function_that_begins_to_wait_while_others_are_compiled_is_compiled_wi
 
 def test_what_does_not_compile_is_told_at_every_call():
     calls = StepCalls()
-    run = calls.bind(StepFunction(("    nonsense",), (), frozenset(), (), keeps_memory=False, work=1), [], [], "it")
+    run = calls.bind(StepFunction(("    nonsense",), (), frozenset(), keeps_memory=False, work=1), [], [], "it")
 
     for _ in range(2):
         with pytest.raises(DeviceError, match="the C compiler failed"):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.loops.coalesce import coalesced
 from openinfer.loops.fusion import fused
+from openinfer.loops.unread import without_unread
 from openinfer.lower import lowered
 from openinfer.plan.steps import ComputeStep, LoopIndex, LoopProgramStep, ValueRef
 from openinfer.plan.values import ArenaMemory
@@ -29,14 +30,15 @@ if TYPE_CHECKING:
 def loop_program(step: ComputeStep | LoopProgramStep) -> Kernel:
     """Return the loop program of a step: its buffers are inputs, outputs and temporaries."""
     if isinstance(step, LoopProgramStep):
-        return coalesced(step.kernel)
+        return without_unread(coalesced(step.kernel))
     return _loop_program(step.computation, step.arrangement)
 
 
 @lru_cache(maxsize=1024)
 def _loop_program(computation: Computation, arrangement: Arrangement) -> Kernel:
     schedules = dict(enumerate(arrangement.schedules))
-    return fused(coalesced(lowered(computation, dict(arrangement.layouts), arrangement.target, schedules)))
+    kernel = lowered(computation, dict(arrangement.layouts), arrangement.target, schedules)
+    return without_unread(fused(coalesced(kernel)))
 
 
 def results_of(step: ComputeStep | LoopProgramStep) -> tuple[int, ...]:
@@ -75,7 +77,9 @@ def write_call(
         with code.braces():
             _write(code, Binder(code, names, plan), function, arguments, names)
     for value in written:
-        Bound(names.value(value), names.type_of_value(value), code).clear_tail()
+        type_ = names.type_of_value(value)
+        if type_.dtype.is_packed:
+            Bound(names.value(value), type_, code).clear_tail()
 
 
 def _write(code: Code, binder: Binder, function: KernelFunction, arguments: Sequence[Operand], names: Names) -> None:

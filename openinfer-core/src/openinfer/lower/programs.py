@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.layout import row_major
 from openinfer.loops import Buffer, Kernel
+from openinfer.lower.empty_lookups import never_found, refused
 from openinfer.lower.fused import fused
 from openinfer.lower.halos import zeroed_halo
 from openinfer.lower.names import Names
@@ -60,6 +61,9 @@ def lowered(
         return Kernel(computation.name, kept, body, computation.parameters, origin)
     body = ()
     for number, stage in enumerate(computation.stages):
+        if never_found(stage):
+            body += (refused(stage),)
+            continue
         schedule = (schedules or {}).get(number) or choose(stage, known, target)
         if any(loop.is_copied or (stage.fold is not None and loop.axis in stage.fold.axes) for loop in schedule.loops):
             body += walked(placed(stage, schedule, buffers, known, target), names)

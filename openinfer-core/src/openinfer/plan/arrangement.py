@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Var
     from openinfer.arch import TargetInfo
-    from openinfer.compute import Stage
+    from openinfer.compute import Stage, Tensor
     from openinfer.plan.steps import Operand, Step
     from openinfer.schedule import Schedule
 
@@ -95,7 +95,7 @@ class _Arranging:
             schedules.append(schedule)
             for name in sorted(read):
                 order = packing(stage, schedule, name)
-                if order is not None and order != layouts[name] and any(loop.is_copied for loop in schedule.loops):
+                if order is not None and order != layouts[name] and _is_tiled(stage, schedule):
                     layouts[name] = order
                     inputs[numbers[name]] = self._packed_operand(inputs[numbers[name]], order)
         own = {tensor: layout for tensor, layout in layouts.items() if layout != row_major(layout.shape)}
@@ -127,8 +127,12 @@ class _Arranging:
             for tensor, operand in zip(computation.inputs, step.inputs, strict=True)
             if self._is_constant(operand)
             and len(readers.get(tensor.name, ())) == 1
-            and packing(readers[tensor.name][0], plain(_axes(readers[tensor.name][0])), tensor.name) is not None
+            and self._is_read_whole(readers[tensor.name][0], tensor)
         }
+
+    def _is_read_whole(self, stage: Stage, tensor: Tensor) -> bool:
+        order = packing(stage, plain(_axes(stage)), tensor.name)
+        return order is not None and order.shape == tensor.shape
 
     def _is_constant(self, operand: Operand) -> bool:
         if isinstance(operand, TableRef):
@@ -187,6 +191,11 @@ class _Arranging:
                 )
             )
         return self._weights[key]
+
+
+def _is_tiled(stage: Stage, schedule: Schedule) -> bool:
+    """Whether a schedule reads the weights of a fold in tiles, again and again."""
+    return stage.fold is not None and any(loop.is_copied for loop in schedule.loops)
 
 
 def _axes(stage: Stage) -> tuple[Var, ...]:

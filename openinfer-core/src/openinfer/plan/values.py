@@ -97,7 +97,7 @@ class PackedWeight:
     source: str
     type: TensorType
     data: memoryview = field(repr=False)
-    layout: Layout | None = None
+    layout: Layout | None = field(default=None, repr=False)
 
     @property
     def stored(self) -> TensorType:

@@ -110,6 +110,7 @@ class Work:
     Attributes:
         lane: the axis in lanes.
         itemsize: bytes of an element in a lane.
+        totals: how many totals advance together.
     """
 
     lane: Var
@@ -118,6 +119,7 @@ class Work:
     extents: Mapping[Var, int]
     folded: Sequence[Var]
     itemsize: int
+    totals: int = 1
 
 
 def registers(work: Work, tiling: Tiling) -> int:
@@ -130,7 +132,7 @@ def registers(work: Work, tiling: Tiling) -> int:
         kept = sum(sorted(o.distinct(tile) for o in work.operands)[:-1])
     else:
         kept = 0
-    return tiling.accumulators + kept + 1 + (work.instructions > 1)
+    return tiling.accumulators * work.totals + kept + 1 + (work.instructions > 1)
 
 
 def cycles(work: Work, tiling: Tiling, target: TargetInfo) -> float:

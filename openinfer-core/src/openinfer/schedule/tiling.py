@@ -131,7 +131,9 @@ class _Search:
         if lane not in self._works:
             operands = tuple(self._operand(number, lane) for number in self._read)
             itemsize = max(1, self._target.vector_nbytes // self._lanes)
-            self._works[lane] = Work(lane, operands, self._instructions, self._extents, self._fold.axes, itemsize)
+            self._works[lane] = Work(
+                lane, operands, self._instructions, self._extents, self._fold.axes, itemsize, len(self._fold.totals)
+            )
         return self._works[lane]
 
     def _operand(self, number: int, lane: Var) -> Operand:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.compute import ComputationError
 from openinfer.errors import PluginError
 from openinfer.ops.calls import OpCall, call_of
 from openinfer.ops.schema import OpTypeError
@@ -76,9 +77,10 @@ def call_of_node(op: ResolvedOp, schema: OpSchema) -> OpCall:
 def _passed_over(op: ResolvedOp) -> tuple[type[Exception], ...]:
     """Return what rules, kernels and definitions may raise of an operator that is selected anew when it runs.
 
-    Those of plugins may need a setting that is known only then.
+    Those of plugins may need a setting that is known only then; stages fit declared types only where shapes are known.
     """
-    return (OpTypeError, KeyError, PluginError) if op.runtime_settings else (OpTypeError,)
+    waiting = (OpTypeError, ComputationError)
+    return (*waiting, KeyError, PluginError) if op.runtime_settings else waiting
 
 
 def _kind(device: str) -> str:

@@ -172,9 +172,9 @@ def _selected(rows: _Rows) -> str:
     count, kept = rows.extent, rows.kept
     return f"""order: PRIVATE[i64, {kept}]
 for j in SERIAL({kept}):
-    carried: i64 = number(j, i64)
-{indent(_inserted(rows, "j"), "    ")}
-    order[j] = carried
+    following: i64 = number(j, i64)
+{indent(_inserted(rows, "j", "following"), "    ")}
+    order[j] = following
 for j in SERIAL({count - kept}):
     last: index[{count}] = order[{kept - 1}]
     {rows.element("value", f"(j + {kept})")}
@@ -182,21 +182,21 @@ for j in SERIAL({count - kept}):
     enters: index[2] = cast({rows.precedes("value", "worst")}, i64)
     if 0 <= enters - 1 < 1:
         carried: i64 = number(j + {kept}, i64)
-{indent(_inserted(rows, str(kept)), "        ")}"""
+{indent(_inserted(rows, str(kept), "carried"), "        ")}"""
 
 
-def _inserted(rows: _Rows, length: str) -> str:
-    """Return the loop that inserts the place ``carried`` among the first ones; what falls out is carried at its end."""
+def _inserted(rows: _Rows, length: str, place: str) -> str:
+    """Return the loop that inserts the place in ``place`` among the first ones; what falls out is in it at the end."""
     first = rows.precedes("a", "b")
     return f"""for s in SERIAL({length}):
-    p: index[{rows.extent}] = carried
+    p: index[{rows.extent}] = {place}
     q: index[{rows.extent}] = order[s]
     {rows.element("a", "p")}
     {rows.element("b", "q")}
     is_lower: bool = logical_and(lt(number(p, i64), number(q, i64)), logical_not({rows.precedes("b", "a")}))
     is_first: bool = logical_or({first}, is_lower)
     order[s] = select(is_first, number(p, i64), number(q, i64))
-    carried = select(is_first, number(q, i64), number(p, i64))"""
+    {place} = select(is_first, number(q, i64), number(p, i64))"""
 
 
 TOPK = OpSchema(
