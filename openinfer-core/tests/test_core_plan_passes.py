@@ -27,7 +27,7 @@ from openinfer.loops.interpret import interpret
 from openinfer.lower import lowered
 from openinfer.ops.calls import OpCall
 from openinfer.plan.accesses import Accesses, mask, members
-from openinfer.plan.arena import ALIGNMENT, interference, place, placed
+from openinfer.plan.arena import ALIGNMENT, interference, overwriting, place, placed
 from openinfer.plan.dead_steps import without_dead_steps
 from openinfer.plan.fusion import Fusion, fuse
 from openinfer.plan.liveness import Liveness
@@ -356,6 +356,25 @@ def test_conflicting_values_get_disjoint_aligned_places(extents, data):
                 one, other = (range(offsets[v], offsets[v] + extents[v]) for v in (first, second))
                 assert not set(one) & set(other)
     assert total <= sum(-(-extent // ALIGNMENT) * ALIGNMENT for extent in extents)
+
+
+def test_a_result_lies_exactly_where_what_it_overwrites_does_or_elsewhere():
+    sizes = {0: 1536, 1: 1024, 2: 1024, 3: 1024}
+    larger, beside, read, result = range(4)
+    conflicts = {larger: 0, beside: 1 << read, read: 0, result: 1 << larger}
+    classes = dict.fromkeys(sizes, "f32")
+    anywhere, _ = place(sizes, classes, conflicts)
+    assert 0 < anywhere[result] - anywhere[read] < 1024
+
+    offsets, _ = place(sizes, classes, conflicts, {**dict.fromkeys(sizes, 0), result: 1 << read})
+
+    assert offsets[result] >= offsets[read] + sizes[read]
+
+
+def test_only_computations_overwrite_what_they_read():
+    procedures = (Procedure("entry", (elementwise([0], 1), kernel([1], 2))),)
+
+    assert overwriting(procedures, TYPES) == {1: 1 << 0, 2: 0}
 
 
 def test_values_that_are_never_alive_together_share_memory():

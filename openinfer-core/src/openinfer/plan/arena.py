@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from openinfer.ir.types import TensorType
     from openinfer.plan.liveness import Liveness
-    from openinfer.plan.steps import Procedure
+    from openinfer.plan.steps import Procedure, Step
     from openinfer.plan.values import PlanValue
 
 ALIGNMENT = 64
@@ -41,7 +41,11 @@ def placed(
     free = {group: home for group, home in homes.items() if isinstance(home.memory, NoMemory)}
     sizes = {group: home.stored.nbytes for group, home in free.items()}
     classes = {group: home.type.dtype.name for group, home in free.items()}
-    offsets, total = place(sizes, classes, sharing.between(free, procedures))
+    exactly = dict.fromkeys(free, 0)
+    for value, others in overwriting(procedures, types).items():
+        if sharing.of(value) in free:
+            exactly[sharing.of(value)] |= mask(map(sharing.of, members(others & homeless))) & mask(free)
+    offsets, total = place(sizes, classes, sharing.between(free, procedures), exactly)
     memory = {group: ArenaMemory(offsets[group]) if group in offsets else homes[group].memory for group in groups}
     return tuple(
         replace(value, memory=memory[sharing.of(value.number)]) if homeless >> value.number & 1 else value
@@ -72,15 +76,31 @@ def interference(
             if isinstance(step, CopyStep):
                 needed, read = needed & ~reads(step), 0
             for value in members(written):
-                free = overwritten(step, value) if read else 0
-                kept = read & ~mask(each for each in members(free) if types[each] == types[value])
+                kept = read & ~(_overwritten(step, value, types) if read else 0)
                 others = needed | kept
                 conflicts[value] |= others & ~(1 << value)
     return conflicts
 
 
+def overwriting(procedures: Sequence[Procedure], types: Sequence[TensorType]) -> dict[int, int]:
+    """Return for each result of a computation which values (as bits) it may overwrite, lying exactly there."""
+    found: dict[int, int] = {}
+    for procedure in procedures:
+        for step in walk(procedure.steps):
+            for value in members(writes(step)):
+                found[value] = found.get(value, 0) | _overwritten(step, value, types) & ~(1 << value)
+    return found
+
+
+def _overwritten(step: Step, value: int, types: Sequence[TensorType]) -> int:
+    return mask(each for each in members(overwritten(step, value)) if types[each] == types[value])
+
+
 def place(
-    sizes: Mapping[int, int], classes: Mapping[int, str], conflicts: Mapping[int, int]
+    sizes: Mapping[int, int],
+    classes: Mapping[int, str],
+    conflicts: Mapping[int, int],
+    exactly: Mapping[int, int] | None = None,
 ) -> tuple[dict[int, int], int]:
     """Return the offset of each value, and the size of the arena.
 
@@ -91,15 +111,23 @@ def place(
         sizes: bytes of each value that needs memory.
         classes: name of the element type of each.
         conflicts: result of `interference` for these values.
+        exactly: result of `overwriting` for these values: two of them begin at the same offset if they share bytes.
     """
     order = sorted(sizes, key=lambda v: (-sizes[v], v))
     clashes = _Clashes.of(order, classes, conflicts)
+    pairs = None if exactly is None else _Clashes.of(order, dict.fromkeys(sizes, ""), exactly)
     offsets: dict[int, int] = {}
     # What is placed already, sorted by offset: ranks in the order of placing, where they begin and where they end.
     ranks, starts, ends = (np.empty(0, np.int64) for _ in range(3))
     for rank, value in enumerate(order):
         taken = clashes.among(rank, ranks)
-        offsets[value] = _first_gap(starts[taken], ends[taken], sizes[value])
+        offset = _first_gap(starts[taken], ends[taken], sizes[value])
+        if pairs is not None:
+            others = pairs.among(rank, ranks)
+            if (others & (starts != offset) & (starts < offset + sizes[value]) & (ends > offset)).any():
+                taken |= others
+                offset = _first_gap(starts[taken], ends[taken], sizes[value])
+        offsets[value] = offset
         at = int(np.searchsorted(starts, offsets[value]))
         ranks = np.insert(ranks, at, rank)
         starts = np.insert(starts, at, offsets[value])
