@@ -31,6 +31,8 @@ PROGRAMS = {
           op fill(b, value=1) >> b; op matmul(a, b) >> y; return y; }""",
     "matmul to nothing": """dynamic { x: f32[3, 2]; v: f32[2, 0]; } volatile { y: f32[0]; }
         block entry { assign a: f32[3, 0]; op matmul(x, v) >> a; op sum_axis(a, axes=0) >> y; return y; }""",
+    "conv2d to nothing": """dynamic { x: f32[1, 3, 8, 8]; k: f32[0, 3, 3, 3]; } volatile { y: f32[1, 0, 3, 3]; }
+        block entry { op conv2d(x, k, stride=2) >> y; return y; }""",
     "sums": """dynamic { x: f32[0, 4]; } volatile { y: f32[4]; z: f32; }
         block entry { assign a: f32[0, 4]; op relu(x) >> a; op sum_axis(a, axes=0) >> y;
           op sum_axis(a, axes=[0, 1]) >> z; return y, z; }""",

@@ -104,9 +104,9 @@ class _Collecting(_Rewriting):
         outputs = list(step.outputs)
         copies: list[Step] = []
         for number, (tensor, output) in enumerate(zip(step.computation.outputs, step.outputs, strict=True)):
-            if self._free >> output & 1 or not self._reads_apart(step, tensor):
-                continue
             value = self.values[output]
+            if self._free >> output & 1 or not value.type.count or not self._reads_apart(step, tensor):
+                continue
             lanes = self._target.lanes(max(value.type.dtype.bits // 8, 1))
             made = self._beside(value, "collected", channels_last(value.type.shape, lanes))
             outputs[number] = made.number
