@@ -336,6 +336,14 @@ def test_the_document_is_json_and_the_same_every_time():
     assert json.loads(first)["format"] == "openinfer-plan"
 
 
+def test_the_document_has_the_stages_of_a_computation_and_their_schedules():
+    made = plan_json(plan_of(CHAIN.format(first="", between="", second="")))
+    step = made["blocks"][0]["steps"][0]
+
+    assert step["computation"][0].startswith("def ")
+    assert step["schedules"] == ["i0:4 i0=lanes"]
+
+
 def test_the_report_and_the_memory_map_show_steps_and_places():
     plan = plan_of(FLOW)
 
@@ -343,6 +351,19 @@ def test_the_report_and_the_memory_map_show_steps_and_places():
     assert plan.memory_map().splitlines()[0] == f"arena of {plan.arena_nbytes} bytes"
     assert any(isinstance(step, CallStep) for step in entry(plan))
     assert any(isinstance(step, ComputeStep) and step.computation.stages[0].fold for step in entry(plan))
+
+
+def test_the_memory_map_counts_the_halo_of_a_value():
+    text = """
+      dynamic { x: f32[1, 1, 4, 4]; }
+      constant { w: f32[1, 1, 3, 3]; }
+      volatile { y: f32[1, 1, 2, 2]; }
+      block entry { op conv2d(x, w, stride=2, padding=1) >> y; return y; }
+    """
+    plan = plan_of(text, {"w": np.ones((1, 1, 3, 3), np.float32)}, table=replace(TABLE, computations=True))
+
+    (row,) = [line.split() for line in plan.memory_map().splitlines() if "x.bordered" in line]
+    assert row == ["0", str(5 * 5 * 4), "x.bordered", "f32[1,1,4,4]"]
 
 
 def test_a_step_without_inputs_and_an_arena_without_values_leave_no_holes():

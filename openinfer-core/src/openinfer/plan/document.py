@@ -12,6 +12,7 @@ from openinfer.plan.accesses import members, operands, writes
 from openinfer.plan.report import kind_of, operand_text, step_text
 from openinfer.plan.steps import CallStep, ComputeStep, FillStep, KernelStep, LoopProgramStep, LoopStep
 from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, WeightMemory
+from openinfer.schedule.text import schedule_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,6 +123,7 @@ def _step(plan: ExecutionPlan, step: Step) -> dict[str, Any]:
     if isinstance(step, ComputeStep):
         found["stored"] = step.stored
         found["computation"] = computation_text(step.computation).splitlines()
+        found["schedules"] = [schedule_text(schedule) for schedule in step.arrangement.schedules]
     if isinstance(step, LoopProgramStep):
         found["loops"] = kernel_text(step.kernel).splitlines()
     if isinstance(step, KernelStep):

@@ -124,10 +124,10 @@ def _index(index: IndexExpr) -> str:
 
 
 def memory_map(plan: ExecutionPlan) -> str:
-    """Return the places of all values in the arena, lowest first."""
+    """Return the places of all values in the arena, lowest first; halo and padding of a layout count."""
     placed = [(v.memory.offset, v) for v in plan.values if isinstance(v.memory, ArenaMemory)]
     rows = [
-        (str(offset), str(offset + value.type.nbytes), printable(value.name), str(value.type))
+        (str(offset), str(offset + value.stored.nbytes), printable(value.name), str(value.type))
         for offset, value in sorted(placed, key=lambda pair: (pair[0], pair[1].number))
     ]
     if not rows:
