@@ -15,7 +15,7 @@ import pytest
 from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BOOL, F32, F64, I8, I32, I64, U8, U32, DType
 from openinfer.expr import Expr, c_renderer, linearise, tree
-from openinfer.expr.c_renderer import c_type, literal_text
+from openinfer.expr.c_renderer import c_type, literal_text, literal_texts
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.testing.waiting import limit_s
 
@@ -176,6 +176,18 @@ def test_the_expressions_reach_every_type_and_most_functions() -> None:
 )
 def test_constants_in_c_are_exact(dtype: DType, value: float, text: str) -> None:
     assert literal_text(dtype, value) == text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [],
+        [0.0, -0.0, 1.0, -256.0, 0.5, 2.0**-149, -(2.0**-1074), 1.0 + 2.0**-20, 3e38],
+        [1.5, math.nan, -math.inf],
+    ],
+)
+def test_constants_of_a_whole_array_are_those_of_its_elements(values: list[float]) -> None:
+    assert literal_texts(F64, values) == [literal_text(F64, value) for value in values]
 
 
 def test_statements_are_in_order_and_helpers_are_named() -> None:

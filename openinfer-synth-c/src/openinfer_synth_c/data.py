@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.array_types import storage_dtype
-from openinfer.expr.c_renderer import literal_text
+from openinfer.expr.c_renderer import literal_text, literal_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +33,8 @@ def _item_texts(weight: PackedWeight) -> list[str]:
         bits: list[int] = np.frombuffer(weight.data, f"<u{digits // 2}").tolist()
         return [f"0x{each:0{digits}x}" for each in bits]
     elements: list[Any] = np.frombuffer(weight.data, storage_dtype(dtype).newbyteorder("<")).tolist()
+    if dtype.is_float:
+        return literal_texts(dtype, elements)
     return [literal_text(dtype, element) for element in elements]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.expr.c_functions import call_text, helpers
 from openinfer.expr.c_packed import load_text, store_text
-from openinfer.expr.c_types import c_type, item_type, literal_text
+from openinfer.expr.c_types import c_type, item_type, literal_text, literal_texts
 from openinfer.expr.elementary import ELEMENTARY, formula
 from openinfer.expr.fragment import Fragment, Helper, in_dependency_order
 from openinfer.expr.linear import linearise
@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
     from openinfer.expr.linear import Program
 
-__all__ = ["Fragment", "c_type", "helper_source", "item_type", "literal_text", "load_text", "render", "store_text"]
+__all__ = [
+    "Fragment",
+    "c_type",
+    "helper_source",
+    "item_type",
+    "literal_text",
+    "literal_texts",
+    "load_text",
+    "render",
+    "store_text",
+]
 
 
 def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fragment:

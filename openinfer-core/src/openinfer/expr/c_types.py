@@ -6,6 +6,7 @@ An element of a low float is held as its bits, one of a packed type as its numbe
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import (
@@ -29,6 +30,8 @@ from openinfer.expr.tree import ExprError
 from openinfer.scalars import encode_bits, round_to
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from openinfer.scalars import Scalar
 
 _C_TYPES = {
@@ -44,6 +47,9 @@ _C_TYPES = {
     **{d.name: "int8_t" for d in (*PACKED_SINT, T1, T2)},
     **{d.name: "uint8_t" for d in PACKED_UINT},
 }
+
+_TRAILING_ZEROS = re.compile(r"\.?0+p")
+"""The end of the digits of a hexadecimal float that do not change it."""
 
 
 def c_type(dtype: DType) -> str:
@@ -84,6 +90,15 @@ def literal_text(dtype: DType, value: Scalar) -> str:
     if dtype.kind is Kind.BOOL:
         return "true" if value else "false"
     return _integer_text(dtype, int(value))
+
+
+def literal_texts(dtype: DType, values: Sequence[float]) -> list[str]:
+    """Return numbers that a float type holds as constants, each as `literal_text` returns it."""
+    if not all(map(math.isfinite, values)):
+        return [literal_text(dtype, value) for value in values]
+    digits = _TRAILING_ZEROS.sub("p", "\n".join(map(float.hex, values)))
+    end = "f" if dtype is F32 else ""
+    return [f"{text}{end}" for text in digits.split("\n")] if values else []
 
 
 def _float_text(dtype: DType, value: float) -> str:
