@@ -301,13 +301,11 @@ float b_acc1[16];
 ROLLED for (ptrdiff_t n_a = 0; n_a < 16; ++n_a) { b_acc0[n_a] = 0x0p+0f; }
 ROLLED for (ptrdiff_t n_a = 0; n_a < 16; ++n_a) { b_acc1[n_a] = 0x0p+0f; }
 for (ptrdiff_t n_k = 0; n_k < 32; ++n_k) {
-    {
-        const float *const r_w0 = w + 16 * n_k;
-        const float v2_0 = x[n_k];
-        ROLLED for (ptrdiff_t n_b = 0; n_b < 16; ++n_b) { b_acc0[n_b] = fmaf(v2_0, r_w0[n_b], b_acc0[n_b]); }
-        const float v3_0 = x[n_k + 32];
-        ROLLED for (ptrdiff_t n_b = 0; n_b < 16; ++n_b) { b_acc1[n_b] = fmaf(v3_0, r_w0[n_b], b_acc1[n_b]); }
-    }
+    const float *const r_w0 = w + 16 * n_k;
+    const float v2_0 = x[n_k];
+    ROLLED for (ptrdiff_t n_b = 0; n_b < 16; ++n_b) { b_acc0[n_b] = fmaf(v2_0, r_w0[n_b], b_acc0[n_b]); }
+    const float v3_0 = x[n_k + 32];
+    ROLLED for (ptrdiff_t n_b = 0; n_b < 16; ++n_b) { b_acc1[n_b] = fmaf(v3_0, r_w0[n_b], b_acc1[n_b]); }
 }
 ROLLED for (ptrdiff_t n_d = 0; n_d < 16; ++n_d) { y[n_d] = oi_maximum_f32(b_acc0[n_d], 0x0p+0f); }
 ROLLED for (ptrdiff_t n_d = 0; n_d < 16; ++n_d) { y[n_d + 16] = oi_maximum_f32(b_acc1[n_d], 0x0p+0f); }
@@ -319,23 +317,36 @@ def test_vectors_are_names_that_operators_and_functions_apply_to() -> None:
     assert (
         lines_of(TILE, in_vectors=True)
         == """
-oi_f32x16 b_acc0;
-oi_f32x16 b_acc1;
-b_acc0 = oi_splat_f32x16(0x0p+0f);
-b_acc1 = oi_splat_f32x16(0x0p+0f);
+oi_f32x16 b_acc0, b_acc1;
+b_acc0 = b_acc1 = oi_splat_f32x16(0x0p+0f);
 for (ptrdiff_t n_k = 0; n_k < 32; ++n_k) {
-    {
-        const oi_f32x16 r_w0 = *(const oi_f32x16_at *)(w + 16 * n_k);
-        const float v3_0 = x[n_k];
-        b_acc0 = oi_fma_f32x16(oi_splat_f32x16(v3_0), r_w0, b_acc0);
-        const float v4_0 = x[n_k + 32];
-        b_acc1 = oi_fma_f32x16(oi_splat_f32x16(v4_0), r_w0, b_acc1);
-    }
+    const float *const p1 = x + n_k;
+    const oi_f32x16 r_w0 = *(const oi_f32x16_at *)(w + 16 * n_k);
+    oi_axpy_f32x16(&b_acc0, p1[0], r_w0);
+    oi_axpy_f32x16(&b_acc1, p1[32], r_w0);
 }
 *(oi_f32x16_at *)(y) = oi_maximum_f32x16(b_acc0, oi_splat_f32x16(0x0p+0f));
 *(oi_f32x16_at *)(y + 16) = oi_maximum_f32x16(b_acc1, oi_splat_f32x16(0x0p+0f));
 """
     )
+
+
+CHOICE = """
+def relu(x: GLOBAL[f32, 16], b: CONSTANT[f32, 1], y: GLOBAL[f32, 16]):
+    for l in LANES(16):
+        y[l] = select(lt(x[l] + b[0], 0.0), 0.0, x[l] + b[0])
+"""
+
+
+def test_a_comparison_that_chooses_between_vectors_is_part_of_their_function() -> None:
+    assert (
+        lines_of(CHOICE, in_vectors=True)
+        == """
+const oi_f32x16 v0_2 = *(const oi_f32x16_at *)(x) + oi_splat_f32x16(b[0]);
+*(oi_f32x16_at *)(y) = oi_select_lt_f32_f32x16(v0_2, oi_splat_f32x16(0x0p+0f), oi_splat_f32x16(0x0p+0f), v0_2);
+"""
+    )
+    assert_bits([parse_kernel(CHOICE)], in_vectors=True)
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

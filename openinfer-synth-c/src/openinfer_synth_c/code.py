@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from openinfer.expr.c_functions import call_text
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from openinfer.expr.linear import Program
 
 _INDENT = "    "
+
+LONGEST_LINE = 120
+"""Characters of a line, after which lists go on on the next."""
 
 LONGEST_LOCAL = 1024
 """Most items of an array on the stack, which may be small."""
@@ -43,6 +47,13 @@ class Code:
     def line(self, *texts: str) -> None:
         """Append lines at the present depth."""
         self.lines += [f"{_INDENT * self._depth}{text}" for text in texts]
+
+    def listed(self, before: str, items: Iterable[str], between: str, end: str) -> None:
+        """Append a statement that lists items, on as many lines as that takes."""
+        text = f"{before}{between.join(items)}{end}"
+        width = LONGEST_LINE - len(_INDENT) * self._depth
+        lines = wrap(text, width, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
+        self.line(*lines)
 
     def scratch(self, kind: str, name: str, count: int, *, start: str | None = None) -> None:
         """Append an array to work in, of ``count`` items and at least one; a long one is static, not on the stack.

@@ -7,14 +7,17 @@ computed before it, once.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
+from openinfer.expr import tree
 from openinfer.expr.c_renderer import c_type
 from openinfer.expr.linear import linearise
-from openinfer.loops import If, Let, Load, Memory, Register, Set, Store
+from openinfer.loops import If, Let, Load, Memory, Register, Set, Store, Value
 from openinfer_synth_c.loop_programs.addresses import (
     address_text,
     counter,
@@ -32,17 +35,16 @@ from openinfer_synth_c.loop_programs.lanes import (
     varies,
     varying_registers,
 )
-from openinfer_synth_c.loop_programs.vector_types import vector_at, vector_type
-from openinfer_synth_c.loop_programs.vector_values import vector_value
+from openinfer_synth_c.loop_programs.vector_types import axpy, vector_at, vector_type
+from openinfer_synth_c.loop_programs.vector_values import is_choice, vector_value
 from openinfer_synth_c.rolled_loops import rolled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from openinfer.affine import Var, Within
-    from openinfer.loops import Buffer, Leaf, Statement, Value
-    from openinfer_synth_c.code import Code
-    from openinfer_synth_c.elements import Bound
+    from openinfer.loops import Buffer, Leaf, Statement
+    from openinfer_synth_c.loop_programs.places import Places
 
 
 class Form(Enum):
@@ -55,22 +57,6 @@ class Form(Enum):
     ARRAY = "ARRAY"
     POINTER = "POINTER"
     VECTOR = "VECTOR"
-
-
-@dataclass(slots=True)
-class Places:
-    """What the names of a loop program are in C.
-
-    Attributes:
-        operands: buffers that have elements in memory.
-        vectors: private buffers that are vectors, by name of the buffer.
-        fresh: returns a number for a new name.
-    """
-
-    code: Code
-    operands: dict[str, Bound]
-    vectors: dict[str, str]
-    fresh: Callable[[], int]
 
 
 @dataclass(slots=True)
@@ -94,18 +80,43 @@ class LaneLoop:
         self._count = Index.of(self.lane.extent or 0).constant or 0
         self._varying = varying_registers(self.body, self.lane)
 
-    def write(self) -> None:
-        """Append the statements, in braces if they name anything."""
-        self._block(self.body, (), "")
-
-    def _block(self, body: Sequence[Statement], tests: tuple[Within, ...], head: str) -> None:
-        if not head and not any(isinstance(statement, Let) for statement in body):
-            for statement in body:
-                self._statement(statement, tests)
+    def write(self, *, in_braces: bool = True) -> None:
+        """Append the statements, in braces if they name anything and others stand next to them."""
+        if not self.in_vectors:
+            self._block(self.body, (), "", in_braces=in_braces)
             return
-        with self.places.code.braces(head):
-            for statement in body:
-                self._statement(statement, tests)
+        with self.places.pointers(self.body, self.lane):
+            self._block(self.body, (), "", in_braces=in_braces)
+
+    def _block(
+        self, body: Sequence[Statement], tests: tuple[Within, ...], head: str, *, in_braces: bool = True
+    ) -> None:
+        names_any = in_braces and any(isinstance(statement, Let) for statement in body)
+        with self.places.code.braces(head) if head or names_any else nullcontext():
+            for value, statements in groupby(body, lambda statement: self._common_value(statement, tests)):
+                if value is not None:
+                    stores = (statement for statement in statements if isinstance(statement, Store))
+                    self._set_all([self.places.vectors[store.buffer.name] for store in stores], value)
+                    continue
+                for statement in statements:
+                    self._statement(statement, tests)
+
+    def _common_value(self, statement: Statement, tests: tuple[Within, ...]) -> Value | None:
+        """Return what a statement stores in a vector, where it reads no vector that statements before it store."""
+        if tests or not isinstance(statement, Store) or statement.buffer.name not in self.places.vectors:
+            return None
+        loads = (leaf for leaf in statement.value.leaves if isinstance(leaf, Load))
+        return None if any(load.buffer.memory is Memory.PRIVATE for load in loads) else statement.value
+
+    def _set_all(self, vectors: Sequence[str], value: Value) -> None:
+        """Append the assignment of one value to several vectors."""
+        text = self._vector(value)
+        if text is not None:
+            self.places.code.listed("", (*vectors, text), " = ", ";")
+            return
+        self._assign(vectors[0], value, ())
+        if len(vectors) > 1:
+            self.places.code.listed("", (*vectors[1:], vectors[0]), " = ", ";")
 
     def _statement(self, statement: Statement, tests: tuple[Within, ...]) -> None:
         match statement:
@@ -127,7 +138,8 @@ class LaneLoop:
     def _let(self, name: str, value: Value, tests: tuple[Within, ...]) -> None:
         code, kind = self.places.code, c_type(value.dtype)
         if name not in self._varying:
-            code.line(f"{kind} {register(name)} = {self._uniform(value)};")
+            const = "" if is_set(self.body, name) else "const "
+            code.line(f"{const}{kind} {register(name)} = {self._uniform(value)};")
             return
         pointer = None if tests or self.in_vectors else self._pointer(name, value)
         if pointer is not None:
@@ -165,12 +177,11 @@ class LaneLoop:
 
     def _row(self, buffer: Buffer, address: Index) -> str | None:
         """Return a pointer to the element of the first lane where the lanes use elements in a row, else None."""
-        bound = self.places.operands.get(buffer.name)
-        if bound is None or address.coefficient(self.lane) != 1:
+        if buffer.name not in self.places.operands or address.coefficient(self.lane) != 1:
             return None
+        bound, first = self.places.element(buffer, address - self.lane)
         if not bound.pointer or bound.work is not None or buffer.dtype.is_packed:
             return None
-        first = address - self.lane
         return f"{bound.variable} + {index_text(first)}" if first.terms else bound.variable
 
     def _set(self, name: str, value: Value, tests: tuple[Within, ...]) -> None:
@@ -197,11 +208,13 @@ class LaneLoop:
                     f"{vector_at(self.places.code, value.dtype, self._count, row, written=True)} = {text};"
                 )
                 return
-        bound = self.places.operands[buffer.name]
-        self._over_lanes(value, tests, lambda text: bound.store_text(address_text(buffer, address), text))
+        bound, index = self.places.element(buffer, address)
+        self._over_lanes(value, tests, lambda text: bound.store_text(address_text(buffer, index), text))
 
     def _assign(self, place: str, value: Value, tests: tuple[Within, ...]) -> None:
         """Append the assignment of a vector."""
+        if not tests and self._add_product(place, value):
+            return
         text = None if tests else self._vector(value)
         if text is not None:
             self.places.code.line(f"{place} = {text};")
@@ -215,12 +228,31 @@ class LaneLoop:
             self._over_lanes(value, tests, lambda text: f"{lanes}[{counter(self.lane)}] = {text};")
             code.line(f"memcpy(&{place}, {lanes}, sizeof {lanes});")
 
+    def _add_product(self, place: str, value: Value) -> bool:
+        """Append the addition of a vector, times a value that is the same in all lanes, if that is what is assigned."""
+        instructions = linearise(value.expr).instructions
+        if len(instructions) != 4 or instructions[-1].function != "fma":
+            return False
+        inputs = [instructions[operand] for operand in instructions[-1].operands]
+        if any(step.function != "input" for step in inputs) or not has_vector_type(value.dtype, self._count):
+            return False
+        a, b, total = (value.leaves[step.index] for step in inputs)
+        if self.is_varying(b):
+            a, b = b, a
+        if self.is_varying(b) or not self.is_varying(a) or self.vector_of(total) != place:
+            return False
+        vector = self._vector(Value(tree.Input(0, a.dtype), (a,)))
+        if vector is None:
+            return False
+        function = axpy(self.places.code, value.dtype, self._count)
+        self.places.code.line(f"{function}(&{place}, {self._uniform(Value(tree.Input(0, b.dtype), (b,)))}, {vector});")
+        return True
+
     # --- Values in all lanes --------------------------------------------------------------------------------------
 
     def _uniform(self, value: Value) -> str:
         """Append what computes a value that is the same in all lanes; return its text."""
-        inputs = {number: self.scalar_leaf(leaf) for number, leaf in enumerate(value.leaves)}
-        return self.places.code.compute(linearise(value.expr), inputs, f"v{self.places.fresh()}_")
+        return self.places.scalar(value, self.scalar_leaf)
 
     def _over_lanes(self, value: Value, tests: tuple[Within, ...], last: Callable[[str], str]) -> None:
         """Append a loop that computes a value for each lane; ``last`` is the statement that uses its text."""
@@ -245,7 +277,8 @@ class LaneLoop:
                 varying[number] = varies(value.leaves[step.index], self.lane, self._varying)
             else:
                 varying[number] = any(varying[operand] for operand in step.operands)
-            if varying[number] and not has_vector_type(step.dtype, self._count):
+            is_vector = has_vector_type(step.dtype, self._count) or is_choice(instructions, number)
+            if varying[number] and not is_vector:
                 return None
         return vector_value(self, value, varying)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import DType, Kind, dtype_named
+from openinfer.dtypes import BOOL, DType, Kind, dtype_named
 from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import c_type
 from openinfer_synth_c.rolled_loops import rolled
@@ -59,6 +59,25 @@ def splat(code: Code, dtype: DType, count: int, text: str) -> str:
     return f"{name}({text})"
 
 
+def axpy(code: Code, dtype: DType, count: int) -> str:
+    """Return the name of a function that adds a vector times one number to a vector, as that of BLAS."""
+    name, kind = f"oi_axpy_{dtype}x{count}", vector_type(code, dtype, count)
+    if name not in code.definitions:
+        product = applied(code, "fma", (dtype, dtype, dtype), dtype, count, ("x", splat(code, dtype, count, "a"), "*y"))
+        head = f"VECTOR_FUNCTION void {name}({kind} *y, {c_type(dtype)} a, {kind} x)"
+        _define(code, name, head, [f"*y = {product};"])
+    return name
+
+
+def select_of(code: Code, comparison: str, compared: DType, result: DType, count: int, texts: Sequence[str]) -> str:
+    """Return the elements of the third vector of ``texts`` where the first two compare, else those of the fourth."""
+    name = f"oi_select_{comparison}_{compared}_{result}x{count}"
+    condition = code.noted(call_text(comparison, (compared, compared), BOOL, ("a_lanes[l]", "b_lanes[l]")))
+    value = call_text("select", (BOOL, result, result), result, (f"({condition})", "c_lanes[l]", "d_lanes[l]"))
+    _define_by_lane(code, name, (compared, compared, result, result), result, count, code.noted(value))
+    return f"{name}({', '.join(texts)})"
+
+
 def applied(
     code: Code, function: str, operands: Sequence[DType], result: DType, count: int, texts: Sequence[str]
 ) -> str:
@@ -84,13 +103,19 @@ def _looped(code: Code, function: str, operands: Sequence[DType], result: DType,
     """Return the name of a function on vectors that goes from lane to lane."""
     of = f"{operands[0]}_{result}" if function == "cast" else f"{result}"
     name = f"oi_{function}_{of}x{count}"
+    lanes = [f"{letter}_lanes[l]" for letter in _PARAMETERS[: len(operands)]]
+    _define_by_lane(code, name, operands, result, count, code.noted(call_text(function, operands, result, lanes)))
+    return name
+
+
+def _define_by_lane(code: Code, name: str, operands: Sequence[DType], result: DType, count: int, value: str) -> None:
+    """Define a function on vectors by its value in one lane: ``a_lanes[l]`` is that of the first operand."""
     if name in code.definitions:
-        return name
+        return
     kinds = [vector_type(code, dtype, count) for dtype in operands]
     kind = vector_type(code, result, count)
     letters = _PARAMETERS[: len(operands)]
     lanes = [f"{letter}_lanes" for letter in letters]
-    value = code.noted(call_text(function, operands, result, [f"{lane}[l]" for lane in lanes]))
     lines = [
         *(f"{c_type(dtype)} {lane}[{count}];" for dtype, lane in zip(operands, lanes, strict=True)),
         f"{c_type(result)} y_lanes[{count}];",
@@ -102,7 +127,6 @@ def _looped(code: Code, function: str, operands: Sequence[DType], result: DType,
     ]
     head = ", ".join(f"{kind} {letter}" for kind, letter in zip(kinds, letters, strict=True))
     _define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", lines)
-    return name
 
 
 def across(code: Code, function: str, dtype: DType, count: int) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import BOOL
 from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.expr.linear import linearise
 from openinfer.loops import Load
 from openinfer_synth_c.loop_programs.addresses import counter, loop_head, tests_text
-from openinfer_synth_c.loop_programs.vector_types import applied, splat, vector_at, vector_type
+from openinfer_synth_c.loop_programs.places import is_plain
+from openinfer_synth_c.loop_programs.vector_types import applied, select_of, splat, vector_at, vector_type
 from openinfer_synth_c.rolled_loops import rolled
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from openinfer.loops import Leaf, Value
     from openinfer_synth_c.loop_programs.lane_loops import LaneLoop
 
+_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+
 
 def vector_value(loop: LaneLoop, value: Value, varying: Sequence[bool]) -> str:
     """Append what computes a value as a vector; return its text.
@@ -29,6 +33,17 @@ def vector_value(loop: LaneLoop, value: Value, varying: Sequence[bool]) -> str:
         varying: whether each instruction has another result in each lane; those that do have vector types.
     """
     return _VectorValue(loop, value, varying).text()
+
+
+def is_choice(instructions: Sequence[Instruction], number: int) -> bool:
+    """Return whether an instruction is a comparison by which others choose between vectors, and of no other use."""
+    users = [step for step in instructions if number in step.operands]
+    return (
+        instructions[number].function in _COMPARISONS
+        and instructions[instructions[number].operands[0]].dtype is not BOOL
+        and bool(users)
+        and all(step.function == "select" and step.operands.index(number) == 0 for step in users)
+    )
 
 
 @dataclass(slots=True)
@@ -46,10 +61,14 @@ class _VectorValue:
         instructions = linearise(self.value.expr).instructions
         texts: list[str] = []
         for number, step in enumerate(instructions):
+            if self.varying[number] and is_choice(instructions, number):
+                texts.append("")
+                continue
             used = sum(number in other.operands for other in instructions)
             text, named = self._instruction(step, instructions, texts)
             last = number + 1 == len(instructions)
-            if named and not last and (step.function != "input" or used > 1 or not self.varying[number]):
+            is_short = self.varying[number] or is_plain(text)
+            if named and not last and (step.function != "input" or used > 1 or not is_short):
                 kind = vector_type(code, step.dtype, self.loop.count) if self.varying[number] else c_type(step.dtype)
                 code.line(f"const {kind} {prefix}{number} = {text};")
                 text = f"{prefix}{number}"
@@ -76,11 +95,22 @@ class _VectorValue:
             return code.noted(call_text(step.function, operands, step.dtype, given)), True
         if step.function == "select":
             condition, a, b = step.operands
+            if self.varying[condition]:
+                return self._select(step, instructions, texts), True
             either = [self._vector(texts[n], n, step.dtype) for n in (a, b)]
             kind = vector_type(code, step.dtype, self.loop.count)
             return f"{texts[condition]} ? ({kind}){either[0]} : ({kind}){either[1]}", True
         vectors = [self._vector(texts[n], n, instructions[n].dtype) for n in step.operands]
         return applied(code, step.function, operands, step.dtype, self.loop.count, vectors), True
+
+    def _select(self, step: Instruction, instructions: Sequence[Instruction], texts: Sequence[str]) -> str:
+        """Return a choice whose condition is a comparison that differs from lane to lane."""
+        condition, *either = step.operands
+        compared = instructions[condition].operands
+        vectors = [self._vector(texts[n], n, instructions[n].dtype) for n in (*compared, *either)]
+        dtype = instructions[compared[0]].dtype
+        function = instructions[condition].function
+        return select_of(self.loop.places.code, function, dtype, step.dtype, self.loop.count, vectors)
 
     def _leaf(self, leaf: Leaf) -> tuple[str, bool]:
         """Return the vector of a leaf that differs from lane to lane, and whether it is worth a name."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, groupby
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import I64
 from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import c_type, literal_text
-from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
 from openinfer.loops import (
     Across,
@@ -37,8 +36,9 @@ from openinfer_synth_c.loop_programs.addresses import (
     register,
     tests_text,
 )
-from openinfer_synth_c.loop_programs.lane_loops import LaneLoop, Places
+from openinfer_synth_c.loop_programs.lane_loops import LaneLoop
 from openinfer_synth_c.loop_programs.lanes import vector_buffers
+from openinfer_synth_c.loop_programs.places import Places
 from openinfer_synth_c.loop_programs.vector_types import across, vector_type
 
 if TYPE_CHECKING:
@@ -81,16 +81,31 @@ class _Writer:
         self._places = Places(code, operands, {}, lambda: next(numbers))
 
     def block(self, body: Sequence[Statement]) -> None:
-        for statement in body:
-            self._statement(statement)
+        for is_vector, statements in groupby(body, self._is_vector):
+            if is_vector:
+                self._declare([s.buffer for s in statements if isinstance(s, Alloc)])
+                continue
+            for statement in statements:
+                self._statement(statement, is_alone=len(body) == 1)
 
-    def _statement(self, statement: Statement) -> None:
+    def _is_vector(self, statement: Statement) -> bool:
+        return isinstance(statement, Alloc) and statement.buffer.name in self._in_registers
+
+    def _declare(self, buffers: Sequence[Buffer]) -> None:
+        """Append the declarations of buffers that are vectors."""
+        code = self._code
+        for (dtype, size), group in groupby(buffers, lambda buffer: (buffer.dtype, buffer.size.constant or 0)):
+            names = {buffer.name: buffer_name(buffer) for buffer in group}
+            self._places.vectors.update(names)
+            code.listed(f"{vector_type(code, dtype, size)} ", names.values(), ", ", ";")
+
+    def _statement(self, statement: Statement, *, is_alone: bool = False) -> None:
         code = self._code
         match statement:
             case For(_, Bind.GROUP | Bind.LOCAL, _):
                 raise SynthesisError("a loop program with threads has no form in C")
             case For(var, Bind.LANES, body) if isinstance(var.extent, int) and var.extent > 1:
-                LaneLoop(self._places, var, body, self._leaf, self._in_vectors).write()
+                LaneLoop(self._places, var, body, self._leaf, self._in_vectors).write(in_braces=not is_alone)
             case For(var, _, body):
                 with code.braces(loop_head(var)):
                     self.block(body)
@@ -117,22 +132,18 @@ class _Writer:
         if size is None or buffer.dtype.is_packed or buffer.memory is Memory.SHARED:
             raise SynthesisError(f"the buffer {buffer.name} of {buffer.size} {buffer.dtype} has no form in C")
         name = buffer_name(buffer)
-        if buffer.name in self._in_registers:
-            self._code.line(f"{vector_type(self._code, buffer.dtype, size)} {name};")
-            self._places.vectors[buffer.name] = name
-            return
         self._code.scratch(c_type(buffer.dtype), name, size)
         self._operands[buffer.name] = Bound(name, TensorType(buffer.dtype, (size,)), self._code)
 
     def _value(self, value: Value) -> str:
         """Append what computes a value; return the text of its result."""
-        inputs = {number: self._leaf(leaf) for number, leaf in enumerate(value.leaves)}
-        return self._code.compute(linearise(value.expr), inputs, f"v{self._places.fresh()}_")
+        return self._places.scalar(value, self._leaf)
 
     def _leaf(self, leaf: Leaf) -> str:
         match leaf:
             case Load(buffer, address, guards, fill):
-                element = self._operands[buffer.name].at(address_text(buffer, address))
+                bound, index = self._places.element(buffer, address)
+                element = bound.at(address_text(buffer, index))
                 return (
                     element
                     if fill is None
