@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
+from openinfer.builtin import openinfer_ops
 from openinfer.dtypes import DType, Kind
 from openinfer.errors import DeviceError, FeatureMissingError, OpenInferError
 from openinfer.expr import tree
 from openinfer.ir.graph import Graph
 from openinfer.ops.calls import OpCall
 from openinfer.ops.schema import Elementwise, Refusal
-from openinfer.plugin import openinfer_ops
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Executor, Simulator
 from openinfer.testing.cases import Case, cases, sampled

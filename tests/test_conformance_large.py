@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openinfer.builtin import openinfer_ops
 from openinfer.ops.schema import Elementwise
-from openinfer.plugin import openinfer_ops
 from openinfer.plugins.environment import Environment
 from openinfer.testing.cases import Case, cases
 from openinfer.testing.checks import wrong

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openinfer.builtin import openinfer_ops
 from openinfer.errors import DeviceError, OpenInferError
 from openinfer.ops.schema import Elementwise
-from openinfer.plugin import openinfer_ops
 from openinfer.plugins.environment import Environment
 from openinfer.testing.cases import cases
 from openinfer.testing.checks import check_operator

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from openinfer.builtin import openinfer_ops
 from openinfer.dtypes import BY_NAME, I16, I32
 from openinfer.ops import accumulate
 from openinfer.ops.schema import OpSchema, OpTypeError
-from openinfer.plugin import openinfer_ops
 from openinfer.plugins.environment import Environment
 from openinfer.testing.accumulating import may_accumulate
 from openinfer.testing.checks import check_operator

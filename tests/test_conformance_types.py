@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from openinfer.builtin import openinfer_ops
 from openinfer.dtypes import BOOL, I8, I32, I64, U8, DType
 from openinfer.ir.types import TensorType
 from openinfer.ops.schema import OpSchema
-from openinfer.plugin import openinfer_ops
 from openinfer.plugins.environment import Environment
 from openinfer.testing.checks import Cell, check_operator
 from openinfer.testing.oracle import known, known_oracles

@@ -97,3 +97,9 @@ def test_the_example_of_an_oracle_passes() -> None:
     exec(compile(code, "docs/plugins.md", "exec"), found)
 
     assert found["cells"]
+
+
+def test_examples_import_from_the_module_of_plugin_authors() -> None:
+    imported = {name for _, text in LISTINGS for name in re.findall(r"^\s*from (openinfer[\w.]*) import", text, re.M)}
+
+    assert {name for name in imported if not name.startswith("openinfer.testing")} == {"openinfer.plugin"}

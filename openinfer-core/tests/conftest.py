@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from openinfer.array_types import storage_dtype
+from openinfer.builtin import openinfer_ops
 from openinfer.compute.evaluate import evaluate as evaluate_stages
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.expr import linearise
@@ -18,7 +19,6 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall, call_of, decomposition, fold_expression, scalar_expression
 from openinfer.ops.computations import computation_of
 from openinfer.ops.schema import Composite, Elementwise, OpSchema, Reduction
-from openinfer.plugin import openinfer_ops
 
 Array = np.ndarray[Any, Any]
 Evaluate = Callable[..., Array]

@@ -143,7 +143,7 @@ def test_every_word_of_the_language_is_highlighted() -> None:
 
 
 def test_plugins_do_not_load_highlighting() -> None:
-    program = "import sys, openinfer.plugin; print([m for m in sys.modules if 'pygments' in m or 'editors' in m])"
+    program = "import sys, openinfer.builtin; print([m for m in sys.modules if 'pygments' in m or 'editors' in m])"
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert finished.stdout.strip() == "[]"

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 
+import pytest
+
 from openinfer.testing.waiting import limit_s
 
 HEAVY = ("numpy", "ml_dtypes", "marshmallow", "parsimonious", "vulkan", "cffi", "jinja2")
@@ -13,12 +15,13 @@ HEAVY = ("numpy", "ml_dtypes", "marshmallow", "parsimonious", "vulkan", "cffi", 
 def test_the_entry_point_leads_to_a_plugin_module_of_api_1() -> None:
     (entry_point,) = entry_points(group="openinfer", name="core")
 
-    assert entry_point.value == "openinfer.plugin"
+    assert entry_point.value == "openinfer.builtin"
     assert importlib.import_module(entry_point.value).OPENINFER_API == 1
 
 
-def test_importing_the_plugin_module_loads_nothing_heavy() -> None:
-    program = f"import sys, openinfer.plugin; sys.exit(' '.join(sys.modules.keys() & set({HEAVY!r})) or 0)"
+@pytest.mark.parametrize("module", ["openinfer.builtin", "openinfer.plugin"])
+def test_importing_a_plugin_module_loads_nothing_heavy(module: str) -> None:
+    program = f"import sys, {module}; sys.exit(' '.join(sys.modules.keys() & set({HEAVY!r})) or 0)"
 
     finished = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=limit_s(60), check=False

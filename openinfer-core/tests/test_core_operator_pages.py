@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from openinfer.builtin import openinfer_ops
 from openinfer.cli.commands.ops import command
-from openinfer.plugin import openinfer_ops
 
 PAGES = Path(__file__).parents[2] / "docs" / "operators"
 NAMES = sorted(schema.name for schema in openinfer_ops())

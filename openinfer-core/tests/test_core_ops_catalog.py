@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from openinfer.builtin import openinfer_dtypes, openinfer_ops
 from openinfer.dtypes import BUILTIN, BY_NAME
 from openinfer.expr import linearise
 from openinfer.expr.numpy_renderer import compile_program
@@ -21,7 +22,6 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall, call_of, fold_expression, scalar_expression
 from openinfer.ops.examples import example_call
 from openinfer.ops.schema import Elementwise, OpSchema, OpTypeError, Reduction, Required, SettingType
-from openinfer.plugin import openinfer_dtypes, openinfer_ops
 from openinfer.testing.waiting import limit_s
 
 FACTS = Path(__file__).parents[3] / "shared" / "spec" / "ops_catalog.json"
@@ -228,7 +228,7 @@ def test_settings_of_one_name_have_its_other_names_on_every_operator() -> None:
 
 def test_listing_operators_needs_no_array_library() -> None:
     code = (
-        "import sys; from openinfer.plugin import openinfer_ops; assert list(openinfer_ops());"
+        "import sys; from openinfer.builtin import openinfer_ops; assert list(openinfer_ops());"
         "print([m for m in ('numpy', 'ml_dtypes', 'marshmallow', 'parsimonious') if m in sys.modules])"
     )
 

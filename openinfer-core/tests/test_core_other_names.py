@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import onnx.defs
 import pytest
 
 from openinfer.errors import OpenInferError
@@ -12,6 +11,7 @@ from openinfer.ops.other_names import other_name_hint, other_names, plain_name
 from openinfer.plugins.environment import Environment
 
 KNOWN = frozenset((*Environment.default().ops, *Environment.default().op_aliases))
+onnx = pytest.importorskip("onnx", reason="the names come from the package onnx")
 ONNX = sorted({schema.name for schema in onnx.defs.get_all_schemas()})
 WORDS = re.compile(r"`([a-z][a-z0-9_]*)`")
 NOT_OPERATORS = {

@@ -255,7 +255,7 @@ def test_a_wrong_signature_is_shown_as_written_with_the_wrong_arguments() -> Non
 
 
 def test_an_import_error_is_failed_with_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed(monkeypatch, entry("absent", "no_such_module.plugin"), entry("core", "openinfer.plugin"))
+    installed(monkeypatch, entry("absent", "no_such_module.plugin"), entry("core", "openinfer.builtin"))
 
     environment = load_environment()
 
@@ -366,7 +366,9 @@ def installed(monkeypatch: pytest.MonkeyPatch, *candidates: Any) -> None:
 
 
 def test_two_plugins_of_one_name_name_both_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed(monkeypatch, entry("core", "openinfer.plugin", "first-dist"), entry("core", "openinfer.plugin", "other"))
+    installed(
+        monkeypatch, entry("core", "openinfer.builtin", "first-dist"), entry("core", "openinfer.builtin", "other")
+    )
 
     first, second = load_environment().plugins
 

@@ -1,51 +1,292 @@
-"""The plugin through which core offers its own operators: the hooks are those that third parties use."""
+"""What authors of plugins import: hooks, descriptions, operators, devices, synth targets.
+
+Everything is fetched when it is first asked for, so that a plugin module that imports its description types only stays
+light. Names that are not listed here belong to OpenInfer itself and may change in any release.
+
+`API_VERSION` is the number of these names and of the hooks. It grows when one of them goes, or changes so that a plugin
+that was right no longer is: a plugin whose ``OPENINFER_API`` is greater is incompatible, one with a lower number is
+loaded as long as this module still carries what that number promised. Names may be added without a new number.
+"""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from openinfer.dtypes import BUILTIN
-from openinfer.ops import catalog
-from openinfer.ops.schema import OpSchema
-from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import CommandSpec, RunnerSpec
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from openinfer import loops
+    from openinfer.affine import Index, Quotient, Remainder, Var, Within
+    from openinfer.compute import Builder, Computation, Stage
+    from openinfer.compute import Operand as StageOperand
+    from openinfer.compute import Value as StageValue
+    from openinfer.dtypes import BF16, BOOL, BUILTIN, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType, Kind
+    from openinfer.errors import DeviceError, EnvironmentLacksError, FeatureMissingError, OpenInferError, SynthesisError
+    from openinfer.events import TraceEvent
+    from openinfer.expr import Expr, Instruction, Program, linearise, tree
+    from openinfer.expr.numpy_renderer import compile_program
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.ir.types import TensorType
+    from openinfer.loops import Kernel
+    from openinfer.model import ModelContents, ModelStore
+    from openinfer.ops import (
+        Composite,
+        Compute,
+        Elementwise,
+        Fold,
+        InputSpec,
+        Loops,
+        OpExample,
+        OpSchema,
+        OpTypeError,
+        Primitive,
+        Reduction,
+        Refusal,
+        Required,
+        SettingSpec,
+        SettingType,
+    )
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import Decomposer
+    from openinfer.plan import ExecutionPlan, steps, values
+    from openinfer.plan.passes import Pass
+    from openinfer.plugins.hookspecs import hookimpl
+    from openinfer.plugins.types import (
+        API_VERSION,
+        AttributeSpec,
+        Availability,
+        CommandSpec,
+        DeviceSpec,
+        Fallback,
+        KernelSpec,
+        ModelFormatSpec,
+        ObserverSpec,
+        PassSpec,
+        RunnerSpec,
+        SynthTargetSpec,
+        load_object,
+    )
+    from openinfer.scalars import Scalar
+    from openinfer.simulate.backend import ComputationBackend, DeviceBackend, LoopBackend
+    from openinfer.simulate.batch import Job, Runner, Session, Worker, WorkerLostError
+    from openinfer.simulate.observers import Observer
+    from openinfer.simulate.whole_program import ProgramBackend
+    from openinfer.synth import Bundle, RunResult, SynthTarget
 
-    from openinfer.dtypes import DType
+__all__ = [
+    "API_VERSION",
+    "AttributeSpec",
+    "Availability",
+    "BF16",
+    "BOOL",
+    "BUILTIN",
+    "Builder",
+    "Bundle",
+    "CommandSpec",
+    "Composite",
+    "Computation",
+    "ComputationBackend",
+    "Compute",
+    "DType",
+    "Decomposer",
+    "DeviceBackend",
+    "DeviceError",
+    "DeviceSpec",
+    "Elementwise",
+    "EnvironmentLacksError",
+    "ExecutionPlan",
+    "Expr",
+    "F16",
+    "F32",
+    "F64",
+    "Fallback",
+    "FeatureMissingError",
+    "Fold",
+    "I16",
+    "I32",
+    "I64",
+    "I8",
+    "Index",
+    "InputSpec",
+    "Instruction",
+    "Job",
+    "Kernel",
+    "KernelSpec",
+    "Kind",
+    "LoopBackend",
+    "Loops",
+    "ModelContents",
+    "ModelFormatSpec",
+    "ModelStore",
+    "Observer",
+    "ObserverSpec",
+    "OpCall",
+    "OpExample",
+    "OpSchema",
+    "OpTypeError",
+    "OpenInferError",
+    "Pass",
+    "PassSpec",
+    "Primitive",
+    "Program",
+    "ProgramBackend",
+    "Quotient",
+    "Reduction",
+    "Refusal",
+    "Remainder",
+    "Required",
+    "RunResult",
+    "Runner",
+    "RunnerSpec",
+    "Scalar",
+    "Session",
+    "SettingSpec",
+    "SettingType",
+    "SettingValue",
+    "Stage",
+    "StageOperand",
+    "StageValue",
+    "SynthTarget",
+    "SynthTargetSpec",
+    "SynthesisError",
+    "TensorType",
+    "TraceEvent",
+    "U16",
+    "U32",
+    "U64",
+    "U8",
+    "Var",
+    "Within",
+    "Worker",
+    "WorkerLostError",
+    "compile_program",
+    "hookimpl",
+    "linearise",
+    "load_object",
+    "loops",
+    "steps",
+    "tree",
+    "values",
+]
 
-OPENINFER_API = 1
+_MODULES = {
+    "API_VERSION": "openinfer.plugins.types",
+    "AttributeSpec": "openinfer.plugins.types",
+    "Availability": "openinfer.plugins.types",
+    "BF16": "openinfer.dtypes",
+    "BOOL": "openinfer.dtypes",
+    "BUILTIN": "openinfer.dtypes",
+    "Builder": "openinfer.compute",
+    "Bundle": "openinfer.synth",
+    "CommandSpec": "openinfer.plugins.types",
+    "Composite": "openinfer.ops",
+    "Computation": "openinfer.compute",
+    "ComputationBackend": "openinfer.simulate.backend",
+    "Compute": "openinfer.ops",
+    "DType": "openinfer.dtypes",
+    "Decomposer": "openinfer.ops.schema",
+    "DeviceBackend": "openinfer.simulate.backend",
+    "DeviceError": "openinfer.errors",
+    "DeviceSpec": "openinfer.plugins.types",
+    "Elementwise": "openinfer.ops",
+    "EnvironmentLacksError": "openinfer.errors",
+    "ExecutionPlan": "openinfer.plan",
+    "Expr": "openinfer.expr",
+    "F16": "openinfer.dtypes",
+    "F32": "openinfer.dtypes",
+    "F64": "openinfer.dtypes",
+    "Fallback": "openinfer.plugins.types",
+    "FeatureMissingError": "openinfer.errors",
+    "Fold": "openinfer.ops",
+    "I16": "openinfer.dtypes",
+    "I32": "openinfer.dtypes",
+    "I64": "openinfer.dtypes",
+    "I8": "openinfer.dtypes",
+    "Index": "openinfer.affine",
+    "InputSpec": "openinfer.ops",
+    "Instruction": "openinfer.expr",
+    "Job": "openinfer.simulate.batch",
+    "Kernel": "openinfer.loops",
+    "KernelSpec": "openinfer.plugins.types",
+    "Kind": "openinfer.dtypes",
+    "LoopBackend": "openinfer.simulate.backend",
+    "Loops": "openinfer.ops",
+    "ModelContents": "openinfer.model",
+    "ModelFormatSpec": "openinfer.plugins.types",
+    "ModelStore": "openinfer.model",
+    "Observer": "openinfer.simulate.observers",
+    "ObserverSpec": "openinfer.plugins.types",
+    "OpCall": "openinfer.ops.calls",
+    "OpExample": "openinfer.ops",
+    "OpSchema": "openinfer.ops",
+    "OpTypeError": "openinfer.ops",
+    "OpenInferError": "openinfer.errors",
+    "Pass": "openinfer.plan.passes",
+    "PassSpec": "openinfer.plugins.types",
+    "Primitive": "openinfer.ops",
+    "Program": "openinfer.expr",
+    "ProgramBackend": "openinfer.simulate.whole_program",
+    "Quotient": "openinfer.affine",
+    "Reduction": "openinfer.ops",
+    "Refusal": "openinfer.ops",
+    "Remainder": "openinfer.affine",
+    "Required": "openinfer.ops",
+    "RunResult": "openinfer.synth",
+    "Runner": "openinfer.simulate.batch",
+    "RunnerSpec": "openinfer.plugins.types",
+    "Scalar": "openinfer.scalars",
+    "Session": "openinfer.simulate.batch",
+    "SettingSpec": "openinfer.ops",
+    "SettingType": "openinfer.ops",
+    "SettingValue": "openinfer.ir.resolved",
+    "Stage": "openinfer.compute",
+    "SynthTarget": "openinfer.synth",
+    "SynthTargetSpec": "openinfer.plugins.types",
+    "SynthesisError": "openinfer.errors",
+    "TensorType": "openinfer.ir.types",
+    "TraceEvent": "openinfer.events",
+    "U16": "openinfer.dtypes",
+    "U32": "openinfer.dtypes",
+    "U64": "openinfer.dtypes",
+    "U8": "openinfer.dtypes",
+    "Var": "openinfer.affine",
+    "Within": "openinfer.affine",
+    "Worker": "openinfer.simulate.batch",
+    "WorkerLostError": "openinfer.simulate.batch",
+    "compile_program": "openinfer.expr.numpy_renderer",
+    "hookimpl": "openinfer.plugins.hookspecs",
+    "linearise": "openinfer.expr",
+    "load_object": "openinfer.plugins.types",
+}
+
+_RENAMED = {
+    "StageOperand": ("openinfer.compute", "Operand"),
+    "StageValue": ("openinfer.compute", "Value"),
+}
+"""Names of the stage builder that others have here too."""
+
+_WHOLE = {
+    "loops": "openinfer.loops",
+    "steps": "openinfer.plan.steps",
+    "tree": "openinfer.expr.tree",
+    "values": "openinfer.plan.values",
+}
+"""Modules, whose members are used under their names: `tree.add`."""
 
 
-@hookimpl
-def openinfer_dtypes() -> Iterable[DType]:
-    return BUILTIN
+def __getattr__(name: str) -> Any:
+    value = _fetched(name)
+    globals()[name] = value
+    return value
 
 
-@hookimpl
-def openinfer_ops() -> Iterable[OpSchema]:
-    modules = [importlib.import_module(f.name) for f in pkgutil.iter_modules(catalog.__path__, f"{catalog.__name__}.")]
-    values = [value for module in modules for value in vars(module).values() if isinstance(value, OpSchema)]
-    # A family may import an operator of another one: that is no second definition.
-    return {id(value): value for value in values}.values()
+def _fetched(name: str) -> Any:
+    if name in _WHOLE:
+        return import_module(_WHOLE[name])
+    module, attribute = _RENAMED.get(name, (_MODULES.get(name), name))
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(module), attribute)
 
 
-@hookimpl
-def openinfer_runners() -> Iterable[RunnerSpec]:
-    batch = "openinfer.simulate.batch"
-    yield RunnerSpec(name="in-process", summary="one after the other, here", runner=f"{batch}.in_process:InProcess")
-    yield RunnerSpec(name="processes", summary="processes on this machine", runner=f"{batch}.processes:Processes")
-    yield RunnerSpec(name="ray", summary="actors of a Ray cluster", runner=f"{batch}.on_ray:Ray")
-
-
-@hookimpl
-def openinfer_commands() -> Iterable[CommandSpec]:
-    # The folder is listed, not imported: programs that use the library have no need of the command line.
-    folder = Path(__file__).with_name("cli") / "commands"
-    for found in pkgutil.iter_modules([str(folder)]):
-        path = f"openinfer.cli.commands.{found.name}:command"
-        yield CommandSpec(name=found.name.replace("_", "-"), summary="built into openinfer", command=path)
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""Making a plan: lowering, dead steps away, fusion, live ranges, arena."""
+"""Making a plan: lowering, dead steps away, fusion, passes of plugins, live ranges, arena."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from openinfer.plan.memory import (
     roles_and_memory,
     touched_tables,
 )
+from openinfer.plan.passes import with_passes
 from openinfer.plan.steps import Procedure
 from openinfer.plan.tables import weight_table
 from openinfer.plan.values import PlanInput, PlanOutput
@@ -70,6 +71,7 @@ def make_plan(
     needed = liveness.at_start
     procedures = _with_start(procedures, list(initial_steps(draft, needed, changed)))
     procedures = _fused(draft, procedures, wanted, epilogues=epilogues)
+    procedures = with_passes(procedures, tuple(value.type for value in draft.values), wanted, environment)
     procedures, _ = without_dead_steps(procedures, wanted)
     store = WeightStore(model)
     values = roles_and_memory(draft, procedures, results, store)

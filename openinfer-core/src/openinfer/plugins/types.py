@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
 
 API_VERSION = 1
-"""Version of the hooks. A plugin that asks for a greater one is incompatible."""
+"""Version of the hooks and of what `openinfer.plugin` has. A plugin that asks for a greater one is incompatible."""
 
 PASS_STAGES = ("plan",)
 """Stages for which `openinfer_passes` is asked."""
@@ -205,7 +205,12 @@ class SynthTargetSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassSpec:
-    """A rewriting of plans, run at its stage in order of name."""
+    """A rewriting of plans; those of a stage run in order of their names.
+
+    Attributes:
+        stage: ``"plan"``: after operators are fused, before values get their places.
+        run: ``"module:function"``, an `openinfer.plan.passes.Pass`.
+    """
 
     name: str
     stage: str
@@ -262,7 +267,11 @@ class RunnerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverSpec:
-    """A listener to trace events; ``observer`` is ``"module:class"``."""
+    """A listener to trace events.
+
+    Attributes:
+        observer: ``"module:class"``, an `openinfer.simulate.observers.Observer`, made for each executor that traces.
+    """
 
     name: str
     summary: str

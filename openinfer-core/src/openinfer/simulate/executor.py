@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.machine import Frame, Record
+    from openinfer.simulate.observers import Observers
     from openinfer.simulate.placement import Placements
     from openinfer.simulate.program import Code
     from openinfer.simulate.whole_program import WholeProgram
@@ -77,6 +78,7 @@ class Executor:
         timer: bool = False,
         echo: bool = True,
         resized: Callable[[Mapping[str, int]], ResolvedGraph] | None = None,
+        observers: Observers | None = None,
     ) -> None:
         self._device = binder.device
         self._graph = resolved.graph
@@ -85,6 +87,7 @@ class Executor:
         self._placements = placements
         self._tracing = trace
         self._echo = echo
+        self._observers = observers
         self._resized = resized
         self._free = frozenset[str]() if resized is None else step_sizes(resolved, model)
         self._given: dict[str, tuple[int, str]] = {}
@@ -253,6 +256,8 @@ class Executor:
     def clear_trace(self) -> None:
         """Forget the recorded events."""
         self._recorder.clear()
+        if self._observers is not None:
+            self._observers.forget()
 
     def fetch(self, *names: str, dtype: DType | str | None = None) -> Any:
         """Return a value, or a tuple of several: copies; a Python scalar for rank 0.
@@ -424,6 +429,8 @@ class Executor:
         self._machine = None
         self._memory.end_step()
         self._results = dict.fromkeys(() if machine.frames else machine.returned)
+        if self._observers is not None:
+            self._observers.observe(self._recorder.events())
 
     def _run_whole(self) -> TraceEvent | None:
         """Run a step of a device that runs whole programs; None where it is to be run node by node."""

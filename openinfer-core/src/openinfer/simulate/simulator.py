@@ -12,6 +12,7 @@ from openinfer.plugins.environment import Environment
 from openinfer.simulate.device import Device, choose_device, open_device
 from openinfer.simulate.executor import Executor
 from openinfer.simulate.logs import LogKind, log, trace_by_default
+from openinfer.simulate.observers import Observers
 from openinfer.simulate.placement import Placements
 from openinfer.validate import resolve
 
@@ -140,6 +141,7 @@ class Simulator:
                 timer=self._timer,
                 echo=self._echo,
                 resized=lambda sizes: self._resolve(resolved.graph, sizes),
+                observers=Observers(self._environment) if self._trace else None,
             )
         except BaseException:
             placements.close()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from openinfer.builtin import openinfer_ops
 from openinfer.ops.schema import Primitive
-from openinfer.plugin import openinfer_ops
 from openinfer.plugins.environment import Environment
 from openinfer.testing.checks import check_operator
 from openinfer.testing.oracle import oracle_of

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from openinfer.expr import tree
-from openinfer.ops import Elementwise, InputSpec, OpSchema
-from openinfer.plugins.hookspecs import hookimpl
+from openinfer.plugin import Elementwise, InputSpec, OpSchema, hookimpl, tree
 
 OPENINFER_API = 1
 

@@ -3,8 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import DeviceSpec
+from openinfer.plugin import DeviceSpec, hookimpl
 
 OPENINFER_API = 1
 

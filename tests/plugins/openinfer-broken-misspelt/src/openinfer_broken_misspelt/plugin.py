@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import DeviceSpec
+from openinfer.plugin import DeviceSpec, hookimpl
 
 OPENINFER_API = 1
 

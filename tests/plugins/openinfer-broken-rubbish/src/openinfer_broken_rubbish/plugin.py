@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import AttributeSpec
+from openinfer.plugin import AttributeSpec, hookimpl
 
 OPENINFER_API = 1
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import KernelSpec
+from openinfer.plugin import KernelSpec, hookimpl
 
 OPENINFER_API = 1
 

@@ -1,4 +1,4 @@
-"""The opened device: an `openinfer.simulate.backend.DeviceBackend` on NumPy arrays."""
+"""The opened device: an `openinfer.plugin.DeviceBackend` on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -7,22 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer.errors import DeviceError
-from openinfer.expr.linear import linearise
-from openinfer.expr.numpy_renderer import compile_program
-from openinfer.plugins.types import load_object
+from openinfer.plugin import DeviceError, compile_program, linearise, load_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
-    from openinfer.expr.tree import Expr
-    from openinfer.ir.types import TensorType
-    from openinfer.ops.calls import OpCall
-    from openinfer.ops.schema import Fold
-    from openinfer.plugins.types import KernelSpec
-    from openinfer.scalars import Scalar
+    from openinfer.plugin import Expr, Fold, KernelSpec, OpCall, Scalar, TensorType
 
     Array = npt.NDArray[Any]
 

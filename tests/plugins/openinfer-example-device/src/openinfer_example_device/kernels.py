@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from openinfer.ops.calls import OpCall
+    from openinfer.plugin import OpCall
 
     Array = npt.NDArray[Any]
 

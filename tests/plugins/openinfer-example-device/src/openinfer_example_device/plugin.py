@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import DeviceSpec, Fallback, KernelSpec
+from openinfer.plugin import DeviceSpec, Fallback, KernelSpec, hookimpl
 
 OPENINFER_API = 1
 

@@ -1,6 +1,6 @@
 """Whether the device can be used here: always, it only needs NumPy."""
 
-from openinfer.plugins.types import Availability
+from openinfer.plugin import Availability
 
 
 def probe() -> Availability:

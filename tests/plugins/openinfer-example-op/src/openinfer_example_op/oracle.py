@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.ops.calls import OpCall
+    from openinfer.plugin import OpCall
     from openinfer.testing.oracle import Exact
 
 

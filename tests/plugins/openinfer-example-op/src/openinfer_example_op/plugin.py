@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.expr import tree
-from openinfer.ops import Elementwise, InputSpec, OpSchema, OpTypeError, SettingSpec, SettingType
-from openinfer.plugins.hookspecs import hookimpl
+from openinfer.plugin import Elementwise, InputSpec, OpSchema, OpTypeError, SettingSpec, SettingType, hookimpl, tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from openinfer.dtypes import DType
-    from openinfer.expr.tree import Expr
-    from openinfer.ir.resolved import SettingValue
-    from openinfer.ir.types import TensorType
+    from openinfer.plugin import DType, Expr, SettingValue, TensorType
 
 OPENINFER_API = 1
 

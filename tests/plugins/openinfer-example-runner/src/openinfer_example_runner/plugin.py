@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import RunnerSpec
+from openinfer.plugin import RunnerSpec, hookimpl
 
 OPENINFER_API = 1
 

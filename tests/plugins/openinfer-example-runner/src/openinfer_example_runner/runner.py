@@ -1,14 +1,14 @@
-"""A runner of batches whose workers are sessions in this process: an `openinfer.simulate.batch.Runner`."""
+"""A runner of batches whose workers are sessions in this process: an `openinfer.plugin.Runner`."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
-from openinfer.simulate.batch import Session
+from openinfer.plugin import Session
 
 if TYPE_CHECKING:
-    from openinfer.simulate.batch import Job
+    from openinfer.plugin import Job
 
 
 class Threads:

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from openinfer.dtypes import BUILTIN
-from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import SynthTargetSpec
+from openinfer.plugin import BUILTIN, SynthTargetSpec, hookimpl
 
 OPENINFER_API = 1
 

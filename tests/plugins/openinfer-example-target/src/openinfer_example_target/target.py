@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from openinfer.errors import SynthesisError
-from openinfer.synth import Bundle
+from openinfer.plugin import Bundle, SynthesisError
 
 if TYPE_CHECKING:
-    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plugin import ExecutionPlan
 
 
 class ListingTarget:

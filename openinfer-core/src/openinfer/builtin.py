@@ -1,0 +1,51 @@
+"""The plugin through which core offers its own operators: the hooks are those that third parties use."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BUILTIN
+from openinfer.ops import catalog
+from openinfer.ops.schema import OpSchema
+from openinfer.plugins.hookspecs import hookimpl
+from openinfer.plugins.types import CommandSpec, RunnerSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from openinfer.dtypes import DType
+
+OPENINFER_API = 1
+
+
+@hookimpl
+def openinfer_dtypes() -> Iterable[DType]:
+    return BUILTIN
+
+
+@hookimpl
+def openinfer_ops() -> Iterable[OpSchema]:
+    modules = [importlib.import_module(f.name) for f in pkgutil.iter_modules(catalog.__path__, f"{catalog.__name__}.")]
+    values = [value for module in modules for value in vars(module).values() if isinstance(value, OpSchema)]
+    # A family may import an operator of another one: that is no second definition.
+    return {id(value): value for value in values}.values()
+
+
+@hookimpl
+def openinfer_runners() -> Iterable[RunnerSpec]:
+    batch = "openinfer.simulate.batch"
+    yield RunnerSpec(name="in-process", summary="one after the other, here", runner=f"{batch}.in_process:InProcess")
+    yield RunnerSpec(name="processes", summary="processes on this machine", runner=f"{batch}.processes:Processes")
+    yield RunnerSpec(name="ray", summary="actors of a Ray cluster", runner=f"{batch}.on_ray:Ray")
+
+
+@hookimpl
+def openinfer_commands() -> Iterable[CommandSpec]:
+    # The folder is listed, not imported: programs that use the library have no need of the command line.
+    folder = Path(__file__).with_name("cli") / "commands"
+    for found in pkgutil.iter_modules([str(folder)]):
+        path = f"openinfer.cli.commands.{found.name}:command"
+        yield CommandSpec(name=found.name.replace("_", "-"), summary="built into openinfer", command=path)

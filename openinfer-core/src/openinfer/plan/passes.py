@@ -1,0 +1,98 @@
+"""Passes of plugins: rewritings of a plan's steps, after fusion and before values get their places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from openinfer.errors import SynthesisError
+from openinfer.ir.types import TensorType
+from openinfer.plan.accesses import called, touched, walk
+from openinfer.plan.liveness import Liveness
+from openinfer.plan.steps import ComputeStep, KernelStep, Procedure, ValueRef
+from openinfer.plugins.crossing import crossing, fault, shown
+from openinfer.plugins.types import load_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from openinfer.plan.steps import Operand, Step
+    from openinfer.plugins.environment import Environment
+
+
+class Pass(Protocol):
+    """A function that rewrites steps."""
+
+    def __call__(self, procedures: tuple[Procedure, ...], types: tuple[TensorType, ...]) -> tuple[Procedure, ...]:
+        """Return the procedures with steps left out, reordered or replaced; callees stand before their callers.
+
+        Args:
+            types: of the plan's values, by number. A pass adds none.
+        """
+        ...
+
+
+def with_passes(
+    procedures: tuple[Procedure, ...], types: tuple[TensorType, ...], results: int, environment: Environment
+) -> tuple[Procedure, ...]:
+    """Return procedures as the passes of plugins leave them, which run in order of their names.
+
+    Args:
+        results: mask of the values that are read when the program has ended.
+
+    Raises:
+        PluginError: a pass raised something, or what it returned is no program on these values.
+    """
+    for name in sorted(environment.passes):
+        owner = environment.owner("pass", name)
+        run: Pass = load_object(environment.passes[name].run, owner)
+        with crossing(owner, f"pass {name}"):
+            found = run(procedures, types)
+        try:
+            _check(procedures, found, types, results)
+        except SynthesisError as error:
+            raise fault(owner, f"pass {name} {error}") from None
+        procedures = found
+    return procedures
+
+
+def _check(before: Sequence[Procedure], found: Any, types: Sequence[TensorType], results: int) -> None:
+    if not isinstance(found, tuple) or not all(isinstance(each, Procedure) for each in cast("tuple[Any, ...]", found)):
+        raise SynthesisError(f"returned {shown(cast('object', found))}, expected a tuple of procedures")
+    after = cast("tuple[Procedure, ...]", found)
+    if not after or after[-1].name != before[-1].name:
+        raise SynthesisError(f"returned procedures of which the last one is not {before[-1].name!r}")
+    known: set[str] = set()
+    for procedure in after:
+        for step in walk(procedure.steps):
+            _check_step(step, known, types)
+        known.add(procedure.name)
+    unwritten = Liveness(after, results).at_start & ~Liveness(before, results).at_start
+    if unwritten:
+        raise SynthesisError(f"returned steps that read value {unwritten.bit_length() - 1} before it is written")
+
+
+def _check_step(step: Step, known: set[str], types: Sequence[TensorType]) -> None:
+    missing = set(called(step)) - known
+    if missing:
+        raise SynthesisError(f"returned a call of {missing.pop()!r}, which does not stand before its caller")
+    if touched([Procedure("", (step,))]) >> len(types):
+        raise SynthesisError(f"returned a step on a value that is none of the {len(types)} of the plan")
+    for operand, wanted in _typed(step):
+        if operand is not None and types[operand] != wanted:
+            raise SynthesisError(f"returned a step that takes {wanted} where value {operand} is {types[operand]}")
+
+
+def _typed(step: Step) -> Iterator[tuple[int | None, TensorType]]:
+    """Yield the values of a step that computes, None for other operands, with the types that it takes there."""
+    if isinstance(step, ComputeStep):
+        computation = step.computation
+        tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
+        for tensor, value in zip(tensors, (*map(_value, step.inputs), *step.outputs, *step.temporaries), strict=True):
+            yield value, TensorType(tensor.dtype, tuple(extent.evaluate({}) for extent in tensor.shape))
+    elif isinstance(step, KernelStep):
+        given = zip((*step.call.inputs, *step.call.outputs), (*map(_value, step.inputs), *step.outputs), strict=True)
+        yield from ((value, type_) for type_, value in given if type_ is not None)
+
+
+def _value(operand: Operand | None) -> int | None:
+    return operand.value if isinstance(operand, ValueRef) else None
