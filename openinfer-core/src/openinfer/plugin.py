@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from openinfer import loops
     from openinfer.affine import Index, Quotient, Remainder, Var, Within
+    from openinfer.codegen import Notation, loop_program, operands_of
     from openinfer.compute import Builder, Computation, Stage
     from openinfer.compute import Operand as StageOperand
     from openinfer.compute import Value as StageValue
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Decomposer
     from openinfer.plan import ExecutionPlan, steps, values
+    from openinfer.plan.indices import constant
     from openinfer.plan.passes import Pass
     from openinfer.plugins.hookspecs import hookimpl
     from openinfer.plugins.types import (
@@ -65,12 +67,15 @@ if TYPE_CHECKING:
         SynthTargetSpec,
         load_object,
     )
-    from openinfer.scalars import Scalar
+    from openinfer.scalars import Scalar, encode_bits
     from openinfer.simulate.backend import ComputationBackend, DeviceBackend, LoopBackend
     from openinfer.simulate.batch import Job, Runner, Session, Worker, WorkerLostError
     from openinfer.simulate.observers import Observer
     from openinfer.simulate.whole_program import ProgramBackend
+    from openinfer.symbolic import BinOp, Const, Name
     from openinfer.synth import Bundle, RunResult, SynthTarget
+    from openinfer.synth.arrays import file_form, from_file, given_arrays
+    from openinfer.synth.c_text import comment
 
 __all__ = [
     "API_VERSION",
@@ -79,6 +84,7 @@ __all__ = [
     "BF16",
     "BOOL",
     "BUILTIN",
+    "BinOp",
     "Builder",
     "Bundle",
     "CommandSpec",
@@ -86,6 +92,7 @@ __all__ = [
     "Computation",
     "ComputationBackend",
     "Compute",
+    "Const",
     "DType",
     "Decomposer",
     "DeviceBackend",
@@ -117,6 +124,8 @@ __all__ = [
     "ModelContents",
     "ModelFormatSpec",
     "ModelStore",
+    "Name",
+    "Notation",
     "Observer",
     "ObserverSpec",
     "OpCall",
@@ -158,11 +167,19 @@ __all__ = [
     "Within",
     "Worker",
     "WorkerLostError",
+    "comment",
     "compile_program",
+    "constant",
+    "encode_bits",
+    "file_form",
+    "from_file",
+    "given_arrays",
     "hookimpl",
     "linearise",
     "load_object",
+    "loop_program",
     "loops",
+    "operands_of",
     "steps",
     "tree",
     "values",
@@ -175,6 +192,7 @@ _MODULES = {
     "BF16": "openinfer.dtypes",
     "BOOL": "openinfer.dtypes",
     "BUILTIN": "openinfer.dtypes",
+    "BinOp": "openinfer.symbolic",
     "Builder": "openinfer.compute",
     "Bundle": "openinfer.synth",
     "CommandSpec": "openinfer.plugins.types",
@@ -182,6 +200,7 @@ _MODULES = {
     "Computation": "openinfer.compute",
     "ComputationBackend": "openinfer.simulate.backend",
     "Compute": "openinfer.ops",
+    "Const": "openinfer.symbolic",
     "DType": "openinfer.dtypes",
     "Decomposer": "openinfer.ops.schema",
     "DeviceBackend": "openinfer.simulate.backend",
@@ -213,6 +232,8 @@ _MODULES = {
     "ModelContents": "openinfer.model",
     "ModelFormatSpec": "openinfer.plugins.types",
     "ModelStore": "openinfer.model",
+    "Name": "openinfer.symbolic",
+    "Notation": "openinfer.codegen",
     "Observer": "openinfer.simulate.observers",
     "ObserverSpec": "openinfer.plugins.types",
     "OpCall": "openinfer.ops.calls",
@@ -252,10 +273,18 @@ _MODULES = {
     "Within": "openinfer.affine",
     "Worker": "openinfer.simulate.batch",
     "WorkerLostError": "openinfer.simulate.batch",
+    "comment": "openinfer.synth.c_text",
     "compile_program": "openinfer.expr.numpy_renderer",
+    "constant": "openinfer.plan.indices",
+    "encode_bits": "openinfer.scalars",
+    "file_form": "openinfer.synth.arrays",
+    "from_file": "openinfer.synth.arrays",
+    "given_arrays": "openinfer.synth.arrays",
     "hookimpl": "openinfer.plugins.hookspecs",
     "linearise": "openinfer.expr",
     "load_object": "openinfer.plugins.types",
+    "loop_program": "openinfer.codegen",
+    "operands_of": "openinfer.codegen",
 }
 
 _RENAMED = {

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from openinfer.loops.coalesce import coalesced
-from openinfer.loops.fusion import fused
-from openinfer.loops.unread import without_unread
-from openinfer.lower import lowered
-from openinfer.plan.steps import ComputeStep, LoopIndex, LoopProgramStep, ValueRef
+from openinfer.codegen import loop_program, operands_of
+from openinfer.plan.steps import ComputeStep, LoopIndex, ValueRef
 from openinfer.plan.values import ArenaMemory
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.kernel_functions import Parameter
@@ -18,27 +14,11 @@ from openinfer_synth_c.operands import Binder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.compute import Computation
-    from openinfer.loops import Kernel
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.steps import Arrangement, Operand
+    from openinfer.plan.steps import LoopProgramStep, Operand
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.kernel_functions import KernelFunction, KernelFunctions
     from openinfer_synth_c.names import Names
-
-
-def loop_program(step: ComputeStep | LoopProgramStep) -> Kernel:
-    """Return the loop program of a step: its buffers are inputs, outputs and temporaries."""
-    if isinstance(step, LoopProgramStep):
-        return without_unread(coalesced(step.kernel))
-    return _loop_program(step.computation, step.arrangement)
-
-
-@lru_cache(maxsize=1024)
-def _loop_program(computation: Computation, arrangement: Arrangement) -> Kernel:
-    schedules = dict(enumerate(arrangement.schedules))
-    kernel = lowered(computation, dict(arrangement.layouts), arrangement.target, schedules)
-    return without_unread(fused(coalesced(kernel)))
 
 
 def results_of(step: ComputeStep | LoopProgramStep) -> tuple[int, ...]:
@@ -55,19 +35,19 @@ def write_call(
     code: Code, names: Names, plan: ExecutionPlan, step: ComputeStep | LoopProgramStep, functions: KernelFunctions
 ) -> None:
     """Append the call of a step's function; values without elements are handed over as they are."""
-    kernel, written = loop_program(step), results_of(step)
-    operands: list[Operand] = [*step.inputs, *map(ValueRef, written)]
+    kernel, given = loop_program(step), operands_of(step)
+    operands = tuple(given.values())
+    buffers = {buffer.name: buffer for buffer in kernel.buffers}
     parameters = tuple(
         Parameter(
-            buffer,
+            buffers[name],
             is_written=number >= len(step.inputs),
             is_alone=not any(_share(plan, operand, other) for place, other in enumerate(operands) if place != number),
             is_pointer=not isinstance(operand, LoopIndex),
         )
-        for number, (buffer, operand) in enumerate(zip(kernel.buffers, operands, strict=True))
+        for number, (name, operand) in enumerate(given.items())
     )
     function = functions.of(kernel, parameters)
-    given = dict(zip((buffer.name for buffer in kernel.buffers), operands, strict=True))
     arguments = [given[parameter.buffer.name] for parameter in function.parameters]
     if not arguments:
         return
@@ -76,7 +56,7 @@ def write_call(
     else:
         with code.braces():
             _write(code, Binder(code, names, plan), function, arguments, names)
-    for value in written:
+    for value in results_of(step):
         type_ = names.type_of_value(value)
         if type_.dtype.is_packed:
             Bound(names.value(value), type_, code).clear_tail()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from openinfer.codegen import loop_program
 from openinfer.dtypes import BOOL
 from openinfer.errors import PluginError, PluginStepError, SynthesisError
 from openinfer.expr.c_renderer import literal_text
@@ -27,7 +28,7 @@ from openinfer.synth.c_text import comment
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.index_text import for_head
 from openinfer_synth_c.integers import declare_integers
-from openinfer_synth_c.kernel_calls import loop_program, results_of, uses_vectors, write_call
+from openinfer_synth_c.kernel_calls import results_of, uses_vectors, write_call
 from openinfer_synth_c.loop_programs import write_kernel
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.site import KernelSite, Store

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.array_types import storage_dtype
-from openinfer.diagnostics import did_you_mean
-from openinfer.errors import SynthesisError
 from openinfer.scratch import scratch_directory
+from openinfer.synth.arrays import file_form, from_file, given_arrays
 from openinfer.synth.target import RunResult
-from openinfer_synth_c.npy_forms import file_form, from_file
 from openinfer_synth_c.project import PROGRAM, bundle_of, compiler_flags
 from openinfer_synth_c.toolchain import find_compiler, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.synth.bundle import Bundle
     from openinfer.synth.target import Array
@@ -49,7 +45,7 @@ class CTarget:
         flags: Sequence[str] | None = None,
     ) -> RunResult:
         """Compile the bundle in a private temporary directory and run it, with ``flags`` or those of its Makefile."""
-        given = _given(plan, inputs, steps, repeat)
+        given = given_arrays(plan, inputs, steps, repeat)
         compiler = find_compiler()
         with scratch_directory() as directory:
             for file, data in bundle.files.items():
@@ -87,30 +83,3 @@ def _run(
     }
     timing = _TIMING.search(said)
     return RunResult(outputs, float(timing.group(1)) if timing else float("nan"))
-
-
-def _given(
-    plan: ExecutionPlan, inputs: Mapping[str, Array], steps: int | None, repeat: int
-) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the inputs as arrays of the plan's types, packed ones unpacked to a byte an element.
-
-    Raises:
-        SynthesisError: a name is no input, an array has another type, or there is nothing to run.
-    """
-    for number, what in ((steps, "steps"), (repeat, "repeat")):
-        if number is not None and number < 1:
-            raise SynthesisError(f"{what} is {number}, expected 1 or more")
-    types = {port.name: port.type for port in plan.inputs}
-    for name in inputs:
-        if name not in types:
-            hint = did_you_mean(name, types) or f"its inputs are {', '.join(types) or 'none'}"
-            raise SynthesisError(f"the program has no input {name!r}: {hint}", code="unknown-variable")
-    return {name: _checked(np.asarray(given), name, types[name], steps) for name, given in inputs.items()}
-
-
-def _checked(array: np.ndarray[Any, Any], name: str, type: TensorType, steps: int | None) -> np.ndarray[Any, Any]:
-    shape = type.shape if steps is None else (steps, *type.shape)
-    if array.shape != shape or array.dtype != storage_dtype(type.dtype):
-        message = f"input {name!r} is {array.dtype}{list(array.shape)}, expected {type.dtype}{list(shape)}"
-        raise SynthesisError(message, code="insert-mismatch")
-    return np.ascontiguousarray(array).reshape(shape)

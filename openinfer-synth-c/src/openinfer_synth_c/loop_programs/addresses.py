@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Quotient, Var
+from openinfer.codegen import Notation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from openinfer.affine import Within
-    from openinfer.affine.index import Atom
+    from openinfer.affine import Index, Var
     from openinfer.loops import Buffer
 
 _OWN_NAME = re.compile(r"i\d+(_\d+)?")
@@ -33,11 +30,6 @@ def register(name: str) -> str:
     return f"r_{name}"
 
 
-def extent_text(var: Var) -> str:
-    """Return the number of values of a variable."""
-    return index_text(var.extent) if isinstance(var.extent, Index) else str(var.extent)
-
-
 def loop_head(var: Var) -> str:
     """Return the head of the loop over a variable."""
     name = counter(var)
@@ -50,42 +42,17 @@ def address_text(buffer: Buffer, address: Index) -> str:
     return f"(size_t)({text})" if buffer.dtype.is_packed else text
 
 
-def tests_text(tests: Sequence[Within]) -> str:
-    """Return the tests that are not certain to hold."""
-    texts: list[str] = []
-    for test in tests:
-        low, slack = test.index.interval.low, (test.extent - 1 - test.index).interval.low
-        index = index_text(test.index)
-        texts += [f"{index} >= 0"] if low is None or low < 0 else []
-        texts += [f"{index} < {index_text(test.extent)}"] if slack is None or slack < 0 else []
-    return " && ".join(texts) or "true"
+def _quotient_down(of: str, by: str) -> str:
+    """Return a quotient rounded down: C rounds toward zero, which differs below zero."""
+    return f"(({of}) >= 0 ? ({of}) / ({by}) : -((({by}) - 1 - ({of})) / ({by})))"
 
 
-def index_text(index: Index) -> str:
-    """Return an index as a C expression of signed integers."""
-    if not index.terms:
-        return "0"
-    first, *others = [_term_text(atoms, factor) for atoms, factor in index.terms]
-    return first + "".join(f" - {text[1:]}" if text.startswith("-") else f" + {text}" for text in others)
+_NOTATION = Notation(
+    variable=counter,
+    quotient=lambda of, by: f"(({of}) / ({by}))",
+    remainder=lambda of, by: f"(({of}) % ({by}))",
+    quotient_down=_quotient_down,
+    remainder_down=lambda of, by: f"((({of}) % ({by}) + ({by})) % ({by}))",
+)
 
-
-def _term_text(atoms: tuple[Atom, ...], factor: int) -> str:
-    product = " * ".join(map(_atom_text, atoms))
-    if not atoms:
-        return str(factor)
-    if abs(factor) != 1:
-        return f"{factor} * {product}"
-    return product if factor > 0 else f"-{product}"
-
-
-def _atom_text(atom: Atom) -> str:
-    """Return a variable, or a quotient rounded down: C rounds toward zero, which differs below zero."""
-    if isinstance(atom, Var):
-        return counter(atom)
-    of, by = index_text(atom.of), index_text(atom.by)
-    low = atom.of.interval.low
-    if low is not None and low >= 0:
-        return f"(({of}) {'/' if isinstance(atom, Quotient) else '%'} ({by}))"
-    if isinstance(atom, Quotient):
-        return f"(({of}) >= 0 ? ({of}) / ({by}) : -((({by}) - 1 - ({of})) / ({by})))"
-    return f"((({of}) % ({by}) + ({by})) % ({by}))"
+extent_text, index_text, tests_text = _NOTATION.extent, _NOTATION.index, _NOTATION.tests

@@ -1,0 +1,41 @@
+"""Loop programs of steps, and which of a plan's operands their buffers are."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from openinfer.loops.coalesce import coalesced
+from openinfer.loops.fusion import fused
+from openinfer.loops.unread import without_unread
+from openinfer.lower import lowered
+from openinfer.plan.steps import ComputeStep, ValueRef
+
+if TYPE_CHECKING:
+    from openinfer.compute import Computation
+    from openinfer.loops import Kernel
+    from openinfer.plan.steps import Arrangement, LoopProgramStep, Operand
+
+
+def loop_program(step: ComputeStep | LoopProgramStep) -> Kernel:
+    """Return the loop program of a step; equal steps of a program share it."""
+    if isinstance(step, ComputeStep):
+        return _lowered(step.computation, step.arrangement)
+    return without_unread(coalesced(step.kernel))
+
+
+def operands_of(step: ComputeStep | LoopProgramStep) -> dict[str, Operand]:
+    """Return what each buffer of a step's loop program is, by name of the buffer."""
+    operands = (*step.inputs, *map(ValueRef, step.outputs))
+    if isinstance(step, ComputeStep):
+        computation = step.computation
+        names = [tensor.name for tensor in (*computation.inputs, *computation.outputs, *computation.temporaries)]
+        return dict(zip(names, (*operands, *map(ValueRef, step.temporaries)), strict=True))
+    return dict(zip((buffer.name for buffer in step.kernel.buffers), operands, strict=True))
+
+
+@lru_cache(maxsize=1024)
+def _lowered(computation: Computation, arrangement: Arrangement) -> Kernel:
+    schedules = dict(enumerate(arrangement.schedules))
+    kernel = lowered(computation, dict(arrangement.layouts), arrangement.target, schedules)
+    return without_unread(fused(coalesced(kernel)))

@@ -1,0 +1,70 @@
+"""Inputs and outputs of synthesised programs: checked, and as they stand in files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.array_types import storage_dtype
+from openinfer.diagnostics import did_you_mean
+from openinfer.errors import SynthesisError
+from openinfer.packing import pack, unpack
+from openinfer.synth.npy_harness import npy_descr
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from openinfer.ir.types import TensorType
+    from openinfer.plan.execution_plan import ExecutionPlan
+
+    Array = npt.NDArray[Any]
+
+
+def file_form(array: Array, type: TensorType, steps: int | None) -> Array:
+    """Return an array of the type's elements as it stands in a file: f8 and bf16 as bits, packed types as bytes.
+
+    Args:
+        steps: how many there are on the first axis; None: one, without that axis.
+    """
+    if not type.dtype.is_packed:
+        return array.view(npy_descr(type.dtype))
+    if steps is None:
+        return pack(array, type.dtype)
+    return np.stack([pack(each, type.dtype) for each in array])
+
+
+def from_file(array: Array, type: TensorType, steps: int | None) -> Array:
+    """Return what the program wrote as an array of the type's elements, packed ones a byte each."""
+    if not type.dtype.is_packed:
+        return array.view(storage_dtype(type.dtype))
+    if steps is None:
+        return unpack(array, type.dtype, type.shape)
+    return np.stack([unpack(each, type.dtype, type.shape) for each in array])
+
+
+def given_arrays(plan: ExecutionPlan, inputs: Mapping[str, Array], steps: int | None, repeat: int) -> dict[str, Array]:
+    """Return the inputs as arrays of the plan's types, packed ones unpacked to a byte an element.
+
+    Raises:
+        SynthesisError: a name is no input, an array has another type, or there is nothing to run.
+    """
+    for number, what in ((steps, "steps"), (repeat, "repeat")):
+        if number is not None and number < 1:
+            raise SynthesisError(f"{what} is {number}, expected 1 or more")
+    types = {port.name: port.type for port in plan.inputs}
+    for name in inputs:
+        if name not in types:
+            hint = did_you_mean(name, types) or f"its inputs are {', '.join(types) or 'none'}"
+            raise SynthesisError(f"the program has no input {name!r}: {hint}", code="unknown-variable")
+    return {name: _checked(np.asarray(given), name, types[name], steps) for name, given in inputs.items()}
+
+
+def _checked(array: Array, name: str, type: TensorType, steps: int | None) -> Array:
+    shape = type.shape if steps is None else (steps, *type.shape)
+    if array.shape != shape or array.dtype != storage_dtype(type.dtype):
+        message = f"input {name!r} is {array.dtype}{list(array.shape)}, expected {type.dtype}{list(shape)}"
+        raise SynthesisError(message, code="insert-mismatch")
+    return np.ascontiguousarray(array).reshape(shape)
