@@ -14,9 +14,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from openinfer import loops
+    from openinfer import codegen, loops
     from openinfer.affine import Index, Quotient, Remainder, Var, Within
-    from openinfer.codegen import Notation, loop_program, operands_of
+    from openinfer.codegen import Notation, integer_text, loop_program, operands_of
     from openinfer.compute import Builder, Computation, Stage
     from openinfer.compute import Operand as StageOperand
     from openinfer.compute import Value as StageValue
@@ -72,9 +72,8 @@ if TYPE_CHECKING:
     from openinfer.simulate.batch import Job, Runner, Session, Worker, WorkerLostError
     from openinfer.simulate.observers import Observer
     from openinfer.simulate.whole_program import ProgramBackend
-    from openinfer.symbolic import BinOp, Const, Name
     from openinfer.synth import Bundle, RunResult, SynthTarget
-    from openinfer.synth.arrays import file_form, from_file, given_arrays
+    from openinfer.synth.arrays import file_form, from_bytes, given_arrays
     from openinfer.synth.c_text import comment
 
 __all__ = [
@@ -84,7 +83,6 @@ __all__ = [
     "BF16",
     "BOOL",
     "BUILTIN",
-    "BinOp",
     "Builder",
     "Bundle",
     "CommandSpec",
@@ -92,7 +90,6 @@ __all__ = [
     "Computation",
     "ComputationBackend",
     "Compute",
-    "Const",
     "DType",
     "Decomposer",
     "DeviceBackend",
@@ -124,7 +121,6 @@ __all__ = [
     "ModelContents",
     "ModelFormatSpec",
     "ModelStore",
-    "Name",
     "Notation",
     "Observer",
     "ObserverSpec",
@@ -167,14 +163,16 @@ __all__ = [
     "Within",
     "Worker",
     "WorkerLostError",
+    "codegen",
     "comment",
     "compile_program",
     "constant",
     "encode_bits",
     "file_form",
-    "from_file",
+    "from_bytes",
     "given_arrays",
     "hookimpl",
+    "integer_text",
     "linearise",
     "load_object",
     "loop_program",
@@ -192,7 +190,6 @@ _MODULES = {
     "BF16": "openinfer.dtypes",
     "BOOL": "openinfer.dtypes",
     "BUILTIN": "openinfer.dtypes",
-    "BinOp": "openinfer.symbolic",
     "Builder": "openinfer.compute",
     "Bundle": "openinfer.synth",
     "CommandSpec": "openinfer.plugins.types",
@@ -200,7 +197,6 @@ _MODULES = {
     "Computation": "openinfer.compute",
     "ComputationBackend": "openinfer.simulate.backend",
     "Compute": "openinfer.ops",
-    "Const": "openinfer.symbolic",
     "DType": "openinfer.dtypes",
     "Decomposer": "openinfer.ops.schema",
     "DeviceBackend": "openinfer.simulate.backend",
@@ -232,7 +228,6 @@ _MODULES = {
     "ModelContents": "openinfer.model",
     "ModelFormatSpec": "openinfer.plugins.types",
     "ModelStore": "openinfer.model",
-    "Name": "openinfer.symbolic",
     "Notation": "openinfer.codegen",
     "Observer": "openinfer.simulate.observers",
     "ObserverSpec": "openinfer.plugins.types",
@@ -278,9 +273,10 @@ _MODULES = {
     "constant": "openinfer.plan.indices",
     "encode_bits": "openinfer.scalars",
     "file_form": "openinfer.synth.arrays",
-    "from_file": "openinfer.synth.arrays",
+    "from_bytes": "openinfer.synth.arrays",
     "given_arrays": "openinfer.synth.arrays",
     "hookimpl": "openinfer.plugins.hookspecs",
+    "integer_text": "openinfer.codegen",
     "linearise": "openinfer.expr",
     "load_object": "openinfer.plugins.types",
     "loop_program": "openinfer.codegen",
@@ -294,6 +290,7 @@ _RENAMED = {
 """Names of the stage builder that others have here too."""
 
 _WHOLE = {
+    "codegen": "openinfer.codegen",
     "loops": "openinfer.loops",
     "steps": "openinfer.plan.steps",
     "tree": "openinfer.expr.tree",

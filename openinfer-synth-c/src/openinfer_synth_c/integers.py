@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
+from openinfer.codegen import integer_text
 from openinfer.dtypes import U64
 from openinfer.errors import SynthesisError
-from openinfer.plan.indices import constant
 from openinfer.plan.steps import LoopIndex
-from openinfer.symbolic import BinOp, Const, Name
 from openinfer_synth_c.elements import Bound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openinfer.plan.steps import IndexExpr, ValueRef
-    from openinfer.symbolic import IntExpr
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.names import Names
 
@@ -46,27 +44,14 @@ def declare_integers(code: Code, names: Names, integers: Mapping[str, IndexExpr]
 
 def _text(code: Code, index: IndexExpr, names: Names, functions: set[str], flag: str) -> str:
     """Return an ``int64_t`` expression, and note the functions that it calls."""
-    known = constant(index)
-    if known is not None:
-        return number_text(known)
-    bound = {name: _bound_text(code, meaning, names, functions, flag) for name, meaning in index.names}
-    done: list[str] = []
-    stack: list[IntExpr | str] = [index.expr]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Const):
-            done.append(number_text(item.value))
-        elif isinstance(item, Name):
-            done.append(bound[item.name])
-        elif isinstance(item, BinOp):
-            stack += [item.op, item.right, item.left]
-        else:
-            right, left = done.pop(), done.pop()
-            if item not in FUNCTIONS:
-                message = f"`{symbolic.text(index.expr)}` divides a value of run time: this target divides sizes only"
-                raise SynthesisError(message, code="unsupported")
-            done.append(_called(FUNCTIONS[item], f"{left}, {right}", functions, flag))
-    return done[0]
+
+    def called(left: str, operator: str, right: str) -> str:
+        if operator not in FUNCTIONS:
+            message = f"`{symbolic.text(index.expr)}` divides a value of run time: this target divides sizes only"
+            raise SynthesisError(message, code="unsupported")
+        return _called(FUNCTIONS[operator], f"{left}, {right}", functions, flag)
+
+    return integer_text(index, number_text, lambda meaning: _bound_text(code, meaning, names, functions, flag), called)
 
 
 def number_text(value: int) -> str:
@@ -83,9 +68,7 @@ def number_text(value: int) -> str:
     return str(value) if abs(value) < 2**31 else f"INT64_C({value})"
 
 
-def _bound_text(code: Code, meaning: int | LoopIndex | ValueRef, names: Names, functions: set[str], flag: str) -> str:
-    if isinstance(meaning, int):
-        return number_text(meaning)
+def _bound_text(code: Code, meaning: LoopIndex | ValueRef, names: Names, functions: set[str], flag: str) -> str:
     if isinstance(meaning, LoopIndex):
         return names.loops[meaning.loop]
     element = Bound(names.value(meaning.value), names.type_of(meaning), code).at("0")

