@@ -20,7 +20,8 @@ from openinfer.testing.pytest_plugin import pytest_addoption
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
 HOOKS = [value for name, value in vars(hookspecs).items() if name.startswith("openinfer_")]
-LISTINGS = re.findall(r"^`(tests/plugins/[^`]+)`:\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+TARGETS = (ROOT / "docs" / "architecture" / "targets.md").read_text(encoding="utf-8")
+LISTINGS = re.findall(r"^`(tests/plugins/[^`]+)`:\n\n```\w+\n(.*?)^```$", PAGE + TARGETS, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook.__name__)
@@ -100,6 +101,9 @@ def test_the_example_of_an_oracle_passes() -> None:
 
 
 def test_examples_import_from_the_module_of_plugin_authors() -> None:
-    imported = {name for _, text in LISTINGS for name in re.findall(r"^\s*from (openinfer[\w.]*) import", text, re.M)}
+    sources = [text for path, text in LISTINGS if path.endswith(".py")]
+    imported = {
+        name for text in sources for name in re.findall(r"^ *from (openinfer(?:\.\w+)*) import", text, re.MULTILINE)
+    }
 
     assert {name for name in imported if not name.startswith("openinfer.testing")} == {"openinfer.plugin"}

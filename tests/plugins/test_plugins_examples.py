@@ -44,7 +44,8 @@ BROKEN = {
     ),
     "broken_newer": ("incompatible", "needs plugin API 1000, this OpenInfer has 1"),
 }
-WORKING = {"core", "cpu", "c", "oinf", "vulkan", "example_op", "example_device", "example_target", "example_runner"}
+WORKING = {"core", "cpu", "c", "oinf", "vulkan"}
+WORKING |= {f"example_{name}" for name in ("op", "device", "target", "runner", "javascript")}
 PROGRAM = """
 dynamic { x: f32[N]; }
 volatile { y: f32[N]; }

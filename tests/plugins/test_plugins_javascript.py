@@ -32,18 +32,9 @@ def ran(program: str, tensors: dict[str, np.ndarray] | None = None, steps: int |
 
 
 def test_a_sample_of_the_conformance_kit_passes() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--pyargs",
-        "openinfer.testing.conformance",
-    ]
+    kit = ["--pyargs", "openinfer.testing.conformance", "--openinfer-target", "javascript", "--openinfer-sample", "64"]
     finished = subprocess.run(
-        [*command, "--openinfer-target", "javascript", "--openinfer-sample", "64"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *kit],
         capture_output=True,
         text=True,
         timeout=limit_s(300),
@@ -59,18 +50,18 @@ def test_a_sample_of_the_conformance_kit_passes() -> None:
 def test_weights_loops_tables_branches_and_blocks() -> None:
     program = """
     dynamic { x: f32[3]; deep: bool; }
-    volatile { h: f32[3]; y: f32[3]; n: i64; }
-    constant { w(l): f32[3] @pattern("layer.{l}.w"); }
+    volatile { w(l): f32[3] @pattern("layer.{l}.w"); h: f32[3]; y: f32[3]; }
     block entry {
       op identity(x) >> y;
-      loop layers (i, 0, 3) {
+      loop layers (i in 0..3) {
         op mul(y, w[i]) >> h;
         op add(h, w[2 - i]) >> y;
       }
-      branch deep then more;
+      branch deep more done;
       return y;
     }
     block more { op neg(y) >> y; return; }
+    block done { return; }
     """
     for deep in (False, True):
         expected = X

@@ -31,13 +31,31 @@ ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {
     "docs/plugins.md": "tests/test_plugin_docs.py",
     "docs/oinf.md": "openinfer-oinf/tests/test_oinf_docs.py",
+    "docs/architecture/targets.md": "tests/test_plugin_docs.py",
 }
 """Pages whose snippets another test runs."""
 
 FENCE = re.compile(
     r"(?:^`(?P<path>[\w./-]+)`:\n\n)?^```(?P<info>[^`\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-LANGUAGES = {"python", "console", "sh", "text", "c", "oi", "json", "toml", "bash", "lua", "html", "mermaid", "dot"}
+LANGUAGES = {
+    *(
+        "python",
+        "javascript",
+        "console",
+        "sh",
+        "text",
+        "c",
+        "oi",
+        "json",
+        "toml",
+        "bash",
+        "lua",
+        "html",
+        "mermaid",
+        "dot",
+    )
+}
 
 
 @dataclass(frozen=True, kw_only=True)
