@@ -72,7 +72,8 @@ const narrow = (m, bias, array) => ({
   },
   widen: (code) => {
     const sign = code >> m & 2 * (bias + 1) ? -1 : 1, e = code >> m & 2 * bias + 1, f = code & (1 << m) - 1;
-    if (e === 2 * bias + 1) return f ? NaN : sign * Infinity;
+    if (e === 2 * bias + 1 && !f) return sign * Infinity;
+    if (e === 2 * bias + 1) return (scratchBits[0] = sign < 0 ? 0xffc00000 : 0x7fc00000), scratch[0];
     return sign * (e ? (f + 2 ** m) * 2 ** (e - bias - m) : f * 2 ** (1 - bias - m));
   },
 });
