@@ -163,6 +163,8 @@ def _needed(stage: Stage, readers: Sequence[tuple[Stage, Part]], private: Sequen
         for element in reader.elements:
             if not isinstance(element, Read) or element.tensor != stage.tensor:
                 continue
+            if element.fill is not None:
+                raise ScheduleError(f"{stage.tensor} is read past its border: what lies there is in no part of it")
             for dim, index in enumerate(element.at):
                 if not index.variables() & part.at.keys() or not axes[dim]:
                     continue
@@ -186,7 +188,10 @@ def _reach(index: Index, part: Part, tensor: str) -> tuple[Index, int]:
 
 
 def _window(layout: Layout, stage: Stage, part: Part) -> Layout:
-    """Return the layout of a part of a tensor: that of the whole, with fewer places along the axes that are walked."""
+    """Return the layout of a part of a tensor: that of the whole, with fewer places along the axes that are walked.
+
+    It has no halo: no stage reads past the border of a part.
+    """
     counts = {
         dim: part.left[axis] for dim, index in enumerate(stage.at) for axis in index.variables() if axis in part.left
     }
@@ -199,5 +204,4 @@ def _window(layout: Layout, stage: Stage, part: Part) -> Layout:
     digits = tuple(
         replace(digit, extent=Index.of(counts[digit.dim])) if digit.dim in counts else digit for digit in layout.digits
     )
-    halo = tuple((0, 0) if dim in counts else sides for dim, sides in enumerate(layout.halo))
-    return Layout(shape, digits, halo if any(map(any, halo)) else ())
+    return Layout(shape, digits)

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.arch import TargetInfo
-    from openinfer.compute import Computation
+    from openinfer.compute import Computation, Tensor
     from openinfer.layout import Layout
+    from openinfer.loops import Statement
     from openinfer.schedule import Loop, Schedule
 
 
@@ -39,8 +40,8 @@ def lowered(
     terms may be added in another order, and by fused multiply-adds.
 
     Args:
-        layouts: where tensors lie, by name; row-major for others. Halos are zeros: those of results are
-            filled with them.
+        layouts: where tensors lie, by name; row-major for others. Halos are zeros: those of results and temporaries
+            are filled with them first, since later stages may read them.
         target: what schedules are chosen for; None for one that has no vector registers.
         schedules: by number of the stage, those that are not to be chosen.
         fusion: loops over axes of the last stage inside of which all stages are computed. Temporaries then are private
@@ -58,8 +59,9 @@ def lowered(
     if fusion:
         body, private = fused(computation, tuple(fusion), known, buffers, names, target, schedules or {})
         kept = tuple(buffer for name, buffer in buffers.items() if name not in private)
-        return Kernel(computation.name, kept, body, computation.parameters, origin)
-    body = ()
+        zeroed = tuple(_zeroed(computation.outputs, buffers, known, names))
+        return Kernel(computation.name, kept, zeroed + body, computation.parameters, origin)
+    body = tuple(_zeroed((*computation.outputs, *computation.temporaries), buffers, known, names))
     for number, stage in enumerate(computation.stages):
         if never_found(stage):
             body += (refused(stage),)
@@ -69,9 +71,14 @@ def lowered(
             body += walked(placed(stage, schedule, buffers, known, target), names)
         else:
             body += scheduled(schedule, SequentialLowering(stage, buffers, known, names).levels())
-    for tensor in (*computation.outputs, *computation.temporaries):
-        body += tuple(zeroed_halo(buffers[tensor.name], known[tensor.name], names))
     return Kernel(computation.name, tuple(buffers.values()), body, computation.parameters, origin)
+
+
+def _zeroed(
+    tensors: Sequence[Tensor], buffers: Mapping[str, Buffer], layouts: Mapping[str, Layout], names: Names
+) -> Iterator[Statement]:
+    for tensor in tensors:
+        yield from zeroed_halo(buffers[tensor.name], layouts[tensor.name], names)
 
 
 def _variables(computation: Computation) -> Iterator[str]:
