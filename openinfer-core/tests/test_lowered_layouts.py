@@ -45,6 +45,14 @@ def squares(x: f32[1, 3, 5, 6], /, y: f32[1, 3, 5, 6]):
         y[n, c, i, j] = t0[n, c, i, j] * t0[n, c, i, j]
 """)
 
+PARTS = parse_computation("""
+def parts(x: f32[1, 7, 2, 3], z: f32[1, 2, 2, 3], /, y: f32[1, 7, 2, 3]):
+    for n, c, i, j in grid(1, 7, 2, 3):
+        y[n, c, i, j] = x[n, c, i, j]
+    for n, c, i, j in grid(1, 2, 2, 3):
+        y[n, c + 1, i, j] = z[n, c, i, j] + 1.0
+""")
+
 
 def channels_last(shape: tuple[int, int, int, int], halo: int = 0) -> Layout:
     """Return a layout with channels innermost, padded to eight, and places around rows and columns."""
@@ -95,3 +103,7 @@ def test_the_halo_of_a_result_is_zeros(rows: int | None) -> None:
     y = arrays["y"].reshape(7, 8, 8)[:, :, :3]
     assert not y[[0, -1]].any()
     assert not y[:, [0, -1]].any()
+
+
+def test_a_stage_that_writes_some_channels_leaves_those_behind_them() -> None:
+    assert_right(PARTS, {"y": channels_last((1, 7, 2, 3)), "z": channels_last((1, 2, 2, 3))})

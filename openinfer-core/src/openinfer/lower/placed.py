@@ -102,6 +102,8 @@ class PlacedStage:
         """Return the extent of the axis in lanes, rounded up to whole lanes, where every tensor has room for it.
 
         What lies behind the extent is read and written like any other place: nobody reads a tensor's padding as data.
+        Only a stage that writes the last elements of the tensor may write behind them: behind those of another lie
+        elements that other stages write.
         """
         loop = self.schedule.lanes
         if loop is None or self.is_across or not isinstance(loop.axis.extent, int):
@@ -112,6 +114,9 @@ class PlacedStage:
         if self.layout.halo and any(self.layout.halo[dim] != (0, 0) for dim in dims):
             return None
         if not _has_room(self.layout, self.stage.at, loop.axis, wide):
+            return None
+        end = {loop.axis: Index.of(loop.axis.extent)}
+        if any(self.stage.at[dim].substituted(end) != self.layout.shape[dim] for dim in dims):
             return None
         for found in self.accesses.values():
             element = found.element
