@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import random
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -347,6 +348,24 @@ const oi_f32x16 v0_2 = *(const oi_f32x16_at *)(x) + oi_splat_f32x16(b[0]);
 """
     )
     assert_bits([parse_kernel(CHOICE)], in_vectors=True)
+
+
+SAME_STORES = """
+def sums(x: GLOBAL[f32, 48], b: CONSTANT[f32, 1], y: GLOBAL[f32, 48]):
+    for l in LANES(16):
+        y[l] = maximum(x[l] + b[0], 0.0)
+        y[l + 16] = maximum(x[l + 16] + b[0], 0.0)
+        y[l + 32] = maximum(x[l + 32] + b[0], 1.0)
+"""
+
+
+def test_a_formula_of_several_stores_is_a_function_of_its_own() -> None:
+    lines = lines_of(SAME_STORES, in_vectors=True)
+
+    name = re.findall(r"oi_add_maximum_\w{8}_f32x16", lines)
+    assert len(name) == 2 and name[0] == name[1]
+    assert f"*(oi_f32x16_at *)(y) = {name[0]}(*(const oi_f32x16_at *)(x), oi_splat_f32x16(b[0]));" in lines
+    assert_bits([parse_kernel(SAME_STORES)], in_vectors=True)
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

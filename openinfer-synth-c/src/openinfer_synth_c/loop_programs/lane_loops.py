@@ -26,6 +26,7 @@ from openinfer_synth_c.loop_programs.addresses import (
     register,
     tests_text,
 )
+from openinfer_synth_c.loop_programs.formulas import formula, repeated_formulas
 from openinfer_synth_c.loop_programs.lane_values import lane_value
 from openinfer_synth_c.loop_programs.lanes import (
     has_vector_type,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from openinfer.affine import Var, Within
+    from openinfer.expr.linear import Program
     from openinfer.loops import Buffer, Leaf, Statement
     from openinfer_synth_c.loop_programs.places import Places
 
@@ -74,11 +76,13 @@ class LaneLoop:
     in_vectors: bool
     _count: int = field(init=False)
     _varying: frozenset[str] = field(init=False)
+    _repeated: frozenset[Program] = field(init=False)
     _forms: dict[str, Form] = field(default_factory=dict[str, Form])
 
     def __post_init__(self) -> None:
         self._count = Index.of(self.lane.extent or 0).constant or 0
         self._varying = varying_registers(self.body, self.lane)
+        self._repeated = repeated_formulas(self.body, self._count) if self.in_vectors else frozenset()
 
     def write(self, *, in_braces: bool = True) -> None:
         """Append the statements, in braces if they name anything and others stand next to them."""
@@ -270,7 +274,12 @@ class LaneLoop:
 
     def _vector(self, value: Value) -> str | None:
         """Append what computes a value as a vector; return its text, None where it has no such form."""
-        instructions = linearise(value.expr).instructions
+        program = linearise(value.expr)
+        if program in self._repeated:
+            leaves = (value.leaves[number] for number in program.inputs)
+            given = [self._vector(Value(tree.Input(0, leaf.dtype), (leaf,))) or "" for leaf in leaves]
+            return f"{formula(self.places.code, program, self._count)}({', '.join(given)})"
+        instructions = program.instructions
         varying = [False] * len(instructions)
         for number, step in enumerate(instructions):
             if step.function == "input":

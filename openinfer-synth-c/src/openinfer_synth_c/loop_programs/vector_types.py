@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*"}
 _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
-_PARAMETERS = "abcd"
+PARAMETERS = "abcd"
+"""Letters that the operands of functions on vectors are called."""
 
 _ABI = """\
 /* Compilers differ in how they pass vectors that are wider than the processor's: here they are all inlined. */
@@ -74,7 +75,7 @@ def select_of(code: Code, comparison: str, compared: DType, result: DType, count
     name = f"oi_select_{comparison}_{compared}_{result}x{count}"
     condition = code.noted(call_text(comparison, (compared, compared), BOOL, ("a_lanes[l]", "b_lanes[l]")))
     value = call_text("select", (BOOL, result, result), result, (f"({condition})", "c_lanes[l]", "d_lanes[l]"))
-    _define_by_lane(code, name, (compared, compared, result, result), result, count, code.noted(value))
+    define_by_lane(code, name, (compared, compared, result, result), result, count, code.noted(value))
     return f"{name}({', '.join(texts)})"
 
 
@@ -103,30 +104,49 @@ def _looped(code: Code, function: str, operands: Sequence[DType], result: DType,
     """Return the name of a function on vectors that goes from lane to lane."""
     of = f"{operands[0]}_{result}" if function == "cast" else f"{result}"
     name = f"oi_{function}_{of}x{count}"
-    lanes = [f"{letter}_lanes[l]" for letter in _PARAMETERS[: len(operands)]]
-    _define_by_lane(code, name, operands, result, count, code.noted(call_text(function, operands, result, lanes)))
+    lanes = [f"{letter}_lanes[l]" for letter in PARAMETERS[: len(operands)]]
+    define_by_lane(code, name, operands, result, count, code.noted(call_text(function, operands, result, lanes)))
     return name
 
 
-def _define_by_lane(code: Code, name: str, operands: Sequence[DType], result: DType, count: int, value: str) -> None:
-    """Define a function on vectors by its value in one lane: ``a_lanes[l]`` is that of the first operand."""
+def define_by_lane(
+    code: Code,
+    name: str,
+    operands: Sequence[DType],
+    result: DType,
+    count: int,
+    value: str,
+    before: Sequence[str] = (),
+) -> None:
+    """Define a function on vectors by its value in one lane: ``a_lanes[l]`` is that of the first operand.
+
+    ``before`` has statements of one lane that the value uses.
+    """
     if name in code.definitions:
         return
     kinds = [vector_type(code, dtype, count) for dtype in operands]
     kind = vector_type(code, result, count)
-    letters = _PARAMETERS[: len(operands)]
+    letters = PARAMETERS[: len(operands)]
     lanes = [f"{letter}_lanes" for letter in letters]
     lines = [
         *(f"{c_type(dtype)} {lane}[{count}];" for dtype, lane in zip(operands, lanes, strict=True)),
         f"{c_type(result)} y_lanes[{count}];",
         f"{kind} y;",
         *(f"memcpy({lane}, &{letter}, sizeof {letter});" for letter, lane in zip(letters, lanes, strict=True)),
-        rolled(f"for (ptrdiff_t l = 0; l < {count}; ++l) {{ y_lanes[l] = {value}; }}"),
+        *_lane_statements(count, (*before, f"y_lanes[l] = {value};")),
         "memcpy(&y, y_lanes, sizeof y);",
         "return y;",
     ]
     head = ", ".join(f"{kind} {letter}" for kind, letter in zip(kinds, letters, strict=True))
     _define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", lines)
+
+
+def _lane_statements(count: int, statements: Sequence[str]) -> list[str]:
+    """Return the loop over lanes around statements."""
+    head = rolled(f"for (ptrdiff_t l = 0; l < {count}; ++l)")
+    if len(statements) == 1:
+        return [f"{head} {{ {statements[0]} }}"]
+    return [f"{head} {{", *(f"    {statement}" for statement in statements), "}"]
 
 
 def across(code: Code, function: str, dtype: DType, count: int) -> str:
