@@ -363,7 +363,8 @@ def test_a_formula_of_several_stores_is_a_function_of_its_own() -> None:
     lines = lines_of(SAME_STORES, in_vectors=True)
 
     name = re.findall(r"oi_add_maximum_\w{8}_f32x16", lines)
-    assert len(name) == 2 and name[0] == name[1]
+    assert len(name) == 2
+    assert name[0] == name[1]
     assert f"*(oi_f32x16_at *)(y) = {name[0]}(*(const oi_f32x16_at *)(x), oi_splat_f32x16(b[0]));" in lines
     assert_bits([parse_kernel(SAME_STORES)], in_vectors=True)
 

@@ -39,7 +39,7 @@ class Places:
     operands: dict[str, Bound]
     vectors: dict[str, str]
     fresh: Callable[[], int]
-    _pointers: _Pointers = field(default_factory=dict)
+    _pointers: _Pointers = field(default_factory=dict[tuple[str, Index], tuple[str, int]])
 
     def element(self, buffer: Buffer, address: Index) -> tuple[Bound, Index]:
         """Return the array that holds an element, and the index of the element in it."""
