@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.layout import row_major
 from openinfer.loops import Buffer, Kernel
-from openinfer.lower.empty_lookups import never_found, refused
+from openinfer.lower.failures import failure
 from openinfer.lower.fused import fused
 from openinfer.lower.halos import zeroed_halo
 from openinfer.lower.names import Names
@@ -63,8 +63,9 @@ def lowered(
         return Kernel(computation.name, kept, zeroed + body, computation.parameters, origin)
     body = tuple(_zeroed((*computation.outputs, *computation.temporaries), buffers, known, names))
     for number, stage in enumerate(computation.stages):
-        if never_found(stage):
-            body += (refused(stage),)
+        failed = failure(stage)
+        if failed is not None:
+            body += (failed,)
             continue
         schedule = (schedules or {}).get(number) or choose(stage, known, target)
         if any(loop.is_copied or (stage.fold is not None and loop.axis in stage.fold.axes) for loop in schedule.loops):

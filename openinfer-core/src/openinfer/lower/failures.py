@@ -1,0 +1,35 @@
+"""Stages that are sure to fail: a check that never holds, or an index looked up where there is none to find."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BOOL
+from openinfer.expr import tree
+from openinfer.loops import Fail, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from openinfer.compute import Stage
+
+
+def failure(stage: Stage) -> Fail | None:
+    """Return the failure that a stage ends in at its first place, None where none is certain.
+
+    A loop around it would be left in its first turn, which compilers warn of.
+    """
+    axes = stage.axes if stage.fold is None else (*stage.axes, *stage.fold.axes)
+    if any(axis.extent is None or axis.extent == 0 for axis in axes):
+        return None
+    rule = next(_rules(stage), None)
+    return None if rule is None else Fail(Value(tree.literal(1, BOOL)), rule)
+
+
+def _rules(stage: Stage) -> Iterator[str]:
+    for lookup in stage.lookups:
+        if lookup.var.extent == 0:
+            yield lookup.rule
+    for check in stage.checks:
+        if isinstance(check.refused, tree.Literal) and check.refused.value:
+            yield check.rule
