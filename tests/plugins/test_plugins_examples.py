@@ -251,7 +251,7 @@ def test_the_target_lists_the_plan(tmp_path: Path) -> None:
 
     text = (tmp_path / "out" / "listing.txt").read_text(encoding="utf-8")
     assert "target   listing" in text
-    assert "elementwise x >> y" in text
+    assert "leaky_square x >> y" in text
 
 
 @dataclass

@@ -36,6 +36,8 @@ def write_call(
 ) -> None:
     """Append the call of a step's function; values without elements are handed over as they are."""
     kernel, given = loop_program(step), operands_of(step)
+    if not kernel.body:
+        return
     operands = tuple(given.values())
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
     parameters = tuple(
@@ -49,8 +51,6 @@ def write_call(
     )
     function = functions.of(kernel, parameters)
     arguments = [given[parameter.buffer.name] for parameter in function.parameters]
-    if not arguments:
-        return
     if all(isinstance(argument, ValueRef) for argument in arguments) and not function.has_status:
         _write(code, Binder(code, names, plan), function, arguments, names)
     else:
