@@ -106,3 +106,17 @@ def test_loops_without_an_element_in_common_stay_apart() -> None:
 def test_loops_of_different_lengths_stay_apart() -> None:
     program = kernel("for i in SERIAL(12):", "    s[i] = x[i]", "for j in SERIAL(11):", "    c[j] = x[j]")
     assert fused(program) == program
+
+
+def test_a_loop_keeps_its_variable_where_a_loop_within_the_next_one_has_its_name() -> None:
+    program = kernel(
+        "for j in SERIAL(3):",
+        "    s[j] = x[0]",
+        "for i in SERIAL(3):",
+        "    for j in SERIAL(4):",
+        "        y[4*i + j] = x[0] + x[4*i + j]",
+    )
+    joined = fused(program)
+    verify(joined)
+    for name, array in results(program).items():
+        np.testing.assert_array_equal(results(joined)[name], array)

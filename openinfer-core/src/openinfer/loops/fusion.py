@@ -39,6 +39,8 @@ def _block(body: Sequence[Statement]) -> tuple[Statement, ...]:
 def _joined(first: Statement, second: Statement) -> For | None:
     match first, second:
         case For(var, Bind.SERIAL, body), For(other, Bind.SERIAL, following) if var.extent == other.extent:
+            if var.name in _bound(following):
+                return None
             renamed = substituted(following, {other: Index.of(var)})
             left, right = (_touched(each, {var}) for each in (body, renamed))
             if left.is_apart_from(right) and left.loads & right.loads:
@@ -46,6 +48,15 @@ def _joined(first: Statement, second: Statement) -> For | None:
         case _:
             pass
     return None
+
+
+def _bound(body: Sequence[Statement]) -> Iterator[str]:
+    """Yield the names of the variables of loops and of computed indices."""
+    for statement in body:
+        if isinstance(statement, For | Lookup):
+            yield statement.var.name
+        if isinstance(statement, For | If):
+            yield from _bound(statement.body)
 
 
 @dataclass(frozen=True, slots=True)
