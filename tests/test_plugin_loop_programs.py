@@ -41,20 +41,23 @@ def same_type(
 
 
 def compact(call: OpCall) -> Kernel:
-    """The elements that are not 0 in their order, and zeros behind them; negative ones are refused."""
+    """The elements that are not 0 in their order, and zeros behind them; negative ones are refused.
+
+    The name of its input is a word of C.
+    """
     count, dtype = call.outputs[0].count, call.outputs[0].dtype
     zero = "0.0" if dtype.is_float else f"{dtype}(0)"
     return parse_kernel(f"""
-def compact(x: GLOBAL[{dtype}, {count}], y: GLOBAL[{dtype}, {count}]):
+def compact(long: GLOBAL[{dtype}, {count}], y: GLOBAL[{dtype}, {count}]):
     for i in SERIAL({count}):
         y[i] = {zero}
     filled: i64 = i64(0)
     for i in SERIAL({count}):
-        fail(lt(x[i], {zero}), 'elements are not negative')
-        is_kept: index[2] = cast(ne(x[i], {zero}), i64)
+        fail(lt(long[i], {zero}), 'elements are not negative')
+        is_kept: index[2] = cast(ne(long[i], {zero}), i64)
         if 0 <= is_kept - 1 < 1:
             place: index[{count}] = filled
-            y[place] = x[i]
+            y[place] = long[i]
             filled = filled + i64(1)
 """)
 

@@ -12,7 +12,7 @@ from openinfer.loops import Fail
 from openinfer.synth.identifiers import Identifiers
 from openinfer_synth_c.code import Code
 from openinfer_synth_c.elements import Bound
-from openinfer_synth_c.loop_programs import write_kernel
+from openinfer_synth_c.loop_programs import operand_name, write_kernel
 from openinfer_synth_c.polls import with_polls
 
 if TYPE_CHECKING:
@@ -48,12 +48,17 @@ class Parameter:
     is_pointer: bool = True
 
     @property
+    def name(self) -> str:
+        """The name in C."""
+        return operand_name(self.buffer.name)
+
+    @property
     def text(self) -> str:
         """The declaration in C."""
         if not self.is_pointer:
-            return f"const {c_type(self.buffer.dtype)} {self.buffer.name}"
+            return f"const {c_type(self.buffer.dtype)} {self.name}"
         const = "" if self.is_written else "const "
-        return f"{const}{item_type(self.buffer.dtype)} *{'restrict ' if self.is_alone else ''}{self.buffer.name}"
+        return f"{const}{item_type(self.buffer.dtype)} *{'restrict ' if self.is_alone else ''}{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,7 @@ class KernelFunctions:
         has_status = _may_fail(kernel.body) or (self._polls and lines != code.lines)
         return KernelFunction(
             name=self._names.name("k_", kernel.name),
-            parameters=tuple(p for p in parameters if p.buffer.name in words),
+            parameters=tuple(p for p in parameters if p.name in words),
             lines=tuple(lines if self._polls else code.lines) + (("    return MODEL_OK;",) if has_status else ()),
             helpers=tuple(code.helpers),
             definitions=tuple(code.definitions.items()),
@@ -128,7 +133,7 @@ class KernelFunctions:
 def _bound(parameter: Parameter, code: Code) -> Bound:
     size = parameter.buffer.size.evaluate({})
     return Bound(
-        parameter.buffer.name,
+        parameter.name,
         TensorType(parameter.buffer.dtype, (size,)),
         code,
         pointer=parameter.is_pointer,

@@ -29,7 +29,7 @@ from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.index_text import for_head
 from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.kernel_calls import results_of, uses_vectors, write_call
-from openinfer_synth_c.loop_programs import write_kernel
+from openinfer_synth_c.loop_programs import operand_name, write_kernel
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.site import KernelSite, Store
 
@@ -141,9 +141,12 @@ class StatementWriter:
             names = [buffer.name for buffer in kernel.buffers]
             written = results_of(step)
             results = [
-                binder.output(value, name) for name, value in zip(names[len(step.inputs) :], written, strict=True)
+                binder.output(value, operand_name(name))
+                for name, value in zip(names[len(step.inputs) :], written, strict=True)
             ]
-            given = [binder.input(operand, name) for name, operand in zip(names, step.inputs, strict=False)]
+            given = [
+                binder.input(operand, operand_name(name)) for name, operand in zip(names, step.inputs, strict=False)
+            ]
             start = len(self._code.lines)
             bound = dict(zip(names, (*given, *results), strict=True))
             write_kernel(self._code, kernel, bound, in_vectors=uses_vectors(self._plan))

@@ -15,9 +15,18 @@ _OWN_NAME = re.compile(r"i\d+(_\d+)?")
 """Names of variables that definitions of operators are given: words that the rest of the source does not use."""
 
 
+_OWN_OPERAND = re.compile(r"[xyt]\d+")
+"""Names of tensors that definitions of operators are given, likewise."""
+
+
 def counter(var: Var) -> str:
     """Return the name of a variable; others than those of operators get a prefix, so that none is a word of C."""
     return var.name if _OWN_NAME.fullmatch(var.name) else f"n_{var.name}"
+
+
+def operand_name(name: str) -> str:
+    """Return the C name of a buffer of the caller; others than those of operators get a prefix."""
+    return name if _OWN_OPERAND.fullmatch(name) else f"p_{name}"
 
 
 def buffer_name(buffer: Buffer) -> str:
