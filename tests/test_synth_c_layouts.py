@@ -71,12 +71,12 @@ class Writer:
 
     random: random.Random
     rng: np.random.Generator
-    inputs: dict[str, Array] = field(default_factory=dict)
-    weights: dict[str, Array] = field(default_factory=dict)
+    inputs: dict[str, Array] = field(default_factory=dict[str, Array])
+    weights: dict[str, Array] = field(default_factory=dict[str, Array])
     dynamic: list[str] = field(default_factory=lambda: ["p: bool", "q: bool"])
-    volatile: list[str] = field(default_factory=list)
-    blocks: list[str] = field(default_factory=list)
-    results: list[str] = field(default_factory=list)
+    volatile: list[str] = field(default_factory=list[str])
+    blocks: list[str] = field(default_factory=list[str])
+    results: list[str] = field(default_factory=list[str])
     names: int = 0
 
     def program(self) -> str:
@@ -140,7 +140,7 @@ class Writer:
                 padding[d], padding[d + 2] = reach[d] - 1, reach[d] - 1
         out = [(sizes[d] + padding[d] + padding[d + 2] - reach[d]) // stride[d] + 1 for d in (0, 1)]
         settings = f"stride={list(stride)}, dilation={list(dilation)}, padding={padding}, groups={groups}"
-        return (n, outputs, *out), settings, self.weight((outputs, c // groups, *kernel), x.dtype)
+        return (n, outputs, out[0], out[1]), settings, self.weight((outputs, c // groups, *kernel), x.dtype)
 
     def pooled(self, x: Image, known: list[Image]) -> str:
         pick = self.random
@@ -149,7 +149,7 @@ class Writer:
         padding = [pick.randint(0, kernel[d % 2] - 1) for d in range(4)]
         stride = pick.choice([1, 2])
         out = [(x.shape[d + 2] + padding[d] + padding[d + 2] - kernel[d]) // stride + 1 for d in (0, 1)]
-        known.append(self.image((*x.shape[:2], *out), x.dtype, self.volatile))
+        known.append(self.image((*x.shape[:2], out[0], out[1]), x.dtype, self.volatile))
         settings = f"kernel={list(kernel)}, stride={stride}, padding={padding}"
         return f"op {op}({x.name}, {settings}) >> {known[-1].name};"
 
@@ -270,7 +270,7 @@ def networks() -> Case:
 
 def assert_same(given: Case, nbytes: int, dialect: str) -> None:
     synthesis = Synthesizer("c", arch=machine(nbytes, dialect)).synthesize(given.model, graph(given.text))
-    found = synthesis.target.build_and_run(
+    found: dict[str, Array] = synthesis.target.build_and_run(
         synthesis.plan, synthesis.bundle, given.inputs, flags=FLAGS[dialect], timeout=limit_s(200)
     ).outputs
     wrong: dict[str, str] = {}
