@@ -12,7 +12,7 @@ from openinfer.compute.evaluate import evaluate
 from openinfer.compute.reading import parse_computation
 from openinfer.compute.stage import expressions_of
 from openinfer.compute.text import computation_text
-from openinfer.dtypes import F32
+from openinfer.dtypes import F32, dtype_named
 from openinfer.expr.elementary import ELEMENTARY
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
@@ -151,3 +151,24 @@ def test_stages_of_nothing_yield_what_is_left(op: str, shapes: list[tuple[int, .
     (y,) = evaluate(computation_of(ENVIRONMENT.op(op), call), [np.zeros(shape, np.float32) for shape in shapes])
     assert y.shape == call.outputs[0].shape
     assert not y.any()
+
+
+def test_a_batch_of_quantised_matrices_has_a_scale_for_each_row() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-9, 9, (2, 3, 5), np.int8), rng.integers(-9, 9, (1, 5, 4), np.int8)
+    scales, columns = rng.random(3, np.float32) + 1, np.float32(0.5)
+    zeros, none, one = np.zeros(3, np.int8), np.int8(0), np.float32(2)
+    given = [np.asarray(array) for array in (a, scales, zeros, b, columns, none, one, none)]
+    types = [TensorType(dtype_named({"int8": "i8", "float32": "f32"}[g.dtype.name]), g.shape) for g in given]
+    schema = ENVIRONMENT.op("qlinear_matmul")
+    (y,) = evaluate(computation_of(schema, call_of(schema, types, {})), given)
+    exactly = np.matmul(a.astype(np.int64), b.astype(np.int64)) * (scales.astype(np.float64) * 0.25)[:, None]
+    np.testing.assert_array_equal(y, np.clip(np.rint(exactly), -128, 127).astype(np.int8))
+
+
+def test_attention_without_depth_has_no_elements() -> None:
+    schema = ENVIRONMENT.op("attn")
+    types = [TensorType(F32, shape) for shape in ((7, 12), (5, 3, 4), (5, 3, 0))]
+    call = call_of(schema, types, {})
+    (y,) = evaluate(computation_of(schema, call), [np.ones(type_.shape, np.float32) for type_ in types])
+    assert y.shape == (7, 0)

@@ -58,7 +58,7 @@ def write_call(
             _write(code, Binder(code, names, plan), function, arguments, names)
     for value in results_of(step):
         type_ = names.type_of_value(value)
-        if type_.dtype.is_packed:
+        if type_.dtype.is_packed and type_.count * type_.dtype.bits % 8:
             Bound(names.value(value), type_, code).clear_tail()
 
 

@@ -236,6 +236,8 @@ class _StageCheck:
     def _written_once(self, target: Tensor) -> None:
         """Refuse axes along which one place would be written again and again."""
         stage = self.stage
+        if any(axis.extent == 0 for axis in stage.axes):
+            return
         used = {var for index in stage.at for var in index.variables()}
         for axis in stage.axes:
             if axis not in used and axis.extent != 1:

@@ -156,7 +156,8 @@ def _qlinear(k: Builder, call: OpCall) -> None:
     del call
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = k.given
     (y,), at = k.outputs, k.axes(*k.outputs[0].shape)
-    rows, columns = at[len(at) - 1 - len(b.shape[1:]) :][: len(a.shape[1:2])], at[-1:]
+    is_matrix = int(len(b.shape) > 1)
+    rows, columns = at[len(at) - 1 - is_matrix :][: len(a.shape[1:2])], at[-1:]
     total = _integer_sum(k, a, b, (a_zero, b_zero), at)
     left, right = (_along(scale, place).cast(F64) for scale, place in ((a_scale, rows), (b_scale, columns)))
     factor = (left * right / y_scale[()].cast(F64)).cast(F32)
