@@ -132,7 +132,7 @@ def build_of(programs: Any, *, sanitize: bool) -> Any:
 
 @needs_gcc
 def test_a_wrong_value_in_c_is_found_and_shrunk(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    written_wrongly(programs, monkeypatch, r"(t\d+) \* (t\d+)", r"\1 + \2")
+    written_wrongly(programs, monkeypatch, r"(v\d+_\d+) \* (v\d+_\d+)", r"\1 + \2")
     plan = plan_of(programs, builds=(build_of(programs, sanitize=False),))
     sample = sample_of(programs, TEXT, **inputs_of_text())
 

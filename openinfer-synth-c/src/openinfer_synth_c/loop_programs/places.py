@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from openinfer.loops import Buffer, Leaf, Statement, Value
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.elements import Bound
+
+_WORD = re.compile(r"\w+")
 
 _Pointers: TypeAlias = "dict[tuple[str, Index], tuple[str, int]]"
 """Names of pointers, and the constant part of the addresses that they point to, by the part that variables decide."""
@@ -70,7 +73,12 @@ class Places:
                 kind = f"{'' if name in written else 'const '}{item_type(bound.stored.dtype)}"
                 self.code.line(f"{kind} *const {pointer} = {bound.variable} + {index_text(steps + least)};")
                 self._pointers[name, steps] = pointer, least
+        first = len(self.code.lines)
         yield
+        # Some elements are used in a form that counts addresses itself.
+        used = set(_WORD.findall("\n".join(self.code.lines[first:])))
+        idle = [f" *const {pointer} = " for pointer, _ in self._pointers.values() if pointer not in used]
+        self.code.lines[:] = [line for line in self.code.lines if not any(text in line for text in idle)]
         self._pointers.clear()
 
     def scalar(self, value: Value, leaf_text: Callable[[Leaf], str]) -> str:
