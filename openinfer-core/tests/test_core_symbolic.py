@@ -85,6 +85,7 @@ def test_only_divisions_are_rounded(written: str) -> None:
 
 
 def test_divisions_stand_in_dimensions_bounds_indices_and_settings() -> None:
+    pytest.importorskip("openinfer_backend_cpu", reason="the program runs on the device cpu")
     import numpy as np
 
     model = oi.Model.from_arrays(
@@ -106,6 +107,7 @@ def test_divisions_stand_in_dimensions_bounds_indices_and_settings() -> None:
 
 
 def test_a_division_is_checked_when_the_program_runs() -> None:
+    pytest.importorskip("openinfer_backend_cpu", reason="the program runs on the device cpu")
     program = """
       dynamic { n: i32; }
       block entry { loop l (i in 0..n/2) { barrier; } return; }
