@@ -1,8 +1,13 @@
-"""Fixtures of core's tests: the built-in operators, and one that carries an operator out by its definition."""
+"""Fixtures of core's tests: the built-in operators, and one that carries an operator out by its definition.
+
+The modules of this folder are importable: test folders are not packages.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +24,8 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall, call_of, decomposition, fold_expression, scalar_expression
 from openinfer.ops.computations import computation_of
 from openinfer.ops.schema import Composite, Elementwise, OpSchema, Reduction
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 Array = np.ndarray[Any, Any]
 Evaluate = Callable[..., Array]

@@ -128,8 +128,8 @@ def test_a_program_is_checked_for_a_target(write, tmp_path, monkeypatch) -> None
 
     assert result.exit_code == 1
     assert [line for line in result.output.splitlines() if line.startswith("error")] == [
-        f"error[unsupported]: `cache.{name}` cannot be synthesised: synth targets of this version have no persistent "
-        "memory or threads"
+        f"error[unsupported]: `cache.{name}` cannot be synthesised: target paper of this version has no persistent "
+        "memory or consumers"
         for name in ("increment", "decrement")
     ]
     assert plain.exit_code == 0

@@ -17,7 +17,7 @@ NOTES = {
     "index of a temporary": (
         "[assign t: f32]; loop l (t in 0..2) { barrier; }",
         "duplicate-name",
-        "its `assign` stands",
+        "its `assign` is here",
     ),
     "index of a variable": ("loop l (y in 0..2) { barrier; }", "duplicate-name", "`y` is declared here"),
     "entry of a prefix table": ("transfer x >> W;", "write-readonly", "`W` is declared here"),

@@ -249,6 +249,15 @@ def said(code: str, text: str) -> str:
     return text
 
 
+def _parameters(function: ast.FunctionDef) -> list[str]:
+    """Return the names of parameters; that of one that is C text under construction is empty."""
+    return ["" if _is_c_text(argument.annotation) else argument.arg for argument in function.args.args]
+
+
+def _is_c_text(annotation: ast.expr | None) -> bool:
+    return isinstance(annotation, ast.Name) and annotation.id == "Code"
+
+
 class CodeScan(ast.NodeVisitor):
     """Finds the codes that a package gives to findings and errors.
 
@@ -271,13 +280,13 @@ class CodeScan(ast.NodeVisitor):
             case ast.Assign([ast.Name(name)], ast.Constant(str(value))):
                 self._constants.setdefault(name, set()).add(value)
             case ast.FunctionDef() if node.name != "__init__":
-                self._learn_parameters(node.name, [argument.arg for argument in node.args.args])
+                self._learn_parameters(node.name, _parameters(node))
             case ast.ClassDef():
                 fields = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
                 self._learn_parameters(node.name, [name.id for name in fields if isinstance(name, ast.Name)])
                 for made in node.body:
                     if isinstance(made, ast.FunctionDef) and made.name == "__init__":
-                        self._learn_parameters(node.name, [argument.arg for argument in made.args.args])
+                        self._learn_parameters(node.name, _parameters(made))
             case _:
                 pass
 

@@ -50,6 +50,8 @@ def _random_step(source: random.Random, known: list[Expr]) -> Expr:
         return tree.select(source.choice(conditions), x, source.choice(alike))
     if kind < 0.4 and x.dtype is not BOOL:
         return getattr(tree, source.choice(COMPARISONS))(x, source.choice(alike))
+    if x.dtype is I32 and kind < 0.5:
+        return tree.dot4(x, source.choice(alike), source.choice(alike))
     names = FLOAT if x.dtype.is_float else LOGICAL if x.dtype is BOOL else INTEGER
     function = getattr(tree, source.choice(names))
     rest = len(inspect.signature(function).parameters) - 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openinfer.arch import Compiler, DeviceArch, DeviceCustom, Limits, TargetInfo
+from openinfer.arch import Compiler, DeviceArch, DeviceCustom, Limits, MemoryBank, TargetInfo
 from openinfer.errors import SerializationError
 
 GPU: dict[str, Any] = {
@@ -24,6 +24,11 @@ GPU: dict[str, Any] = {
     "preferences": {"default_precision": "fp16", "max_kernel_ops": 12},
 }
 CPU: dict[str, Any] = {"device": {"type": "cpu", "api": "c"}}
+V2: dict[str, Any] = {**CPU, "version": 2}
+
+
+def bank(name: str, nbytes: int = 1, kind: str = "sram") -> dict[str, Any]:
+    return {"name": name, "bytes": nbytes, "kind": kind}
 
 
 def changed(document: dict[str, Any], *path: str, value: object) -> dict[str, Any]:
@@ -58,6 +63,16 @@ def test_a_cpu_file_has_defaults() -> None:
         max_storage_buffer_range_bytes=134217728,
     )
     assert (arch.preferences.default_precision, arch.preferences.prefer_fusion) == ("f32", True)
+    assert arch.preferences.max_kernel_ops is None
+    assert arch.memories == ()
+
+
+def test_memories_keep_the_order_of_the_file() -> None:
+    arch = DeviceArch.load({**V2, "memories": [bank("dtcm", 65536, "tcm"), bank("rom", 1048576, "flash")]})
+    assert arch.memories == (
+        MemoryBank(name="dtcm", nbytes=65536, kind="tcm"),
+        MemoryBank(name="rom", nbytes=1048576, kind="flash"),
+    )
 
 
 @pytest.mark.parametrize("document", [GPU, CPU, changed(GPU, "limits", "lanes", value=[1])])
@@ -95,12 +110,34 @@ WRONG = {
     ),
     "no operators": (changed(CPU, "preferences", "max_kernel_ops", value=0), "/preferences/max_kernel_ops", "range"),
     "section": (changed(CPU, "memory", value=[]), "/memory", "expected an object"),
-    "odd vectors": (changed(CPU, "processor", "vector_nbytes", value=48), "/processor/vector_nbytes", "power of two"),
-    "no registers": (changed(CPU, "processor", "registers", value=0), "/processor/registers", "out of range"),
-    "dialect": (changed(CPU, "compiler", "dialect", value="c89"), "/compiler/dialect", "one of c99, vector"),
-    "flag": (changed(CPU, "compiler", "flags", value=["-O2", "$(shell id)"]), "/compiler/flags/1", "such as -march"),
-    "two flags": (changed(CPU, "compiler", "flags", value=["-O2 -g"]), "/compiler/flags/0", "found '-O2 -g'"),
-    "version": (changed(CPU, "version", value=2), "/version", "knows versions up to 1"),
+    "odd vectors": (changed(V2, "target", "lanes", value=12), "/target/lanes", "power of two"),
+    "no registers": (changed(V2, "target", "registers", value=0), "/target/registers", "out of range"),
+    "dialect": (changed(V2, "target", "dialect", value="c89"), "/target/dialect", "one of c99, vector"),
+    "flag": (changed(V2, "target", "flags", value=["-O2", "$(shell id)"]), "/target/flags/1", "such as -march"),
+    "two flags": (changed(V2, "target", "flags", value=["-O2 -g"]), "/target/flags/0", "found '-O2 -g'"),
+    "no cache": (changed(V2, "target", "caches", value=[]), "/target/caches", "at least 1"),
+    "too many caches": (
+        changed(V2, "target", "caches", value=[1, 2, 3, 4]),
+        "/target/caches",
+        "at most 3 caches, found 4",
+    ),
+    "memory without kind": (
+        changed(V2, "memories", value=[{"name": "a", "bytes": 1}]),
+        "/memories/0/kind",
+        "is missing",
+    ),
+    "kind of memory": (changed(V2, "memories", value=[bank("a", kind="rom")]), "/memories/0/kind", "one of tcm, sram"),
+    "empty memory": (changed(V2, "memories", value=[bank("a", nbytes=0)]), "/memories/0/bytes", "out of range"),
+    "name of a memory": (
+        changed(V2, "memories", value=[bank("a b")]),
+        "/memories/0/name",
+        "an identifier such as dtcm",
+    ),
+    "two memories": (changed(V2, "memories", value=[bank("a"), bank("A")]), "/memories/1/name", "'A' is in use"),
+    "key of a memory": (changed(V2, "memories", value=[bank("a") | {"at": 1}]), "/memories/0/at", "unknown field"),
+    "target in version 1": (changed(CPU, "target", value={"lanes": 4}), "/target", 'needs "version": 2'),
+    "memories in version 1": (changed(CPU, "memories", value=[]), "/memories", 'needs "version": 2'),
+    "version": (changed(CPU, "version", value=3), "/version", "knows versions up to 2"),
 }
 
 
@@ -115,7 +152,7 @@ WARNED = {
     "section": (changed(CPU, "vendor_tuning", value={"a": 1}), "unknown-field", "/vendor_tuning"),
     "limit": (changed(CPU, "limits", "lanes", value=32), "unknown-field", "/limits/lanes"),
     "feature": (changed(CPU, "features", "dp4a", value=True), "unknown-field", "/features/dp4a"),
-    "processor": (changed(CPU, "processor", "cores", value=4), "unknown-field", "/processor/cores"),
+    "target": (changed(V2, "target", "cores", value=4), "unknown-field", "/target/cores"),
     "identity": (changed(CPU, "device", "serial", value="1"), "unknown-field", "/device/serial"),
     "little shared memory": (
         changed(GPU, "memory", "shared_bytes_per_sm", value=1024),
@@ -145,12 +182,14 @@ def test_extra_keys_reach_the_target() -> None:
 
 
 def test_what_schedules_are_chosen_by_and_what_compiles() -> None:
-    processor = {"vector_nbytes": 32, "registers": 16, "fma": True, "l1_nbytes": 49152}
+    machine = {"lanes": 8, "registers": 32, "fma": True, "caches": [49152, 1048576], "line": 32, "dot4": True}
     compiler = {"dialect": "vector", "flags": ["-march=x86-64-v3", "-mtune=native"]}
 
-    arch = DeviceArch.load({**CPU, "processor": processor, "compiler": compiler})
+    arch = DeviceArch.load({**V2, "target": {**machine, "multiply_adds": 1, "loads": 3, **compiler}})
 
-    assert arch.processor == TargetInfo(vector_nbytes=32, registers=16, fma=True, l1_nbytes=49152)
+    assert arch.processor == TargetInfo(
+        vector_nbytes=32, registers=32, fma=True, l1_nbytes=49152, line_nbytes=32, dot4=True, multiply_adds=1, loads=3
+    )
     assert (arch.compiler.dialect, arch.compiler.flags) == ("vector", ("-march=x86-64-v3", "-mtune=native"))
     assert (arch.processor.lanes(4), arch.warnings) == (8, ())
 

@@ -32,7 +32,7 @@ TRACE = [
         "micros": [0, 12, 345],
     }
 ]
-DEVICE = {
+DEVICE: dict[str, Any] = {
     "device": {"type": "gpu", "api": "vulkan", "vendor": "v"},
     "limits": {
         "max_workgroup_size": [256, 256, 64],
@@ -43,9 +43,18 @@ DEVICE = {
     "features": {"fp16": True, "other": False},
     "memory": {"global_bytes": 1},
     "preferences": {"default_precision": "fp16", "max_kernel_ops": 4},
-    "processor": {"vector_nbytes": 32, "registers": 16, "fma": True, "dot4": False, "loads": 2, "l1_nbytes": 32768},
-    "compiler": {"dialect": "vector", "flags": ["-march=x86-64-v3"]},
-    "version": 1,
+    "target": {
+        "lanes": 8,
+        "registers": 16,
+        "fma": True,
+        "dot4": False,
+        "loads": 2,
+        "caches": [32768],
+        "dialect": "vector",
+        "flags": ["-march=x86-64-v3"],
+    },
+    "memories": [{"name": "sram", "bytes": 65536, "kind": "sram"}],
+    "version": 2,
 }
 
 
@@ -136,7 +145,7 @@ def test_the_schema_takes_what_the_reader_takes_and_refuses_wrong_types(kind: st
         ("device", {"device": {"type": "cpu"}}),
         ("device", {"device": {"type": "gpu", "api": "vulkan"}}),
         ("device", {**DEVICE, "limits": {**DEVICE["limits"], "max_workgroup_size": [1, 1]}}),
-        ("device", {**DEVICE, "version": 2}),
+        ("device", {**DEVICE, "version": 3}),
     ],
 )
 def test_what_the_reader_refuses_is_refused(kind: str, document: Any) -> None:

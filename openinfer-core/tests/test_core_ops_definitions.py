@@ -11,6 +11,7 @@ from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
 from openinfer.ops import Elementwise, Fold, InputSpec, OpSchema, Reduction, Refusal, SettingSpec, SettingType
 from openinfer.ops.calls import OpCall, call_of, fold_expression, refused_expression, scalar_expression
+from openinfer.plugins.crossing import UNKNOWN, Owner
 from openinfer.plugins.definitions import definition_misfit
 from openinfer.plugins.environment import Environment, Status
 from openinfer.plugins.hookspecs import hookimpl
@@ -146,11 +147,15 @@ def test_what_rules_raise_otherwise_is_left_to_the_statement() -> None:
     def raises(*_: object) -> Any:
         raise KeyError("oops")
 
+    def ends(*_: object) -> Any:
+        raise SystemExit(0)
+
     settings = (SettingSpec(name="slope", type=SettingType.SCALAR),)
     needs_a_bool = Elementwise(lambda _, settings, *__: tree.literal(settings["slope"], BOOL))
 
     for schema in (
         operator(Elementwise(raises)),
+        operator(Elementwise(ends)),
         operator(elementwise(ZERO), infer=raises),
         operator(needs_a_bool, settings=settings),
     ):
@@ -158,8 +163,18 @@ def test_what_rules_raise_otherwise_is_left_to_the_statement() -> None:
         assert "odd_one" in environment.ops
 
 
+def test_an_interrupt_while_rules_are_checked_passes_and_names_the_plugin() -> None:
+    def interrupts(*_: object) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        definition_misfit(Owner("odd", "odd-dist"), operator(Elementwise(interrupts)))
+    (note,) = caught.value.__notes__
+    assert "definition of operator odd_one, plugin 'odd' of distribution odd-dist" in note
+
+
 def test_core_itself_yields_what_it_has_to() -> None:
     schemas = load_environment(autoload=False).ops.values()
 
     assert len(schemas) > 100
-    assert [wrong for schema in schemas if (wrong := definition_misfit(schema)) is not None] == []
+    assert [wrong for schema in schemas if (wrong := definition_misfit(UNKNOWN, schema)) is not None] == []

@@ -24,6 +24,8 @@ from openinfer.validate import resolve
 
 KERNELS = {name: (KernelSpec(op=name, kernel=None),) for name in ("matmul", "transpose")}
 TABLE = KernelTable("test", KERNELS, frozenset({"f32", "f64", "i32", "i64", "bool"}))
+COMPUTING = replace(TABLE, computations=True)
+"""A target that carries out operators by their stages."""
 
 
 def plan_of(text, arrays=None, sizes=None, metadata=None, epilogues=True, table=None):
@@ -330,7 +332,7 @@ block no { barrier; op fill(y, value=inf) >> y; }
 
 
 def test_the_document_is_json_and_the_same_every_time():
-    first, second = (json.dumps(plan_json(plan_of(FLOW)), allow_nan=False) for _ in range(2))
+    first, second = (json.dumps(plan_json(plan_of(FLOW, table=COMPUTING)), allow_nan=False) for _ in range(2))
 
     assert first == second
     assert json.loads(first)["format"] == "openinfer-plan"
@@ -345,7 +347,7 @@ def test_the_document_has_the_stages_of_a_computation_and_their_schedules():
 
 
 def test_the_report_and_the_memory_map_show_steps_and_places():
-    plan = plan_of(FLOW)
+    plan = plan_of(FLOW, table=COMPUTING)
 
     assert "  if go call yes else no  (line 4)" in plan.report().splitlines()
     assert plan.memory_map().splitlines()[0] == f"arena of {plan.arena_nbytes} bytes"
@@ -360,7 +362,7 @@ def test_the_memory_map_counts_the_halo_of_a_value():
       volatile { y: f32[1, 1, 2, 2]; }
       block entry { op conv2d(x, w, stride=2, padding=1) >> y; return y; }
     """
-    plan = plan_of(text, {"w": np.ones((1, 1, 3, 3), np.float32)}, table=replace(TABLE, computations=True))
+    plan = plan_of(text, {"w": np.ones((1, 1, 3, 3), np.float32)}, table=COMPUTING)
 
     (row,) = [line.split() for line in plan.memory_map().splitlines() if "x.bordered" in line]
     assert row == ["0", str(5 * 5 * 4), "x.bordered", "f32[1,1,4,4]"]
@@ -435,8 +437,31 @@ block entry {{
     ],
 )
 def test_a_reshape_is_a_view_where_neither_changes_while_the_other_is_needed(statements, kinds, arena):
-    plan = plan_of(VIEWS.format(statements), table=replace(TABLE, computations=True))
+    plan = plan_of(VIEWS.format(statements), table=COMPUTING)
 
     found = [step["kind"] for step in plan_json(plan)["blocks"][0]["steps"]]
     assert kinds in " ".join(found)
     assert plan.arena_nbytes == arena
+
+
+def test_a_setting_that_divides_by_a_constant_zero_is_refused_at_its_statement():
+    text = """
+    dynamic { x: f32[4]; }
+    constant { n: i64 @init(0); }
+    block entry {
+      op slice(x, starts=[0], ends=[4 / n]) >> y;
+      return y;
+    }
+    """
+    with pytest.raises(SynthesisError, match="slice: `4/n` divides 4 by 0") as caught:
+        plan_of(text)
+    (finding,) = caught.value.diagnostics
+    assert (finding.code, finding.span.line) == ("bad-division", 5)
+
+
+def test_intermediate_results_of_one_name_are_numbered_in_written_order():
+    statements = "op rms_norm(y) >> y; " * 3
+    plan = plan_of(f"volatile {{ y: f32[4]; }} block entry {{ {statements} return; }}", table=COMPUTING)
+
+    found = [value.name for value in plan.values if value.name.startswith("y.mean_axis")]
+    assert found == ["y.mean_axis", "y.mean_axis.2", "y.mean_axis.3"]

@@ -27,10 +27,11 @@ from openinfer.loops.interpret import interpret
 from openinfer.lower import lowered
 from openinfer.ops.calls import OpCall
 from openinfer.plan.accesses import Accesses, mask, members
-from openinfer.plan.arena import ALIGNMENT, interference, overwriting, place, placed
+from openinfer.plan.arena import interference, placed
 from openinfer.plan.dead_steps import without_dead_steps
 from openinfer.plan.fusion import Fusion, fuse
 from openinfer.plan.liveness import Liveness
+from openinfer.plan.places import ALIGNMENT, place
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
@@ -316,7 +317,7 @@ def test_an_optimised_program_in_its_arena_computes_what_the_program_does(progra
         PlanValue(number=number, name=f"v{number}", type=type_, role=Role.TEMPORARY, memory=NoMemory())
         for number, type_ in enumerate(TYPES)
     ]
-    homes, total = placed(drafts, optimised, liveness)
+    homes, (total,) = placed(drafts, optimised, liveness)
     offsets = {value.number: value.memory.offset for value in homes if isinstance(value.memory, ArenaMemory)}
     for value in results:
         if value not in offsets:
@@ -366,7 +367,7 @@ def test_a_result_lies_exactly_where_what_it_overwrites_does_or_elsewhere():
     anywhere, _ = place(sizes, classes, conflicts)
     assert 0 < anywhere[result] - anywhere[read] < 1024
 
-    offsets, _ = place(sizes, classes, conflicts, {**dict.fromkeys(sizes, 0), result: 1 << read})
+    offsets, _ = place(sizes, classes, conflicts, {result: 1 << read})
 
     assert offsets[result] >= offsets[read] + sizes[read]
 
@@ -374,7 +375,7 @@ def test_a_result_lies_exactly_where_what_it_overwrites_does_or_elsewhere():
 def test_only_computations_overwrite_what_they_read():
     procedures = (Procedure("entry", (elementwise([0], 1), kernel([1], 2))),)
 
-    assert overwriting(procedures, TYPES) == {1: 1 << 0, 2: 0}
+    assert interference(procedures, Liveness(procedures, 1 << 2), TYPES, mask(range(3))).level == {1: 1 << 0}
 
 
 def test_values_that_are_never_alive_together_share_memory():
@@ -390,7 +391,7 @@ def test_values_that_are_never_alive_together_share_memory():
     offsets, total = place(
         {v: TYPES[v].nbytes for v in range(4)},
         dict.fromkeys(range(4), "i64"),
-        interference(procedures, liveness, TYPES, mask(range(4))),
+        interference(procedures, liveness, TYPES, mask(range(4))).conflicts,
     )
 
     assert total == 2 * ALIGNMENT
@@ -400,7 +401,8 @@ def test_values_that_are_never_alive_together_share_memory():
 def conflict(step, source, output):
     """Whether a step that reads a value for the last time must not write its result there."""
     procedures = (Procedure("entry", (FillStep(origin=NOWHERE, output=source, value=1), step)),)
-    conflicts = interference(procedures, Liveness(procedures, mask([output])), TYPES, mask([source, output]))
+    liveness = Liveness(procedures, mask([output]))
+    conflicts = interference(procedures, liveness, TYPES, mask([source, output])).conflicts
     return bool((conflicts[source] >> output | conflicts[output] >> source) & 1)
 
 

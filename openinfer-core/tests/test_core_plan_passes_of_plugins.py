@@ -1,4 +1,4 @@
-"""Passes of plugins rewrite plans; what is no program on the plan's values is an error that names the plugin."""
+"""Passes of plugins rewrite plans; errors name the plugin whose result is not a program on the plan's values."""
 
 # ruff: noqa: ARG005
 
@@ -14,6 +14,7 @@ import openinfer as oi
 from openinfer.errors import PluginError
 from openinfer.ir.types import TensorType
 from openinfer.plan.execution_plan import ExecutionPlan
+from openinfer.plan.stages import Watch
 from openinfer.plan.steps import CallStep, ComputeStep, CopyStep, Procedure, ValueRef
 from openinfer.plugin import PassSpec, SynthTargetSpec, hookimpl
 from openinfer.plugins.loader import load_environment
@@ -45,21 +46,21 @@ class Silent:
     def build_and_run(self, *_: Any, **__: Any) -> None: ...
 
 
-def plan_with(rewrite: Rewrite) -> ExecutionPlan:
+def plan_with(rewrite: Rewrite, stage: str = "plan", watch: Watch | None = None) -> ExecutionPlan:
     module = ModuleType("rewriting")
     module.OPENINFER_API = 1
     module.rewrite = rewrite
     module.Silent = Silent
-    spec = PassSpec(name="rewrite", stage="plan", run="rewriting:rewrite")
+    spec = PassSpec(name="rewrite", stage=stage, run="rewriting:rewrite")
     target = SynthTargetSpec(
         name="silent", summary="writes nothing", target="rewriting:Silent", expression_dtypes=None, computations=True
     )
-    module.openinfer_passes = hookimpl(specname="openinfer_passes")(lambda: [spec])
+    module.openinfer_passes = hookimpl(specname="openinfer_passes")(lambda stage: [spec] if stage == spec.stage else [])
     module.openinfer_synth_targets = hookimpl(specname="openinfer_synth_targets")(lambda: [target])
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "rewriting", module)
         environment = load_environment(extra=[("rewriting", module)])
-        return Synthesizer("silent", environment=environment).synthesize(oi.Model.from_arrays({}), PROGRAM).plan
+        return Synthesizer("silent", environment=environment).plan(oi.Model.from_arrays({}), PROGRAM, watch=watch)
 
 
 def of_entry(procedures: tuple[Procedure, ...], change: Callable[[list[Any]], list[Any]]) -> tuple[Procedure, ...]:
@@ -68,6 +69,30 @@ def of_entry(procedures: tuple[Procedure, ...], change: Callable[[list[Any]], li
 
 def computed(plan: ExecutionPlan) -> list[str]:
     return [step.op for step in plan.procedures[-1].steps if isinstance(step, ComputeStep)]
+
+
+def test_passes_run_at_the_stage_that_they_name() -> None:
+    def order(stage: str) -> list[str]:
+        names: list[str] = []
+        plan_with(lambda procedures, types: procedures, stage, lambda name, text: names.append(name))
+        return names
+
+    assert order("lowered") == ["lower", "initialise", "rewrite", "constants", "fuse"]
+    assert order("plan") == ["lower", "initialise", "constants", "fuse", "rewrite"]
+
+
+def test_a_watcher_sees_the_program_after_each_pass() -> None:
+    seen: dict[str, str] = {}
+
+    def backwards(procedures: tuple[Procedure, ...], types: tuple[TensorType, ...]) -> tuple[Procedure, ...]:
+        first = [step for step in procedures[-1].steps if isinstance(step, ComputeStep) and step.op == "slice"]
+        return of_entry(procedures, lambda steps: [*first, *(step for step in steps if step not in first)])
+
+    plan_with(backwards, "plan", lambda name, text: seen.__setitem__(name, text()))
+
+    assert seen["lower"].splitlines()[:3] == ["block entry", "  neg x >> h  (line 5)", "  barrier  (line 6)"]
+    assert seen["fuse"].splitlines()[1].startswith("  neg x >> h")
+    assert seen["rewrite"].splitlines()[1] == "  slice x >> z  (line 8)"
 
 
 def test_a_pass_may_reorder_steps() -> None:

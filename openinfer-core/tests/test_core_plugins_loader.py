@@ -1,82 +1,17 @@
 """Loading plugins one by one: states, reasons, and that a broken plugin takes nothing else with it."""
 
-import re
 from collections.abc import Iterator
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import pytest
+from given_plugins import device, devices, info, load, operator, ops, plugin
 
-from openinfer.dtypes import F32
 from openinfer.errors import DeviceError, PluginError
-from openinfer.expr import tree
-from openinfer.ir.types import TensorType
-from openinfer.ops.calls import OpCall
-from openinfer.ops.schema import Elementwise, InputSpec, OpSchema
-from openinfer.plugins.crossing import Owner, PluginWarning
-from openinfer.plugins.environment import Environment, PluginInfo, Status
+from openinfer.plugins.environment import Environment, Status
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.loader import default_environment, load_environment
-from openinfer.plugins.types import API_VERSION, CommandSpec, DeviceSpec, KernelSpec, load_object
-
-
-def plugin(*hooks: Any, api: object = API_VERSION, **attributes: object) -> ModuleType:
-    module = ModuleType("example_plugin")
-    if api is not None:
-        module.OPENINFER_API = api
-    for hook in hooks:
-        setattr(module, hook.__name__, hook)
-    for name, value in attributes.items():
-        setattr(module, name, value)
-    return module
-
-
-def device(name: str, **changes: Any) -> DeviceSpec:
-    fields = {"summary": "a device", "probe": "example:probe", "backend": "example:Backend"}
-    return DeviceSpec(**{"name": name, "expression_dtypes": frozenset({"f32"}), **fields, **changes})
-
-
-def operator(name: str, **changes: Any) -> OpSchema:
-    return OpSchema(
-        **{
-            "name": name,
-            "summary": "x",
-            "category": "test",
-            "inputs": (InputSpec(name="x"),),
-            "dtypes": frozenset({"f32"}),
-            "infer": lambda inputs, *_: (inputs[0],),
-            "definition": Elementwise(lambda inputs, *_: tree.neg(inputs[0])),
-            **changes,
-        }
-    )
-
-
-def devices(*specs: object) -> Any:
-    @hookimpl
-    def openinfer_devices() -> tuple[object, ...]:
-        return specs
-
-    return openinfer_devices
-
-
-def ops(*schemas: object) -> Any:
-    @hookimpl
-    def openinfer_ops() -> tuple[object, ...]:
-        return schemas
-
-    return openinfer_ops
-
-
-def load(*plugins: tuple[str, object], **switches: Any) -> Environment:
-    """What core and the given plugins offer together, whatever else is installed."""
-    return load_environment(**{"autoload": False, "extra": plugins, **switches})
-
-
-def info(environment: Environment, name: str) -> PluginInfo:
-    (found,) = (plugin for plugin in environment.plugins if plugin.name == name)
-    return found
-
+from openinfer.plugins.types import API_VERSION, CommandSpec, DeviceSpec, load_object
 
 GOOD = plugin(devices(device("good_device")))
 
@@ -442,116 +377,6 @@ def test_a_malformed_switch_is_an_error(monkeypatch: pytest.MonkeyPatch, name: s
 
     with pytest.raises(PluginError, match=f"expected 0 or 1 in {name}, found 'maybe'"):
         default_environment()
-
-
-def kernels_of(*kernels: object) -> Any:
-    @hookimpl
-    def openinfer_kernels(target: str) -> Iterator[object]:
-        for kernel in kernels:
-            if target == "here":
-                yield kernel
-
-    return openinfer_kernels
-
-
-def chooses(choice: Any) -> Any:
-    @hookimpl
-    def openinfer_select_kernel(candidates: Any, device: str) -> Any:
-        return choice(candidates)
-
-    return openinfer_select_kernel
-
-
-CHEAP = KernelSpec(op="twice", kernel="example:cheap", cost=1.0)
-DEAR = KernelSpec(op="twice", kernel="example:dear", cost=2.0)
-CALL = OpCall(op="twice", inputs=(TensorType(F32, (2,)),), outputs=(TensorType(F32, (2,)),), settings={})
-
-
-TWICE = ops(operator("twice", aliases=("double",)))
-
-
-def test_kernels_are_asked_for_by_target_and_carry_their_owner() -> None:
-    environment = load(("k", plugin(TWICE, kernels_of(CHEAP, DEAR))))
-
-    found = environment.kernels("here")
-
-    assert found == {"twice": [CHEAP, DEAR]}
-    assert {kernel.owner for kernel in found["twice"]} == {Owner("k", "(given in the program)")}
-    assert environment.kernels("elsewhere") == {}
-
-
-def test_a_kernel_may_name_its_operator_by_an_alias() -> None:
-    environment = load(("k", plugin(TWICE, kernels_of(replace(CHEAP, op="double")))))
-
-    assert environment.kernels("here") == {"twice": [CHEAP]}
-
-
-def test_without_a_choice_the_lowest_cost_is_taken() -> None:
-    environment = load(("k", plugin(chooses(lambda _: None))))
-
-    assert environment.kernel_choice(CALL, [DEAR, CHEAP], "here") is CHEAP
-
-
-def test_the_first_plugin_with_a_choice_decides() -> None:
-    environment = load(("a", plugin(chooses(lambda candidates: candidates[0]))), ("b", plugin(chooses(lambda _: None))))
-
-    assert environment.kernel_choice(CALL, [DEAR, CHEAP], "here") is DEAR
-
-
-LATE_FAILURES = {
-    "rubbish kernel": (
-        plugin(TWICE, kernels_of(CHEAP, "rubbish")),
-        "openinfer_kernels",
-        "yielded 'rubbish' (str), expected KernelSpec",
-    ),
-    "kernel for an unknown operator": (
-        plugin(TWICE, kernels_of(replace(CHEAP, op="twicee"), DEAR)),
-        "openinfer_kernels",
-        "yielded kernels for operators that are unknown: 'twicee': did you mean `twice`",
-    ),
-    "choice raises": (
-        plugin(TWICE, chooses(lambda candidates: candidates[5])),
-        "openinfer_select_kernel",
-        "raised IndexError: tuple index out of range",
-    ),
-    "choice is no candidate": (
-        plugin(TWICE, chooses(lambda _: CHEAP)),
-        "openinfer_select_kernel",
-        "expected one of its candidates",
-    ),
-}
-
-
-@pytest.mark.parametrize(("module", "hook", "reason"), LATE_FAILURES.values(), ids=list(LATE_FAILURES))
-def test_a_plugin_that_fails_later_is_named_and_left_out(module: ModuleType, hook: str, reason: str) -> None:
-    environment = load(("late", module), ("good", plugin(kernels_of(DEAR))))
-
-    with pytest.warns(PluginWarning) as caught:
-        chosen = environment.kernel_choice(CALL, [environment.kernels("here")["twice"][-1]], "here")
-
-    (told,) = {str(warning.message) for warning in caught}
-    assert told.startswith(f"plugin 'late' of distribution (given in the program): hook {hook} ")
-    assert reason in told
-    assert "or OPENINFER_PLUGINS_BLOCK=late; " in told
-    assert chosen == DEAR
-
-
-@pytest.mark.parametrize(("module", "hook", "reason"), LATE_FAILURES.values(), ids=list(LATE_FAILURES))
-def test_what_fails_later_is_an_error_under_strict_loading(module: ModuleType, hook: str, reason: str) -> None:
-    environment = load(("late", module), strict=True)
-
-    with pytest.raises(PluginError, match=re.escape(reason)) as caught:
-        environment.kernel_choice(CALL, environment.kernels("here").get("twice", [DEAR])[:1] or [DEAR], "here")
-
-    assert (caught.value.plugin, caught.value.hook) == ("late", hook)
-    assert caught.value.distribution == "(given in the program)"
-
-
-def test_kernels_that_fail_for_a_device_of_their_own_are_an_error() -> None:
-    environment = load(("late", plugin(devices(device("here")), TWICE, kernels_of("rubbish"))))
-
-    with pytest.raises(PluginError, match="hook openinfer_kernels yielded 'rubbish'"):
-        environment.kernels("here")
 
 
 def test_an_unknown_device_lists_those_that_exist() -> None:

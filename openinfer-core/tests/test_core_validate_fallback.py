@@ -59,7 +59,7 @@ def findings(statements: str, declared: str, on: Environment | None = None, **op
 
 def test_what_a_device_lacks_for_such_a_type_runs_on_the_other_with_one_warning_for_each_statement() -> None:
     found = resolved(
-        "op neg(x) >> x; op add(a, a) >> a; loop l (i in 0..2) { op softmax(x, axis=0) >> x; }",
+        "op neg(x) >> x; op add(a, a) >> a; loop l (i in 0..2) { op l2_norm(x, axis=0) >> x; }",
         "x: f64[2]; a: f32[2];",
     )
 

@@ -45,6 +45,15 @@ def squares(x: f32[1, 3, 5, 6], /, y: f32[1, 3, 5, 6]):
         y[n, c, i, j] = t0[n, c, i, j] * t0[n, c, i, j]
 """)
 
+SHIFTED = parse_computation("""
+def shifted(x: f32[1, 3, 5, 6], /, y: f32[1, 3, 5, 6]):
+    t0: f32[1, 3, 5, 6]
+    for n, c, i, j in grid(1, 3, 5, 6):
+        t0[n, c, i, j] = x[n, c, i, j] * 2.0
+    for n, c, i, j in grid(1, 3, 5, 6):
+        y[n, c, i, j] = fill(t0[n, c, i, j + 1], -0.0)
+""")
+
 PARTS = parse_computation("""
 def parts(x: f32[1, 7, 2, 3], z: f32[1, 2, 2, 3], /, y: f32[1, 7, 2, 3]):
     for n, c, i, j in grid(1, 7, 2, 3):
@@ -89,9 +98,21 @@ def test_a_later_stage_finds_zeros_around_a_temporary() -> None:
     assert_right(BLURRED, {"t0": channels_last((1, 3, 5, 6), 1)})
 
 
+def test_a_halo_does_not_stand_for_negative_zeros() -> None:
+    found = assert_right(SHIFTED, {"t0": channels_last((1, 3, 5, 6), halo=1)})
+
+    assert np.signbit(found["y"].reshape(1, 3, 5, 6)[..., 5]).all()
+
+
 def test_what_is_read_past_its_border_is_not_computed_in_parts() -> None:
     with pytest.raises(ScheduleError, match="t0 is read past its border"):
-        lowered(BLURRED, fusion=(Loop(BLURRED.stages[-1].axes[2], 2),))
+        lowered(BLURRED, fusion=(Loop(BLURRED.stages[-1].axes[3], 2),))
+
+
+@pytest.mark.parametrize("halo", [0, 1])
+def test_a_part_has_its_halo_along_axes_that_are_not_walked(halo: int) -> None:
+    layout = channels_last((1, 3, 5, 6), halo)
+    assert_right(BLURRED, {"t0": layout}, Loop(BLURRED.stages[-1].axes[2], 2))
 
 
 @pytest.mark.parametrize("rows", [None, 2], ids=["apart", "under common loops"])

@@ -29,7 +29,15 @@ def schedule(text: str, stage: Stage) -> Schedule:
 
 
 @pytest.mark.parametrize(
-    "text", ["i j", "j:8 i:2 k m=partial i=unroll j:4=unroll j=lanes", "i j k m=unroll stream=1", ""]
+    "text",
+    [
+        "i j",
+        "j:8 i:2 k m=partial i=unroll j:4=unroll j=lanes",
+        "i j k m=unroll stream=1",
+        "i j k m stream=1 skip=0",
+        "i j k m skip=1",
+        "",
+    ],
 )
 def test_text_reads_back(text: str) -> None:
     assert schedule_text(schedule(text, product())) == text
@@ -72,6 +80,7 @@ def test_schedules_that_fit(text: str) -> None:
         ("unordered", "i j:8 j:3 j", "steps of 3 inside of 8"),
         ("unordered", "i k m j", "the serial loop over j stands inside of a tile"),
         ("unordered", "i:2 j:4 k m j=lanes i=unroll", "lanes along j are not innermost"),
+        ("unordered", "i j k m skip=0", "terms past the border of element 0 are not zero for certain"),
         ("unordered", "i j=partial k m", "partial totals are copies along a folded axis"),
         ("sequential", "i j k=partial m", "allows no partial totals"),
         ("sequential", "i j k m:2 m=lanes", "allows no partial totals"),

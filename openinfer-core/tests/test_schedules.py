@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openinfer.affine import Var
+from openinfer.arch import TargetInfo
 from openinfer.compute import Computation
 from openinfer.compute.reading import parse_computation
 from openinfer.layout import row_major
-from openinfer.loops import Kernel, verify
+from openinfer.loops import Bind, Kernel, verify
 from openinfer.loops.coalesce import coalesced
 from openinfer.loops.interpret import interpret
 from openinfer.loops.reading import parse_kernel
@@ -19,6 +20,7 @@ from openinfer.loops.text import kernel_text
 from openinfer.lower import lowered
 from openinfer.lower.nests import scheduled
 from openinfer.schedule import Loop, Schedule, choose, plain
+from openinfer.schedule.cost import BEHIND
 
 
 def transposition(rows: int, columns: int) -> Computation:
@@ -133,3 +135,102 @@ def test_loops_are_joined_where_indices_step_evenly_on(before: str, after: str) 
     header = "def k(x: GLOBAL[f32, 12], y: GLOBAL[f32, 12]):\n"
     kernels = [parse_kernel(header + "".join(f"  {line}\n" for line in text.splitlines())) for text in (before, after)]
     assert coalesced(kernels[0]) == kernels[1]
+
+
+def test_tiles_of_a_convolution_divide_its_extents_where_rests_would_make_the_source_long() -> None:
+    convolution = parse_computation("""
+def convolution(x: f32[34, 34, 16], w: f32[16, 16, 3, 3], /, y: f32[32, 32, 16]):
+    for i, j, o in grid(32, 32, 16):
+        for c, u, v in unordered(16, 3, 3):
+            total0 = start(0.0)
+            term0 = x[i + u, j + v, c] * w[o, c, u, v]
+            total0 = total0 + term0
+        y[i, j, o] = total0
+""")
+    layouts = {"x": row_major((34, 34, 16)), "y": row_major((32, 32, 16))}
+    stage = convolution.stages[0]
+
+    schedule = choose(stage, layouts, TargetInfo(vector_nbytes=64, registers=32, fma=True))
+
+    steps = {loop.axis.name: loop.step for loop in schedule.loops if loop.bind is Bind.SERIAL}
+    assert {32 % steps["i"], 32 % steps["j"]} == {0}
+
+
+@pytest.mark.parametrize(
+    ("operands", "inner"),
+    [("x[i + u, c], w[c, u]", "c"), ("x[i + u, 0], w[c, u]", "i")],
+    ids=["each channel of its own", "channels of the same places"],
+)
+def test_blocks_of_lanes_that_share_nothing_follow_one_another_by_address(operands: str, inner: str) -> None:
+    x, w = operands.split("], ")
+    stage = parse_computation(f"""
+def windows(x: f32[66, 64], w: f32[64, 3], /, y: f32[64, 64]):
+    for i, c in grid(64, 64):
+        for u in unordered(3):
+            total0 = start(0.0)
+            term0 = {x}] * {w}
+            total0 = total0 + term0
+        y[i, c] = total0
+""").stages[0]
+    layouts = {"x": row_major((66, 64)), "y": row_major((64, 64))}
+
+    schedule = choose(stage, layouts, TargetInfo(vector_nbytes=64, registers=32, fma=True))
+
+    serial = [loop.axis.name for loop in schedule.loops if loop.bind is Bind.SERIAL and loop.axis in stage.axes]
+    assert serial[-1] == inner
+
+
+@pytest.mark.parametrize(("rows", "is_whole"), [(8, False), (256, True)], ids=["near", "in the second cache"])
+def test_a_window_is_written_out_where_its_image_does_not_fit_the_first_cache(rows: int, is_whole: bool) -> None:
+    stage = parse_computation(f"""
+def windows(x: f32[{rows + 2}, 34, 16], w: f32[16, 3, 3], /, y: f32[{rows}, 32, 16]):
+    for i, j, c in grid({rows}, 32, 16):
+        for u, v in unordered(3, 3):
+            total0 = start(0.0)
+            term0 = x[i + u, j + v, c] * w[c, u, v]
+            total0 = total0 + term0
+        y[i, j, c] = total0
+""").stages[0]
+    layouts = {"x": row_major((rows + 2, 34, 16)), "y": row_major((rows, 32, 16))}
+
+    schedule = choose(stage, layouts, TargetInfo(vector_nbytes=64, registers=32, fma=True))
+
+    serial = {loop.axis.name for loop in schedule.loops if loop.bind is Bind.SERIAL}
+    assert serial.isdisjoint({"u", "v"}) is is_whole
+
+
+def test_lanes_lie_along_the_terms_where_results_side_by_side_read_elements_that_lie_apart() -> None:
+    stage = parse_computation("""
+def scores(q: f32[4, 32], k: f32[4, 201, 32], /, y: f32[4, 201]):
+    for h, t in grid(4, 201):
+        for d in unordered(32):
+            total0 = start(0.0)
+            term0 = q[h, d] * k[h, t, d]
+            total0 = total0 + term0
+        y[h, t] = total0
+""").stages[0]
+    layouts = {"q": row_major((4, 32)), "k": row_major((4, 201, 32)), "y": row_major((4, 201))}
+
+    schedule = choose(stage, layouts, TargetInfo(vector_nbytes=64, registers=32, fma=True))
+
+    assert [loop.axis.name for loop in schedule.loops if loop.bind is Bind.LANES] == ["d"]
+
+
+def test_tiles_leave_registers_for_what_is_done_to_their_totals() -> None:
+    stage = parse_computation("""
+def product(x: f32[60, 8], w: f32[8, 16], b: f32[16], /, y: f32[60, 16]):
+    for i, o in grid(60, 16):
+        for c in unordered(8):
+            total0 = start(0.0)
+            term0 = x[i, c] * w[c, o]
+            total0 = total0 + term0
+        v0 = total0 + b[o]
+        y[i, o] = select(lt(v0, 0.0), 0.0, v0)
+""").stages[0]
+    layouts = {"x": row_major((60, 8)), "b": row_major((16,)), "y": row_major((60, 16))}
+    target = TargetInfo(vector_nbytes=64, registers=32, fma=True)
+
+    schedule = choose(stage, layouts, target)
+
+    (rows,) = [loop.step for loop in schedule.loops if loop.axis.name == "i" and loop.bind is Bind.SERIAL]
+    assert rows + BEHIND <= target.registers

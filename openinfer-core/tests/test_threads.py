@@ -21,6 +21,7 @@ from openinfer.ops import Compute
 from openinfer.ops.computations import computation_of
 from openinfer.plugins.environment import Environment
 from openinfer.testing.cases import cases
+from openinfer.testing.orders import RUNNING, UPDATED
 
 if TYPE_CHECKING:
     from openinfer.compute import Computation
@@ -47,15 +48,6 @@ def product(a: f32[3, 4], b: f32[4, 5], /, y: f32[3, 5]):
             total0 = total0 + term0
         y[i, j] = total0
 """
-RUNNING = """
-def running(x: i32[3, 4, 2], /, y: i32[3, 4, 2]):
-    for i, j in grid(3, 2):
-        for k in running_sequential(4):
-            total0 = start(i32(0))
-            term0 = x[i, k, j]
-            total0 = total0 + term0
-            y[i, k, j] = total0
-"""
 PLANES = """
 def planes(x: f32[2, 4, 3], w: f32[3, 4], /, y: f32[2]):
     for i in grid(2):
@@ -64,14 +56,6 @@ def planes(x: f32[2, 4, 3], w: f32[3, 4], /, y: f32[2]):
             term0 = x[i, j, k] * w[k, j]
             total0 = total0 + term0
         y[i] = total0
-"""
-UPDATED = """
-def updated(x: i32[4, 3], p: i64[6], u: i32[6, 3], /, y: i32[4, 3]):
-    for i, j in grid(4, 3):
-        y[i, j] = x[i, j]
-    for i, j in grid(6, 3):
-        q = lookup(p[i], 4, 'places are 0 to 3')
-        y[q, j] = y[q, j] + u[i, j]
 """
 
 

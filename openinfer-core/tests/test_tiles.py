@@ -28,7 +28,7 @@ from openinfer.loops.interpret import interpret
 from openinfer.loops.reading import parse_kernel
 from openinfer.loops.text import kernel_text
 from openinfer.lower import lowered
-from openinfer.schedule import Loop, Schedule, choose, packing
+from openinfer.schedule import Loop, Schedule, choose, packing, padded_factor
 from openinfer.schedule import verify as verify_schedule
 from openinfer.schedule.text import parse_schedule, schedule_text
 
@@ -167,7 +167,7 @@ def chain(x: f32[3, 5, 22], z: f32[22], /, y: f32[3, 5, 22]):
         y[i, j, k] = maximum(x[i, j, k] * z[k] + x[i, j, k], 0.0)
 """,
     "transposition": """
-def turned(x: f32[40, 50], /, y: f32[50, 40]):
+def transposed(x: f32[40, 50], /, y: f32[50, 40]):
     for i, j in grid(50, 40):
         y[i, j] = x[j, i] + 1.0
 """,
@@ -248,12 +248,13 @@ def assert_right(
     layouts: dict[str, Layout] | None = None,
     constants: tuple[str, ...] = (),
     schedule: Schedule | None = None,
+    skip: int | None = None,
 ) -> Accesses:
     """Check the loop program of one stage against the evaluator, and where sums are free against exact sums."""
     (stage,) = computation.stages
     tensors = (*computation.inputs, *computation.outputs)
     known = {t.name: row_major(t.shape) for t in tensors if t.name not in constants} | (layouts or {})
-    chosen = schedule or choose(stage, known, target)
+    chosen = schedule or choose(stage, known, target, skip=skip)
     verify_schedule(chosen, stage, target)
     axes = (*stage.axes, *(stage.fold.axes if stage.fold else ()))
     assert parse_schedule(schedule_text(chosen), axes) == chosen
@@ -345,6 +346,67 @@ def test_a_halo_makes_every_access_certain(stride: int, target: TargetInfo) -> N
     assert accesses.guarded == 0
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_terms_past_the_border_are_left_out(stride: int) -> None:
+    computation = convolution((1, 8, 6, 6), 4, 3, stride, 1)
+    (stage,) = computation.stages
+    assert stage.fold is not None
+    layouts = image_layouts(computation, 4, 1)
+    axes, side = (*stage.axes, *stage.fold.axes), 6 // stride
+    schedule = parse_schedule(f"n i j:{side} u c v=unroll j=unroll o=lanes skip=0", axes)
+    lines = kernel_text(lowered(computation, layouts, FOUR, {0: schedule})).splitlines()
+    assert sum("fma" in line for line in lines) == 3 * side - (2 if stride == 1 else 1)
+    assert sum(line.strip().startswith("if 0 <=") for line in lines) == 1
+    accesses = assert_right(computation, FOUR, layouts, ("w", "b"), schedule)
+    assert accesses.guarded == 0
+
+
+def test_rows_that_a_loop_over_taps_tests_have_one_body() -> None:
+    computation = convolution((1, 8, 6, 6), 4, 3, 1, 1)
+    (stage,) = computation.stages
+    assert stage.fold is not None
+    layouts = image_layouts(computation, 4, 0)
+    axes = (*stage.axes, *stage.fold.axes)
+    schedule = parse_schedule("n i j:6 u c v=unroll j=unroll o=lanes skip=0", axes)
+    lines = kernel_text(lowered(computation, layouts, FOUR, {0: schedule})).splitlines()
+    # Columns at either border, and those between them, differ by their taps.
+    assert sum(line.strip().startswith("if 0 <=") for line in lines) == 3
+    assert sum("fma" in line for line in lines) == 3 * 6 - 2
+    # What a loop tests, loads do not test again.
+    assert not any("guarded(" in line for line in lines)
+    assert_right(computation, FOUR, layouts, ("w", "b"), schedule)
+
+
+def test_a_test_around_few_terms_is_not_made() -> None:
+    computation = convolution((1, 1, 6, 6), 4, 3, 1, 1)
+    (stage,) = computation.stages
+    assert stage.fold is not None
+    layouts = image_layouts(computation, 4, 0)
+    axes = (*stage.axes, *stage.fold.axes)
+    schedule = parse_schedule("n i j:2 u c v=unroll j=unroll o=lanes skip=0", axes)
+    text = kernel_text(lowered(computation, layouts, FOUR, {0: schedule}))
+    assert "if 0 <=" not in text
+    assert_right(computation, FOUR, layouts, ("w", "b"), schedule)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes(4)}")
+@pytest.mark.parametrize("stride", [1, 2])
+def test_schedules_that_leave_terms_out_are_chosen_where_they_may_be(stride: int, target: TargetInfo) -> None:
+    computation = convolution((1, 8, 8, 8), 8, 3, stride, 1)
+    (stage,) = computation.stages
+    layouts = image_layouts(computation, target.lanes(4), 1)
+    assert choose(stage, layouts, target).skip is None
+    assert choose(stage, layouts, target, skip=0).skip == 0
+    assert_right(computation, target, layouts, ("w", "b"), skip=0)
+
+
+def test_only_products_of_one_padded_factor_are_left_out() -> None:
+    assert padded_factor(convolution((1, 2, 4, 5), 5, 3, 1, 1).stages[0]) == (0, "w")
+    assert padded_factor(parse_computation(TEXTS["product of rows"]).stages[0]) is None
+    assert padded_factor(convolution((1, 2, 4, 5), 5, 3, 1, 1, "sequential").stages[0]) is None
+    assert padded_factor(largest_of_windows((1, 2, 4, 5), "unordered").stages[0]) is None
+
+
 def test_without_a_halo_only_borders_are_tested() -> None:
     computation = convolution((1, 4, 9, 9), 4, 3, 1, 1)
     layouts = image_layouts(computation, 4, 0)
@@ -389,7 +451,9 @@ def schedules(draw: st.DrawFn, computation: Computation) -> Schedule:
         copied = [loop for loop in copied if loop.axis not in folded]
         serial["folded"] = [Loop(loop.axis) for loop in serial["folded"]]
     ends = [Loop(lane, 1, Bind.LANES)] if lane is not None else []
-    return Schedule((*serial["own"], *serial["folded"], *copied, *ends))
+    padded = padded_factor(stage)
+    skip = padded[0] if padded is not None and draw(st.booleans()) else None
+    return Schedule((*serial["own"], *serial["folded"], *copied, *ends), skip=skip)
 
 
 SMALL = (

@@ -39,11 +39,11 @@ _TOLD = re.compile(
 )
 _VARYING = re.compile(r"'[^']*'|(?:on|at|in|of) (?:unknown )?address.*|-?\d+")
 
-STATUS = {2: "out-of-range"}
+STATUS = {2: "out-of-range", 4: "cache-limit"}
 """Codes of the errors that a program in C ends a step with, by its status."""
 
-STATUS_OF = {"model-data": STATUS[2]}
-"""Codes that a program in C has no status of its own for: an index past the entries of a table is one out of range."""
+STATUS_OF = {"model-data": STATUS[2], "cache-index": STATUS[2]}
+"""Codes that a program in C has no status of its own for: indices of tables and caches are out of range."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from random_programs.sample import Array, Sample
 
 DRIVER = Path(__file__).with_name("batch.c")
 
-_OWN = re.compile(r"\b(?:arena|(?:a|w|t|oi|block|model|MODEL|OPENINFER)_\w+)\b")
+_OWN = re.compile(r"\b(?:model|(?:a|w|t|oi|block|model|MODEL|OPENINFER)_\w+)\b")
 _INCLUDED = re.compile(r'^#include "model.h"\n', re.MULTILINE)
 
 
@@ -33,14 +33,14 @@ class Written:
 
 
 def written_in_c(sample: Sample, environment: Environment) -> Written | None:
-    """Return a program in C; None where its weights stand in a file apart.
+    """Return a program in C; None where its weights are in a separate file, or the shape of a result varies.
 
     Raises:
         OpenInferError: the target refuses it.
     """
     made = Synthesizer("c", environment=environment).synthesize(sample.model(), sample.graph)
     files = made.bundle.files
-    if any(name.endswith(".bin") for name in files):
+    if any(name.endswith(".bin") for name in files) or any(port.extents is not None for port in made.plan.outputs):
         return None
     source = files["model.h"] + b"\n" + files["model.c"]
     return Written(made.plan, _INCLUDED.sub("", source.decode("ascii")))
@@ -62,9 +62,15 @@ int program_{number}(void *const *inputs, void *const *outputs);
 int program_{number}(void *const *inputs, void *const *outputs) {{
     const struct model_inputs__{number} given = {{{inputs}}};
     const struct model_outputs__{number} made = {{{outputs}}};
+    static struct model__{number} instance;
+    static int is_ready;
     (void)inputs;
     (void)outputs;
-    return (int)model_step__{number}(&given, &made);
+    if (!is_ready) {{
+        if (model_init__{number}(&instance) != MODEL_OK__{number}) {{ return -1; }}
+        is_ready = 1;
+    }}
+    return (int)model_step__{number}(&instance, &given, &made);
 }}
 
 """

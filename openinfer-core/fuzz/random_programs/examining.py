@@ -35,7 +35,7 @@ from random_programs.tally import Tally
 
 Result = TypeVar("Result")
 
-REFUSALS = frozenset({"unsupported", "kernel-missing", "no-outputs", "branch-cycle"})
+REFUSALS = frozenset({"unsupported", "kernel-missing", "no-outputs", "branch-cycle", "cache-limit"})
 """Codes with which a device or target may refuse a program that cpu runs."""
 
 ALWAYS = ("cpu", "text", "JSON", "traced", "iterated", "restored", "oracle")

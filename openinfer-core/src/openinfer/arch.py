@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -57,13 +57,24 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preferences:
-    """Choices that are free; ``default_precision`` names the dtype of arithmetic that the graph leaves open."""
+    """Choices that are free.
+
+    Attributes:
+        default_precision: the dtype of arithmetic that the graph leaves open.
+        prefer_fusion: whether steps carry out several operators; without it every operator is a step of its own.
+        max_kernel_ops: most operators of one step; None: any number.
+    """
 
     default_precision: str = "f32"
     prefer_fusion: bool = True
     prefer_persistent_kv: bool = False
-    max_kernel_ops: int = 1
+    max_kernel_ops: int | None = None
     extra: Mapping[str, Any] = field(default_factory=_none)
+
+    @property
+    def most_ops(self) -> int | None:
+        """Most operators of one step, by either preference; None: any number."""
+        return self.max_kernel_ops if self.prefer_fusion else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +87,7 @@ class TargetInfo:
         fma: whether a fused multiply-add is one instruction, so that sums whose order is free use it.
         multiply_adds, loads: vector instructions of either kind that start in one cycle.
         line_nbytes: a line of the caches.
-        l1_nbytes, l2_nbytes: what the caches of one core hold.
+        l1_nbytes, l2_nbytes: what the data caches of one core hold, the nearest first.
         dot4: whether four products of 8-bit integers are added to a 32-bit one by one instruction.
         extra: unknown keys, for a target's own use.
     """
@@ -98,6 +109,21 @@ class TargetInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryBank:
+    """A memory of the device.
+
+    Attributes:
+        name: an identifier, which generated source and its section are called after.
+        kind: ``"tcm"`` (next to the core), ``"sram"`` or ``"external"``, which hold intermediate results; or
+            ``"flash"``, which holds weights.
+    """
+
+    name: str
+    nbytes: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compiler:
     """What compiles the source that is written for the device.
 
@@ -105,12 +131,10 @@ class Compiler:
         dialect: ``"c99"`` for plain C, ``"vector"`` where the compiler has the vector types of GCC and Clang. Results
             are the same.
         flags: for the processor, beside those that every program is compiled with.
-        extra: unknown keys, for a target's own use.
     """
 
     dialect: str = "c99"
     flags: tuple[str, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=_none)
 
 
 @public_methods
@@ -122,6 +146,7 @@ class DeviceArch:
         type: class of device, such as ``"cpu"`` or ``"gpu"``.
         processor: what schedules are chosen by.
         compiler: what compiles the source.
+        memories: where values and weights lie, in the order of the file; empty where that is left to the linker.
         api: synth target that writes for it, such as ``"c"``.
         vendor, name, architecture, driver: informative.
         extra: unknown sections, for a target's own use.
@@ -141,9 +166,15 @@ class DeviceArch:
     preferences: Preferences = field(default_factory=Preferences)
     processor: TargetInfo = field(default_factory=TargetInfo)
     compiler: Compiler = field(default_factory=Compiler)
+    memories: tuple[MemoryBank, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=_none)
     document: Mapping[str, Any] = field(default_factory=_none, compare=False, repr=False)
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def machine(self) -> TargetInfo:
+        """What schedules are chosen by: the processor without instructions that the dialect has no words for."""
+        return self.processor if self.compiler.dialect == "vector" else replace(self.processor, dot4=False)
 
     @staticmethod
     def load(source: Mapping[str, Any] | str | os.PathLike[str], *, strict: bool = False) -> DeviceArch:

@@ -30,7 +30,7 @@ def openinfer_dtypes() -> Iterable[DType]:
 def openinfer_ops() -> Iterable[OpSchema]:
     modules = [importlib.import_module(f.name) for f in pkgutil.iter_modules(catalog.__path__, f"{catalog.__name__}.")]
     values = [value for module in modules for value in vars(module).values() if isinstance(value, OpSchema)]
-    # A family may import an operator of another one: that is no second definition.
+    # A family may import an operator of another one: that does not define it twice.
     return {id(value): value for value in values}.values()
 
 

@@ -1,6 +1,6 @@
 """What authors of plugins import: hooks, descriptions, operators, devices, synth targets.
 
-Everything is fetched when it is first asked for, so that a plugin module that imports its description types only stays
+Everything is imported on first use, so that a plugin module that imports its description types only stays
 light. Names that are not listed here belong to OpenInfer itself and may change in any release.
 
 `API_VERSION` is the number of these names and of the hooks. It grows when one of them goes, or changes so that a plugin

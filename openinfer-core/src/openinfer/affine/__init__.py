@@ -4,6 +4,7 @@ Stages (`openinfer.compute`) and loop programs (`openinfer.loops`) say with an `
 every variable has an extent, the bounds of an index are known, and an access can be proved to lie within its tensor.
 """
 
+from openinfer.affine.digits import rejoined
 from openinfer.affine.index import Index, Quotient, Remainder, Var, Within
 from openinfer.affine.interval import Interval
 from openinfer.affine.radix import is_mixed_radix
@@ -20,4 +21,5 @@ __all__ = [
     "is_identifier",
     "is_mixed_radix",
     "parse_index",
+    "rejoined",
 ]

@@ -16,6 +16,7 @@ from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import near_or_known, printable
 from openinfer.errors import ExecutionError
 from openinfer.ir.resolved import Storage
+from openinfer.plugins.output import diverted_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -61,16 +62,29 @@ def run_batch_command(
     found = run_tasks(job, tasks, make_runner, look_ahead=options.look_ahead, retries=retries, timeout=options.timeout)
     report = _Report(len(inputs.stems), saved=bool(keepers), as_json=as_json)
     with ExitStack() as stack:
+        if as_json:
+            # The document follows the last input, so that what workers print between two inputs is diverted too.
+            stack.enter_context(diverted_output())
         for keeper in keepers:
             stack.enter_context(closing(keeper))
         stack.enter_context(closing(found))
         stack.callback(report.tell_failures)
-        for outcome in stack.enter_context(closing(report.counted(found))):
+        for outcome in stack.enter_context(closing(report.counted(_diverted(found)))):
             for keeper in keepers:
                 keeper.add(outcome)
         for keeper in keepers:
             keeper.finish()
     report.end(job)
+
+
+def _diverted(found: Iterator[Outcome]) -> Generator[Outcome]:
+    """Yield outcomes. What kernels of plugins print meanwhile goes to standard error, as in a single run."""
+    while True:
+        with diverted_output():
+            outcome = next(found, None)
+        if outcome is None:
+            return
+        yield outcome
 
 
 def _keepers(

@@ -41,6 +41,18 @@ def size_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
+def limit_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--limit NAME=N``, which may be given several times; the parameter ``limits`` is a mapping."""
+    return click.option(
+        "--limit",
+        "limits",
+        multiple=True,
+        metavar="NAME=N",
+        callback=_sizes,
+        help="How far index NAME of caches may grow, or CACHE.INDEX of one.",
+    )(function)
+
+
 def seed_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--seed N``."""
     kind = click.IntRange(min=0)

@@ -17,6 +17,7 @@ from openinfer.cli.run_report import save_array
 from openinfer.cli.stepping_words import CODE, STEPPING, breakpoint_of, whole, word
 from openinfer.cli.trace_files import write_trace
 from openinfer.errors import DynamicUnsetError, ExecutionError, OpenInferError
+from openinfer.plugins.output import diverted_output
 from openinfer.simulate.conditions import Access, parse
 
 if TYPE_CHECKING:
@@ -78,7 +79,9 @@ class Dialogue:
         number = self._begun
         values = self._inputs_of(number)
         self._begun += 1
-        self._told(self._inspector.begin(**values))
+        with diverted_output():
+            stop = self._inspector.begin(**values)
+        self._told(stop)
 
     def do(self, line: str) -> bool:
         """Carry out a command; return whether to go on.
@@ -157,7 +160,7 @@ class Dialogue:
                 raise ExecutionError(message, code=CODE)
             self.begin()
             return
-        with _interrupts(self._inspector.interrupt):
+        with _interrupts(self._inspector.interrupt), diverted_output():
             stop = run()
         self._told(stop)
 

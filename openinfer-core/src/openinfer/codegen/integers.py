@@ -10,21 +10,21 @@ from openinfer.symbolic import BinOp, Const, Name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from openinfer.plan.steps import IndexExpr, LoopIndex, ValueRef
+    from openinfer.plan.steps import IndexExpr, LoopIndex, Register, ValueRef
     from openinfer.symbolic import IntExpr
 
 
 def integer_text(
     index: IndexExpr,
     number: Callable[[int], str],
-    named: Callable[[LoopIndex | ValueRef], str],
+    named: Callable[[LoopIndex | ValueRef | Register], str],
     combined: Callable[[str, str, str], str],
 ) -> str:
     """Return an expression as text.
 
     Args:
         number: the text of a constant.
-        named: the text of a loop's index, or of the one element of a value.
+        named: the text of a loop's index, of the one element of a value, or of a register.
         combined: the text of an operation, from the texts of its left operand, the operator (``+``, ``-`` or ``*``) and
             its right operand.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from math import copysign
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.expr.linear import linearise
@@ -48,6 +49,11 @@ class Read:
     dtype: DType
     fill: Literal | None = None
     guards: tuple[Within, ...] = ()
+
+    @property
+    def fills_zeros(self) -> bool:
+        """Whether places outside of the tensor are positive zeros, as cleared memory is."""
+        return self.fill is not None and self.fill.value == 0 and copysign(1, self.fill.value) > 0
 
     def _key(self) -> tuple[object, ...]:
         fill = None if self.fill is None else linearise(self.fill)

@@ -3,10 +3,11 @@
 from openinfer.draw.dot_text import dot
 from openinfer.draw.html_page import html
 from openinfer.draw.mermaid_text import mermaid
-from openinfer.draw.notebook import Folded, Table, fragment, graph_parts, notebook_html
+from openinfer.draw.notebook import Folded, Picture, Table, fragment, graph_parts, notebook_html
 
 __all__ = [
     "Folded",
+    "Picture",
     "Table",
     "dot",
     "fragment",

@@ -39,13 +39,25 @@ class Folded(NamedTuple):
     is_program: bool = False
 
 
-def fragment(name: str, facts: str, *parts: Table | Folded) -> str:
-    """Return what a notebook shows of an object: its name, what there is to know at once, tables and texts.
+class Picture(NamedTuple):
+    """A picture as SVG, whose own texts are escaped, under a title to click on; it is open at first."""
+
+    title: str
+    svg: str
+
+
+def fragment(name: str, facts: str, *parts: Table | Folded | Picture) -> str:
+    """Return what a notebook shows of an object: its name, what there is to know at once, tables, texts and pictures.
 
     Long tables and texts are cut, and say so.
     """
-    shown_parts = (_table(part) if isinstance(part, Table) else _folded(part) for part in parts)
-    return f"<div><b>{_text(name)}</b>: {_text(facts)}{''.join(shown_parts)}</div>"
+    return f"<div><b>{_text(name)}</b>: {_text(facts)}{''.join(map(_part, parts))}</div>"
+
+
+def _part(part: Table | Folded | Picture) -> str:
+    if isinstance(part, Picture):
+        return f"<details open><summary>{_text(part.title)}</summary>{part.svg}</details>"
+    return _table(part) if isinstance(part, Table) else _folded(part)
 
 
 def notebook_html(graph: Graph, resolved: ResolvedGraph | None = None) -> str:

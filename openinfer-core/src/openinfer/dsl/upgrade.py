@@ -1,8 +1,8 @@
 """The earlier syntax rewritten where its meaning is clear (language specification, section 14).
 
 Every rewriting is recorded with its line. What needs a decision gets a targeted error: model data inside a graph that
-nothing is declared for, a temporary whose type does not follow from its operator, and all that the parser knows of the
-earlier syntax.
+nothing is declared for, and all that the parser knows of the earlier syntax. Temporaries stay without a declaration:
+validation infers their types.
 """
 
 from __future__ import annotations
@@ -10,13 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from openinfer.dsl import graph
 from openinfer.dsl.formatting import formatted
 from openinfer.dsl.tokens import Token, tokens
 from openinfer.dsl.upgrade_model import ModelUse, linked, model_uses, replacement, undeclared
-from openinfer.dsl.upgrade_temporaries import with_assigns
 from openinfer.errors import OpenInferError
-from openinfer.plugins.environment import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +24,7 @@ _STATEMENT_START = ("", ";", "{", "}")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Change:
-    """One rewriting: what was done, and the line of the original text, counted from 1; 0 where it has none there."""
+    """One rewriting: what was done, and the line of the original text, counted from 1."""
 
     line: int
     text: str
@@ -62,9 +59,7 @@ def upgrade(text: str, *, name: str = "<text>") -> Upgrade:
     shown = f"{name} (upgraded)" if edits else name
     try:
         of_today = _edited(text, edits, [token for token in found if token.is_comment])
-        declared, assigned = _declared(of_today, _temporaries(words), shown)
-        declarations = (Change(0, f"declared the temporary `{each}`") for each in assigned)
-        return Upgrade(formatted(declared, name=shown), (*changes, *declarations))
+        return Upgrade(formatted(of_today, name=shown), changes)
     except OpenInferError as error:
         return Upgrade(None, changes, error)
 
@@ -81,13 +76,6 @@ def upgraded(text: str, *, name: str = "<text>") -> str:
     return found.text or ""
 
 
-def _declared(text: str, temporaries: frozenset[str], name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the text with declarations for the temporaries that had none, and these."""
-    if not temporaries:
-        return text, ()
-    return with_assigns(text, graph(text, name=name), temporaries, Environment.default(), name)
-
-
 def _model_data(words: Sequence[Token]) -> tuple[list[_Edit], list[ModelUse]]:
     """Return the names of the variables that are declared for model data, and the uses that nothing is declared for."""
     variables = linked(words)
@@ -98,16 +86,6 @@ def _model_data(words: Sequence[Token]) -> tuple[list[_Edit], list[ModelUse]]:
         if written is not None
     ]
     return edits, [use for use, written in named if written is None]
-
-
-def _temporaries(words: Sequence[Token]) -> frozenset[str]:
-    """Return the names in front of ``= op`` and ``= effect``."""
-    outputs = (
-        _outputs(words, position - 1)
-        for position, word in enumerate(words)
-        if word.text in ("op", "effect") and position and words[position - 1].text == "="
-    )
-    return frozenset(name.text for names in outputs for name in names if name.kind == "word")
 
 
 @dataclass(frozen=True, slots=True, order=True)

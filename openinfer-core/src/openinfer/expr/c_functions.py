@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from openinfer.dtypes import BITSET, BOOL, F32, F64, PACKED_SINT, PACKED_UINT, SINT, U32, UINT, DType, Kind
+from openinfer.dtypes import BITSET, BOOL, F32, F64, I32, PACKED_SINT, PACKED_UINT, SINT, U32, UINT, DType, Kind
 from openinfer.expr.c_low_floats import low_float_helpers
 from openinfer.expr.c_packed import packed_helpers
 from openinfer.expr.c_types import c_type, literal_text
@@ -201,6 +201,7 @@ _INTEGER: dict[str, Writer] = {
     "shl": _helper("shl"),
     "shr": _helper("shr"),
     "from_bits": _helper("from_bits"),
+    "dot4": _helper("dot4"),
 }
 
 
@@ -249,6 +250,7 @@ def helpers() -> dict[str, Helper]:
         "oi_to_bits_f32": _reinterpretation("oi_to_bits_f32", F32, U32),
         "oi_from_bits_u32": _reinterpretation("oi_from_bits_u32", U32, F32),
     }
+    found |= _function(I32, "dot4", "a b c", *_DOT4, needs=("oi_wrap_i32",))
     for dtype in FLOATS:
         found |= _float_helpers(dtype)
         found |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in _WHOLE}
@@ -266,6 +268,16 @@ def _function(dtype: DType, name: str, parameters: str, *lines: str, needs: tupl
     full_name = f"oi_{name}_{dtype}"
     body = "".join(f"    {line}\n" for line in lines)
     return {full_name: Helper(f"static inline {c_type(dtype)} {full_name}({typed})\n{{\n{body}}}\n", needs)}
+
+
+_DOT4 = (
+    "uint32_t total = (uint32_t)c;",
+    "for (int low = 0; low < 32; low += 8) {",
+    "    const uint32_t code = (uint32_t)b >> low & 255u;",
+    "    total += ((uint32_t)a >> low & 255u) * (code - ((code & 128u) << 1));",
+    "}",
+    "return oi_wrap_i32(total);",
+)
 
 
 def _reinterpretation(name: str, source: DType, target: DType) -> Helper:

@@ -163,6 +163,7 @@ _INTEGER: dict[str, Writer] = {
     "bit_xor": _infix("^"),
     "bit_not": lambda dtype, x: Call(_wrapped(dtype, f"~{x[0]}")),
     "shl": _helper("shl"),
+    "dot4": _helper("dot4"),
     "from_bits": lambda _dtype, x: Call(f"uintBitsToFloat({x[0]})"),
     "shr": _helper("shr"),
 }
@@ -203,6 +204,7 @@ def _widened(source: DType, target: DType, text: str) -> str:
 def helpers() -> dict[str, Helper]:
     """Return every helper function by name."""
     found = {**FUNCTIONS, **low_float_helpers(), **_bit_functions_f32(), **_functions_f64()}
+    found["oi_dot4_i32"] = _function("int", "oi_dot4_i32", "int a, int b, int c", *_DOT4)
     for dtype in FLOATS:
         found |= {f"oi_{name}_{dtype}": _float_extremum(dtype, name, op) for name, op in _EXTREMA.items()}
         found |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in _WHOLE}
@@ -286,6 +288,15 @@ def _functions_f64() -> dict[str, Helper]:
         "return root;",
     )
     return found
+
+
+_DOT4 = (
+    "uint total = uint(c);",
+    "for (int low = 0; low < 32; low += 8) {",
+    "    total += bitfieldExtract(uint(a), low, 8) * uint(bitfieldExtract(b, low, 8));",
+    "}",
+    "return int(total);",
+)
 
 
 def _float_to_integer(source: DType, target: DType) -> Helper:

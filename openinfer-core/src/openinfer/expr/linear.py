@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from openinfer.expr.tree import Apply, Expr, Input, Literal
@@ -46,6 +47,7 @@ class Program:
         return tuple(sorted({i.index for i in self.instructions if i.function == "input"}))
 
 
+@lru_cache(maxsize=4096)
 def linearise(expr: Expr) -> Program:
     """Return the straight-line form, with structurally equal subexpressions merged."""
     numbers: dict[int, int] = {}

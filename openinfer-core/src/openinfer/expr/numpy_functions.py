@@ -182,6 +182,19 @@ def _shift(ufunc: Callable[..., Any]) -> Callable[[DType], Routine]:
     return make
 
 
+def _dot4(out: Array, scratch: Sequence[Array], a: Array, b: Array, c: Array) -> None:
+    total, left, right = scratch
+    np.copyto(total, c)
+    for low in range(0, 32, 8):
+        np.right_shift(a, low, out=left)
+        np.bitwise_and(left, 255, out=left)
+        np.left_shift(b, 24 - low, out=right)
+        np.right_shift(right, 24, out=right)
+        np.multiply(left, right, out=left)
+        np.add(total, left, out=total)
+    np.copyto(out, total)
+
+
 def _reinterpret(operand: DType) -> Routine:
     """Return the routine that copies the bits of an element to one of another type."""
     bits = storage_dtype(operand)
@@ -204,6 +217,7 @@ _FLOAT_ROUTINES: dict[str, Callable[[DType], Routine]] = {
 _INTEGER_ROUTINES: dict[str, Callable[[DType], Routine]] = {
     "select": _select,
     "div": _divide_integers,
+    "dot4": lambda _operand: Routine(_dot4, (np.dtype(np.int32),) * 3),
     "from_bits": _reinterpret,
     "shl": _shift(np.left_shift),
     "shr": _shift(np.right_shift),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from openinfer.affine import Index
+from openinfer.affine import Index, rejoined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ class Layout:
         for digit in self.digits:
             index = (at[digit.dim] + self._before(digit.dim)) // digit.stride
             total = total * digit.extent + (index if self._is_leading(digit) else index % digit.extent)
-        return total
+        return rejoined(total)
 
     def room(self, dim: int) -> int | None:
         """Return how many places of a dimension have an address: its extent, more where the layout is padded.

@@ -50,7 +50,7 @@ def read_layout(text: str, variables: Mapping[str, Var] = MappingProxyType({})) 
     """
     found = _FORM.fullmatch(text.strip())
     if found is None:
-        raise LayoutTextError(f"{text!r} is no layout, expected text such as `[2, 3] as d1:3 d0:2`")
+        raise LayoutTextError(f"{text!r} is not a layout, expected text such as `[2, 3] as d1:3 d0:2`")
     extents = [extent.strip() for extent in found["shape"].split(",")]
     try:
         shape = tuple(parse_index(extent, variables) for extent in extents if extent)
@@ -59,7 +59,7 @@ def read_layout(text: str, variables: Mapping[str, Var] = MappingProxyType({})) 
             Digit(int(dim), int(stride or 1), parse_index(extent, variables)) for dim, stride, extent in parts
         )
     except IndexSyntaxError as error:
-        raise LayoutTextError(f"{text!r} is no layout: {error}") from error
+        raise LayoutTextError(f"{text!r} is not a layout: {error}") from error
     pairs = (pair.split("+") for pair in (found["halo"] or "").split())
     halo = tuple((int(before), int(behind)) for before, behind in pairs)
     if any(digit.dim >= len(shape) for digit in digits) or (halo and len(halo) != len(shape)):

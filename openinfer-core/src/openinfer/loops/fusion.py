@@ -43,7 +43,7 @@ def _joined(first: Statement, second: Statement) -> For | None:
                 return None
             renamed = substituted(following, {other: Index.of(var)})
             left, right = (_touched(each, {var}) for each in (body, renamed))
-            if left.is_apart_from(right) and left.loads & right.loads:
+            if left.loads & right.loads and left.is_apart_from(right):
                 return For(var, Bind.SERIAL, (*body, *renamed))
         case _:
             pass
@@ -73,11 +73,17 @@ class _Touched:
     def is_apart_from(self, other: _Touched) -> bool:
         """Whether neither touches what the other stores, whichever iterations are compared."""
         later = {var: Index.of(replace(var, name=f"{var.name}'")) for var in other.variables}
-        pairs = [(mine, theirs) for mine in self.stores for theirs in (*other.loads, *other.stores)]
-        pairs += [(mine, theirs) for mine in self.loads for theirs in other.stores]
-        return all(
-            mine[0] != theirs[0] or _never_zero(mine[1] - theirs[1].substituted(later)) for mine, theirs in pairs
-        )
+        for mine, theirs in ((self.stores, other.loads | other.stores), (self.loads, other.stores)):
+            addresses: dict[Buffer, list[Index]] = {}
+            for buffer, address in mine:
+                addresses.setdefault(buffer, []).append(address)
+            for buffer, address in theirs:
+                if buffer not in addresses:
+                    continue
+                moved = address.substituted(later)
+                if not all(_never_zero(each - moved) for each in addresses[buffer]):
+                    return False
+        return True
 
 
 def _never_zero(index: Index) -> bool:

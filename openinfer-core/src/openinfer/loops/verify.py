@@ -51,7 +51,7 @@ def verify(kernel: Kernel) -> Accesses:
     Raises:
         LoopProgramError: a name is unknown or used twice; types do not agree; an access may lie outside of its buffer
             and no test keeps it inside; a constant buffer is written; iterations of a parallel loop write one element,
-            or one reads what another writes; a barrier stands where not every thread arrives; a loop over lanes has
+            or one reads what another writes; not every thread arrives at a barrier; a loop over lanes has
             no constant length, or holds other statements than `Let`, `Set`, `Store` and `If`.
     """
     check = _Check(kernel.name)

@@ -67,7 +67,7 @@ class Access:
         if not isinstance(self.element, Read) or self.buffer is None:
             return Number(index, self.element.dtype)
         # An address that no test lets through may lie anywhere.
-        address = Index() if any(map(_fails, tests)) else index
+        address = Index() if any(map(fails, tests)) else index
         return Load(self.buffer, address, tests, self.element.fill if tests else None)
 
 
@@ -81,15 +81,16 @@ def access(
     if not isinstance(element, Read):
         return Access(element, None, None, ())
     layout = layouts[element.tensor]
+    origin = (origins or {}).get(element.tensor, ())
     if element.fill is None:
-        return Access(element, buffers[element.tensor], layout, (), (origins or {}).get(element.tensor, ()))
-    has_zeros = element.fill.value == 0
+        return Access(element, buffers[element.tensor], layout, (), origin)
     guards: list[Guard] = [Guard(test) for test in element.guards if not test.is_certain]
     for dim, (index, extent) in enumerate(zip(element.at, layout.shape, strict=True)):
         test = Within(index, extent)
-        if not test.is_certain:
-            guards.append(Guard(test, layout.halo[dim] if layout.halo and has_zeros else (0, 0)))
-    return Access(element, buffers[element.tensor], layout, tuple(guards))
+        # Of a dimension of which the buffer holds a part, every place that is read lies in the part.
+        if not test.is_certain and (not origin or origin[dim] == Index()):
+            guards.append(Guard(test, layout.halo[dim] if layout.halo and element.fills_zeros else (0, 0)))
+    return Access(element, buffers[element.tensor], layout, tuple(guards), origin)
 
 
 def behind(at: tuple[Index, ...], origin: tuple[Index, ...]) -> tuple[Index, ...]:
@@ -103,7 +104,7 @@ def places(element: Element, values: Mapping[Var, Index]) -> tuple[Index, ...]:
     return tuple(index.substituted(values) for index in at)
 
 
-def _fails(test: Within) -> bool:
+def fails(test: Within) -> bool:
     """Return whether a test holds nowhere for certain."""
     high, slack = test.index.interval.high, (test.extent - 1 - test.index).interval.high
     return (high is not None and high < 0) or (slack is not None and slack < 0)

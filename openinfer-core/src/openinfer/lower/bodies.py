@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import I32
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
-from openinfer.loops import Let, Load, Register, Value
+from openinfer.loops import Let, Load, Number, Register, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -41,11 +42,12 @@ class Body:
         self._names = names
         self._forms: dict[int, tuple[Expr, _Form]] = {}
         self._entries: list[tuple[Callable[[Value], Statement], _Form, tuple[Leaf, ...]]] = []
+        self._numbered: dict[tuple[int, tuple[tuple[int, int], ...]], tuple[Expr, Expr]] = {}
         self._inlined: dict[tuple[int, tuple[int, ...]], Expr] = {}
 
     def put(self, make: Callable[[Value], Statement], expr: Expr, leaves: Mapping[int, Leaf]) -> None:
         """Append the statement that ``make`` returns for the value of an expression, ``Input(k)`` is ``leaves[k]``."""
-        form = self._form(expr)
+        form = self._form(self._with_numbers(expr, leaves))
         self._entries.append((make, form, tuple(leaves[operand.number] for operand in form.operands)))
 
     def statements(self) -> Iterator[Statement]:
@@ -82,6 +84,19 @@ class Body:
                     parts[place] = tree.substitute(operand.expr, {0: tree.Input(place, leaf.dtype)})
             self._inlined[key] = tree.substitute(form.expr, parts)
         return self._inlined[key]
+
+    def _with_numbers(self, expr: Expr, leaves: Mapping[int, Leaf]) -> Expr:
+        """Return an expression with the numbers of places that are known as constants."""
+        known: dict[int, int] = {}
+        for number in linearise(expr).inputs:
+            leaf = leaves[number]
+            if isinstance(leaf, Number) and leaf.index.constant is not None and leaf.dtype is I32:
+                known[number] = leaf.index.constant
+        key = (id(expr), tuple(known.items()))
+        if known and key not in self._numbered:
+            literals: dict[int, Expr] = {number: tree.literal(value, I32) for number, value in known.items()}
+            self._numbered[key] = (expr, tree.substitute(expr, literals))
+        return self._numbered[key][1] if known else expr
 
     def _form(self, expr: Expr) -> _Form:
         if id(expr) not in self._forms:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index, Var
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from openinfer.affine import Within
     from openinfer.loops import Leaf
     from openinfer.lower.accesses import Access
 
@@ -68,15 +69,16 @@ class Copies:
             found.append(known[apart])
         return found
 
-    def leaves(self, accesses: Mapping[int, Access]) -> list[dict[int, Leaf]]:
-        """Return elements by their numbers, for each copy; equal ones are one object."""
+    def leaves(self, accesses: Mapping[int, Access], held: Collection[Within] = ()) -> list[dict[int, Leaf]]:
+        """Return elements by their numbers, for each copy, where some tests hold; equal ones are one object."""
         found: list[dict[int, Leaf]] = [{} for _ in self._copies]
         for number, access in accesses.items():
             indices = self.indices(access.index)
-            is_guarded = bool(access.guards and access.tests(self._everywhere))
+            is_guarded = any(test not in held for test in access.tests(self._everywhere))
             known: dict[tuple[object, ...], Leaf] = {}
             for copy, index, leaves in zip(self._copies, indices, found, strict=True):
-                tests = access.tests(self._place(copy)) if is_guarded else ()
+                needed = access.tests(self._place(copy)) if is_guarded else ()
+                tests = tuple(test for test in needed if test not in held) if held else needed
                 # Equal indices of a linear access are one object.
                 key = (id(index) if not tests else index, tests)
                 if key not in known:

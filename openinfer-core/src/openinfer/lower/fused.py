@@ -1,25 +1,25 @@
-"""Several stages under common loops: each step computes what the later stages read in it, in private buffers."""
+"""Several stages under common loops: each step computes what the later stages read in it, in small buffers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Var
+from openinfer.affine import Index, Var, Within
 from openinfer.compute import Read
 from openinfer.layout import Layout
-from openinfer.loops import Alloc, Bind, Buffer, For, Memory
+from openinfer.loops import Bind, For
 from openinfer.lower.placed import placed
 from openinfer.lower.walks import walked
 from openinfer.schedule import Loop, ScheduleError, choose
 from openinfer.schedule.folds import is_tileable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from openinfer.arch import TargetInfo
     from openinfer.compute import Computation, Stage
-    from openinfer.loops import Statement
+    from openinfer.loops import Buffer, Statement
     from openinfer.lower.names import Names
     from openinfer.schedule import Schedule
 
@@ -37,74 +37,68 @@ class Part:
     left: Mapping[Var, int]
 
 
-def fused(
-    computation: Computation,
-    loops: tuple[Loop, ...],
-    layouts: Mapping[str, Layout],
-    buffers: Mapping[str, Buffer],
-    names: Names,
-    target: TargetInfo | None,
-    schedules: Mapping[int, Schedule],
-) -> tuple[tuple[Statement, ...], frozenset[str]]:
-    """Return stages under common loops over axes of the last one, and the names of what became private.
+def windows(computation: Computation, loops: Sequence[Loop], layouts: Mapping[str, Layout]) -> dict[str, Layout]:
+    """Return the layouts of what one step of common loops needs of each temporary.
+
+    They are those of the whole temporaries with fewer places along the axes that are walked. Along the others they
+    keep their halo; along these they have none, since no stage reads past the border of a part.
+
+    Raises:
+        ScheduleError: the stages cannot be computed under these loops.
+    """
+    found = needed(computation, loops)
+    stages = computation.stages[:-1]
+    return {
+        stage.tensor: _window(layouts[stage.tensor], stage, part) for stage, part in zip(stages, found, strict=False)
+    }
+
+
+def needed(computation: Computation, loops: Sequence[Loop]) -> list[Part]:
+    """Return what each stage computes in the first step of common loops over axes of the last one.
 
     Raises:
         ScheduleError: a stage before the last one stores something else than a temporary at its axes, or what is read
             of it in one step is not a box within it.
     """
-    fusion = _Fusion(computation, layouts, buffers, names, target, schedules)
     last = computation.stages[-1]
-    extents = {loop.axis: loop.axis.extent for loop in loops if isinstance(loop.axis.extent, int)}
-    if any(loop.axis not in last.axes or loop.axis not in extents for loop in loops):
+    if any(loop.axis not in last.axes or not isinstance(loop.axis.extent, int) for loop in loops):
         raise ScheduleError(f"{computation.name} is fused under axes of {last.tensor} whose extents are constants")
-    first = Part({loop.axis: Index() for loop in loops}, {loop.axis: loop.step for loop in loops})
-    fusion.allot(fusion.parts(first))
+    return _parts(computation, Part({loop.axis: Index() for loop in loops}, {loop.axis: loop.step for loop in loops}))
+
+
+def fused(
+    computation: Computation,
+    loops: Sequence[Loop],
+    layouts: Mapping[str, Layout],
+    buffers: Mapping[str, Buffer],
+    names: Names,
+    target: TargetInfo | None,
+    schedules: Mapping[int, Schedule],
+) -> tuple[Statement, ...]:
+    """Return stages under common loops over axes of the last one; temporaries have the layouts of `windows`.
+
+    Raises:
+        ScheduleError: the stages cannot be computed under these loops.
+    """
+    chosen = [
+        _with_terms(schedules.get(number) or choose(stage, layouts, target, part.left), stage)
+        for number, (stage, part) in enumerate(zip(computation.stages, needed(computation, loops), strict=True))
+    ]
+    extents = {loop.axis: loop.axis.extent for loop in loops if isinstance(loop.axis.extent, int)}
     start = Part({axis: Index() for axis in extents}, extents)
-    return (*fusion.allocated(), *fusion.walk(loops, start)), frozenset(fusion.private)
+    return _Fusion(computation, layouts, buffers, names, target, chosen).walk(loops, start)
 
 
+@dataclass(frozen=True, slots=True)
 class _Fusion:
-    def __init__(
-        self,
-        computation: Computation,
-        layouts: Mapping[str, Layout],
-        buffers: Mapping[str, Buffer],
-        names: Names,
-        target: TargetInfo | None,
-        schedules: Mapping[int, Schedule],
-    ) -> None:
-        self._computation = computation
-        self._layouts = dict(layouts)
-        self._buffers = dict(buffers)
-        self._names = names
-        self._target = target
-        self._given = schedules
-        self._schedules: list[Schedule] = []
-        self.private = [tensor.name for tensor in computation.temporaries]
+    """Stages with their schedules, in their buffers."""
 
-    def parts(self, last: Part) -> list[Part]:
-        """Return what each stage computes so that the last one can compute its part."""
-        stages = self._computation.stages
-        parts = [last]
-        for number in range(len(stages) - 2, -1, -1):
-            readers = list(zip(stages[number + 1 :], parts, strict=True))
-            parts.insert(0, _needed(stages[number], readers, self.private))
-        return parts
-
-    def allot(self, parts: Sequence[Part]) -> None:
-        """Make buffers that hold what a whole step computes, and choose the schedules for it."""
-        for stage, part in zip(self._computation.stages[:-1], parts, strict=False):
-            layout = _window(self._layouts[stage.tensor], stage, part)
-            buffer = self._buffers[stage.tensor]
-            self._layouts[stage.tensor] = layout
-            self._buffers[stage.tensor] = replace(buffer, size=layout.size, memory=Memory.PRIVATE)
-        for number, (stage, part) in enumerate(zip(self._computation.stages, parts, strict=True)):
-            chosen = self._given.get(number) or choose(stage, self._layouts, self._target, part.left)
-            self._schedules.append(_with_terms(chosen, stage))
-
-    def allocated(self) -> Iterator[Statement]:
-        for name in self.private:
-            yield Alloc(self._buffers[name])
+    computation: Computation
+    layouts: Mapping[str, Layout]
+    buffers: Mapping[str, Buffer]
+    names: Names
+    target: TargetInfo | None
+    schedules: Sequence[Schedule]
 
     def walk(self, loops: Sequence[Loop], part: Part) -> tuple[Statement, ...]:
         """Return the common loops; what does not fill a step gets statements of its own."""
@@ -114,7 +108,7 @@ class _Fusion:
         whole, rest = divmod(part.left[loop.axis], loop.step)
         statements: tuple[Statement, ...] = ()
         if whole:
-            var = Var(self._names.new("step"), whole)
+            var = Var(self.names.new("step"), whole)
             place = Part(
                 {**part.at, loop.axis: part.at[loop.axis] + var * loop.step}, {**part.left, loop.axis: loop.step}
             )
@@ -125,7 +119,7 @@ class _Fusion:
         return statements
 
     def _step(self, last: Part) -> tuple[Statement, ...]:
-        stages, parts = self._computation.stages, self.parts(last)
+        stages, parts = self.computation.stages, _parts(self.computation, last)
         origins = {
             stage.tensor: tuple(
                 next((part.at[axis] for axis in index.variables() if axis in part.at), Index()) for index in stage.at
@@ -133,10 +127,19 @@ class _Fusion:
             for stage, part in zip(stages[:-1], parts, strict=False)
         }
         statements: tuple[Statement, ...] = ()
-        for stage, part, schedule in zip(stages, parts, self._schedules, strict=True):
-            found = placed(stage, schedule, self._buffers, self._layouts, self._target, origins)
-            statements += walked(found, self._names, part.at, part.left)
+        for stage, part, schedule in zip(stages, parts, self.schedules, strict=True):
+            found = placed(stage, schedule, self.buffers, self.layouts, self.target, origins)
+            statements += walked(found, self.names, part.at, part.left)
         return statements
+
+
+def _parts(computation: Computation, last: Part) -> list[Part]:
+    """Return what each stage computes so that the last one can compute its part."""
+    stages, parts = computation.stages, [last]
+    for number in range(len(stages) - 2, -1, -1):
+        readers = list(zip(stages[number + 1 :], parts, strict=True))
+        parts.insert(0, _needed(computation, stages[number], readers))
+    return parts
 
 
 def _with_terms(schedule: Schedule, stage: Stage) -> Schedule:
@@ -149,31 +152,35 @@ def _with_terms(schedule: Schedule, stage: Stage) -> Schedule:
     return replace(schedule, loops=(*schedule.loops, *missing))
 
 
-def _needed(stage: Stage, readers: Sequence[tuple[Stage, Part]], private: Sequence[str]) -> Part:
+def _needed(computation: Computation, stage: Stage, readers: Sequence[tuple[Stage, Part]]) -> Part:
     """Return the part of a stage that later stages read in their parts."""
     axes = [index.variables() for index in stage.at]
     is_whole = all(index in (Index(), *map(Index.of, found)) for index, found in zip(stage.at, axes, strict=True))
-    if stage.tensor not in private or not is_whole:
+    if all(tensor.name != stage.tensor for tensor in computation.temporaries) or not is_whole:
         raise ScheduleError(
             f"{stage.tensor} cannot be computed in parts: fuse temporaries that are stored at their axes"
         )
-    at: dict[Var, Index] = {}
+    shape = computation.tensor(stage.tensor).shape
+    # None: all places of the axis.
+    at: dict[Var, Index | None] = {}
     left: dict[Var, int] = {}
     for reader, part in readers:
         for element in reader.elements:
             if not isinstance(element, Read) or element.tensor != stage.tensor:
                 continue
-            if element.fill is not None:
-                raise ScheduleError(f"{stage.tensor} is read past its border: what lies there is in no part of it")
             for dim, index in enumerate(element.at):
-                if not index.variables() & part.at.keys() or not axes[dim]:
+                if not axes[dim]:
                     continue
                 (axis,) = axes[dim]
-                first, count = _reach(index, part, stage.tensor)
+                is_walked = bool(index.variables() & part.at.keys())
+                if is_walked and element.fill is not None and not Within(index, shape[dim]).is_certain:
+                    raise ScheduleError(f"{stage.tensor} is read past its border: what lies there is in no part of it")
+                first, count = _reach(index, part, stage.tensor) if is_walked else (None, 0)
                 if at.setdefault(axis, first) != first:
                     raise ScheduleError(f"stages read {stage.tensor} at different places of {axis.name} in one step")
                 left[axis] = max(left.get(axis, 0), count)
-    return Part(at, left)
+    walked_axes = {axis: first for axis, first in at.items() if first is not None}
+    return Part(walked_axes, {axis: left[axis] for axis in walked_axes})
 
 
 def _reach(index: Index, part: Part, tensor: str) -> tuple[Index, int]:
@@ -188,10 +195,7 @@ def _reach(index: Index, part: Part, tensor: str) -> tuple[Index, int]:
 
 
 def _window(layout: Layout, stage: Stage, part: Part) -> Layout:
-    """Return the layout of a part of a tensor: that of the whole, with fewer places along the axes that are walked.
-
-    It has no halo: no stage reads past the border of a part.
-    """
+    """Return the layout of a part of a tensor, with fewer places along the axes that are walked."""
     counts = {
         dim: part.left[axis] for dim, index in enumerate(stage.at) for axis in index.variables() if axis in part.left
     }
@@ -204,4 +208,5 @@ def _window(layout: Layout, stage: Stage, part: Part) -> Layout:
     digits = tuple(
         replace(digit, extent=Index.of(counts[digit.dim])) if digit.dim in counts else digit for digit in layout.digits
     )
-    return Layout(shape, digits)
+    halo = tuple((0, 0) if dim in counts else around for dim, around in enumerate(layout.halo))
+    return Layout(shape, digits, halo if any(map(any, halo)) else ())

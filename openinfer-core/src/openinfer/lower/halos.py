@@ -22,6 +22,8 @@ def zeroed_halo(buffer: Buffer, layout: Layout, names: Names) -> Iterator[Statem
     Raises:
         TypeError: an extent is known at run time only.
     """
+    if not any(map(any, layout.halo)):
+        return
     extents = [_constant(extent) for extent in layout.shape]
     for dim, (before, behind) in enumerate(layout.halo):
         for first, count in ((-before, before), (extents[dim], behind)):

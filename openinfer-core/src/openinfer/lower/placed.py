@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Var
+from openinfer.affine import Index, Var, Within
 from openinfer.compute import Order, Read
 from openinfer.loops import Bind
 from openinfer.lower.accesses import access, behind
 from openinfer.lower.copies import Copy
 from openinfer.lower.nests import nest
+from openinfer.schedule.borders import LEAST_INSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,6 +69,59 @@ class PlacedStage:
         if loop is None or self.is_across or left[loop.axis] % self.lanes == 0:
             return self.lanes
         return left[loop.axis] if left[loop.axis] in widths(self.lanes) else 1
+
+    def tests_of_terms(self) -> tuple[Within, ...]:
+        """Return what has to hold for a term that is not left out."""
+        number = self.schedule.skip
+        return () if number is None else tuple(guard.test for guard in self.accesses[number].guards)
+
+    def test_along(self, tap: Var, at: Mapping[Var, Index], left: Mapping[Var, int]) -> Within | None:
+        """Return the test of all terms of a tile at a place of a folded axis.
+
+        None: it holds, terms differ, or there are too few of them (`openinfer.schedule.borders.LEAST_INSIDE`).
+        """
+        lanes = self.schedule.lanes
+        for test in self.tests_of_terms() if self._is_tested(tap) else ():
+            axes = test.index.variables()
+            if tap not in axes or any(left[axis] != 1 for axis in axes) or (lanes is not None and lanes.axis in axes):
+                continue
+            found = Within(test.index.substituted(at), test.extent)
+            if not found.is_certain:
+                return found
+        return None
+
+    def tests_around(self, at: Mapping[Var, Index], left: Mapping[Var, int]) -> frozenset[Within]:
+        """Return the tests of all loops around the terms of a tile: where they run, these hold."""
+        found = (self.test_along(tap, at, left) for tap in self.folded)
+        return frozenset(test for test in found if test is not None)
+
+    def is_tested_along(self, axis: Var) -> bool:
+        """Whether loops over folded axes test all that reads along an axis, of which each tile has one place."""
+        loops = [loop for loop in self.schedule.loops if loop.axis == axis]
+        if len(loops) != 1 or loops[0].step != 1 or loops[0].bind is not Bind.SERIAL:
+            return False
+        for number, found in self.accesses.items():
+            for variables in (guard.test.index.variables() for guard in found.guards):
+                if axis not in variables:
+                    continue
+                taps = variables - {axis}
+                if number != self.schedule.skip or len(taps) != 1 or not all(map(self._is_tested, taps)):
+                    return False
+        return True
+
+    def _is_tested(self, tap: Var) -> bool:
+        """Whether the loop over a folded axis leaves out iterations whose terms are zero for certain."""
+        loops = self.schedule.loops
+        walks = [number for number, loop in enumerate(loops) if loop.axis == tap]
+        if self.schedule.skip is None or tap not in self.folded or len(walks) != 1 or tap.extent == 1:
+            return False
+        (number,) = walks
+        inside = prod(
+            self._span(place) // loop.step
+            for place, loop in enumerate(loops)
+            if loop.bind is Bind.UNROLL or (loop.bind is Bind.SERIAL and loop.axis in self.folded and place > number)
+        )
+        return loops[number].step == 1 and loops[number].bind is Bind.SERIAL and inside >= LEAST_INSIDE
 
     def address(self, values: Mapping[Var, Index]) -> Index:
         """Return where the stage stores."""

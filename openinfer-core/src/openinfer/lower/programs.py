@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.compute import Read
 from openinfer.layout import row_major
 from openinfer.loops import Buffer, Kernel
 from openinfer.lower.failures import failure
-from openinfer.lower.fused import fused
+from openinfer.lower.fused import fused, windows
 from openinfer.lower.halos import zeroed_halo
 from openinfer.lower.names import Names
 from openinfer.lower.nests import scheduled
@@ -40,28 +41,29 @@ def lowered(
     terms may be added in another order, and by fused multiply-adds.
 
     Args:
-        layouts: where tensors lie, by name; row-major for others. Halos are zeros: those of results and temporaries
-            are filled with them first, since later stages may read them.
+        layouts: where tensors lie, by name; row-major for others. Halos are zeros: those of tensors that a stage reads
+            are filled with them first, those of other results last, when their places are free of what is read.
         target: what schedules are chosen for; None for one that has no vector registers.
         schedules: by number of the stage, those that are not to be chosen.
-        fusion: loops over axes of the last stage inside of which all stages are computed. Temporaries then are private
-            buffers that hold what the later stages read in one step of these loops.
+        fusion: loops over axes of the last stage inside of which all stages are computed. Temporaries then hold
+            what the later stages read in one step of these loops (`openinfer.lower.fused.windows`).
 
     Raises:
         ScheduleError: a given schedule does not fit its stage, or the stages cannot be fused under these loops.
     """
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
     known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
+    if fusion:
+        known |= windows(computation, fusion, known)
     buffers = {tensor.name: Buffer(tensor.name, tensor.dtype, known[tensor.name].size) for tensor in tensors}
     names = Names({*buffers, *(var.name for var in computation.parameters), *_variables(computation)})
     for number, given in (schedules or {}).items():
         verify(given, computation.stages[number], target)
+    written = (*computation.outputs, *computation.temporaries)
+    body, last = _zeroed(computation, written, buffers, known, names)
     if fusion:
-        body, private = fused(computation, tuple(fusion), known, buffers, names, target, schedules or {})
-        kept = tuple(buffer for name, buffer in buffers.items() if name not in private)
-        zeroed = tuple(_zeroed(computation.outputs, buffers, known, names))
-        return Kernel(computation.name, kept, zeroed + body, computation.parameters, origin)
-    body = tuple(_zeroed((*computation.outputs, *computation.temporaries), buffers, known, names))
+        body += fused(computation, fusion, known, buffers, names, target, schedules or {})
+        return Kernel(computation.name, tuple(buffers.values()), body + last, computation.parameters, origin)
     for number, stage in enumerate(computation.stages):
         failed = failure(stage)
         if failed is not None:
@@ -72,14 +74,28 @@ def lowered(
             body += walked(placed(stage, schedule, buffers, known, target), names)
         else:
             body += scheduled(schedule, SequentialLowering(stage, buffers, known, names).levels())
-    return Kernel(computation.name, tuple(buffers.values()), body, computation.parameters, origin)
+    return Kernel(computation.name, tuple(buffers.values()), body + last, computation.parameters, origin)
 
 
 def _zeroed(
-    tensors: Sequence[Tensor], buffers: Mapping[str, Buffer], layouts: Mapping[str, Layout], names: Names
-) -> Iterator[Statement]:
+    computation: Computation,
+    tensors: Sequence[Tensor],
+    buffers: Mapping[str, Buffer],
+    layouts: Mapping[str, Layout],
+    names: Names,
+) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
+    """Return what fills the halos of tensors before all stages, and what does so after them."""
+    elements = (element for stage in computation.stages for element in stage.elements)
+    inside = {element.tensor for element in elements if isinstance(element, Read)}
+    first: tuple[Statement, ...] = ()
+    last: tuple[Statement, ...] = ()
     for tensor in tensors:
-        yield from zeroed_halo(buffers[tensor.name], layouts[tensor.name], names)
+        loops = tuple(zeroed_halo(buffers[tensor.name], layouts[tensor.name], names))
+        if tensor.name in inside:
+            first += loops
+        else:
+            last += loops
+    return first, last
 
 
 def _variables(computation: Computation) -> Iterator[str]:

@@ -12,6 +12,7 @@ from openinfer.compute import Read
 from openinfer.loops import Bind, For
 from openinfer.loops.coalesce import coalesced
 from openinfer.loops.races import find_race
+from openinfer.lower.invariant_loads import with_invariant_loads
 from openinfer.lower.nests import nest
 from openinfer.lower.perfect_nests import nest_of
 from openinfer.lower.programs import lowered
@@ -36,7 +37,8 @@ def threaded(computation: Computation, *, rows: bool = True) -> tuple[Kernel, ..
     """
     single = (_of_one_stage(computation, number) for number in range(len(computation.stages)))
     kernels = ((part.stages[0], lowered(part, schedules={0: plain(part.stages[0].axes)})) for part in single)
-    return tuple(_by_rows(stage, _dealt(kernel), rows=rows) for stage, kernel in kernels if kernel.body)
+    dealt = (_by_rows(stage, _dealt(kernel), rows=rows) for stage, kernel in kernels if kernel.body)
+    return tuple(map(with_invariant_loads, dealt))
 
 
 def _by_rows(stage: Stage, kernel: Kernel, *, rows: bool) -> Kernel:

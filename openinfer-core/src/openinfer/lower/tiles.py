@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
-from openinfer.affine import Index, Var
+from openinfer.affine import Index, Var, Within
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.loops import Across, Alloc, Bind, Buffer, For, Let, Load, Memory, Register, Set, Store, Value
+from openinfer.lower.accesses import fails
 from openinfer.lower.bodies import Body
 from openinfer.lower.copies import Copies
 from openinfer.schedule.folds import identity, joining
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from openinfer.compute import Fold, Total
     from openinfer.dtypes import DType
@@ -129,11 +130,16 @@ class Tile:
         return (For(lane, Bind.LANES, body),) if lane is not None and body else body
 
     def _leaves(
-        self, copies: Sequence[Copy], at: Mapping[Var, Index], lane: Var | None, exprs: Sequence[Expr | None]
+        self,
+        copies: Sequence[Copy],
+        at: Mapping[Var, Index],
+        lane: Var | None,
+        exprs: Sequence[Expr | None],
+        held: Collection[Within] = (),
     ) -> list[dict[int, Leaf]]:
-        """Return the elements that expressions use, for each copy; equal ones are one object."""
+        """Return the elements that expressions use, for each copy, where some tests hold; equal ones are one object."""
         used = {number for expr in exprs if expr is not None for number in linearise(expr).inputs if number >= 0}
-        return Copies(copies, self._in_lane(at, lane)).leaves({n: self._placed.accesses[n] for n in sorted(used)})
+        return Copies(copies, self._in_lane(at, lane)).leaves({n: self._placed.accesses[n] for n in sorted(used)}, held)
 
     def _in_lane(self, at: Mapping[Var, Index], lane: Var | None) -> Mapping[Var, Index]:
         loop = self._placed.schedule.lanes
@@ -167,7 +173,9 @@ class Tile:
         """Return what is done for the terms of one iteration of the serial loops over folded axes."""
         copies, lane = self._copies(self._copied, left), self._lane
         nexts = [_next(fold, number, self._placed.fused) for number in range(len(fold.totals))]
-        work = list(zip(copies, self._leaves(copies, at, lane, nexts), strict=True))
+        kept = self._kept(copies, at, lane)
+        leaves = self._leaves(copies, at, lane, nexts, self._placed.tests_around(at, left))
+        work = [(copy, own) for copy, own, keep in zip(copies, leaves, kept, strict=True) if keep]
         stream = self._placed.schedule.stream
         # Loads are shared where they follow one another: among the copies of one term, or as the stream passes by.
         terms = [number for number in self._copied if number not in self._own and number not in self._parts]
@@ -185,6 +193,15 @@ class Tile:
                 _advance(body, accumulators, nexts, given, lane, self._names)
             statements += body.statements()
         return self._in_lanes(iter(statements), lane)
+
+    def _kept(self, copies: Sequence[Copy], at: Mapping[Var, Index], lane: Var | None) -> list[bool]:
+        """Return for each copy whether its term may be another than zero."""
+        kept = [True] * len(copies)
+        here = Copies(copies, self._in_lane(at, lane))
+        for test in self._placed.tests_of_terms():
+            indices = here.indices(test.index.substituted)
+            kept = [keep and not fails(Within(i, test.extent)) for keep, i in zip(kept, indices, strict=True)]
+        return kept
 
     def _joined(self, fold: Fold, totals: Totals) -> tuple[Statement, ...]:
         """Return the combination of partial totals, neighbours first."""
@@ -268,6 +285,12 @@ def _next(fold: Fold, number: int, fused: bool) -> Expr:
         match total.term:
             case tree.Apply("mul", (a, b), dtype) if dtype.is_float:
                 return tree.fma(a, b, tree.Input(~0, dtype))
+            case _:
+                pass
+    if joining(total) == "add":
+        match total.term:
+            case tree.Apply("dot4", (a, b, tree.Literal(0)), dtype):
+                return tree.dot4(a, b, tree.Input(~0, dtype))
             case _:
                 pass
     terms: dict[int, Expr] = {~(len(fold.totals) + place): other.term for place, other in enumerate(fold.totals)}

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
-from openinfer.loops import Bind, For
+from openinfer.loops import Bind, For, If
 from openinfer.lower.placed import widths
 from openinfer.lower.tiles import Tile
+from openinfer.schedule.borders import MOST_BORDERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,6 +72,10 @@ class _Walk:
             return body(at, left)
         number, *inner = numbers
         axis = self._loops[number].axis
+        if not isinstance(axis.extent, int):
+            var = Var(self._name(number), axis.extent)
+            nested = self._nested(inner, {**at, axis: Index.of(var)}, left, body)
+            return (For(var, Bind.SERIAL, nested),) if nested else ()
         statements: tuple[Statement, ...] = ()
         for start, trips, step in self._pieces(number, at, left):
             size = {**left, axis: step}
@@ -79,7 +84,10 @@ class _Walk:
                 continue
             var = Var(self._name(number), trips)
             place = {**at, axis: at[axis] + start + var * step}
-            statements += (For(var, Bind.SERIAL, self._nested(inner, place, size, body)),)
+            nested = self._nested(inner, place, size, body)
+            test = self._placed.test_along(axis, place, size)
+            if nested:
+                statements += (For(var, Bind.SERIAL, nested if test is None else (If((test,), nested),)),)
         return statements
 
     def _pieces(self, number: int, at: Mapping[Var, Index], left: Mapping[Var, int]) -> Iterator[tuple[int, int, int]]:
@@ -88,7 +96,9 @@ class _Walk:
         lanes = self._placed.schedule.lanes
         for begin, end in self._parts(number, at, left):
             whole, rest = divmod(end - begin, loop.step)
-            if whole:
+            if self._has_borders(loop.axis) and whole <= MOST_BORDERS:
+                yield from ((begin + loop.step * tile, 1, loop.step) for tile in range(whole))
+            elif whole:
                 yield begin, whole, loop.step
             if not rest:
                 continue
@@ -100,15 +110,27 @@ class _Walk:
                 yield begin + start, 1, size
 
     def _parts(self, number: int, at: Mapping[Var, Index], left: Mapping[Var, int]) -> Iterator[tuple[int, int]]:
-        """Yield the parts of an axis: those at its borders, where reads may lie outside, and the rest."""
+        """Yield the parts of an axis: those at its borders, where reads may lie outside, and the rest.
+
+        Loops over folded axes that leave out what lies outside do so at the borders and between them.
+        """
         axis = self._loops[number].axis
-        if number not in self._own or any(loop.axis == axis for loop in self._loops[:number]):
+        is_whole = number not in self._own or any(loop.axis == axis for loop in self._loops[:number])
+        if is_whole or self._placed.is_tested_along(axis):
             yield 0, left[axis]
             return
         first, end = self._placed.interior(axis, at, left)
         for part in ((0, first), (first, end), (end, left[axis])):
             if part[0] < part[1]:
                 yield part
+
+    def _has_borders(self, axis: Var) -> bool:
+        """Whether tiles along an axis differ by the terms that are left out of the copies along a folded one."""
+        copied = {loop.axis for loop in self._loops if loop.is_copied}
+        return axis not in self._placed.folded and any(
+            axis in test.index.variables() and copied & test.index.variables() & set(self._placed.folded)
+            for test in self._placed.tests_of_terms()
+        )
 
     def _name(self, number: int) -> str:
         """Return the name of a loop variable: that of its axis, numbered where several loops walk it."""
@@ -133,6 +155,5 @@ def _lane_pieces(rest: int, lanes: int, *, is_across: bool) -> Iterator[tuple[in
 
 
 def _extent(axis: Var) -> int:
-    if not isinstance(axis.extent, int):
-        raise TypeError(f"{axis.name} is walked in steps, but its extent {axis.extent} is known at run time only")
-    return axis.extent
+    """Return how many places of an axis there are; 1 where a loop of its own takes one after the other."""
+    return axis.extent if isinstance(axis.extent, int) else 1

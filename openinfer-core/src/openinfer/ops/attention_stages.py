@@ -37,7 +37,8 @@ def attended(k: Builder, how: Attention, given: Operands, dtype: DType) -> Calla
 
     Return the function from batch, head, query and place in the vector to the value there.
     A key that is hidden has the score -inf. Its value is not read, so that an infinite one does no harm, and a query
-    that sees no key yields 0. A NaN among the scores makes the result NaN.
+    that sees no key yields 0: the greatest score seen has the weight 1, so that no other query has the total 0. A NaN
+    among the scores is never the greatest of them; its weight is NaN, and so is the result.
     """
     rows = (how.batch, how.heads, how.queries)
     scores, weights = (k.temporary(dtype, *rows, how.valid) for _ in range(2))
@@ -46,7 +47,7 @@ def attended(k: Builder, how: Attention, given: Operands, dtype: DType) -> Calla
     _scores(k, how, given, scores)
 
     b, h, i, j = k.axes(*rows, how.valid)
-    tops[b, h, i] = k.fold(scores[b, h, i, j], (j,), _greatest, start=-math.inf, order=Order.ANY)
+    tops[b, h, i] = k.fold(scores[b, h, i, j], (j,), tree.maximum, start=-math.inf, order=Order.ANY)
 
     b, h, i, j = k.axes(*rows, how.valid)
     weight = k.apply(tree.exp, scores[b, h, i, j] - tops[b, h, i])
@@ -60,7 +61,7 @@ def attended(k: Builder, how: Attention, given: Operands, dtype: DType) -> Calla
         part = weights[b, h, i, j] * given.value(b, _shared(how, h), j, d)
         seen = k.apply(tree.select, _equal(k, scores[b, h, i, j], hidden), zero, part)
         mean = k.sum(seen, (j,)) / totals[b, h, i]
-        return k.apply(tree.select, _equal(k, tops[b, h, i], hidden), zero, mean)
+        return k.apply(tree.select, _equal(k, totals[b, h, i], zero), zero, mean)
 
     return result
 
@@ -108,11 +109,6 @@ def _held(offset: int, how: Attention) -> int:
 def _shared(how: Attention, head: Index | Var) -> Index | Var:
     """Return the head of keys and values, which some heads of queries share."""
     return head if how.group <= 1 else head // how.group
-
-
-def _greatest(best: tree.Expr, score: tree.Expr) -> tree.Expr:
-    """A NaN stays the greatest once it is."""
-    return tree.select(tree.logical_or(tree.gt(score, best), tree.is_nan(score)), score, best)
 
 
 def _equal(k: Builder, value: Value, other: Value) -> Value:

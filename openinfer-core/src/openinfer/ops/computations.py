@@ -9,7 +9,7 @@ from openinfer.affine import Index
 from openinfer.compute import Builder, Tensor, Value, verify
 from openinfer.expr import tree
 from openinfer.ops.calls import refused_expression, scalar_expression
-from openinfer.ops.schema import Compute, Elementwise, OpTypeError
+from openinfer.ops.schema import Compute, Elementwise, Loops, OpTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +28,21 @@ def computation_of(schema: OpSchema, call: OpCall) -> Computation:
         OpTypeError: the operator is not defined by stages.
         ComputationError: its definition is wrong.
     """
-    if not isinstance(schema.definition, Compute):
+    define = stages_of(schema)
+    if define is None:
         raise OpTypeError(f"{schema.name} is not defined by stages")
-    return _defined(schema.definition.define, CallKey(call))
+    return _defined(define, CallKey(call))
+
+
+def stages_of(schema: OpSchema) -> DefineStages | None:
+    """Return what writes the stages of an operator: its definition, or the form for many threads of a loop program."""
+    match schema.definition:
+        case Compute(define):
+            return define
+        case Loops(stages=stages):
+            return stages
+        case _:
+            return None
 
 
 def refusing_computation(schema: OpSchema, call: OpCall) -> Computation:

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
-from openinfer.compute import Computation, Order, Read, Stage, Total
+from openinfer.compute import Computation, Read, Stage, Total
 from openinfer.compute import Fold as StageFold
 from openinfer.compute.elementwise import elementwise
 from openinfer.dtypes import I64
@@ -63,7 +63,7 @@ def fold_computation(op: str, axes: Sequence[int], fold: Fold, source: TensorTyp
         (Read("x0", at, source.dtype),),
         _finished(fold, prod(source.shape[axis] for axis in axes)),
         place,
-        StageFold(tuple(variables[axis] for axis in axes), (_total(fold),), Order.SEQUENTIAL),
+        StageFold(tuple(variables[axis] for axis in axes), (_total(fold),), fold.order),
     )
     return Computation(op, (tensor_of("x0", source),), (tensor_of("y0", output),), (stage,))
 

@@ -8,7 +8,7 @@ from openinfer.dtypes import F32, I8, U8, DType, Kind
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.accumulate import ACC, accumulated, accumulator, delivered
-from openinfer.ops.schema import BuildScalar, Elementwise, InferTypes, InputSpec, Operand, OpExample, OpSchema
+from openinfer.ops.schema import BuildScalar, Elementwise, InferTypes, InputSpec, Operand, OpExample, OpSchema, Refusal
 from openinfer.ops.shapes import broadcast, needed
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def elementwise(
     aliases: tuple[str, ...] = (),
     onnx: str | None = None,
     examples: tuple[OpExample, ...] = (),
+    refusal: Refusal | None = None,
 ) -> OpSchema:
     """Return an elementwise operator whose inputs broadcast.
 
@@ -56,6 +57,7 @@ def elementwise(
             of any type that a cast turns into the output's.
         check: called with the element type and the settings; raises `OpTypeError` when a setting does not fit.
         result: output type; None: that of the inputs, or what ``acc`` says.
+        refusal: which elements are errors, tested on inputs in their work types.
     """
     own = {spec.name: spec for spec in specs}
     signature = tuple(own.get(word, InputSpec(name=word)) for word in inputs.split())
@@ -68,7 +70,7 @@ def elementwise(
         dtypes=dtypes,
         settings=settings,
         infer=_inference(typed, result, check, accumulates=ACC in settings),
-        definition=Elementwise(_in_work_types(build, typed, accumulates=ACC in settings)),
+        definition=Elementwise(_in_work_types(build, typed, accumulates=ACC in settings), _widened(refusal)),
         broadcast=len(signature) > 1,
         in_place=True,
         aliases=aliases,
@@ -105,6 +107,18 @@ def _in_work_types(build: BuildScalar, typed: int, *, accumulates: bool) -> Buil
         return delivered(build(widened, settings, out), settings, out)
 
     return built
+
+
+def _widened(refusal: Refusal | None) -> Refusal | None:
+    """Return a refusal that tests elements in their work types."""
+    if refusal is None:
+        return None
+    build = refusal.build
+
+    def built(inputs: Sequence[Expr], settings: Settings) -> Expr | None:
+        return build([tree.cast(given, work_type(given.dtype)) for given in inputs], settings)
+
+    return Refusal(built, refusal.rule)
 
 
 def of_elements(function: Callable[..., Expr]) -> BuildScalar:

@@ -1,4 +1,4 @@
-"""Names that ONNX and PyTorch have for operators, and what stands for them in the catalogue."""
+"""Names that ONNX and PyTorch have for operators, and their counterparts in the catalogue."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def plain_name(name: str) -> str:
 
 @cache
 def other_names() -> Mapping[str, str]:
-    """Return the table: what stands for each plain name."""
+    """Return the counterpart of each plain name."""
     return tomllib.loads(files("openinfer.ops").joinpath("other_names.toml").read_text(encoding="utf-8"))

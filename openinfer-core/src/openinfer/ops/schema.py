@@ -280,9 +280,12 @@ class Loops:
     """The operator is a loop program: for what has no expression for each element, such as sorting.
 
     ``define`` builds it from `openinfer.loops`, or reads it from text (`openinfer.loops.reading.parse_kernel`).
+    ``stages``, where given, computes the same results place by place, in more steps altogether: devices of many threads
+    take it, which do not take loop programs.
     """
 
     define: DefineLoops
+    stages: DefineStages | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
+    ClearStep,
     ComputeStep,
     CopyStep,
+    CountStep,
+    EqualStep,
     FillStep,
+    IndexExpr,
     InputStep,
     KernelStep,
+    LoadStep,
     LoopProgramStep,
     LoopStep,
+    PlaceStep,
     ReturnStep,
+    SetStep,
+    StoreStep,
     TableRef,
     ValueRef,
 )
@@ -22,19 +30,36 @@ from openinfer.plan.steps import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from openinfer.plan.steps import Epilogue, IndexExpr, Operand, Procedure, Step
+    from openinfer.plan.steps import Epilogue, Operand, Procedure, Step
+
+
+_FEW = 8
+"""Values up to which each is handled on its own: that costs as much as the whole set is wide."""
 
 
 def mask(values: Iterable[int]) -> int:
     """Return the set of values as bits."""
+    numbers = tuple(values)
+    if len(numbers) > _FEW:
+        found = bytearray((max(numbers) >> 3) + 1)
+        for value in numbers:
+            found[value >> 3] |= 1 << (value & 7)
+        return int.from_bytes(found, "little")
     bits = 0
-    for value in values:
+    for value in numbers:
         bits |= 1 << value
     return bits
 
 
 def members(bits: int) -> Iterator[int]:
     """Yield the numbers of the values in a set, ascending."""
+    if bits.bit_count() > _FEW:
+        digits = f"{bits:b}"
+        last = at = len(digits) - 1
+        while (at := digits.rfind("1", 0, at + 1)) >= 0:
+            yield last - at
+            at -= 1
+        return
     while bits:
         low = bits & -bits
         yield low.bit_length() - 1
@@ -61,8 +86,10 @@ def operands(step: Step) -> tuple[Operand, ...]:
             return (*(i for i in step.inputs if i is not None), *_epilogue_inputs(step.epilogue))
         case ComputeStep() | LoopProgramStep():
             return step.inputs
-        case CopyStep():
+        case CopyStep() | StoreStep():
             return (step.source,)
+        case LoadStep():
+            return (ValueRef(step.source),)
         case _:
             return ()
 
@@ -77,10 +104,36 @@ def reads(step: Step) -> int:
         return _index_reads((step.start, step.end))
     if isinstance(step, CallStep):
         return 0 if step.condition is None else 1 << step.condition
-    bits = 0
+    bits = _integer_reads(step)
+    if isinstance(step, CountStep | StoreStep | ClearStep):
+        # What they do not write stays.
+        bits |= 1 << step.target
     for operand in operands(step):
         bits |= operand_reads(operand)
     return bits
+
+
+def _integer_reads(step: Step) -> int:
+    """Return the values in the integer expressions of a step."""
+    match step:
+        case CountStep():
+            return _index_reads((step.amount,))
+        case ComputeStep():
+            return _index_reads(argument.value for argument in step.arguments)
+        case LoadStep() | ClearStep():
+            return _index_reads(step.region.expressions())
+        case StoreStep():
+            return _index_reads((*step.region.expressions(), *step.lengths))
+        case SetStep():
+            return _index_reads(value for _, value in step.values)
+        case PlaceStep():
+            return _index_reads((step.value,))
+        case EqualStep():
+            return _index_reads((step.left, step.right))
+        case CopyStep(count=IndexExpr() as count):
+            return _index_reads((count,))
+        case _:
+            return 0
 
 
 def writes(step: Step) -> int:
@@ -90,9 +143,11 @@ def writes(step: Step) -> int:
             return mask(step.outputs)
         case ComputeStep():
             return mask((*step.outputs, *step.temporaries))
-        case CopyStep() | FillStep() | InputStep():
+        case CopyStep() | FillStep() | InputStep() | LoadStep():
             return 1 << step.output
-        case LoopStep() | CallStep() | ReturnStep() | BarrierStep():
+        case CountStep() | StoreStep() | ClearStep():
+            return 1 << step.target
+        case LoopStep() | CallStep() | ReturnStep() | BarrierStep() | SetStep() | PlaceStep() | EqualStep():
             return 0
 
 
@@ -114,6 +169,16 @@ def walk(steps: Iterable[Step]) -> Iterator[Step]:
         yield step
         if isinstance(step, LoopStep):
             stack.append(iter(step.body))
+
+
+def use_counts(procedures: Iterable[Procedure]) -> dict[int, int]:
+    """Return how many steps read or write each value; a step that does both counts twice."""
+    counts: dict[int, int] = {}
+    for procedure in procedures:
+        for step in walk(procedure.steps):
+            for value in (*members(reads(step)), *members(writes(step))):
+                counts[value] = counts.get(value, 0) + 1
+    return counts
 
 
 def written(procedures: Iterable[Procedure]) -> int:

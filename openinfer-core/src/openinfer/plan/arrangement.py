@@ -7,6 +7,7 @@ is there twice.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,19 +15,29 @@ import numpy as np
 from openinfer.array_types import storage_dtype
 from openinfer.compute import Read
 from openinfer.layout import Layout, row_major
+from openinfer.lower.fused import needed
 from openinfer.plan.accesses import mask, operands, reads, walk
+from openinfer.plan.bands import banded, window_layouts
+from openinfer.plan.dot_products import in_words, with_dot_products
+from openinfer.plan.exact_sums import with_exact_sums
+from openinfer.plan.halos import is_narrow, room
 from openinfer.plan.layouts import layouts_of, movable
+from openinfer.plan.liveness import Liveness
+from openinfer.plan.overlap import advancing
 from openinfer.plan.ports import bordered, collected
+from openinfer.plan.rows import row_wise
+from openinfer.plan.schedules import GivenSchedules, ScheduleFile
 from openinfer.plan.steps import Arrangement, ComputeStep, LoopStep, Procedure, TableRef, ValueRef
 from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, WeightMemory, WeightTable
-from openinfer.schedule import choose, packing, plain
+from openinfer.plan.weights import is_finite
+from openinfer.schedule import choose, equals, merged, packing, padded_factor, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from openinfer.affine import Var
     from openinfer.arch import TargetInfo
-    from openinfer.compute import Stage, Tensor
+    from openinfer.compute import Computation, Stage, Tensor
     from openinfer.plan.steps import Operand, Step
     from openinfer.schedule import Schedule
 
@@ -47,14 +58,34 @@ def arranged(
     weights: Sequence[PackedWeight],
     tables: Sequence[WeightTable],
     target: TargetInfo,
+    wanted: int = 0,
+    *,
+    overlaps: bool = False,
+    schedules: ScheduleFile | None = None,
 ) -> Arranged:
-    """Return a plan whose computations have layouts, schedules and packed weights for a machine."""
+    """Return a plan whose computations have layouts, schedules and packed weights for a machine.
+
+    Args:
+        wanted: values that are read when the program has ended, as bits.
+        overlaps: whether the arena is to be small: results may begin to overwrite operands that are still read, and
+            images have no halo that makes it larger (`openinfer.plan.halos`).
+        schedules: those that are not to be chosen.
+
+    Raises:
+        SynthesisError: a given schedule does not fit; see `openinfer.plan.schedules.GivenSchedules`.
+    """
     free = movable(procedures, mask(v.number for v in values if isinstance(v.memory, NoMemory)))
-    procedures, values = bordered(procedures, values, free)
-    layouts = layouts_of(procedures, [value.type for value in values], free, target)
+    types = [value.type for value in values]
+    layouts, found = layouts_of(procedures, types, free, target), None
+    if overlaps and is_narrow(target):
+        found = room(layouts, procedures, Liveness(procedures, wanted), types, free)
+        layouts = dict(found.layouts)
+    procedures, values = bordered(procedures, values, free, target, found)
     laid_out = [replace(v, layout=layouts[v.number]) if v.number in layouts else v for v in values]
     procedures, laid_out = collected(procedures, laid_out, free, target)
-    arranging = _Arranging(list(laid_out), list(weights), list(tables), target)
+    procedures = row_wise(banded(procedures, laid_out, target), laid_out, target)
+    given = GivenSchedules(schedules or ScheduleFile(()), procedures, target)
+    arranging = _Arranging(list(laid_out), list(weights), list(tables), target, given, overlaps=overlaps)
     made = tuple(Procedure(p.name, arranging.steps(p.steps)) for p in procedures)
     return _without_unread(Arranged(made, tuple(arranging.values), tuple(arranging.weights), tuple(arranging.tables)))
 
@@ -68,11 +99,16 @@ class _Arranging:
         weights: list[PackedWeight],
         tables: list[WeightTable],
         target: TargetInfo,
+        given: GivenSchedules,
+        *,
+        overlaps: bool,
     ) -> None:
+        self._given = given
         self.values = values
         self.weights = weights
         self.tables = tables
         self._target = target
+        self._overlaps = overlaps
         self._packed: dict[tuple[Operand, Layout], Operand] = {}
         self._weights: dict[tuple[int, Layout], int] = {}
 
@@ -85,13 +121,21 @@ class _Arranging:
         return self._computed(step) if isinstance(step, ComputeStep) else step
 
     def _computed(self, step: ComputeStep) -> ComputeStep:
-        layouts, free = self._layouts(step), self._packable(step)
+        if self._target.dot4 and not step.arrangement.fusion:
+            step = with_dot_products(step, self.values, self.weights)
+        step = with_exact_sums(step, self.values, self.weights)
+        layouts, free = self._layouts(step), packable(step, self._is_constant)
+        fusion, computation = step.arrangement.fusion, step.computation
+        parts = [part.left for part in needed(computation, fusion)] if fusion else []
+        if not fusion:
+            computation = replace(computation, stages=tuple(merged(stage, layouts) for stage in computation.stages))
         schedules: list[Schedule] = []
         inputs = list(step.inputs)
-        numbers = {tensor.name: number for number, tensor in enumerate(step.computation.inputs)}
-        for stage in step.computation.stages:
+        numbers = {tensor.name: number for number, tensor in enumerate(computation.inputs)}
+        given = self._given.of(step, computation)
+        for place, stage in enumerate(computation.stages):
             read = _tensors_read(stage) & free
-            schedule = choose(stage, {name: at for name, at in layouts.items() if name not in read}, self._target)
+            schedule = given.get(place) or self._chosen(step, stage, layouts, read, parts[place] if parts else None)
             schedules.append(schedule)
             for name in sorted(read):
                 order = packing(stage, schedule, name)
@@ -99,40 +143,43 @@ class _Arranging:
                     layouts[name] = order
                     inputs[numbers[name]] = self._packed_operand(inputs[numbers[name]], order)
         own = {tensor: layout for tensor, layout in layouts.items() if layout != row_major(layout.shape)}
-        return replace(
-            step, inputs=tuple(inputs), arrangement=Arrangement(tuple(own.items()), tuple(schedules), self._target)
-        )
+        if fusion:
+            for value, layout in window_layouts(step, layouts).items():
+                self.values[value] = replace(self.values[value], layout=layout)
+        arrangement = Arrangement(tuple(own.items()), tuple(schedules), self._target, fusion)
+        return replace(step, computation=computation, inputs=tuple(inputs), arrangement=arrangement)
+
+    def _chosen(
+        self,
+        step: ComputeStep,
+        stage: Stage,
+        layouts: dict[str, Layout],
+        packed: set[str],
+        within: Mapping[Var, int] | None,
+    ) -> Schedule:
+        """Return the schedule of a stage by cost; some of the tensors that it reads are packed for it."""
+        known = {name: at for name, at in layouts.items() if name not in packed}
+        padded = padded_factor(stage)
+        skip = padded[0] if padded is not None and self._is_finite(step, padded[1]) else None
+        if not self._overlaps or within is not None or stage.fold is None:
+            return choose(stage, known, self._target, within, skip)
+        weights_nbytes = _nbytes(step.computation, packed)
+        return advancing(equals(stage, known, self._target, skip), stage, layouts, weights_nbytes, self._target)
 
     def _layouts(self, step: ComputeStep) -> dict[str, Layout]:
         computation = step.computation
         tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
         operands = (*step.inputs, *(ValueRef(v) for v in (*step.outputs, *step.temporaries)))
         return {
-            tensor.name: self._layout_of(operand) or row_major(tensor.shape)
+            tensor.name: self._layout_of(operand, tensor) or row_major(tensor.shape)
             for tensor, operand in zip(tensors, operands, strict=True)
         }
 
-    def _layout_of(self, operand: Operand) -> Layout | None:
-        return self.values[operand.value].layout if isinstance(operand, ValueRef) else None
-
-    def _packable(self, step: ComputeStep) -> set[str]:
-        """Return the constants of a computation that one stage reads, element by element along its axes."""
-        computation = step.computation
-        readers: dict[str, list[Stage]] = {}
-        for stage in computation.stages:
-            for name in _tensors_read(stage):
-                readers.setdefault(name, []).append(stage)
-        return {
-            tensor.name
-            for tensor, operand in zip(computation.inputs, step.inputs, strict=True)
-            if self._is_constant(operand)
-            and len(readers.get(tensor.name, ())) == 1
-            and self._is_read_whole(readers[tensor.name][0], tensor)
-        }
-
-    def _is_read_whole(self, stage: Stage, tensor: Tensor) -> bool:
-        order = packing(stage, plain(_axes(stage)), tensor.name)
-        return order is not None and order.shape == tensor.shape
+    def _layout_of(self, operand: Operand, tensor: Tensor) -> Layout | None:
+        value = self.values[operand.value] if isinstance(operand, ValueRef) else None
+        if value is None or value.layout is None or value.type.dtype is tensor.dtype:
+            return None if value is None else value.layout
+        return in_words(value.layout, tensor.shape)
 
     def _is_constant(self, operand: Operand) -> bool:
         if isinstance(operand, TableRef):
@@ -143,6 +190,15 @@ class _Arranging:
         value = self.values[operand.value]
         return isinstance(value.memory, WeightMemory) and not value.type.dtype.is_packed
 
+    def _is_finite(self, step: ComputeStep, tensor: str) -> bool:
+        """Whether a tensor of a step is a weight without infinities and NaNs."""
+        names = [each.name for each in step.computation.inputs]
+        operand = step.inputs[names.index(tensor)] if tensor in names else None
+        value = self.values[operand.value] if isinstance(operand, ValueRef) else None
+        if value is None or not isinstance(value.memory, WeightMemory):
+            return False
+        return is_finite(self.weights[value.memory.number])
+
     def _packed_operand(self, operand: Operand, layout: Layout) -> Operand:
         """Return the operand that has the elements of a weight, or of every entry of a table, in another layout."""
         if (operand, layout) not in self._packed:
@@ -152,10 +208,10 @@ class _Arranging:
 
     def _packed_value(self, operand: Operand, layout: Layout) -> ValueRef:
         if not isinstance(operand, ValueRef):
-            raise TypeError(f"{operand} is no weight")
+            raise TypeError(f"{operand} is not a weight")
         value = self.values[operand.value]
         if not isinstance(value.memory, WeightMemory):
-            raise TypeError(f"{value.name} is no weight")
+            raise TypeError(f"{value.name} is not a weight")
         memory = WeightMemory(self._packed_weight(value.memory.number, layout))
         self.values.append(replace(value, number=len(self.values), memory=memory, layout=layout))
         return ValueRef(len(self.values) - 1)
@@ -193,9 +249,41 @@ class _Arranging:
         return self._weights[key]
 
 
+def packable(step: ComputeStep, is_constant: Callable[[Operand], bool]) -> set[str]:
+    """Return the constants of a computation that one stage reads, element by element along its axes.
+
+    They are laid out for the schedule of that stage.
+    """
+    computation = step.computation
+    readers: dict[str, list[Stage]] = {}
+    for stage in computation.stages:
+        for name in _tensors_read(stage):
+            readers.setdefault(name, []).append(stage)
+    return {
+        tensor.name
+        for tensor, operand in zip(computation.inputs, step.inputs, strict=True)
+        if is_constant(operand)
+        and len(readers.get(tensor.name, ())) == 1
+        and _is_read_whole(readers[tensor.name][0], tensor)
+    }
+
+
+def _is_read_whole(stage: Stage, tensor: Tensor) -> bool:
+    order = packing(stage, plain(_axes(stage)), tensor.name)
+    return order is not None and order.shape == tensor.shape
+
+
 def _is_tiled(stage: Stage, schedule: Schedule) -> bool:
     """Whether a schedule reads the weights of a fold in tiles, again and again."""
     return stage.fold is not None and any(loop.is_copied for loop in schedule.loops)
+
+
+def _nbytes(computation: Computation, tensors: Iterable[str]) -> int:
+    """Return the bytes of some tensors whose extents are known."""
+    return sum(
+        prod(extent.constant or 1 for extent in tensor.shape) * tensor.dtype.bits // 8
+        for tensor in map(computation.tensor, tensors)
+    )
 
 
 def _axes(stage: Stage) -> tuple[Var, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from openinfer.compute.in_order import keeps_order
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from openinfer.ops.calls import Decomposition, OpCall
     from openinfer.plan.steps import Operand, Origin, Placement, Step
     from openinfer.plugins.environment import Environment
-    from openinfer.plugins.selection import KernelTable
+    from openinfer.plugins.selection import Implementation, KernelTable
 
 DEEPEST_DECOMPOSITION = 32
 """Deepest nesting of operators that are defined by others; a definition that goes round in circles passes it."""
@@ -50,12 +51,21 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class CallLowering:
-    """Turns calls into steps. ``intermediate`` adds a value to the plan, ``type_of`` tells the type of one."""
+    """Turns calls into steps. ``intermediate`` adds a value to the plan, ``type_of`` tells the type of one.
+
+    Equal calls share their computations, so that later passes recognise equal steps by identity.
+    """
 
     environment: Environment
     table: KernelTable
     intermediate: Callable[[str, TensorType], int]
     type_of: Callable[[int], TensorType]
+    _derived: dict[tuple[object, ...], Implementation] = field(
+        default_factory=dict["tuple[object, ...]", "Implementation"], repr=False, compare=False
+    )
+    _computations: dict[tuple[object, ...], Computation] = field(
+        default_factory=dict["tuple[object, ...]", "Computation"], repr=False, compare=False
+    )
 
     def steps(
         self, call: OpCall, inputs: Sequence[Operand | None], outputs: tuple[int, ...], at: Operation
@@ -65,9 +75,9 @@ class CallLowering:
         Raises:
             SynthesisError: ``kernel-missing``: nothing carries out the call on the target.
         """
-        chosen = select(self.environment, self.table, call)
+        chosen = self._selected(call)
         if isinstance(chosen, DerivedExpression):
-            yield _elementwise(call, chosen.expr, inputs, outputs[0], at)
+            yield self._elementwise(call, chosen.expr, inputs, outputs[0], at)
             return
         if isinstance(chosen, Computed) and keeps_order(chosen.computation):
             yield from self._copy(inputs, outputs[0], at)
@@ -102,6 +112,17 @@ class CallLowering:
         for source, output in zip(private, outputs, strict=True):
             if source != output:
                 yield CopyStep(origin=at.origin, source=ValueRef(source), output=output)
+
+    def _selected(self, call: OpCall) -> Implementation:
+        """Return what carries out a call; kernels of a target are selected for each call, by hooks of plugins."""
+        # Settings that compare equal may differ: 0.0 and -0.0, 1 and True.
+        key = (call.op, call.inputs, call.outputs, repr(sorted(call.settings.items(), key=itemgetter(0))))
+        if key in self._derived:
+            return self._derived[key]
+        chosen = select(self.environment, self.table, call)
+        if not isinstance(chosen, HandWritten):
+            self._derived[key] = chosen
+        return chosen
 
     def _copy(self, inputs: Sequence[Operand | None], output: int, at: Operation) -> Iterator[Step]:
         """Yield the copy of an input, which `openinfer.plan.sharing` may find to be no work."""
@@ -144,11 +165,14 @@ class CallLowering:
         if chosen.fold.start is None and 0 in folded and call.outputs[0].count:
             message = f"{call.op} over {given}: nothing can be said of an empty slice"
             raise at_node("shape-mismatch", message, at.origin.block, at.node)
+        key = (call.op, id(chosen), given, call.outputs[0])
+        if key not in self._computations:
+            self._computations[key] = fold_computation(call.op, chosen.axes, chosen.fold, given, call.outputs[0])
         return ComputeStep(
             origin=at.origin,
             placement=at.placement,
             op=call.op,
-            computation=fold_computation(call.op, chosen.axes, chosen.fold, given, call.outputs[0]),
+            computation=self._computations[key],
             inputs=(source,),
             outputs=(output,),
         )
@@ -186,23 +210,29 @@ class CallLowering:
         for number, output in copied:
             yield CopyStep(origin=at.origin, source=operands[number], output=output)
 
-
-def _elementwise(call: OpCall, expr: Expr, inputs: Sequence[Operand | None], output: int, at: Operation) -> ComputeStep:
-    """Return the step of an expression whose ``Input(i)`` is ``inputs[i]``; what it does not read is dropped."""
-    operands: dict[Operand, TensorType] = {}
-    numbers: dict[int, Expr] = {}
-    for index in linearise(expr).inputs:
-        operand, type_ = inputs[index], call.inputs[index]
-        if operand is None or type_ is None:
-            raise ValueError(f"the expression of {call.op} reads input {index}, which is not given")
-        operands.setdefault(operand, type_)
-        numbers[index] = tree.Input(list(operands).index(operand), type_.dtype)
-    renumbered = tree.substitute(expr, numbers)
-    return ComputeStep(
-        origin=at.origin,
-        placement=at.placement,
-        op=call.op,
-        computation=expression_computation(call.op, renumbered, tuple(operands.values()), call.outputs[0]),
-        inputs=tuple(operands),
-        outputs=(output,),
-    )
+    def _elementwise(
+        self, call: OpCall, expr: Expr, inputs: Sequence[Operand | None], output: int, at: Operation
+    ) -> ComputeStep:
+        """Return the step of an expression whose ``Input(i)`` is ``inputs[i]``; what it does not read is dropped."""
+        operands: dict[Operand, TensorType] = {}
+        places: list[tuple[int, int]] = []
+        for index in linearise(expr).inputs:
+            operand, type_ = inputs[index], call.inputs[index]
+            if operand is None or type_ is None:
+                raise ValueError(f"the expression of {call.op} reads input {index}, which is not given")
+            operands.setdefault(operand, type_)
+            places.append((index, list(operands).index(operand)))
+        types = tuple(operands.values())
+        key = (call.op, id(expr), tuple(places), types, call.outputs[0])
+        if key not in self._computations:
+            numbers: dict[int, Expr] = {index: tree.Input(place, types[place].dtype) for index, place in places}
+            renumbered = tree.substitute(expr, numbers)
+            self._computations[key] = expression_computation(call.op, renumbered, types, call.outputs[0])
+        return ComputeStep(
+            origin=at.origin,
+            placement=at.placement,
+            op=call.op,
+            computation=self._computations[key],
+            inputs=tuple(operands),
+            outputs=(output,),
+        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.plan.accesses import called, walk, writes
 from openinfer.plan.liveness import Liveness
-from openinfer.plan.steps import LoopStep, Procedure
+from openinfer.plan.steps import LoadStep, LoopStep, Procedure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ def reached(procedures: Sequence[Procedure]) -> tuple[Procedure, ...]:
 def _needed_steps(steps: Sequence[Step], liveness: Liveness) -> tuple[Step, ...]:
     left: list[Step] = []
     for step in steps:
-        if writes(step) and not writes(step) & liveness.after(step):
+        if writes(step) and not writes(step) & liveness.after(step) and not isinstance(step, LoadStep):
             continue
         if isinstance(step, LoopStep):
             body = _needed_steps(step.body, liveness)

@@ -10,8 +10,8 @@ from openinfer.layout import layout_text
 from openinfer.loops.text import kernel_text
 from openinfer.plan.accesses import members, operands, writes
 from openinfer.plan.report import kind_of, operand_text, step_text
-from openinfer.plan.steps import CallStep, ComputeStep, FillStep, KernelStep, LoopProgramStep, LoopStep
-from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, WeightMemory
+from openinfer.plan.steps import CallStep, ComputeStep, FillStep, KernelStep, LoopProgramStep, LoopStep, Register
+from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, StateMemory, ViewMemory, WeightMemory
 from openinfer.schedule.text import schedule_text
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from openinfer.layout import Layout
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Step
-    from openinfer.plan.values import PlanValue
+    from openinfer.plan.values import PlanOutput, PlanValue
     from openinfer.scalars import Scalar
 
 FORMAT = "openinfer-plan"
@@ -38,11 +38,25 @@ def plan_json(plan: ExecutionPlan) -> dict[str, Any]:
         "inputs": [
             {"name": i.name, **_type(i.type), "value": i.value, "default": _scalar(i.default)} for i in plan.inputs
         ],
-        "outputs": [{"name": o.name, **_type(o.type), "value": o.value} for o in plan.outputs],
+        "outputs": [_output(plan, o) for o in plan.outputs],
         "arena": {"nbytes": plan.arena_nbytes, "values": _arena(plan)},
+        "states": [{"name": s.name, **_type(s.type), "value": s.value} for s in plan.states],
+        "banks": [
+            {"name": bank.name, "kind": bank.kind, "capacity": bank.capacity, "nbytes": bank.nbytes}
+            for bank in plan.banks
+        ],
+        "registers": [
+            {"name": r.name, "initial": r.initial, "kept": r.is_kept, "most": r.most} for r in plan.registers
+        ],
         "values": [_value(value) for value in plan.values],
         "weights": [
-            {"source": w.source, **_type(w.type), "nbytes": w.stored.nbytes, "layout": _layout(w.layout)}
+            {
+                "source": w.source,
+                **_type(w.type),
+                "nbytes": w.stored.nbytes,
+                "layout": _layout(w.layout),
+                "computed_by": list(w.ops),
+            }
             for w in plan.weights
         ],
         "tables": [
@@ -56,6 +70,7 @@ def plan_json(plan: ExecutionPlan) -> dict[str, Any]:
             }
             for t in plan.tables
         ],
+        "reset": _steps(plan, plan.reset),
         "blocks": [{"name": p.name, "steps": _steps(plan, p.steps)} for p in reversed(plan.procedures)],
     }
 
@@ -92,15 +107,24 @@ def _memory(value: PlanValue) -> dict[str, Any] | None:
             return {"output": number}
         case WeightMemory(number=number):
             return {"weight": number}
-        case ArenaMemory(offset=offset):
-            return {"arena": offset}
+        case ArenaMemory(offset=offset, bank=bank):
+            return {"arena": offset, "bank": bank}
+        case StateMemory(number=number):
+            return {"state": number}
+        case ViewMemory(state=state, register=register):
+            return {"state": state, "register": register}
         case _:
             return None
 
 
 def _arena(plan: ExecutionPlan) -> list[dict[str, Any]]:
     return [
-        {"value": value.number, "offset": value.memory.offset, "nbytes": value.stored.nbytes}
+        {
+            "value": value.number,
+            "bank": value.memory.bank,
+            "offset": value.memory.offset,
+            "nbytes": value.stored.nbytes,
+        }
         for value in plan.values
         if isinstance(value.memory, ArenaMemory)
     ]
@@ -154,3 +178,11 @@ def _program(program: Program) -> list[str]:
         given = f"#{i.index}" if i.function == "input" else repr(i.value) if i.function == "literal" else ""
         lines.append(f"%{number} = {i.function} {given or ', '.join(f'%{o}' for o in i.operands)} : {i.dtype}")
     return lines
+
+
+def _output(plan: ExecutionPlan, port: PlanOutput) -> dict[str, Any]:
+    document = {"name": port.name, **_type(port.type), "value": port.value}
+    if port.extents is None:
+        return document
+    extents = [plan.registers[e.number].name if isinstance(e, Register) else e for e in port.extents]
+    return {**document, "extents": extents}

@@ -6,13 +6,42 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import counted
+from openinfer.plan.options import DEFAULT, BundleOptions
 from openinfer.plan.steps import CopyStep, ValueRef
+from openinfer.plan.values import NoMemory
 
 if TYPE_CHECKING:
     from openinfer.arch import DeviceArch
-    from openinfer.draw import Folded, Table
+    from openinfer.draw import Folded, Picture, Table
     from openinfer.plan.steps import Procedure, Step
-    from openinfer.plan.values import PackedWeight, PlanInput, PlanOutput, PlanValue, WeightTable
+    from openinfer.plan.values import (
+        PackedWeight,
+        PlanInput,
+        PlanOutput,
+        PlanRegister,
+        PlanState,
+        PlanValue,
+        WeightTable,
+    )
+
+
+MOST_STEPS = 200
+"""Steps of a plan up to which a notebook shows its arena over time; it keeps every output in its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bank:
+    """A memory of the device that holds a part of the arena.
+
+    Attributes:
+        capacity: its bytes.
+        nbytes: those that the plan uses.
+    """
+
+    name: str
+    kind: str
+    capacity: int
+    nbytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +54,15 @@ class ExecutionPlan:
         values: every value, by number.
         weights: data that comes with the program, by number.
         tables: prefix tables that some step reads.
+        states: values that are kept between steps, by number.
+        registers: sizes that are known at run time only, by number.
+        reset: the steps that give these values their initial contents.
         procedures: blocks, each after those that it calls; the last one is where a step starts.
-        arena_nbytes: bytes of the arena.
+        arena_nbytes: bytes of the arena, in all memories.
+        banks: the memories that it is spread over; () where the device names none.
         arch: the device that it was made for, where one was given.
+        options: how it is written out.
+        program_digest: SHA-256 of the program, without places and identities of nodes; "" where it was not taken.
     """
 
     target: str
@@ -38,7 +73,13 @@ class ExecutionPlan:
     tables: tuple[WeightTable, ...]
     procedures: tuple[Procedure, ...]
     arena_nbytes: int
+    states: tuple[PlanState, ...] = ()
+    registers: tuple[PlanRegister, ...] = ()
+    reset: tuple[Step, ...] = ()
+    banks: tuple[Bank, ...] = ()
     arch: DeviceArch | None = None
+    options: BundleOptions = DEFAULT
+    program_digest: str = ""
 
     def counts(self) -> str:
         """Return how many steps, weights and bytes there are, in words."""
@@ -53,9 +94,10 @@ class ExecutionPlan:
 
         return fragment(f"ExecutionPlan for {self.target}", self.counts(), *self.notebook_parts())
 
-    def notebook_parts(self) -> tuple[Table | Folded, ...]:
-        """Return what a notebook shows: inputs and outputs, the schedule, the memory map."""
-        from openinfer.draw import Folded, Table
+    def notebook_parts(self) -> tuple[Table | Folded | Picture, ...]:
+        """Return what a notebook shows: inputs and outputs, the schedule, the arena as a map and over time."""
+        from openinfer.draw import Folded, Picture, Table
+        from openinfer.plan.picture import arena_svg
 
         ports = [("input", port.name, str(port.type)) for port in self.inputs]
         ports += [("output", port.name, str(port.type)) for port in self.outputs]
@@ -63,7 +105,17 @@ class ExecutionPlan:
             Table(("", "name", "type"), ports, "inputs and outputs"),
             Folded("schedule", self.report()),
             Folded("memory map", self.memory_map()),
+            *((Picture("arena over time", arena_svg(self)),) if self.arena_nbytes > 0 and self._is_short() else ()),
         )
+
+    @property
+    def state_nbytes(self) -> int:
+        """Bytes of all values that are kept between steps."""
+        return sum(state.type.nbytes for state in self.states)
+
+    def _is_short(self) -> bool:
+        """Whether there are few enough steps for a picture in a notebook."""
+        return sum(len(procedure.steps) for procedure in self.procedures) <= MOST_STEPS
 
     @property
     def weights_nbytes(self) -> int:
@@ -78,7 +130,8 @@ class ExecutionPlan:
         """Whether a step copies a value to the memory that it lies in already, so that there is nothing to do."""
         if not isinstance(step, CopyStep) or not isinstance(step.source, ValueRef):
             return False
-        return self.values[step.source.value].memory == self.values[step.output].memory
+        memory = self.values[step.output].memory
+        return not isinstance(memory, NoMemory) and self.values[step.source.value].memory == memory
 
     def memory_map(self) -> str:
         """Return a table of the values in the arena: where each one lies."""

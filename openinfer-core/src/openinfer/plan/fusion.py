@@ -14,6 +14,7 @@ from openinfer.compute.follow import followed
 from openinfer.compute.inline import inlined
 from openinfer.compute.stage import expressions_of
 from openinfer.compute.substitution import renamed
+from openinfer.diagnostics import counted
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ops.derived import expression_computation
@@ -58,6 +59,8 @@ class Fusion:
 
     Attributes:
         epilogues: whether the target's kernels carry out epilogues.
+        kept: values that live on between steps, as bits.
+        most_ops: most operators of one step; None: any number.
         known: computations that were joined before, with their parts, by the identities of these and their operands.
     """
 
@@ -65,6 +68,8 @@ class Fusion:
     liveness: Liveness
     accesses: Accesses
     epilogues: bool
+    kept: int = 0
+    most_ops: int | None = None
     known: dict[tuple[object, ...], tuple[Computation, Computation, Computation | None]] = field(
         default_factory=dict["tuple[object, ...]", "tuple[Computation, Computation, Computation | None]"]
     )
@@ -81,7 +86,7 @@ def _fuse_list(steps: Sequence[Step], around: Fusion) -> tuple[Step, ...]:
         after = around.liveness.after(step)
         inner = replace(step, body=_fuse_list(step.body, around)) if isinstance(step, LoopStep) else step
         entries.append(Entry.of(inner, after, around.accesses))
-    left = Passing(entries)
+    left = Passing(entries, around.kept)
     for position in range(len(entries)):
         _fuse_forward(left, position, around)
     return left.steps()
@@ -102,7 +107,7 @@ def _fuse_forward(left: Passing, position: int, around: Fusion) -> None:
 
 def _as_computation(step: Step, around: Fusion) -> Step:
     """Return a copy of a value of the same type as a computation, which the reader of the copy can take over."""
-    if not isinstance(step, CopyStep) or not isinstance(step.source, ValueRef):
+    if not isinstance(step, CopyStep) or not isinstance(step.source, ValueRef) or step.count is not None:
         return step
     type_ = around.types[step.output]
     if around.types[step.source.value] != type_:
@@ -117,8 +122,10 @@ def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> _
     """Return the step that does the work of both, or why there is none."""
     if not isinstance(consumer, ComputeStep):
         return "" if isinstance(consumer, CopyStep) else f"read by {kind_of(consumer)}"
-    if not _allowed(producer, consumer):
+    if not may_join(producer, consumer):
         return f"kept apart from {consumer.op} by hints or scopes"
+    if around.most_ops is not None and _operators(producer) + _operators(consumer) > around.most_ops:
+        return f"the device has steps of at most {counted(around.most_ops, 'operator')}"
     (result,) = producer.outputs
     if result not in consumer.outputs and after >> result & 1:
         return f"needed after {consumer.op}"
@@ -129,7 +136,14 @@ def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> _
     return _with_epilogue(producer, consumer, result, around)
 
 
-def _allowed(producer: _Producer, consumer: ComputeStep) -> bool:
+def _operators(step: _Producer) -> int:
+    return kind_of(step).count("+") + 1
+
+
+def may_join(producer: _Producer, consumer: ComputeStep) -> bool:
+    """Whether hints and scopes leave it open that two steps become one."""
+    if consumer.computation.parameters or (isinstance(producer, ComputeStep) and producer.computation.parameters):
+        return False
     first, second = producer.placement, consumer.placement
     return first.fuse and second.fuse and first.scope == second.scope and first.group == second.group
 
@@ -156,6 +170,40 @@ def _joined(producer: ComputeStep, consumer: ComputeStep, result: int, around: F
         temporaries=(*producer.temporaries, *consumer.temporaries),
     )
     return joined if _is_safe(joined) else f"{consumer.op} would overwrite what it reads"
+
+
+def one_after_the_other(producer: ComputeStep, consumer: ComputeStep) -> ComputeStep | None:
+    """Return one step that carries out both, whose temporary is the one result of the producer.
+
+    None: its result would overwrite what it reads.
+    """
+    (result,) = producer.outputs
+    inputs: list[Operand] = []
+    made = _numbered(producer.inputs, inputs)
+    read = _numbered(consumer.inputs, inputs, ValueRef(result))
+    first = renamed(producer.computation, {**_names(producer.computation, made), _output(producer): "result"})
+    second = renamed(consumer.computation, _names(consumer.computation, read))
+    tensors = {tensor.name: tensor for tensor in (*first.inputs, *second.inputs)}
+    computation = replace(
+        second,
+        name=f"{first.name}_{second.name}",
+        inputs=tuple(tensors[f"x{number}"] for number in range(len(inputs))),
+        stages=(*first.stages, *second.stages),
+        temporaries=(first.tensor("result"), *first.temporaries, *second.temporaries),
+    )
+    joined = replace(
+        consumer,
+        origin=_both(producer, consumer),
+        op=f"{producer.op}+{consumer.op}",
+        computation=computation,
+        inputs=tuple(inputs),
+        temporaries=(result, *producer.temporaries, *consumer.temporaries),
+    )
+    return joined if _is_safe(joined) else None
+
+
+def _output(step: ComputeStep) -> str:
+    return step.computation.outputs[0].name
 
 
 def _numbered(operands: Sequence[Operand], inputs: list[Operand], result: Operand | None = None) -> tuple[int, ...]:

@@ -51,6 +51,17 @@ def interval(index: IndexExpr, loops: Mapping[int, Interval | None]) -> Interval
     return _interval(index.expr, bounds)
 
 
+def expression_interval(expr: IntExpr, names: Mapping[str, Interval | None]) -> Interval | None:
+    """Return the smallest and largest value of an expression; None where a name in it may be anything."""
+    bounds: dict[str, Interval] = {}
+    for name in symbolic.names(expr):
+        known = names.get(name)
+        if known is None:
+            return None
+        bounds[name] = known
+    return _interval(expr, bounds)
+
+
 def _interval(expr: IntExpr, bounds: Mapping[str, Interval]) -> Interval:
     done: list[Interval] = []
     stack: list[IntExpr | str] = [expr]

@@ -34,7 +34,7 @@ def movable(procedures: Sequence[Procedure], candidates: int) -> int:
     fixed = 0
     for procedure in procedures:
         for step in walk(procedure.steps):
-            if not isinstance(step, ComputeStep):
+            if not isinstance(step, ComputeStep) or step.arguments:
                 fixed |= reads(step) | writes(step)
             else:
                 fixed |= _index_reads(step)
@@ -128,9 +128,16 @@ def slides(stage: Stage, tensor: Tensor) -> bool:
     rows, columns = stage.at[2].variables(), stage.at[3].variables()
     if not rows or not columns:
         return False
-    places = [stage.at] if tensor.name == stage.tensor else []
-    places += [e.at for e in stage.elements if isinstance(e, Read) and e.tensor == tensor.name]
-    return any(rows <= at[2].variables() and columns <= at[3].variables() for at in places)
+    images = {
+        element.tensor
+        for element in stage.elements
+        if isinstance(element, Read)
+        and len(element.at) == _RANK
+        and rows <= element.at[2].variables()
+        and columns <= element.at[3].variables()
+    }
+    # Rows and columns of a product of matrices are those of different operands: neither is an image.
+    return tensor.name in images or (tensor.name == stage.tensor and bool(images))
 
 
 def halo_of(uses: Iterable[tuple[Tensor, Stage]], shape: Sequence[int]) -> list[tuple[int, int]]:
@@ -141,7 +148,9 @@ def halo_of(uses: Iterable[tuple[Tensor, Stage]], shape: Sequence[int]) -> list[
     reach = [(0, 0), (0, 0)]
     for tensor, stage in uses:
         for element in stage.elements:
-            if not isinstance(element, Read) or element.tensor != tensor.name or not _fills_zeros(element):
+            if not isinstance(element, Read) or element.tensor != tensor.name:
+                continue
+            if not element.fills_zeros or element.guards:
                 continue
             for dim in (0, 1):
                 low, high = element.at[dim + 2].interval.low, element.at[dim + 2].interval.high
@@ -151,7 +160,3 @@ def halo_of(uses: Iterable[tuple[Tensor, Stage]], shape: Sequence[int]) -> list[
                 reach[dim] = (max(before, -low), max(behind, high - shape[dim + 2] + 1))
     grown = (shape[2] + sum(reach[0])) * (shape[3] + sum(reach[1]))
     return reach if grown <= LARGEST_GROWTH * shape[2] * shape[3] else [(0, 0), (0, 0)]
-
-
-def _fills_zeros(read: Read) -> bool:
-    return read.fill is not None and read.fill.value == 0 and not read.guards

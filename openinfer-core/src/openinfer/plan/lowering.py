@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openinfer.errors import SynthesisError
-from openinfer.ir.graph import walk
-from openinfer.ir.nodes import Assign, Barrier, Branch, Dep, Loop, Op, Return, Transfer
+from openinfer.ir.nodes import (
+    Assign,
+    Await,
+    Barrier,
+    Branch,
+    CacheDecrement,
+    CacheIncrement,
+    CacheRead,
+    CacheReset,
+    CacheWrite,
+    Dep,
+    Loop,
+    Op,
+    Return,
+    Transfer,
+    Yield,
+)
 from openinfer.ir.resolved import Filled, Storage
-from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError
+from openinfer.plan.bounds import CacheBounds
+from openinfer.plan.call_order import callees_first
 from openinfer.plan.calls import CallLowering, Operation
+from openinfer.plan.consumers import HandOvers
+from openinfer.plan.draft import Draft
 from openinfer.plan.findings import all_of, at_node, faults_at
 from openinfer.plan.indices import LoopScope, constant, interval, is_exact
 from openinfer.plan.origins import origin_of, placement_of
-from openinfer.plan.settings import RuntimeSettingError, known_settings
+from openinfer.plan.persistent import Around, PersistentLowering
+from openinfer.plan.settings import RuntimeSettingError, known_settings, runtime_integers
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
@@ -31,14 +49,16 @@ from openinfer.plan.steps import (
     ValueRef,
 )
 from openinfer.plan.tables import TableUse
-from openinfer.symbolic import names
+from openinfer.plan.varying_ops import VaryingOps
+from openinfer.plan.varying_settings import VaryingSettings
+from openinfer.symbolic import DivisionError, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.ir.graph import Block
     from openinfer.ir.nodes import Node
-    from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, ResolvedVar, SettingValue
+    from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, RuntimeInts, SettingValue
     from openinfer.ir.values import AttrValue, Ref
     from openinfer.model import Model
     from openinfer.plan.indices import Interval
@@ -58,106 +78,34 @@ DEEPEST_LOOPS = 64
 """Deepest nesting of loops; C compilers need not take more than 127 nested blocks."""
 
 
-@dataclass(frozen=True, slots=True)
-class DraftValue:
-    """A value before its memory is known: a variable, or (``variable`` None) an intermediate result."""
-
-    name: str
-    type: TensorType
-    variable: ResolvedVar | None
-
-
-@dataclass
-class Draft:
-    """What lowering finds: values, tables, procedures (callees first), the names that ``entry`` returns, and why
-    statements are refused."""
-
-    values: list[DraftValue] = field(default_factory=list[DraftValue])
-    numbers: dict[str, int] = field(default_factory=dict[str, int])
-    tables: dict[str, TableUse] = field(default_factory=dict[str, TableUse])
-    procedures: list[Procedure] = field(default_factory=list[Procedure])
-    returned: dict[str, None] = field(default_factory=dict[str, None])
-    refused: list[SynthesisError] = field(default_factory=list[SynthesisError])
-    _taken: set[str] = field(default_factory=set[str])
-
-    def add_variable(self, variable: ResolvedVar) -> int:
-        """Add a variable; return the number of its value."""
-        self.numbers[variable.name] = len(self.values)
-        self.values.append(DraftValue(variable.name, variable.type, variable))
-        return self.numbers[variable.name]
-
-    def intermediate(self, name: str, type: TensorType) -> int:
-        """Add a value that the program has no name for."""
-        unique = next(n for n in _candidates(name) if n not in self._taken)
-        self._taken.add(unique)
-        self.values.append(DraftValue(unique, type, None))
-        return len(self.values) - 1
-
-
-def _candidates(name: str) -> Iterator[str]:
-    yield name
-    number = 2
-    while True:
-        yield f"{name}.{number}"
-        number += 1
-
-
-def lower(resolved: ResolvedGraph, model: Model, environment: Environment, table: KernelTable) -> Draft:
+def lower(
+    resolved: ResolvedGraph,
+    model: Model,
+    environment: Environment,
+    table: KernelTable,
+    limits: Mapping[str, int] | None = None,
+) -> Draft:
     """Return the program as steps.
+
+    Args:
+        limits: how far caches may grow, see `openinfer.plan.bounds.CacheBounds`.
 
     Raises:
         SynthesisError: statements, settings or operators cannot be carried out on the target; it has a diagnostic for
             each of the statements.
     """
     draft = Draft()
+    persistent = PersistentLowering(resolved, draft, CacheBounds(resolved, limits or {}))
     for variable in resolved.variables.values():
         if variable.storage is Storage.DYNAMIC:
             draft.add_variable(variable)
-    for name in _callees_first(resolved):
+    for name in callees_first(resolved, in_line=table.state):
         block = resolved.graph.blocks[name]
-        lowering = _BlockLowering(resolved, model, environment, table, draft, block)
-        draft.procedures.append(Procedure(name, tuple(lowering.steps(block.nodes, block.hints))))
+        lowering = _BlockLowering(resolved, model, environment, table, draft, persistent, block)
+        draft.procedures.append(Procedure(name, tuple(lowering.block_steps(block))))
     if draft.refused:
         raise all_of(draft.refused)
     return draft
-
-
-def _callees_first(resolved: ResolvedGraph) -> list[str]:
-    """Return the blocks that ``entry`` reaches, each after those that it branches to.
-
-    Raises:
-        SynthesisError: a block reaches itself.
-    """
-    order: list[str] = []
-    open_blocks: dict[str, None] = {}
-    stack: list[tuple[str, bool]] = [("entry", False)]
-    while stack:
-        name, done = stack.pop()
-        if done:
-            del open_blocks[name]
-            order.append(name)
-            continue
-        if name in order:
-            continue
-        open_blocks[name] = None
-        stack.append((name, True))
-        block = resolved.graph.blocks[name]
-        for node, target in reversed(_branches(block)):
-            if target in open_blocks:
-                raise at_node(
-                    "unsupported", f"block {target!r} reaches itself: recursion cannot be synthesised", name, node
-                )
-            stack.append((target, False))
-    return order
-
-
-def _branches(block: Block) -> list[tuple[Node, str]]:
-    found: list[tuple[Node, str]] = []
-    for node in walk(block.nodes):
-        if isinstance(node.kind, Branch):
-            targets = (node.kind.then_block, node.kind.else_block)
-            found += [(node, target) for target in targets if target is not None]
-    return found
 
 
 class _BlockLowering:
@@ -170,6 +118,7 @@ class _BlockLowering:
         environment: Environment,
         table: KernelTable,
         draft: Draft,
+        persistent: PersistentLowering,
         block: Block,
     ) -> None:
         self._resolved = resolved
@@ -177,10 +126,21 @@ class _BlockLowering:
         self._draft = draft
         self._block = block.name
         self._environment = environment
+        self._persistent = persistent
+        self._hand_overs = HandOvers(resolved.graph)
+        self._varying = VaryingOps(environment, table, draft, persistent)
+        self._target = table.target
+        self._keeps_state = table.state
         self._calls = CallLowering(environment, table, draft.intermediate, lambda value: draft.values[value].type)
         self._loops: list[LoopScope] = []
         self._intervals: dict[int, Interval | None] = {}
         self._constant_loops: set[int] = set()
+
+    def block_steps(self, block: Block) -> Iterator[Step]:
+        """Yield the steps of the block."""
+        yield from self.steps(block.nodes, block.hints)
+        if block.name == "entry" and block.nodes and not self._draft.refused:
+            self._hand_overs.end(block.nodes[-1])
 
     def steps(self, nodes: Sequence[Node], hints: Mapping[str, AttrValue]) -> Iterator[Step]:
         """Yield the steps of a list of statements; what follows a return is never reached."""
@@ -202,9 +162,11 @@ class _BlockLowering:
             case Op():
                 yield from self._op(node, hints)
             case Transfer(src=src, dst=dst):
-                source, output = self._operand(src, node), self._value(dst, node)
-                if source != ValueRef(output):
-                    yield CopyStep(origin=origin, source=source, output=output)
+                yield from self._transfer(self._operand(src, node), self._value(dst, node), node)
+            case CacheRead() | CacheWrite() | CacheIncrement() | CacheDecrement() | CacheReset():
+                if not self._keeps_state:
+                    raise self._unsupported(node)
+                yield from self._persistent.steps(node, node.kind, origin, self._around())
             case Branch(then_block=then, cond=cond, else_block=other):
                 condition = None if cond is None else self._value(cond, node)
                 yield CallStep(origin=origin, procedure=then, condition=condition, otherwise=other)
@@ -214,17 +176,43 @@ class _BlockLowering:
                 yield BarrierStep(origin=origin)
             case Return(names=returned):
                 if self._block == "entry":
+                    self._hand_overs.end(node)
                     self._draft.returned.update(dict.fromkeys(returned))
                 yield ReturnStep(origin=origin)
-            case _:
-                raise self._unsupported(node)
+            case Yield() | Await():
+                yield from self._hand_over(node, node.kind)
+
+    def _transfer(self, source: Operand, output: int, node: Node) -> Iterator[Step]:
+        origin, varying = origin_of(self._block, node), self._draft.extents
+        if output in varying or (isinstance(source, ValueRef) and source.value in varying):
+            yield from self._varying.transfer(source, output, origin)
+        elif source != ValueRef(output):
+            yield CopyStep(origin=origin, source=source, output=output)
+
+    def _hand_over(self, node: Node, kind: Yield | Await) -> Iterator[Step]:
+        """Yield the calls of consumers, where ``entry`` awaits them; other blocks end with their yield."""
+        if not self._keeps_state:
+            raise self._unsupported(node)
+        origin, in_loop = origin_of(self._block, node), bool(self._loops)
+        if self._block != "entry":
+            if isinstance(kind, Yield):
+                yield ReturnStep(origin=origin)
+        elif isinstance(kind, Yield):
+            self._hand_overs.hand_over(kind.names, node, in_loop=in_loop)
+        else:
+            for name in self._hand_overs.take_back(kind.names, node, in_loop=in_loop):
+                yield CallStep(origin=origin, procedure=name)
+
+    def _around(self) -> Around:
+        return Around(
+            block=self._block, value=self._value, operand=self._operand, index=self._index, loops=self._intervals
+        )
 
     def _unsupported(self, node: Node) -> Exception:
         kind = type(node.kind).__name__
         spoken = "".join(f" {c.lower()}" if c.isupper() else c for c in kind).strip().replace("cache ", "cache.")
-        message = (
-            f"`{spoken}` cannot be synthesised: synth targets of this version have no persistent memory or threads"
-        )
+        lacks = "persistent memory or consumers"
+        message = f"`{spoken}` cannot be synthesised: target {self._target} of this version has no {lacks}"
         hint = OUTSIDE if spoken.startswith("cache.") else ELSEWHERE
         return at_node("unsupported", message, self._block, node, hint=hint)
 
@@ -234,9 +222,8 @@ class _BlockLowering:
 
     def _value(self, name: str, node: Node) -> int:
         variable = self._resolved.variables[name]
-        if variable.storage is Storage.PERSISTENT:
-            message = f"persistent variable `{name}` cannot be synthesised by this version"
-            raise at_node("unsupported", message, self._block, node, hint=OUTSIDE)
+        if variable.storage is Storage.PERSISTENT and not self._keeps_state:
+            raise self._unsupported(node)
         known = self._draft.numbers.get(name)
         return self._draft.add_variable(variable) if known is None else known
 
@@ -277,7 +264,9 @@ class _BlockLowering:
             return ValueRef(self._value(name, node))
         if name in self._resolved.sizes:
             return self._resolved.sizes[name]
-        raise at_node("unknown-variable", f"`{name}` is no loop index, integer scalar or size", self._block, node)
+        raise at_node(
+            "unknown-variable", f"`{name}` is not a loop index, an integer scalar or a size", self._block, node
+        )
 
     def _loop(self, loop: Loop, node: Node, hints: Mapping[str, AttrValue]) -> Iterator[Step]:
         if len(self._loops) == DEEPEST_LOOPS:
@@ -309,6 +298,18 @@ class _BlockLowering:
         op = self._resolved.ops[node.index]
         inputs = tuple(None if ref is None else self._operand(ref, node) for ref in op.inputs)
         outputs = [self._value(name, node) for name in op.outputs]
+        if self._keeps_state and self._varies(op, inputs, node):
+            at = Operation(
+                origin=origin_of(self._block, node), placement=placement_of(node, hints), name=op.outputs[0], node=node
+            )
+            settings = VaryingSettings(
+                op, self._resolved, self._model, self._runtime_settings(op, node), self._loop_names()
+            )
+            indexed = {name: self._index(expr, node) for name, expr in settings.unknown.items()}
+            ranges = {name: interval(index, self._intervals) for name, index in indexed.items()}
+            with faults_at(self._block, node):
+                yield from self._varying.steps(settings.bound(indexed, ranges), inputs, outputs, at)
+            return
         settings = self._settings(op, node)
         try:
             with faults_at(self._block, node):
@@ -323,13 +324,34 @@ class _BlockLowering:
         with faults_at(self._block, node):
             yield from self._calls.steps(call, inputs, tuple(outputs), operation)
 
+    def _varies(self, op: ResolvedOp, inputs: Sequence[Operand | None], node: Node) -> bool:
+        """Whether an operator depends on sizes that are known at run time only."""
+        if any(isinstance(i, ValueRef) and i.value in self._draft.extents for i in inputs):
+            return True
+        return bool(self._runtime_settings(op, node))
+
+    def _loop_names(self) -> frozenset[str]:
+        return frozenset(scope.index for scope in self._loops)
+
+    def _runtime_settings(self, op: ResolvedOp, node: Node) -> Mapping[str, RuntimeInts]:
+        loop_indices = self._loop_names()
+        try:
+            return runtime_integers(op, self._resolved, self._model, loop_indices)
+        except RuntimeSettingError as error:
+            hint = _settable(op, error, is_index=error.name in loop_indices)
+            raise at_node("unsupported", f"{op.op}: {error}", self._block, node, hint=hint) from error
+        except DivisionError as error:
+            raise at_node("bad-division", f"{op.op}: {error}", self._block, node) from error
+
     def _settings(self, op: ResolvedOp, node: Node) -> Mapping[str, SettingValue]:
-        loop_indices = frozenset(scope.index for scope in self._loops)
+        loop_indices = self._loop_names()
         try:
             return known_settings(op, self._resolved, self._model, loop_indices)
         except RuntimeSettingError as error:
             hint = _settable(op, error, is_index=error.name in loop_indices)
             raise at_node("unsupported", f"{op.op}: {error}", self._block, node, hint=hint) from error
+        except DivisionError as error:
+            raise at_node("bad-division", f"{op.op}: {error}", self._block, node) from error
 
 
 def _settable(op: ResolvedOp, error: RuntimeSettingError, *, is_index: bool) -> str:

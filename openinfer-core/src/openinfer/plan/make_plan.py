@@ -1,4 +1,4 @@
-"""Making a plan: lowering, dead steps away, fusion, passes of plugins, live ranges, arena."""
+"""Making a plan: lowering, dead steps away, constants computed, fusion, passes of plugins, live ranges, arena."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from openinfer.ir.resolved import Filled, Storage
 from openinfer.plan.accesses import Accesses, mask, written
 from openinfer.plan.arena import placed
 from openinfer.plan.arrangement import arranged
+from openinfer.plan.banks import writable
+from openinfer.plan.constants import with_constants
 from openinfer.plan.dead_steps import reached, without_dead_steps
-from openinfer.plan.execution_plan import ExecutionPlan
+from openinfer.plan.execution_plan import Bank, ExecutionPlan
 from openinfer.plan.findings import about
 from openinfer.plan.fusion import Fusion, fuse
 from openinfer.plan.liveness import Liveness
@@ -21,24 +23,36 @@ from openinfer.plan.memory import (
     initial_steps,
     input_values,
     output_copies,
+    reset_steps,
     roles_and_memory,
+    state_values,
     touched_tables,
 )
 from openinfer.plan.passes import with_passes
-from openinfer.plan.steps import Procedure
+from openinfer.plan.stages import ignored, listing
+from openinfer.plan.steps import Procedure, Register
 from openinfer.plan.tables import weight_table
-from openinfer.plan.values import PlanInput, PlanOutput
+from openinfer.plan.values import PlanInput, PlanOutput, PlanState
+from openinfer.plan.views import with_views
 from openinfer.plan.weights import WeightStore
+from openinfer.plan.words import worded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from openinfer.arch import MemoryBank
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
-    from openinfer.plan.lowering import Draft
+    from openinfer.plan.draft import Draft
+    from openinfer.plan.schedules import ScheduleFile
+    from openinfer.plan.stages import Watch
     from openinfer.plan.steps import Step
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
+
+
+RESET = "model.reset"
+"""Name of the procedure that gives states their initial values, while memory is planned; no block has a point."""
 
 
 def make_plan(
@@ -49,46 +63,99 @@ def make_plan(
     *,
     epilogues: bool = True,
     machine: TargetInfo | None = None,
+    overlaps: bool = False,
+    schedules: ScheduleFile | None = None,
+    most_ops: int | None = None,
+    memories: Sequence[MemoryBank] = (),
+    limits: Mapping[str, int] | None = None,
+    watch: Watch = ignored,
 ) -> ExecutionPlan:
     """Return the plan of a program for the target of ``table``.
 
     Args:
         epilogues: whether the target's kernels carry out elementwise operators on their results.
+        limits: how far caches may grow, by the names of their indices (`openinfer.plan.bounds.CacheBounds`).
         machine: what layouts and schedules are chosen for; by default one of which nothing is known.
+        overlaps: whether results may begin to overwrite operands that are still read: the target carries computations
+            out in the order of `openinfer.codegen.loop_program`.
+        schedules: those that are not chosen but given.
+        most_ops: most operators that one step carries out; None: any number.
+        memories: those of the device, which values are spread over; () is one of any size.
+        watch: is called after each pass.
 
     Raises:
         SynthesisError: something in the program cannot be carried out on the target; it names the line.
     """
-    draft = lower(resolved, model, environment, table)
+    draft = lower(resolved, model, environment, table, limits)
+
+    def after(name: str, procedures: Sequence[Procedure]) -> None:
+        watch(name, lambda: listing(draft, _inputs(draft, 0), procedures))
+
+    after("lower", draft.procedures)
     reachable = reached(draft.procedures)
     changed = written(reachable)
     names = _output_names(draft, resolved, changed)
+    _refuse_varying_packed(draft, names)
     results, copies = output_copies(draft, names, changed)
-    wanted = mask(results)
+    kept = mask(state_values(draft))
+    wanted = mask(results) | kept
     procedures = _with_start(reachable, copies)
     procedures, liveness = without_dead_steps(procedures, wanted)
     changed = written(procedures)
     needed = liveness.at_start
     procedures = _with_start(procedures, list(initial_steps(draft, needed, changed)))
-    procedures = _fused(draft, procedures, wanted, epilogues=epilogues)
-    procedures = with_passes(procedures, tuple(value.type for value in draft.values), wanted, environment)
+    after("initialise", procedures)
+    types = tuple(value.type for value in draft.values)
+    procedures = with_passes(procedures, types, wanted, environment, "lowered", after)
+    procedures = with_constants(draft, procedures, wanted, model)
+    after("constants", procedures)
+    procedures = _fused(draft, procedures, wanted, kept=kept, epilogues=epilogues, most_ops=most_ops)
+    after("fuse", procedures)
+    types = tuple(value.type for value in draft.values)
+    procedures = with_passes(procedures, types, wanted, environment, "plan", after)
     procedures, _ = without_dead_steps(procedures, wanted)
     store = WeightStore(model)
+    procedures = (Procedure(RESET, reset_steps(draft)), *procedures)
     values = roles_and_memory(draft, procedures, results, store)
     read = touched_tables(procedures)
     tables = [weight_table(use, model, store) for use in draft.tables.values() if use.number in read]
-    made = arranged(procedures, values, store.weights, tables, machine or TargetInfo())
-    values, arena_nbytes = placed(made.values, made.procedures, Liveness(made.procedures, wanted))
+    procedures, values = with_views(draft, procedures, values, Liveness(procedures, wanted))
+    small = worded(procedures, values, store.weights)
+    made = arranged(
+        small.procedures,
+        small.values,
+        small.weights,
+        tables,
+        machine or TargetInfo(),
+        wanted,
+        overlaps=overlaps,
+        schedules=schedules,
+    )
+    banks = writable(memories)
+    live = Liveness(made.procedures, wanted)
+    values, used = placed(made.values, made.procedures, live, overlaps=overlaps, banks=banks if memories else None)
+    reset, *blocks = made.procedures
     return ExecutionPlan(
         target=table.target,
         inputs=_inputs(draft, needed),
-        outputs=tuple(PlanOutput(name=n, type=values[v].type, value=v) for n, v in zip(names, results, strict=True)),
+        outputs=tuple(
+            PlanOutput(name=n, type=values[v].type, value=v, extents=_extents(draft, v))
+            for n, v in zip(names, results, strict=True)
+        ),
         values=values,
         weights=made.weights,
         tables=made.tables,
-        procedures=made.procedures,
-        arena_nbytes=arena_nbytes,
+        procedures=tuple(blocks),
+        arena_nbytes=sum(used),
+        banks=_banks(banks, used) if memories else (),
+        states=_states(draft),
+        registers=tuple(draft.registers),
+        reset=reset.steps,
     )
+
+
+def _banks(banks: Sequence[MemoryBank], used: Sequence[int]) -> tuple[Bank, ...]:
+    return tuple(Bank(b.name, b.kind, b.nbytes, nbytes) for b, nbytes in zip(banks, used, strict=True))
 
 
 def plan_findings(
@@ -115,6 +182,9 @@ def _output_names(draft: Draft, resolved: ResolvedGraph, changed: int) -> tuple[
         for name in draft.returned:
             if name not in resolved.variables:
                 raise about("unsupported", f"`return {name}`: an entry of a prefix table cannot be a result")
+            if resolved.variables[name].storage is Storage.PERSISTENT:
+                hint = f"read it with `cache.read {name} >> ...` and return what was read"
+                raise about("unsupported", f"`return {name}`: a persistent variable cannot be a result", hint)
             if name not in draft.numbers:
                 draft.add_variable(resolved.variables[name])
         return tuple(draft.returned)
@@ -126,15 +196,39 @@ def _output_names(draft: Draft, resolved: ResolvedGraph, changed: int) -> tuple[
     return found
 
 
+def _refuse_varying_packed(draft: Draft, names: Sequence[str]) -> None:
+    for name in names:
+        number = draft.numbers[name]
+        kind = draft.values[number].type
+        if kind.dtype.is_packed and _extents(draft, number) is not None:
+            message = f"`{name}` is a result of packed {kind.dtype}, and its shape is known at run time only"
+            raise about("unsupported", message, "return a value of i8 or u8 that it is cast to")
+
+
+def _extents(draft: Draft, value: int) -> tuple[int | Register, ...] | None:
+    """Return the extents of a value whose shape is known at run time only."""
+    extents = draft.extents.get(value, ())
+    return extents if any(isinstance(extent, Register) for extent in extents) else None
+
+
 def _with_start(procedures: Sequence[Procedure], steps: Sequence[Step]) -> tuple[Procedure, ...]:
     """Return the procedures with steps put before those of the last one, where the program starts."""
     start = procedures[-1]
     return (*procedures[:-1], Procedure(start.name, (*steps, *start.steps)))
 
 
-def _fused(draft: Draft, procedures: Sequence[Procedure], wanted: int, *, epilogues: bool) -> tuple[Procedure, ...]:
+def _states(draft: Draft) -> tuple[PlanState, ...]:
+    return tuple(
+        PlanState(number=number, name=draft.values[value].name, type=draft.values[value].type, value=value)
+        for number, value in enumerate(state_values(draft))
+    )
+
+
+def _fused(
+    draft: Draft, procedures: Sequence[Procedure], wanted: int, *, kept: int, epilogues: bool, most_ops: int | None
+) -> tuple[Procedure, ...]:
     types = tuple(value.type for value in draft.values)
-    around = Fusion(types, Liveness(procedures, wanted), Accesses(procedures), epilogues)
+    around = Fusion(types, Liveness(procedures, wanted), Accesses(procedures), epilogues, kept, most_ops)
     return fuse(procedures, around)
 
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.ir.resolved import Filled, Storage
+from openinfer.ir.resolved import Storage
 from openinfer.plan.accesses import members, operands, touched, walk, written
-from openinfer.plan.lowering import DraftValue
-from openinfer.plan.steps import CopyStep, FillStep, InputStep, Origin, TableRef, ValueRef
+from openinfer.plan.draft import DraftValue
+from openinfer.plan.initial import initial_step
+from openinfer.plan.steps import CopyStep, InputStep, Origin, TableRef, ValueRef
 from openinfer.plan.values import (
     InputMemory,
     NoMemory,
     OutputMemory,
     PlanValue,
     Role,
+    StateMemory,
     WeightMemory,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from openinfer.ir.resolved import ResolvedVar
-    from openinfer.plan.lowering import Draft
+    from openinfer.plan.draft import Draft
     from openinfer.plan.steps import Procedure, Step
     from openinfer.plan.weights import WeightStore
 
@@ -60,21 +61,23 @@ def initial_steps(draft: Draft, live: int, written: int) -> Iterator[Step]:
     inputs = {number: at for at, number in enumerate(input_values(draft))}
     for value in members(live):
         variable = draft.values[value].variable
-        if variable is None:
+        if variable is None or variable.storage is Storage.PERSISTENT:
             continue
         if variable.storage is Storage.DYNAMIC:
             if written >> value & 1 or variable.initial is not None:
                 yield InputStep(origin=_START, number=inputs[value], output=value)
         elif written >> value & 1:
-            yield _initial_step(draft, value, variable)
+            yield initial_step(draft, value, _START)
 
 
-def _initial_step(draft: Draft, value: int, variable: ResolvedVar) -> Step:
-    initial = variable.initial
-    if initial is None or isinstance(initial, Filled):
-        return FillStep(origin=_START, output=value, value=0 if initial is None else initial.value)
-    draft.values.append(DraftValue(f"{variable.name}.initial", variable.type, variable))
-    return CopyStep(origin=_START, source=ValueRef(len(draft.values) - 1), output=value)
+def state_values(draft: Draft) -> list[int]:
+    """Return the values that are kept between steps, in order."""
+    return [number for number, value in enumerate(draft.values) if value.is_state]
+
+
+def reset_steps(draft: Draft) -> tuple[Step, ...]:
+    """Return the steps that give the values that are kept between steps their initial contents."""
+    return tuple(initial_step(draft, value, _START) for value in state_values(draft))
 
 
 def roles_and_memory(
@@ -83,6 +86,7 @@ def roles_and_memory(
     """Return the values with roles, and the memory of all but those in the arena (`NoMemory` for the time being)."""
     rewritten, used = written(procedures), touched(procedures)
     inputs = {number: at for at, number in enumerate(input_values(draft))}
+    states = {number: at for at, number in enumerate(state_values(draft))}
     values: list[PlanValue] = []
     for number, drafted in enumerate(draft.values):
         role, memory = Role.TEMPORARY, NoMemory()
@@ -91,6 +95,12 @@ def roles_and_memory(
             role, memory = Role.OUTPUT, OutputMemory(results.index(number))
         elif number in inputs:
             role, memory = Role.INPUT, NoMemory() if rewritten >> number & 1 else InputMemory(inputs[number])
+        elif number in states:
+            role, memory = Role.STATE, StateMemory(states[number])
+        elif drafted.data is not None:
+            role = Role.CONSTANT
+            if used >> number & 1:
+                memory = WeightMemory(store.add(drafted.name, drafted.type, drafted.data, drafted.ops))
         elif variable is not None and not rewritten >> number & 1 and variable.initial is not None:
             role = Role.CONSTANT if variable.storage is Storage.CONSTANT else Role.WEIGHT
             if used >> number & 1:

@@ -1,4 +1,4 @@
-"""Passes of plugins: rewritings of a plan's steps, after fusion and before values get their places."""
+"""Passes of plugins: rewritings of a plan's steps, at the stages that `openinfer.plugins.types.PASS_STAGES` names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from openinfer.plugins.crossing import crossing, fault, shown
 from openinfer.plugins.types import load_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from openinfer.plan.steps import Operand, Step
     from openinfer.plugins.environment import Environment
@@ -32,17 +32,24 @@ class Pass(Protocol):
 
 
 def with_passes(
-    procedures: tuple[Procedure, ...], types: tuple[TensorType, ...], results: int, environment: Environment
+    procedures: tuple[Procedure, ...],
+    types: tuple[TensorType, ...],
+    results: int,
+    environment: Environment,
+    stage: str = "plan",
+    done: Callable[[str, tuple[Procedure, ...]], None] | None = None,
 ) -> tuple[Procedure, ...]:
     """Return procedures as the passes of plugins leave them, which run in order of their names.
 
     Args:
         results: mask of the values that are read when the program has ended.
+        stage: the passes of which stage run.
+        done: is called after each pass with its name and what it returned.
 
     Raises:
-        PluginError: a pass raised something, or what it returned is no program on these values.
+        PluginError: a pass raised something, or what it returned is not a program on these values.
     """
-    for name in sorted(environment.passes):
+    for name in sorted(name for name, spec in environment.passes.items() if spec.stage == stage):
         owner = environment.owner("pass", name)
         run: Pass = load_object(environment.passes[name].run, owner)
         with crossing(owner, f"pass {name}"):
@@ -52,6 +59,8 @@ def with_passes(
         except SynthesisError as error:
             raise fault(owner, f"pass {name} {error}") from None
         procedures = found
+        if done is not None:
+            done(name, procedures)
     return procedures
 
 
@@ -84,7 +93,7 @@ def _check_step(step: Step, known: set[str], types: Sequence[TensorType]) -> Non
 
 def _typed(step: Step) -> Iterator[tuple[int | None, TensorType]]:
     """Yield the values of a step that computes, None for other operands, with the types that it takes there."""
-    if isinstance(step, ComputeStep):
+    if isinstance(step, ComputeStep) and not step.arguments:
         computation = step.computation
         tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
         for tensor, value in zip(tensors, (*map(_value, step.inputs), *step.outputs, *step.temporaries), strict=True):

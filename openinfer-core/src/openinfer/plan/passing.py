@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.plan.accesses import members, walk
-from openinfer.plan.steps import BarrierStep, ComputeStep, KernelStep, ReturnStep
+from openinfer.plan.steps import BarrierStep, ComputeStep, KernelStep, ReturnStep, TableRef
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,19 +33,33 @@ class Entry:
         return Entry(step, after, *accesses.of(step), stops)
 
     @property
+    def may_fail(self) -> bool:
+        """Whether it may end the program with an error."""
+        if not isinstance(self.step, ComputeStep):
+            return True
+        indexed = any(isinstance(operand, TableRef) and operand.checked for operand in self.step.inputs)
+        return indexed or any(stage.lookups or stage.checks for stage in self.step.computation.stages)
+
+    @property
     def stays(self) -> bool:
         """Whether it keeps its place among the other steps."""
         return isinstance(self.step, KernelStep | ComputeStep) and self.step.placement.no_reorder
 
 
 class Passing:
-    """A list of steps whose members are joined with later ones."""
+    """A list of steps whose members are joined with later ones.
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    Args:
+        kept: values that live on between steps, as bits: a step that may fail does not pass their changes, which are
+            not to happen if it fails.
+    """
+
+    def __init__(self, entries: Sequence[Entry], kept: int = 0) -> None:
         self._entries: list[Entry | None] = [*entries]
         self._readers: defaultdict[int, list[int]] = defaultdict(list)
         self._writers: defaultdict[int, list[int]] = defaultdict(list)
         self._stops = [at for at, entry in enumerate(entries) if entry.stops]
+        self._changes = [at for at, entry in enumerate(entries) if entry.written & kept]
         self._stays = [at for at, entry in enumerate(entries) if entry.stays]
         for at, entry in enumerate(entries):
             self._note(at, entry)
@@ -76,6 +90,9 @@ class Passing:
             return "barrier or return before its reader"
         if (first.stays and reader > position + 1) or (stay is not None and stay < reader):
             return "no_reorder before its reader"
+        change = _after(self._changes, position)
+        if change is not None and change < reader and first.may_fail:
+            return "a persistent variable changes before its reader"
         writes = (_after(self._writers[value], position) for value in members(first.written | first.read))
         if any(at is not None and at < reader for at in writes):
             return "an operand changes before its reader"

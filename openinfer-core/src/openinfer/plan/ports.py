@@ -11,26 +11,37 @@ from openinfer.expr import tree
 from openinfer.layout import Digit, Layout, row_major
 from openinfer.plan.layouts import channels_last, halo_of, slides, tensor_values
 from openinfer.plan.steps import ComputeStep, LoopStep, Procedure, ValueRef
-from openinfer.plan.values import NoMemory, PlanValue, Role
+from openinfer.plan.values import NoMemory, PlanValue, Role, stored_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from openinfer.arch import TargetInfo
     from openinfer.ir.types import TensorType
+    from openinfer.plan.halos import Room
     from openinfer.plan.steps import Step
 
 
+LARGEST_ALIGNED = 1.3
+"""A border may make rows so many times longer, so that they begin at cache lines: vectors then cross fewer of them."""
+
+
 def bordered(
-    procedures: Sequence[Procedure], values: Sequence[PlanValue], free: int
+    procedures: Sequence[Procedure],
+    values: Sequence[PlanValue],
+    free: int,
+    target: TargetInfo,
+    room: Room | None = None,
 ) -> tuple[tuple[Procedure, ...], tuple[PlanValue, ...]]:
     """Return the program with a copy before each step that reads past the border of a value whose layout is fixed.
 
     Args:
         free: values whose layout may be chosen, as bits.
+        room: what the arena has room for; None: for all copies.
     """
-    copying = _Copying(list(values), free)
-    return tuple(Procedure(p.name, copying.steps(p.steps)) for p in procedures), tuple(copying.values)
+    found = list(values)
+    made = _rewritten(procedures, lambda step: _with_border(step, found, free, target, room))
+    return made, tuple(found)
 
 
 def collected(
@@ -44,90 +55,84 @@ def collected(
     Args:
         free: values whose layout may be chosen, as bits.
     """
-    collecting = _Collecting(list(values), free, target)
-    return tuple(Procedure(p.name, collecting.steps(p.steps)) for p in procedures), tuple(collecting.values)
+    found = list(values)
+    made = _rewritten(procedures, lambda step: _with_collection(step, found, free, target))
+    return made, tuple(found)
 
 
-class _Rewriting:
-    """Puts copies before or behind steps; ``values`` grow by those that are copied."""
+def _rewritten(
+    procedures: Sequence[Procedure], change: Callable[[ComputeStep], Iterable[Step]]
+) -> tuple[Procedure, ...]:
+    """Return the program with other steps in the place of each computation."""
 
-    def __init__(self, values: list[PlanValue], free: int) -> None:
-        self.values = values
-        self._free = free
+    def steps(body: Sequence[Step]) -> tuple[Step, ...]:
+        return tuple(made for step in body for made in changed(step))
 
-    def steps(self, steps: Sequence[Step]) -> tuple[Step, ...]:
-        return tuple(made for step in steps for made in self._step(step))
-
-    def _step(self, step: Step) -> Iterator[Step]:
+    def changed(step: Step) -> Iterable[Step]:
         if isinstance(step, LoopStep):
-            yield replace(step, body=self.steps(step.body))
-        elif isinstance(step, ComputeStep):
-            yield from self.computed(step)
-        else:
-            yield step
+            return (replace(step, body=steps(step.body)),)
+        return change(step) if isinstance(step, ComputeStep) else (step,)
 
-    def computed(self, step: ComputeStep) -> Iterator[Step]:
-        """Yield a step with its copies."""
-        raise NotImplementedError
-
-    def _beside(self, value: PlanValue, suffix: str, layout: Layout) -> PlanValue:
-        """Add a value of the same type in another layout."""
-        name, number = f"{value.name}.{suffix}", len(self.values)
-        self.values.append(
-            replace(value, name=name, number=number, role=Role.TEMPORARY, memory=NoMemory(), layout=layout)
-        )
-        return self.values[-1]
+    return tuple(Procedure(p.name, steps(p.steps)) for p in procedures)
 
 
-class _Copying(_Rewriting):
-    def computed(self, step: ComputeStep) -> Iterator[Step]:
-        inputs = list(step.inputs)
-        for number, (tensor, operand) in enumerate(zip(step.computation.inputs, step.inputs, strict=True)):
-            if not isinstance(operand, ValueRef) or self._free >> operand.value & 1:
-                continue
-            uses = [(tensor, stage) for stage in step.computation.stages if slides(stage, tensor)]
-            value = self.values[operand.value]
-            halo = halo_of(uses, value.type.shape) if uses else []
-            if any(map(any, halo)):
-                copy = self._beside(value, "bordered", _planar(value.type, halo))
-                inputs[number] = ValueRef(copy.number)
-                yield _copy(step, "border", operand.value, copy)
-        yield replace(step, inputs=tuple(inputs))
+def _with_border(
+    step: ComputeStep, values: list[PlanValue], free: int, target: TargetInfo, room: Room | None
+) -> Iterator[Step]:
+    """Yield a step behind copies of the inputs that it reads past the border of; ``values`` grow by these."""
+    inputs = list(step.inputs)
+    for number, (tensor, operand) in enumerate(zip(step.computation.inputs, step.inputs, strict=True)):
+        if not isinstance(operand, ValueRef) or free >> operand.value & 1:
+            continue
+        uses = [(tensor, stage) for stage in step.computation.stages if slides(stage, tensor)]
+        value = values[operand.value]
+        halo: Sequence[tuple[int, int]] = halo_of(uses, value.type.shape) if uses else []
+        if any(map(any, halo)):
+            halo = _aligned(value.type, halo, target)
+        if any(map(any, halo)) and (room is None or room.has(step, _planar_nbytes(value.type, halo))):
+            copy = _beside(values, value, "bordered", _planar(value.type, halo))
+            inputs[number] = ValueRef(copy.number)
+            yield _copy(step, "border", operand.value, copy)
+    yield replace(step, inputs=tuple(inputs))
 
 
-class _Collecting(_Rewriting):
-    def __init__(self, values: list[PlanValue], free: int, target: TargetInfo) -> None:
-        super().__init__(values, free)
-        self._target = target
+def _with_collection(step: ComputeStep, values: list[PlanValue], free: int, target: TargetInfo) -> Iterator[Step]:
+    """Yield a step and copies of its results whose lanes lie elsewhere; ``values`` grow by what is copied."""
+    outputs = list(step.outputs)
+    copies: list[Step] = []
+    for number, (tensor, output) in enumerate(zip(step.computation.outputs, step.outputs, strict=True)):
+        value = values[output]
+        if free >> output & 1 or not value.type.count or not _reads_apart(step, tensor, values):
+            continue
+        lanes = target.lanes(max(value.type.dtype.bits // 8, 1))
+        made = _beside(values, value, "collected", channels_last(value.type.shape, lanes))
+        outputs[number] = made.number
+        copies.append(_copy(step, "transpose", made.number, value))
+    yield replace(step, outputs=tuple(outputs))
+    yield from copies
 
-    def computed(self, step: ComputeStep) -> Iterator[Step]:
-        outputs = list(step.outputs)
-        copies: list[Step] = []
-        for number, (tensor, output) in enumerate(zip(step.computation.outputs, step.outputs, strict=True)):
-            value = self.values[output]
-            if self._free >> output & 1 or not value.type.count or not self._reads_apart(step, tensor):
-                continue
-            lanes = self._target.lanes(max(value.type.dtype.bits // 8, 1))
-            made = self._beside(value, "collected", channels_last(value.type.shape, lanes))
-            outputs[number] = made.number
-            copies.append(_copy(step, "transpose", made.number, value))
-        yield replace(step, outputs=tuple(outputs))
-        yield from copies
 
-    def _reads_apart(self, step: ComputeStep, output: Tensor) -> bool:
-        """Whether windows for neighbouring columns of a result read elements that do not lie in a row."""
-        values = tensor_values(step)
-        for stage in step.computation.stages:
-            if stage.tensor != output.name or not slides(stage, output) or stage.is_sequential:
-                continue
-            (column, *_) = stage.at[3].variables()
-            for element in stage.elements:
-                if isinstance(element, Read) and element.tensor in values:
-                    layout = self.values[values[element.tensor]].layout
-                    place = layout or row_major(step.computation.tensor(element.tensor).shape)
-                    if place.address(element.at).coefficient(column) not in (0, 1):
-                        return True
-        return False
+def _reads_apart(step: ComputeStep, output: Tensor, values: Sequence[PlanValue]) -> bool:
+    """Whether windows for neighbouring columns of a result read elements that do not lie in a row."""
+    numbers = tensor_values(step)
+    for stage in step.computation.stages:
+        if stage.tensor != output.name or not slides(stage, output) or stage.is_sequential:
+            continue
+        (column, *_) = stage.at[3].variables()
+        for element in stage.elements:
+            if isinstance(element, Read) and element.tensor in numbers:
+                layout = values[numbers[element.tensor]].layout
+                place = layout or row_major(step.computation.tensor(element.tensor).shape)
+                if place.address(element.at).coefficient(column) not in (0, 1):
+                    return True
+    return False
+
+
+def _beside(values: list[PlanValue], value: PlanValue, suffix: str, layout: Layout) -> PlanValue:
+    """Append a value of the same type in another layout."""
+    name, number = f"{value.name}.{suffix}", len(values)
+    values.append(replace(value, name=name, number=number, role=Role.TEMPORARY, memory=NoMemory(), layout=layout))
+    return values[-1]
 
 
 def _copy(step: ComputeStep, name: str, source: int, copy: PlanValue) -> ComputeStep:
@@ -145,6 +150,23 @@ def _copy(step: ComputeStep, name: str, source: int, copy: PlanValue) -> Compute
         outputs=(copy.number,),
         placement=step.placement,
     )
+
+
+def _aligned(type: TensorType, halo: Sequence[tuple[int, int]], target: TargetInfo) -> Sequence[tuple[int, int]]:
+    """Return a halo around rows and columns with which each row begins at a cache line, where that is cheap."""
+    rows, (before, behind) = halo
+    line = target.line_nbytes * 8 // max(type.dtype.bits, 8)
+    columns = type.shape[3]
+    if before % line == 0:
+        return halo
+    first = -(-before // line) * line
+    whole = -(-(first + columns + behind) // line) * line
+    is_cheap = whole <= LARGEST_ALIGNED * (before + columns + behind)
+    return [rows, (first, whole - first - columns)] if is_cheap else halo
+
+
+def _planar_nbytes(type: TensorType, halo: Sequence[tuple[int, int]]) -> int:
+    return stored_type(type, _planar(type, halo)).nbytes
 
 
 def _planar(type: TensorType, halo: Sequence[tuple[int, int]]) -> Layout:

@@ -10,16 +10,25 @@ from openinfer.plan.accesses import members, operands, walk, writes
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
+    ClearStep,
     ComputeStep,
     CopyStep,
+    CountStep,
+    EqualStep,
     FillStep,
     InputStep,
     KernelStep,
+    LoadStep,
     LoopIndex,
     LoopProgramStep,
     LoopStep,
+    PlaceStep,
+    Register,
     ReturnStep,
+    SetStep,
+    StoreStep,
     TableRef,
+    ValueRef,
 )
 from openinfer.plan.values import ArenaMemory
 
@@ -27,7 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.regions import Region
     from openinfer.plan.steps import IndexExpr, Operand, Step
+    from openinfer.plan.values import PlanOutput, PlanValue
 
 
 def report(plan: ExecutionPlan) -> str:
@@ -35,35 +46,84 @@ def report(plan: ExecutionPlan) -> str:
     lines = [
         f"target   {plan.target}",
         *(f"input    {i.name}: {i.type}" for i in plan.inputs),
-        *(f"output   {o.name}: {o.type}" for o in plan.outputs),
+        *(f"output   {o.name}: {o.type}{_extents(plan, o)}" for o in plan.outputs),
         f"weights  {plan.weights_nbytes} bytes in {len(plan.weights)} tensors",
+        *(f"computed {w.source}: {w.type} ({'+'.join(w.ops)})" for w in plan.weights if w.ops),
         f"arena    {plan.arena_nbytes} bytes",
+        *(f"state    {s.name}: {s.type}" for s in plan.states),
+        *(f"size     {r.name}: up to {r.most}" for r in plan.registers if r.is_kept),
     ]
+    return "\n".join(map(printable, (*lines, *schedule_lines(plan))))
+
+
+def schedule_lines(plan: ExecutionPlan) -> Iterator[str]:
+    """Yield the schedule, one step a line, with an empty line before each block."""
     for procedure in reversed(plan.procedures):
-        lines += ["", f"block {procedure.name}"]
-        lines += [f"{'  ' * depth}{text}" for depth, text in _listing(plan, procedure.steps, 1)]
-    return "\n".join(printable(line) for line in lines)
+        yield from ("", f"block {procedure.name}")
+        yield from (f"{'  ' * depth}{text}" for depth, text in _listing(plan, procedure.steps, 1))
 
 
 def _listing(plan: ExecutionPlan, steps: Sequence[Step], depth: int) -> Iterator[tuple[int, str]]:
     for step in steps:
-        yield depth, f"{step_text(plan, step)}{_places(step)}"
+        yield depth, f"{step_text(plan, step)}{_places(plan, step)}"
         if isinstance(step, LoopStep):
             yield from _listing(plan, step.body, depth + 1)
 
 
-def _places(step: Step) -> str:
-    lines = [str(s.line) for s in step.origin.statements if s.line is not None]
-    notes = [f"line {', '.join(lines)}"] if lines else []
+def lines_of(step: Step) -> list[int]:
+    """Return the lines of the program that a step comes from, in written order."""
+    return [statement.line for statement in step.origin.statements if statement.line is not None]
+
+
+def stored_reason(step: Step) -> str:
+    """Return why no other step takes the work of a step over; empty where there is nothing to say."""
+    return step.stored if isinstance(step, KernelStep | ComputeStep) else ""
+
+
+def _places(plan: ExecutionPlan, step: Step) -> str:
+    lines = lines_of(step)
+    notes = [f"line {', '.join(map(str, lines))}"] if lines else []
     if len(step.origin.statements) > 1:
         notes.append(f"{len(step.origin.statements)} fused")
-    if isinstance(step, KernelStep | ComputeStep) and step.stored:
-        notes.append(f"stored: {step.stored}")
+    if stored_reason(step):
+        notes.append(f"stored: {stored_reason(step)}")
+    over = _overwritten(plan, step)
+    if over:
+        notes.append(f"overwrites {', '.join(over)} while reading on")
     return f"  ({', '.join(notes)})" if notes else ""
+
+
+def _overwritten(plan: ExecutionPlan, step: Step) -> list[str]:
+    """Return the operands of a computation that lie in part where a result of it lies."""
+    if not isinstance(step, ComputeStep):
+        return []
+    read = [plan.values[operand.value] for operand in step.inputs if isinstance(operand, ValueRef)]
+    made = [plan.values[output] for output in step.outputs]
+    return [value.name for value in read if any(_lie_across(value, other) for other in made)]
+
+
+def _lie_across(one: PlanValue, other: PlanValue) -> bool:
+    """Whether two values share some bytes of the arena, but are not one in the place of the other."""
+    if not isinstance(one.memory, ArenaMemory) or not isinstance(other.memory, ArenaMemory):
+        return False
+    if one.memory.bank != other.memory.bank:
+        return False
+    low, high = sorted([(one.memory.offset, one.stored.nbytes), (other.memory.offset, other.stored.nbytes)])
+    return low != high and high[0] < low[0] + low[1]
+
+
+def _extents(plan: ExecutionPlan, port: PlanOutput) -> str:
+    """Return the extents of a result whose shape is known at run time only, to be put behind its largest type."""
+    if port.extents is None:
+        return ""
+    shown = [plan.registers[e.number].name if isinstance(e, Register) else str(e) for e in port.extents]
+    return f" at most, [{', '.join(shown)}] after a step"
 
 
 def step_text(plan: ExecutionPlan, step: Step) -> str:
     """Return one line for a step, without its place and without the body of a loop."""
+    if isinstance(step, LoadStep | StoreStep | ClearStep | SetStep | PlaceStep | EqualStep | CountStep):
+        return _state_text(plan, step)
     match step:
         case LoopStep():
             return f"loop {step.name} ({step.index} in {_index(step.start)}..{_index(step.end)})"
@@ -87,6 +147,27 @@ def step_text(plan: ExecutionPlan, step: Step) -> str:
             return " ".join(filter(None, (kind, given, ">>", made)))
 
 
+def _state_text(
+    plan: ExecutionPlan, step: LoadStep | StoreStep | ClearStep | SetStep | PlaceStep | EqualStep | CountStep
+) -> str:
+    match step:
+        case CountStep():
+            return f"{kind_of(step)} {_index(step.amount)} {plan.values[step.target].name}"
+        case LoadStep():
+            taken = f"{plan.values[step.source].name}{_region(step.region)} >> {plan.values[step.output].name}"
+            return f"{'view' if step.view is not None else 'read'} {taken}"
+        case StoreStep():
+            return f"write {operand_text(plan, step.source)} >> {plan.values[step.target].name}{_region(step.region)}"
+        case ClearStep():
+            return f"clear {plan.values[step.target].name}{_region(step.region)}"
+        case SetStep():
+            return f"sizes {', '.join(f'{plan.registers[r].name} = {_index(value)}' for r, value in step.values)}"
+        case PlaceStep():
+            return f"place {plan.registers[step.register].name} = {_index(step.value)}"
+        case EqualStep():
+            return f"equal sizes {_index(step.left)}, {_index(step.right)}"
+
+
 def kind_of(step: Step) -> str:
     """Return what a step does: its operators, else the kind of the step."""
     match step:
@@ -94,6 +175,8 @@ def kind_of(step: Step) -> str:
             return step.call.op if step.epilogue is None else f"{step.call.op}+elementwise"
         case ComputeStep() | LoopProgramStep():
             return step.op
+        case CountStep(down=down):
+            return "decrement" if down else "increment"
         case _:
             names = {
                 CopyStep: "copy",
@@ -103,6 +186,12 @@ def kind_of(step: Step) -> str:
                 CallStep: "call",
                 ReturnStep: "return",
                 BarrierStep: "barrier",
+                LoadStep: "read",
+                StoreStep: "write",
+                ClearStep: "clear",
+                SetStep: "sizes",
+                PlaceStep: "place",
+                EqualStep: "equal sizes",
             }
             return names[type(step)]
 
@@ -119,22 +208,40 @@ def operand_text(plan: ExecutionPlan, operand: Operand) -> str:
     return plan.values[operand.value].name
 
 
+def _region(region: Region) -> str:
+    places = [
+        _index(axis.start) if axis.end is None else f"{_index(axis.start)}..{_index(axis.end)}" for axis in region.axes
+    ]
+    return f"[{', '.join(places)}]"
+
+
 def _index(index: IndexExpr) -> str:
     return symbolic.text(index.expr)
 
 
 def memory_map(plan: ExecutionPlan) -> str:
-    """Return the places of all values in the arena, lowest first; halo and padding of a layout count."""
-    placed = [(v.memory.offset, v) for v in plan.values if isinstance(v.memory, ArenaMemory)]
+    """Return the places of all values in the arena, lowest first; halo and padding of a layout count.
+
+    Where the device has memories, there is a list for each.
+    """
+    if not plan.banks:
+        return _map_of(plan, 0, f"arena of {plan.arena_nbytes} bytes")
+    heads = (f"{bank.name} ({bank.kind}): {bank.nbytes} of {bank.capacity} bytes" for bank in plan.banks)
+    return "\n\n".join(_map_of(plan, number, head) for number, head in enumerate(heads))
+
+
+def _map_of(plan: ExecutionPlan, bank: int, title: str) -> str:
+    places = [(v.memory, v) for v in plan.values if isinstance(v.memory, ArenaMemory)]
+    placed = [(memory.offset, value) for memory, value in places if memory.bank == bank]
     rows = [
         (str(offset), str(offset + value.stored.nbytes), printable(value.name), str(value.type))
         for offset, value in sorted(placed, key=lambda pair: (pair[0], pair[1].number))
     ]
     if not rows:
-        return f"arena of {plan.arena_nbytes} bytes"
+        return title
     head = ("from", "to", "value", "type")
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(4)]
-    lines = [f"arena of {plan.arena_nbytes} bytes"]
+    lines = [title]
     for start, end, name, type_ in (head, *rows):
         lines.append(f"{start:>{widths[0]}}  {end:>{widths[1]}}  {name:<{widths[2]}}  {type_}".rstrip())
     return "\n".join(lines)

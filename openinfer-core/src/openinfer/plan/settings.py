@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
-from openinfer.ir.resolved import RuntimeScalar, Storage
+from openinfer.ir.resolved import RuntimeInts, RuntimeScalar, Storage
 from openinfer.plan.weights import scalar_of
+from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,17 +32,46 @@ def known_settings(
     """Return every setting with its value.
 
     Raises:
-        RuntimeSettingError: one depends on something that is no constant and no size.
+        RuntimeSettingError: one depends on something that is neither a constant nor a size.
+        DivisionError: a division in one has no value.
     """
     settings = dict(op.settings)
     for setting, value in op.runtime_settings.items():
-        settings[setting] = _known(setting, value, resolved, model, loop_indices)
+        settings[setting] = known_setting(setting, value, resolved, model, loop_indices)
     return settings
 
 
-def _known(
+def runtime_integers(
+    op: ResolvedOp, resolved: ResolvedGraph, model: Model, loop_indices: frozenset[str]
+) -> Mapping[str, RuntimeInts]:
+    """Return the integer settings that are known at run time only.
+
+    Raises:
+        RuntimeSettingError: a setting of another type depends on such a value.
+    """
+    found: dict[str, RuntimeInts] = {}
+    for setting, value in op.runtime_settings.items():
+        try:
+            known_setting(setting, value, resolved, model, loop_indices)
+        except RuntimeSettingError:
+            if isinstance(value, RuntimeInts):
+                found[setting] = value
+                continue
+            variable = None if value.name in loop_indices else resolved.variables.get(value.name)
+            if variable is not None and not variable.type.dtype.is_integer:
+                raise
+            found[setting] = RuntimeInts((Name(value.name),), is_list=False)
+    return found
+
+
+def known_setting(
     setting: str, value: UnresolvedSetting, resolved: ResolvedGraph, model: Model, loop_indices: frozenset[str]
 ) -> SettingValue:
+    """Return the value of a setting.
+
+    Raises:
+        RuntimeSettingError: it is known at run time only.
+    """
     if isinstance(value, RuntimeScalar):
         return _constant(setting, value.name, resolved, model, loop_indices)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.plan.accesses import mask, members, walk, writes
 from openinfer.plan.steps import CopyStep, ValueRef
-from openinfer.plan.values import InputMemory, NoMemory, WeightMemory
+from openinfer.plan.values import InputMemory, NoMemory, StateMemory, ViewMemory, WeightMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +29,7 @@ class Sharing:
     conflicts: dict[int, int]
     group: dict[int, int] = field(default_factory=dict[int, int])
     _members: dict[int, int] = field(default_factory=dict[int, int])
+    _homes: dict[int, PlanValue] = field(default_factory=dict["int", "PlanValue"])
 
     def of(self, value: int) -> int:
         """Return the group of a value."""
@@ -39,9 +40,8 @@ class Sharing:
         return self._members.get(group, 1 << group)
 
     def home(self, group: int) -> PlanValue:
-        """Return the value of a group that has memory of its own, or any."""
-        every = [self.values[value] for value in members(self.members(group))]
-        return next((value for value in every if not isinstance(value.memory, NoMemory)), every[0])
+        """Return the first value of a group that has memory of its own, or else the first."""
+        return self._homes.get(group, self.values[group])
 
     def between(self, groups: Iterable[int], procedures: Iterable[Procedure]) -> dict[int, int]:
         """Return the conflicts of some groups among themselves; copies between two of them must not overlap."""
@@ -53,19 +53,29 @@ class Sharing:
                 found[first] |= 1 << second
         return {group: others & every & ~(1 << group) for group, others in found.items()}
 
+    def groups(self, pairs: Mapping[int, int]) -> dict[int, int]:
+        """Return a relation of values, as bits, between their groups."""
+        found: dict[int, int] = {}
+        for value, others in pairs.items():
+            group = self.of(value)
+            found[group] = found.get(group, 0) | mask(map(self.of, members(others)))
+        return found
+
     def join(self, first: int, second: int) -> None:
         """Make two groups one."""
-        together = self.members(first) | self.members(second)
-        self._members[first] = together
+        joined = self.members(second)
+        homes = (self.home(first), self.home(second))
+        self._homes[first] = min(homes, key=lambda home: (isinstance(home.memory, NoMemory), home.number))
+        self._members[first] = self.members(first) | joined
         self.conflicts[first] = self.conflicts.get(first, 0) | self.conflicts.get(second, 0)
-        self.group.update(dict.fromkeys(members(together), first))
+        self.group.update(dict.fromkeys(members(joined), first))
 
 
 def copies(procedures: Iterable[Procedure]) -> Iterator[tuple[int, int]]:
     """Yield the source and the output of each copy of a value."""
     for procedure in procedures:
         for step in walk(procedure.steps):
-            if isinstance(step, CopyStep) and isinstance(step.source, ValueRef):
+            if isinstance(step, CopyStep) and isinstance(step.source, ValueRef) and step.count is None:
                 yield step.source.value, step.output
 
 
@@ -91,6 +101,10 @@ def _may_join(sharing: Sharing, first: int, second: int, changed: int) -> bool:
     if one.type.dtype is not other.type.dtype:
         return False
     mine, theirs = sharing.members(first), sharing.members(second)
+    for home, others in ((one, theirs), (other, mine)):
+        # A result that is computed into a state would change it before `cache.write` does, or without one.
+        if isinstance(home.memory, StateMemory | ViewMemory) and others & changed:
+            return False
     is_fixed = any(isinstance(home.memory, InputMemory | WeightMemory) for home in (one, other))
     if is_fixed and (mine | theirs) & changed:
         return False
@@ -111,7 +125,7 @@ def _changed(procedures: Iterable[Procedure]) -> int:
 
 
 def _is_copy(step: Step) -> bool:
-    return isinstance(step, CopyStep) and isinstance(step.source, ValueRef)
+    return isinstance(step, CopyStep) and isinstance(step.source, ValueRef) and step.count is None
 
 
 def copied(procedures: Iterable[Procedure]) -> int:

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from openinfer.layout import Layout
     from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
+    from openinfer.plan.regions import Region
+    from openinfer.plan.setting_ranges import SettingRange
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
-    from openinfer.schedule import Schedule
+    from openinfer.schedule import Loop, Schedule
     from openinfer.symbolic import IntExpr
 
 
@@ -54,11 +56,18 @@ class LoopIndex:
 
 
 @dataclass(frozen=True, slots=True)
+class Register:
+    """The register of that number (`openinfer.plan.values.PlanRegister`): a size that is known at run time only."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class IndexExpr:
-    """An integer expression with what each of its names stands for: a number, a loop index or a scalar value."""
+    """An integer expression with the binding of each of its names."""
 
     expr: IntExpr
-    names: tuple[tuple[str, int | LoopIndex | ValueRef], ...] = ()
+    names: tuple[tuple[str, int | LoopIndex | ValueRef | Register], ...] = ()
 
     @property
     def values(self) -> tuple[int, ...]:
@@ -130,21 +139,34 @@ class Arrangement:
         layouts: of tensors that are not in row-major order, by name.
         schedules: one for each stage; () for those that fit any machine.
         target: the machine that they were chosen for.
+        fusion: loops over axes of the last stage inside of which all stages are computed; () for one after the other.
     """
 
     layouts: tuple[tuple[str, Layout], ...] = ()
     schedules: tuple[Schedule, ...] = ()
     target: TargetInfo | None = None
+    fusion: tuple[Loop, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """The value of a parameter of a computation. Outside of ``low`` to ``high`` it is an error at run time."""
+
+    value: IndexExpr
+    low: int
+    high: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeStep:
     """A computation: its inputs, outputs and temporaries are values of the plan.
 
-    An output lies where an input lies only if `openinfer.compute.in_place` says that the input may be overwritten.
+    An output lies where an input lies only if `openinfer.compute.in_place` says that the input may be overwritten. It
+    lies across one only for a target that keeps the order of `openinfer.codegen.loop_program`.
 
     Attributes:
         op: the operator, or those that are fused with ``+`` between them.
+        arguments: of the parameters of the computation, in their order.
         stored: why no other step takes its work over, where one reads its result.
     """
 
@@ -156,6 +178,7 @@ class ComputeStep:
     temporaries: tuple[int, ...] = ()
     placement: Placement = Placement()
     arrangement: Arrangement = Arrangement()
+    arguments: tuple[Argument, ...] = ()
     stored: str = field(default="", compare=False)
 
 
@@ -176,11 +199,15 @@ class CopyStep:
     """``output`` takes the elements of ``source`` in row-major order; it may have another shape.
 
     Where both lie in the same memory there is nothing to do.
+
+    Attributes:
+        count: how many elements there are, where that is known at run time only.
     """
 
     origin: Origin
     source: Operand
     output: int
+    count: IndexExpr | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +217,89 @@ class FillStep:
     origin: Origin
     output: int
     value: Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountStep:
+    """The one element of ``target`` changes by ``amount``, or by ``-amount`` if ``down``.
+
+    Integers wrap at their width, floats add. A negative amount is an error at run time.
+    """
+
+    origin: Origin
+    target: int
+    amount: IndexExpr
+    down: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadStep:
+    """``output`` takes a region of a state.
+
+    Attributes:
+        lengths: registers that take the lengths of the region's ranges, None for those that are known.
+        view: register that takes the place of the first element, where the output is the memory of the state itself.
+        is_contiguous: whether the elements of the region lie in a row.
+    """
+
+    origin: Origin
+    source: int
+    region: Region
+    output: int
+    lengths: tuple[int | None, ...] = ()
+    view: int | None = None
+    is_contiguous: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStep:
+    """A region of a state takes ``source``, whose extents along the region's ranges are ``lengths``."""
+
+    origin: Origin
+    source: Operand
+    target: int
+    region: Region
+    lengths: tuple[IndexExpr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearStep:
+    """Every element of a region of a state is ``value``."""
+
+    origin: Origin
+    target: int
+    region: Region
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetStep:
+    """Registers take values, all of which are computed first."""
+
+    origin: Origin
+    values: tuple[tuple[int, IndexExpr], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceStep:
+    """A register takes the value of a setting, counted from an end and clipped as ``range`` says.
+
+    A value that the operator refuses is an error at run time.
+    """
+
+    origin: Origin
+    register: int
+    value: IndexExpr
+    range: SettingRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EqualStep:
+    """Two sizes have to be equal; an error at run time where they are not."""
+
+    origin: Origin
+    left: IndexExpr
+    right: IndexExpr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +358,13 @@ Step: TypeAlias = (
     | LoopProgramStep
     | CopyStep
     | FillStep
+    | CountStep
+    | LoadStep
+    | StoreStep
+    | ClearStep
+    | SetStep
+    | PlaceStep
+    | EqualStep
     | InputStep
     | LoopStep
     | CallStep

@@ -10,6 +10,7 @@ from openinfer.ir.types import TensorType
 
 if TYPE_CHECKING:
     from openinfer.layout import Layout
+    from openinfer.plan.steps import Register
     from openinfer.scalars import Scalar
 
 
@@ -21,6 +22,7 @@ class Role(Enum):
     WEIGHT = "weight"
     CONSTANT = "constant"
     TEMPORARY = "temporary"
+    STATE = "state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,29 @@ class WeightMemory:
 
 @dataclass(frozen=True, slots=True)
 class ArenaMemory:
-    """Bytes ``offset`` to ``offset + nbytes`` of the arena; values that are never alive together share bytes."""
+    """Bytes ``offset`` to ``offset + nbytes`` of the arena; values that are never alive together share bytes.
+
+    Attributes:
+        bank: number of the memory (`ExecutionPlan.banks`) that holds this part of the arena.
+    """
 
     offset: int
+    bank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateMemory:
+    """Memory that keeps its contents between steps: state ``number`` of the program."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewMemory:
+    """Memory of a state, from the element on whose place is in a register."""
+
+    state: int
+    register: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +78,7 @@ class NoMemory:
     """The value is neither read nor written by any step that is left."""
 
 
-Memory: TypeAlias = InputMemory | OutputMemory | WeightMemory | ArenaMemory | NoMemory
+Memory: TypeAlias = InputMemory | OutputMemory | WeightMemory | ArenaMemory | StateMemory | ViewMemory | NoMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +110,10 @@ class PackedWeight:
 
     Attributes:
         number: position in `ExecutionPlan.weights`.
-        source: name in the model; for a fill the name of the variable.
+        source: name in the model; for a fill, and for what operators computed, the name of the variable.
         data: little-endian elements in the order of the layout (read-only, maybe a view of the model's file).
         layout: where elements lie in it; None: row-major order.
+        ops: operators that computed it when the plan was made; () for data of the model.
     """
 
     number: int
@@ -98,6 +121,7 @@ class PackedWeight:
     type: TensorType
     data: memoryview = field(repr=False)
     layout: Layout | None = field(default=None, repr=False)
+    ops: tuple[str, ...] = ()
 
     @property
     def stored(self) -> TensorType:
@@ -154,8 +178,48 @@ class PlanInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOutput:
-    """A result of the program and the value that holds it."""
+    """A result of the program and the value that holds it.
 
+    Attributes:
+        type: with the largest shape where the shape is known at run time only.
+        extents: numbers and registers that have the shape after a step; None: that of ``type``.
+    """
+
+    name: str
+    type: TensorType
+    value: int
+    extents: tuple[int | Register, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRegister:
+    """An integer that steps set: an extent of a value, a place in a cache, or how far a cache has grown.
+
+    Attributes:
+        number: position in `ExecutionPlan.registers`.
+        initial: its value when a step starts, or, if ``is_kept``, before the first one.
+        is_kept: whether it keeps its value between steps.
+        most: no value is larger.
+    """
+
+    number: int
+    name: str
+    initial: int
+    is_kept: bool
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanState:
+    """A value that is kept between steps.
+
+    Attributes:
+        number: position in `ExecutionPlan.states`.
+        name: name in the program.
+        value: the value that holds it.
+    """
+
+    number: int
     name: str
     type: TensorType
     value: int

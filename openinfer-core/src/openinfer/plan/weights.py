@@ -39,13 +39,19 @@ class WeightStore:
         if key not in self._numbers:
             source = name if isinstance(initial, Filled) else initial.name
             try:
-                data = _bytes_of(stored_array(self._model, type, initial))
+                data = bytes_of(stored_array(self._model, type, initial))
             except MemoryError as error:
                 message = f"the data of `{name}`, {type}, is more than this machine holds: {error}"
                 raise about("too-large", message) from error
             self._numbers[key] = len(self.weights)
             self.weights.append(PackedWeight(number=len(self.weights), source=source, type=type, data=data))
         return self._numbers[key]
+
+    def add(self, name: str, type: TensorType, data: memoryview, ops: tuple[str, ...]) -> int:
+        """Return the number of a weight that holds the result of operators; ``name`` is the variable's."""
+        number = len(self.weights)
+        self.weights.append(PackedWeight(number=number, source=name, type=type, data=data, ops=ops))
+        return number
 
 
 def stored_array(model: Model, type: TensorType, initial: Initial) -> Array:
@@ -78,8 +84,19 @@ def scalar_of(model: Model, type: TensorType, initial: Initial) -> Scalar:
     return value
 
 
-def _bytes_of(array: Array) -> memoryview:
+def bytes_of(array: Array) -> memoryview:
+    """Return the elements of an array in storage form as little-endian bytes (read-only)."""
     little = np.ascontiguousarray(array)
     if little.dtype.byteorder == ">":
         little = little.astype(little.dtype.newbyteorder("<"))
     return little.reshape(-1).view(np.uint8).data.toreadonly()
+
+
+def is_finite(weight: PackedWeight) -> bool:
+    """Return whether a weight has no infinity and no NaN, as far as NumPy has its type."""
+    dtype = weight.type.dtype
+    if dtype.is_low_float:
+        return False
+    if dtype.is_packed:
+        return True
+    return bool(np.isfinite(np.frombuffer(weight.data, storage_dtype(dtype).newbyteorder("<"))).all())

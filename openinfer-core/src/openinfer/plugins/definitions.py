@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.compute import ComputationError
 from openinfer.dtypes import BUILTIN, BY_NAME
+from openinfer.errors import OpenInferError
 from openinfer.expr.tree import ExprError
 from openinfer.loops import LoopProgramError
 from openinfer.ops.calls import fold_expression, refused_expression, scalar_expression
@@ -13,48 +14,59 @@ from openinfer.ops.computations import computation_of
 from openinfer.ops.loop_programs import loop_program_of
 from openinfer.ops.schema import Compute, Elementwise, Loops, Reduction, Required
 from openinfer.ops.small_calls import small_call
+from openinfer.plugins.crossing import crossing
 
 if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.ops.schema import OpSchema
+    from openinfer.plugins.crossing import Owner
+
+_MISFITS = (ExprError, ComputationError, LoopProgramError)
+"""What building a definition raises where its parts do not fit."""
 
 
-def definition_misfit(schema: OpSchema) -> str | None:
-    """Return what is wrong with an operator, of its definition with a small call of each element type, or None.
+def definition_misfit(owner: Owner, schema: OpSchema) -> str | None:
+    """Return what is wrong with the definition of an operator, tried with a small call of each element type, or None.
 
-    Whatever else its rules raise is reported for the statement that needs them: other settings may be fine.
+    Whatever else its rules raise is an error of the statement that needs them, since other settings may be fine.
     """
     stranger = next((name for name in schema.domain if schema.input(name) is None), None)
     if stranger is not None:
         return f"OpSchema {schema.name!r}: domain names {stranger!r}, which is not an input"
     if not isinstance(schema.definition, Elementwise | Reduction | Compute | Loops):
         return None
-    return next((wrong for dtype in BUILTIN if (wrong := _misfit_for(schema, dtype)) is not None), None)
+    return next((wrong for dtype in BUILTIN if (wrong := _misfit_for(owner, schema, dtype)) is not None), None)
 
 
-def _misfit_for(schema: OpSchema, dtype: DType) -> str | None:
+def _misfit_for(owner: Owner, schema: OpSchema, dtype: DType) -> str | None:
     if dtype.name not in schema.dtypes or not _has_own_settings(schema, dtype):
         return None
     try:
-        call = small_call(schema, dtype, BY_NAME)
-        if call is None:
-            return None
-        if isinstance(schema.definition, Compute):
-            computation_of(schema, call)
-        elif isinstance(schema.definition, Loops):
-            loop_program_of(schema, call)
-        elif isinstance(schema.definition, Reduction):
-            fold_expression(schema, call)
-        else:
-            scalar_expression(schema, call)
-            refused_expression(schema, call)
-    except (ExprError, ComputationError, LoopProgramError) as error:
+        with crossing(owner, f"the definition of operator {schema.name}", passing=(*_MISFITS, OpenInferError)):
+            _define(schema, dtype)
+    except _MISFITS as error:
         return f"OpSchema {schema.name!r} for {dtype}: {error}"
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # noqa: BLE001 - rules of others may raise anything
+    except OpenInferError:
         return None
     return None
+
+
+def _define(schema: OpSchema, dtype: DType) -> None:
+    """Build the definition for a small call, if there is one."""
+    call = small_call(schema, dtype, BY_NAME)
+    if call is None:
+        return
+    if isinstance(schema.definition, Compute):
+        computation_of(schema, call)
+    elif isinstance(schema.definition, Loops):
+        loop_program_of(schema, call)
+        if schema.definition.stages is not None:
+            computation_of(schema, call)
+    elif isinstance(schema.definition, Reduction):
+        fold_expression(schema, call)
+    else:
+        scalar_expression(schema, call)
+        refused_expression(schema, call)
 
 
 def _has_own_settings(schema: OpSchema, dtype: DType) -> bool:

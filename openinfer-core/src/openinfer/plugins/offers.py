@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import pluggy
 
+    from openinfer.plugins.crossing import Owner
     from openinfer.plugins.discovery import Candidate
 
 MOST_OBJECTS = 100_000
@@ -87,9 +88,10 @@ def offers_of(manager: pluggy.PluginManager, candidate: Candidate, plugin: objec
         PluginError: a hook raised, or yielded something else than its description.
     """
     for kind in KINDS:
-        for arguments in kind.arguments:
-            for value in _values(manager, candidate, plugin, kind.hook, arguments):
-                yield _offer(candidate, kind, value)
+        offered = [v for given in kind.arguments for v in _values(manager, candidate, plugin, kind.hook, given)]
+        # A hook that leaves its arguments aside yields the same objects for each of them.
+        for value in {id(value): value for value in offered}.values():
+            yield _offer(candidate, kind, value)
 
 
 def _values(
@@ -125,13 +127,13 @@ def _iterable(value: Any) -> Any:
 def _offer(candidate: Candidate, kind: OfferKind, value: Any) -> Offer:
     with loading(candidate.owner, f"checking what hook {kind.hook} yielded", hook=kind.hook):
         # Those of this repository are checked by its tests: that takes as long as all the rest of loading.
-        unfit = _misfit(kind, value) if candidate.owner.is_foreign else None
+        unfit = _misfit(candidate.owner, kind, value) if candidate.owner.is_foreign else None
     if unfit is not None:
         raise failure(candidate, f"hook {kind.hook} yielded {unfit}", hook=kind.hook)
     names = (value.name, *getattr(value, "aliases", ()))
     return Offer(kind, guarded_rules(candidate.owner, value) if kind.type is OpSchema else value, names)
 
 
-def _misfit(kind: OfferKind, value: Any) -> str | None:
+def _misfit(owner: Owner, kind: OfferKind, value: Any) -> str | None:
     wrong = misfit(kind.type, value)
-    return definition_misfit(value) if wrong is None and isinstance(value, OpSchema) else wrong
+    return definition_misfit(owner, value) if wrong is None and isinstance(value, OpSchema) else wrong

@@ -15,6 +15,7 @@ from openinfer.dtypes import DType
 from openinfer.errors import OpenInferError, PluginError
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
+from openinfer.loops import Kernel
 from openinfer.ops import schema
 from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.crossing import blame, fault, guarded, wrong
@@ -149,7 +150,11 @@ def _axes(_: OpSchema, result: Any) -> str | None:
 
 
 def _axis(_: OpSchema, result: Any) -> str | None:
-    return None if type(result) is int else "an int"
+    return None if type(result) is int and 0 <= result < 2**31 else "a dim, an int of 0 or more and less than 2**31"
+
+
+def _kernel(_: OpSchema, result: Any) -> str | None:
+    return None if type(result) is Kernel else "a Kernel of openinfer.loops"
 
 
 _CHECKS: Mapping[tuple[str, str], Check] = {
@@ -158,5 +163,6 @@ _CHECKS: Mapping[tuple[str, str], Check] = {
     ("Refusal", "build"): _expression_or_none,
     ("Reduction", "axes"): _axes,
     ("Reduction", "build"): _fold,
+    ("Loops", "define"): _kernel,
     ("StoredScales", "axis"): _axis,
 }

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from openinfer.compute.stage import expressions_of
 from openinfer.dtypes import BOOL, BUILTIN
 from openinfer.expr.linear import linearise
+from openinfer.expr.tree import Literal
 from openinfer.loops.substitution import values_of
 from openinfer.ops.calls import Decomposition, decomposition, fold_expression, refused_expression, scalar_expression
-from openinfer.ops.computations import computation_of, refusing_computation
+from openinfer.ops.computations import computation_of, refusing_computation, stages_of
 from openinfer.ops.loop_programs import loop_program_of
-from openinfer.ops.schema import Composite, Compute, Elementwise, Fold, Loops, OpSchema, Reduction
+from openinfer.ops.schema import Composite, Elementwise, Fold, Loops, OpSchema, Reduction
 from openinfer.plugins.crossing import UNKNOWN, blame, fault, wrong
-from openinfer.plugins.types import DeviceSpec
+from openinfer.plugins.types import DeviceSpec, SynthTargetSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
     from openinfer.plugins.environment import Environment
-    from openinfer.plugins.types import Fallback, KernelSpec, SynthTargetSpec
+    from openinfer.plugins.types import Fallback, KernelSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class KernelTable:
         optional_dtypes: what they may also compute in, between inputs and outputs.
         computations: whether operators may be carried out by their stages.
         loop_programs: whether operators may be carried out by loop programs of their own.
+        state: whether values may be kept between steps.
     """
 
     target: str
@@ -107,6 +109,7 @@ class KernelTable:
     optional_dtypes: frozenset[str] = frozenset()
     computations: bool = False
     loop_programs: bool = False
+    state: bool = False
 
 
 def kernel_table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -> KernelTable:
@@ -115,7 +118,8 @@ def kernel_table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -
     taken = every if spec.expression_dtypes is None else spec.expression_dtypes
     optional = spec.optional_dtypes if isinstance(spec, DeviceSpec) else frozenset[str]()
     kernels = environment.kernels(spec.name)
-    return KernelTable(spec.name, kernels, taken, optional, spec.computations, spec.loop_programs)
+    state = isinstance(spec, SynthTargetSpec) and spec.state
+    return KernelTable(spec.name, kernels, taken, optional, spec.computations, spec.loop_programs, state)
 
 
 def select(environment: Environment, table: KernelTable, call: OpCall) -> Implementation:
@@ -186,12 +190,18 @@ def _derived(environment: Environment, table: KernelTable, call: OpCall) -> Impl
     schema = environment.op(call.op)
     if isinstance(schema.definition, Composite):
         return Decomposed(decomposition(schema, call, environment.op))
-    if isinstance(schema.definition, Compute) and table.computations:
+    takes_loops = table.loop_programs and isinstance(schema.definition, Loops)
+    if table.computations and not takes_loops and stages_of(schema) is not None:
         return _computed(table, schema, call)
     foreign = _foreign_dtypes(table, call)
-    if foreign:
+    if foreign and (set(foreign) - table.optional_dtypes or not _is_constant(schema, call)):
         return Missing(f"{table.target} has no {call.op} for {', '.join(foreign)}")
     return _from_definition(table, schema, call)
+
+
+def _is_constant(schema: OpSchema, call: OpCall) -> bool:
+    """Return whether every element of a result is one constant, whose bits are written and not computed in."""
+    return isinstance(schema.definition, Elementwise) and isinstance(scalar_expression(schema, call), Literal)
 
 
 def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Implementation:

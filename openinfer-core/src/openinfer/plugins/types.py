@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 API_VERSION = 1
 """Version of the hooks and of what `openinfer.plugin` has. A plugin that asks for a greater one is incompatible."""
 
-PASS_STAGES = ("plan",)
+PASS_STAGES = ("lowered", "plan")
 """Stages for which `openinfer_passes` is asked."""
 
 
@@ -189,6 +189,7 @@ class SynthTargetSpec:
         expression_dtypes: as for a device.
         computations: whether plans may have steps of stages (`openinfer.plan.steps.ComputeStep`).
         loop_programs: whether plans may have steps of loop programs (`openinfer.plan.steps.LoopProgramStep`).
+        state: whether plans may keep values between steps (`openinfer.plan.values.StateMemory`).
         profiles: ``"module:mapping"`` from names of devices to functions without arguments, each of which returns the
             document of a device file (`openinfer.DeviceArch`); None where the target has none.
     """
@@ -199,6 +200,7 @@ class SynthTargetSpec:
     expression_dtypes: frozenset[str] | None
     computations: bool = False
     loop_programs: bool = False
+    state: bool = False
     profiles: str | None = None
     replaces: str | None = None
 
@@ -208,7 +210,8 @@ class PassSpec:
     """A rewriting of plans; those of a stage run in order of their names.
 
     Attributes:
-        stage: ``"plan"``: after operators are fused, before values get their places.
+        stage: ``"lowered"``: each operator is a step of its own; ``"plan"``: after operators are fused, before values
+            get their places.
         run: ``"module:function"``, an `openinfer.plan.passes.Pass`.
     """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING
 
 from openinfer.compute import Read
@@ -9,7 +11,7 @@ from openinfer.compute.stage import expressions_of
 from openinfer.expr.linear import linearise
 from openinfer.schedule.elementwise import by_address, in_lanes
 from openinfer.schedule.loops import Loop, Schedule, plain
-from openinfer.schedule.tiling import tiled
+from openinfer.schedule.tiling import estimated, ranked, tiled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +30,7 @@ def choose(
     layouts: Mapping[str, Layout],
     target: TargetInfo | None = None,
     within: Mapping[Var, int] | None = None,
+    skip: int | None = None,
 ) -> Schedule:
     """Return the schedule of a stage for a processor with caches, and for its vector registers where a target is given.
 
@@ -42,13 +45,29 @@ def choose(
         layouts: where tensors lie, by name. Operands that it does not have are constants that `packing` places for the
             schedule.
         within: how many places of an axis are computed at a time, where loops around the stage walk it.
+        skip: number of an element past whose border terms may be left out (`openinfer.schedule.borders`).
     """
-    if target is not None and _is_regular(stage):
+    counted = () if within is None else tuple(within.items())
+    return _chosen(stage, _used(stage, layouts), target, counted, skip)
+
+
+@lru_cache(maxsize=4096)
+def _chosen(
+    stage: Stage,
+    laid_out: tuple[tuple[str, Layout], ...],
+    target: TargetInfo | None,
+    counted: tuple[tuple[Var, int], ...],
+    skip: int | None,
+) -> Schedule:
+    layouts, within = dict(laid_out), dict(counted)
+    varying = [axis for axis in _axes(stage) if not isinstance(axis.extent, int)]
+    if target is not None and (_may_vary(stage) if varying else _is_regular(stage)):
         lanes = target.lanes(_itemsize(stage))
+        within = {**within, **dict.fromkeys(varying, 1)}
         found = (
             in_lanes(stage, layouts, lanes)
             if stage.fold is None
-            else tiled(stage, layouts, target, lanes, within or {})
+            else tiled(stage, layouts, target, lanes, within, skip)
         )
         if found is not None:
             return found
@@ -63,16 +82,96 @@ def choose(
     return plain(axes) if target is None or not _is_regular(stage) else by_address(stage, layouts)
 
 
+def estimate(
+    stage: Stage, layouts: Mapping[str, Layout], target: TargetInfo, within: Mapping[Var, int] | None = None
+) -> float | None:
+    """Return how many cycles a stage takes under the schedule that `choose` returns, which has the same arguments.
+
+    None: the model has no opinion, as of a stage whose places follow one another.
+    """
+    if not _is_regular(stage):
+        return None
+    lanes = target.lanes(_itemsize(stage))
+    if stage.fold is not None:
+        schedule = choose(stage, layouts, target, within)
+        return estimated(stage, layouts, target, lanes, schedule, within)
+    extents = {axis: axis.extent for axis in stage.axes if isinstance(axis.extent, int)} | dict(within or {})
+    width = lanes if in_lanes(stage, layouts, lanes) is not None else 1
+    return prod(extents.values()) / width * max(1.0, len(stage.elements) / target.loads)
+
+
+def equals(
+    stage: Stage, layouts: Mapping[str, Layout], target: TargetInfo, skip: int | None = None
+) -> tuple[Schedule, ...]:
+    """Return the schedule that `choose` returns, which has the same arguments, and others that take no longer."""
+    return _equals(stage, _used(stage, layouts), target, skip) or (choose(stage, layouts, target, None, skip),)
+
+
+@lru_cache(maxsize=4096)
+def _equals(
+    stage: Stage, laid_out: tuple[tuple[str, Layout], ...], target: TargetInfo, skip: int | None
+) -> tuple[Schedule, ...]:
+    if stage.fold is None or not _is_regular(stage):
+        return ()
+    found = ranked(stage, dict(laid_out), target, target.lanes(_itemsize(stage)), skip)
+    return tuple(schedule for cycles, schedule in found if cycles <= found[0][0])
+
+
+def _used(stage: Stage, layouts: Mapping[str, Layout]) -> tuple[tuple[str, Layout], ...]:
+    """Return the layouts of the tensors that a stage uses, by name."""
+    used = {stage.tensor, *(element.tensor for element in stage.elements if isinstance(element, Read))}
+    return tuple((tensor, layouts[tensor]) for tensor in sorted(used) if tensor in layouts)
+
+
+def compared(
+    stage: Stage,
+    layouts: Mapping[str, Layout],
+    target: TargetInfo,
+    schedule: Schedule,
+    within: Mapping[Var, int] | None = None,
+) -> tuple[float, tuple[float, Schedule] | None] | None:
+    """Return the cycles of a schedule by the cost model, and the best other one with its cycles, if there is another.
+
+    None: the model has no opinion, as of a stage without a fold. The arguments are those of `choose`.
+    """
+    if not _is_regular(stage):
+        return None
+    lanes = target.lanes(_itemsize(stage))
+    cycles = estimated(stage, layouts, target, lanes, schedule, within)
+    if cycles is None:
+        return None
+    others = (found for found in ranked(stage, layouts, target, lanes, schedule.skip, within) if found[1] != schedule)
+    return cycles, next(others, None)
+
+
 def _is_regular(stage: Stage) -> bool:
     """Return whether places may be visited several at once: nothing is looked up, checked, or updated in order."""
     if stage.lookups or stage.checks or stage.is_sequential:
         return False
+    return all(isinstance(axis.extent, int) for axis in _axes(stage)) and _is_free(stage)
+
+
+def _may_vary(stage: Stage) -> bool:
+    """Return whether places may be visited several at once along axes that do not vary, in each place of the others.
+
+    Borders are found where all extents are numbers.
+    """
+    if stage.lookups or stage.checks or stage.is_sequential or not _is_free(stage):
+        return False
+    return not any(isinstance(element, Read) and element.guards for element in stage.elements)
+
+
+def _is_free(stage: Stage) -> bool:
+    """Return whether totals do not run on, and no element is a part of a byte."""
     fold = stage.fold
-    axes = stage.axes if fold is None else (*stage.axes, *fold.axes)
     if fold is not None and (fold.running or any(axis.extent == 0 for axis in fold.axes)):
         return False
     types = [i.dtype for value in expressions_of(stage) for i in linearise(value).instructions]
-    return all(isinstance(axis.extent, int) for axis in axes) and not any(dtype.is_packed for dtype in types)
+    return not any(dtype.is_packed for dtype in types)
+
+
+def _axes(stage: Stage) -> tuple[Var, ...]:
+    return stage.axes if stage.fold is None else (*stage.axes, *stage.fold.axes)
 
 
 def _itemsize(stage: Stage) -> int:

@@ -1,12 +1,14 @@
 """What a tile costs: cycles and registers, from the number of different elements that its copies read.
 
 A body of a tile takes as long as the slowest of four: its arithmetic, its loads, the chain of additions into one total,
-and weights that come from the second cache, because what the tiles before have read of them filled the first.
+and what comes from the second cache: weights, because what the tiles before have read of them filled the first, and
+images that do not fit the first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import ceil, prod
 from typing import TYPE_CHECKING
@@ -23,11 +25,21 @@ LATENCY = 4
 FAR_LINE = 2.0
 """Cycles for a line of 64 bytes from the second cache."""
 
+STREAMED_NEAR, STREAMED_FAR = 1.0, 2.5
+"""Cycles for a line of 64 bytes that is read or written in passing: in the second cache, and behind it."""
+
 AGAIN = 0.5
 """Cycles for another iteration of a serial loop."""
 
+GATHERED = 4.0
+"""Loads that take as long as one element that lies apart from those of other lanes: it passes through memory, and the
+load of the whole vector waits for its stores."""
+
 FULL = 0.7
 """Share of the first cache that weights can have."""
+
+BEHIND = 3
+"""Registers beside the totals while results are stored: a bias, a constant to compare with, and the result."""
 
 STARTED = 8.0
 """Cycles to begin and end a tile, in which nothing overlaps."""
@@ -40,20 +52,30 @@ class Operand:
         number: that of the element.
         lane_step: how far neighbouring lanes lie apart in the buffer; None: they are loaded one by one.
         is_packed: whether its elements lie in the order in which they are read.
+        size: how many elements its buffer has, where it is not packed.
     """
 
-    def __init__(self, number: int, at: Sequence[Index], lane_step: int | None, *, is_packed: bool) -> None:
+    def __init__(
+        self, number: int, at: Sequence[Index], lane_step: int | None, *, is_packed: bool, size: int = 0
+    ) -> None:
         self.number = number
         self.lane_step = lane_step
         self.is_packed = is_packed
-        self._dims = [[(axis, slope) for axis in i.variables() if (slope := i.coefficient(axis))] for i in at]
+        self.size = size
+        dims = [[(axis, slope) for axis in i.variables() if (slope := i.coefficient(axis))] for i in at]
+        # Copies along the only axis of a dimension read one element each.
+        self._alone = [dim[0][0] for dim in dims if len(dim) == 1]
+        self._together = [dim for dim in dims if len(dim) > 1]
         self._axes = {axis for index in at for axis in index.variables()}
         self._known: dict[tuple[tuple[int, int], ...], int] = {}
 
     def distinct(self, counts: Mapping[Var, tuple[int, int]]) -> int:
         """Return how many different elements copies read; ``counts`` has their number and distance for each axis."""
         total = 1
-        for dim in self._dims:
+        for axis in self._alone:
+            if axis in counts:
+                total *= counts[axis][0]
+        for dim in self._together:
             key = tuple((counts[axis][0], slope * counts[axis][1]) for axis, slope in dim if axis in counts)
             if len(key) < 2:
                 total *= key[0][0] if key else 1
@@ -80,6 +102,8 @@ class Tiling:
         taps: copies along folded axes, which are written out.
         parts: partial totals along folded axes.
         stream: number of the element that passes by.
+        walked: share of the iterations over folded axes that are not left out.
+        kept: share of the terms of the other iterations that are not left out.
     """
 
     lane: Var
@@ -88,6 +112,8 @@ class Tiling:
     taps: Mapping[Var, int]
     parts: Mapping[Var, int]
     stream: int | None
+    walked: float = 1.0
+    kept: float = 1.0
 
     @property
     def accumulators(self) -> int:
@@ -99,11 +125,15 @@ class Tiling:
 
     def counts(self, *copies: Mapping[Var, int]) -> dict[Var, tuple[int, int]]:
         """Return the number of copies and their distance along each axis."""
-        every = {axis: count for counted in copies for axis, count in counted.items()}
-        return {axis: (count, self.lanes if axis == self.lane else 1) for axis, count in every.items()}
+        lane = self.lane.name
+        return {
+            axis: (count, self.lanes if axis.name == lane else 1)
+            for counted in copies
+            for axis, count in counted.items()
+        }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Work:
     """What the terms of a fold do at one place: its reads, and how many vector instructions the rest takes.
 
@@ -121,18 +151,37 @@ class Work:
     itemsize: int
     totals: int = 1
 
+    @cached_property
+    def terms(self) -> int:
+        """How many terms a place has."""
+        return prod(self.extents[axis] for axis in self.folded)
+
+    @cached_property
+    def sizes(self) -> Mapping[int, tuple[int, int]]:
+        """By number of an operand, how many elements it has, and how often each of them is read."""
+        return {
+            operand.number: (
+                prod(extent for axis, extent in self.extents.items() if operand.varies(axis)),
+                prod(extent for axis, extent in self.extents.items() if not operand.varies(axis)),
+            )
+            for operand in self.operands
+        }
+
 
 def registers(work: Work, tiling: Tiling) -> int:
-    """Return how many vector registers the body of a tile keeps in use: totals, what stays, and what passes by."""
-    tile = tiling.counts(tiling.tile, tiling.parts)
-    whole = tiling.counts(tiling.tile, tiling.parts, tiling.taps)
+    """Return how many vector registers a tile keeps in use: totals, and what its terms or its results need beside them.
+
+    The terms need what stays and what passes by.
+    """
     if tiling.stream is not None:
+        whole = tiling.counts(tiling.tile, tiling.parts, tiling.taps)
         kept = sum(o.distinct(whole) for o in work.operands if o.number != tiling.stream)
     elif len(work.operands) > 1:
+        tile = tiling.counts(tiling.tile, tiling.parts)
         kept = sum(sorted(o.distinct(tile) for o in work.operands)[:-1])
     else:
         kept = 0
-    return tiling.accumulators * work.totals + kept + 1 + (work.instructions > 1)
+    return tiling.accumulators * work.totals + max(kept + 1 + (work.instructions > 1), BEHIND)
 
 
 def cycles(work: Work, tiling: Tiling, target: TargetInfo) -> float:
@@ -152,6 +201,13 @@ def cycles(work: Work, tiling: Tiling, target: TargetInfo) -> float:
     return others * total
 
 
+def moving(nbytes: float, within: float, target: TargetInfo) -> float:
+    """Return how many cycles it takes to read or write bytes that lie among ``within`` bytes used in turn."""
+    if within <= FULL * target.l1_nbytes:
+        return 0.0
+    return nbytes / target.line_nbytes * (STREAMED_NEAR if within <= FULL * target.l2_nbytes else STREAMED_FAR)
+
+
 def rate(work: Work, tiling: Tiling, target: TargetInfo) -> float:
     """Return how long a whole tile takes for each place that it computes."""
     lanes = 1 if tiling.lane in work.folded else tiling.lanes
@@ -163,37 +219,47 @@ def _tile(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInf
     inner = {**tiling.parts, **tiling.taps}
     steps = 1.0
     for axis in work.folded:
-        extent = work.extents[axis] / (tiling.lanes if axis == tiling.lane else 1)
+        extent = work.extents[axis] / (tiling.lanes if axis.name == tiling.lane.name else 1)
         steps *= max(1.0, extent / inner.get(axis, 1))
     taps, parts = prod(tiling.taps.values()), prod(tiling.parts.values())
     copies = prod(size.values())
-    arithmetic = copies * taps * parts * work.instructions / target.multiply_adds
+    arithmetic = tiling.kept * copies * taps * parts * work.instructions / target.multiply_adds
+    whole = tiling.counts(size, tiling.parts, tiling.taps)
     if tiling.stream is None:
         counts = tiling.counts(size, tiling.parts)
         loads = taps * sum(_loads(o, o.distinct(counts), tiling.lanes) for o in work.operands)
     else:
-        counts = tiling.counts(size, tiling.parts, tiling.taps)
-        loads = sum(_loads(o, o.distinct(counts), tiling.lanes) for o in work.operands)
-    body = max(arithmetic, loads / target.loads, LATENCY * taps, _far(work, tiling, size, target))
+        loads = sum(_loads(o, o.distinct(whole), tiling.lanes) for o in work.operands)
+    body = max(arithmetic, loads / target.loads, LATENCY * taps, _far(work, tiling, size, whole, target))
     across = LATENCY * 5.0 * copies if tiling.lane in work.folded else 0.0
-    return steps * (body + AGAIN) + copies * (1.0 + parts / 2) + STARTED + across
+    return tiling.walked * steps * (body + AGAIN) + copies * (1.0 + parts / 2) + STARTED + across
 
 
 def _loads(operand: Operand, distinct: int, lanes: int) -> float:
-    return distinct * (lanes * 1.5 if operand.lane_step is None else 1.0)
+    return distinct * (lanes * GATHERED if operand.lane_step is None else 1.0)
 
 
-def _far(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInfo) -> float:
-    """Return the cycles for weights from the second cache, where those of a tile do not fit the first."""
-    counts = tiling.counts(size, tiling.parts, tiling.taps)
-    terms = prod(work.extents[axis] for axis in work.folded)
-    total = 0.0
-    for operand in work.operands:
-        if operand.is_packed:
-            own = prod(counts[axis][0] * counts[axis][1] for axis in size if operand.varies(axis))
-            again = prod(work.extents[axis] for axis in work.extents if not operand.varies(axis))
-            used_once = again <= prod(size.get(axis, 1) for axis in work.extents if not operand.varies(axis))
-            every = prod(work.extents[axis] for axis in work.extents if operand.varies(axis))
-            if (every if used_once else own * terms) * work.itemsize > FULL * target.l1_nbytes:
-                total += operand.distinct(counts) * FAR_LINE * tiling.lanes * work.itemsize / target.line_nbytes
-    return total
+def _far(
+    work: Work, tiling: Tiling, size: Mapping[Var, int], counts: Mapping[Var, tuple[int, int]], target: TargetInfo
+) -> float:
+    """Return the cycles for what comes from the second cache: weights and images that do not fit the first."""
+    return sum(
+        operand.distinct(counts) * FAR_LINE * tiling.lanes * work.itemsize / target.line_nbytes
+        for operand in work.operands
+        if _read_in_turn(work, tiling, size, operand) * work.itemsize > FULL * target.l1_nbytes
+    )
+
+
+def _read_in_turn(work: Work, tiling: Tiling, size: Mapping[Var, int], operand: Operand) -> int:
+    """Return how many elements of an operand are read before the first of them is read again."""
+    if not operand.is_packed:
+        # Of what is not in lanes the next terms find the rest of the line in the first cache.
+        return operand.size if operand.lane_step else 0
+    elements, again = work.sizes[operand.number]
+    shared, own = 1, work.terms
+    for axis, count in size.items():
+        if operand.varies(axis):
+            own *= count * (tiling.lanes if axis.name == tiling.lane.name else 1)
+        else:
+            shared *= count
+    return elements if again <= shared else own

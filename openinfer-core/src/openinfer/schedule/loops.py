@@ -46,10 +46,12 @@ class Schedule:
     Attributes:
         stream: number of the element whose loads follow one another by address in the body of a tile, while the other
             elements stay in registers; None: copies have the order of their loops.
+        skip: number of the element past whose border terms are left out, because they are zero there; None: none are.
     """
 
     loops: tuple[Loop, ...]
     stream: int | None = None
+    skip: int | None = None
 
     @property
     def lanes(self) -> Loop | None:

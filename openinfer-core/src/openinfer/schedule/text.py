@@ -2,7 +2,7 @@
 
 A word is an axis, ``:`` and the step where it is not 1, ``=`` and how the loop is carried out where it is not serial:
 ``unroll``, ``partial`` (written out, each copy with totals of its own) or ``lanes``. ``stream=2`` behind the loops
-names the element that passes by.
+names the element that passes by, ``skip=1`` the one past whose border terms are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from openinfer.affine import Var
 
 _WORD = re.compile(r"(?P<axis>[A-Za-z_]\w*)(:(?P<step>[1-9]\d*))?(=(?P<manner>unroll|partial|lanes))?")
-_STREAM = re.compile(r"stream=(\d+)")
+_NUMBER = re.compile(r"(stream|skip)=(\d+)")
 _MANNERS = {"unroll": (Bind.UNROLL, False), "partial": (Bind.UNROLL, True), "lanes": (Bind.LANES, False)}
 
 
@@ -29,6 +29,8 @@ def schedule_text(schedule: Schedule) -> str:
     words = [_word(loop) for loop in schedule.loops]
     if schedule.stream is not None:
         words.append(f"stream={schedule.stream}")
+    if schedule.skip is not None:
+        words.append(f"skip={schedule.skip}")
     return " ".join(words)
 
 
@@ -40,9 +42,11 @@ def parse_schedule(text: str, axes: Iterable[Var]) -> Schedule:
     """
     known = {axis.name: axis for axis in axes}
     words = text.split()
-    stream = _STREAM.fullmatch(words[-1]) if words else None
-    loops = tuple(_loop(word, known) for word in (words[:-1] if stream else words))
-    return Schedule(loops, int(stream[1]) if stream else None)
+    numbers: dict[str, int] = {}
+    while words and (found := _NUMBER.fullmatch(words[-1])):
+        numbers[found[1]] = int(found[2])
+        words.pop()
+    return Schedule(tuple(_loop(word, known) for word in words), numbers.get("stream"), numbers.get("skip"))
 
 
 def _word(loop: Loop) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from heapq import nsmallest
 from itertools import combinations, product
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from openinfer.compute import Order, Read
+from openinfer.affine import Var
+from openinfer.compute import Order, Position, Read
 from openinfer.expr.linear import linearise
 from openinfer.loops import Bind
+from openinfer.schedule.borders import LEAST_INSIDE, MOST_BORDERS, windows
 from openinfer.schedule.cost import LATENCY, Operand, Tiling, Work, cycles, rate, registers
 from openinfer.schedule.folds import has_parts, is_tileable, joining
 from openinfer.schedule.loops import Loop, Schedule
@@ -17,40 +20,94 @@ from openinfer.schedule.loops import Loop, Schedule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from openinfer.affine import Index, Var
+    from openinfer.affine import Index
     from openinfer.arch import TargetInfo
-    from openinfer.compute import Fold, Stage
+    from openinfer.compute import Element, Fold, Stage
     from openinfer.layout import Layout
+    from openinfer.schedule.borders import Window
 
-LONGEST_BODY = 256
+LONGEST_BODY = 112
 """Most statements of the body of a tile."""
 
-LONG_BODY = 4000
-"""Statements of a body that make it cost twice: shorter source is preferred among equals."""
+LONG_BODY = 1500
+"""Statements that make a stage cost twice: shorter source is preferred among equals."""
 
 LIKELY = 24
 """Tilings whose rests are accounted for."""
+
+MOST_PARTS = 16
+"""Most places of a folded axis whose number terms use, up to which it is always written out: the parts of a word."""
 
 WIDEST_WINDOW = 8
 """Most places of a folded axis that is written out."""
 
 
 def tiled(
-    stage: Stage, layouts: Mapping[str, Layout], target: TargetInfo, lanes: int, within: Mapping[Var, int]
+    stage: Stage,
+    layouts: Mapping[str, Layout],
+    target: TargetInfo,
+    lanes: int,
+    within: Mapping[Var, int],
+    skip: int | None = None,
 ) -> Schedule | None:
     """Return the schedule of a fold in tiles that takes the least time; None: no axis can be in lanes.
 
     ``lanes`` is the number of elements in a vector register, ``within`` how many places of an axis are computed at a
-    time where that is not its extent. Operands without a layout are packed for the schedule.
+    time where that is not its extent. Operands without a layout are packed for the schedule. Terms past the border of
+    element ``skip`` may be left out.
     """
     fold = stage.fold
     if fold is None or not is_tileable(fold):
         return None
-    search = _Search(stage, fold, layouts, target, lanes, within)
-    # What whole tiles cost for each place decides which tilings are worth a full account of their rests.
-    likely = nsmallest(LIKELY, search.tilings(), key=search.rate)
-    found = min(likely, key=search.key, default=None)
+    search = _Search(stage, fold, layouts, target, lanes, within, skip)
+    found = min(search.likely(), key=search.key, default=None)
     return None if found is None else search.schedule(found)
+
+
+def ranked(
+    stage: Stage,
+    layouts: Mapping[str, Layout],
+    target: TargetInfo,
+    lanes: int,
+    skip: int | None = None,
+    within: Mapping[Var, int] | None = None,
+) -> list[tuple[float, Schedule]]:
+    """Return the schedules that `tiled` compares, the best first, each with the cycles that the model gives it.
+
+    Nothing where the stage has no tiles. The arguments are those of `tiled`.
+    """
+    fold = stage.fold
+    if fold is None or not is_tileable(fold):
+        return []
+    search = _Search(stage, fold, layouts, target, lanes, within or {}, skip)
+    return [(search.cycles(tiling), search.schedule(tiling)) for tiling in sorted(search.likely(), key=search.key)]
+
+
+def estimated(
+    stage: Stage,
+    layouts: Mapping[str, Layout],
+    target: TargetInfo,
+    lanes: int,
+    schedule: Schedule,
+    within: Mapping[Var, int] | None = None,
+) -> float | None:
+    """Return the cycles that the model gives a schedule of tiles; None: it has none, or no axis in lanes.
+
+    The other arguments are those of `tiled`.
+    """
+    fold, lane = stage.fold, schedule.lanes
+    if fold is None or lane is None or not is_tileable(fold):
+        return None
+    copies = {True: dict[Var, int](), False: dict[Var, int]()}
+    for number, loop in enumerate(schedule.loops):
+        if loop.bind is Bind.UNROLL:
+            copies[loop.partial][loop.axis] = (schedule.span(number) or 1) // loop.step
+    tile = {axis: count for axis, count in copies[False].items() if axis in stage.axes}
+    taps = {axis: count for axis, count in copies[False].items() if axis in fold.axes}
+    if lane.axis in stage.axes:
+        tile = {lane.axis: 1, **tile}
+    search = _Search(stage, fold, layouts, target, lanes, within or {}, schedule.skip)
+    return search.cycles(search.tiling(lane.axis, tile, taps, copies[True], schedule.stream))
 
 
 class _Search:
@@ -62,6 +119,7 @@ class _Search:
         target: TargetInfo,
         lanes: int,
         within: Mapping[Var, int],
+        skip: int | None = None,
     ) -> None:
         self._stage = stage
         self._fold = fold
@@ -73,17 +131,70 @@ class _Search:
         self._extents = {**every, **within}
         terms = [linearise(total.term) for total in fold.totals]
         self._read = sorted({n for term in terms for n in term.inputs if isinstance(stage.elements[n], Read)})
+        # What shifts parts of a word to their place is a constant in code that is written out.
+        numbers = {var for n in {n for t in terms for n in t.inputs} for var in _position(stage.elements, n)}
+        is_free = fold.order is Order.ANY
+        self._written_out = [a for a in fold.axes if a in numbers and is_free and self._extents[a] <= MOST_PARTS]
         steps = sum(1 for term in terms for i in term.instructions if i.function not in ("input", "literal", "cast"))
         is_fused = target.fma and fold.order is Order.ANY and joining(fold.totals[0]) == "add"
+        self._skip = skip
+        slid = () if skip is None else windows(stage, skip, layouts[_tensor(stage, skip)])
+        self._windows = tuple(window for window in slid if window.axis not in within)
         self._works: dict[Var, Work] = {}
-        self._instructions = max(1, steps + len(fold.totals) - (1 if is_fused and steps else 0))
+        functions = {i.function for term in terms for i in term.instructions}
+        # What is done to the words before is done once for all terms that share them.
+        self._instructions = (
+            1 if "dot4" in functions else max(1, steps + len(fold.totals) - (1 if is_fused and steps else 0))
+        )
+
+    def likely(self) -> list[Tiling]:
+        """Return the tilings that are worth a full account of their rests, by what whole tiles cost for each place."""
+        return nsmallest(LIKELY, self.tilings(), key=self.rate)
 
     def rate(self, tiling: Tiling) -> float:
         """Return the cycles of a whole tile for each place that it computes."""
-        return rate(self._work(tiling.lane), tiling, self._target) * _length(tiling)
+        return rate(self._work(tiling.lane), tiling, self._target) * self._length(tiling)
+
+    def cycles(self, tiling: Tiling) -> float:
+        """Return the cycles of all tiles."""
+        return cycles(self._work(tiling.lane), tiling, self._target)
 
     def key(self, tiling: Tiling) -> tuple[float, int]:
-        return (cycles(self._work(tiling.lane), tiling, self._target) * _length(tiling), -tiling.accumulators)
+        return (self.cycles(tiling) * self._length(tiling), -tiling.accumulators)
+
+    def _length(self, tiling: Tiling) -> float:
+        """Return by how much long source is held to be slower: bodies of whole tiles and of rests."""
+        written = prod(tiling.taps.values()) * prod(tiling.parts.values())
+        for axis, copies in tiling.tile.items():
+            if axis == tiling.lane:
+                count = ceil(self._extents[axis] / tiling.lanes)
+                written *= copies + count % copies
+            elif all(window.axis != axis for window in self._windows):
+                written *= copies + self._extents[axis] % copies
+        for window in self._windows:
+            written *= self._bodies(window, tiling)
+        return 1 + written / LONG_BODY
+
+    def _bodies(self, window: Window, tiling: Tiling) -> int:
+        """Return how many copies of one place are written along an axis with borders."""
+        copies = tiling.tile.get(window.axis, 1)
+        if window.axis != tiling.lane and self._is_tested(window, tiling.tile, tiling.taps, tiling.parts):
+            return 1
+        most = MOST_BORDERS if window.tap in tiling.taps else 1
+        bodies = 0
+        for count in window.parts:
+            whole, rest = divmod(count, copies)
+            bodies += copies * (whole if whole <= most else 1) + rest
+        return bodies
+
+    def _is_tested(
+        self, window: Window, tile: Mapping[Var, int], taps: Mapping[Var, int], parts: Mapping[Var, int]
+    ) -> bool:
+        """Whether a serial loop over the taps of a window leaves out those that read past a border."""
+        if tile.get(window.axis, 1) != 1 or window.tap in taps or window.tap in parts:
+            return False
+        copies = prod(tile.values()) * prod(taps.values()) * prod(parts.values())
+        return self._inside(window.tap, taps) * copies >= LEAST_INSIDE
 
     def tilings(self) -> Iterator[Tiling]:
         """Yield the tilings that fit the registers of the target."""
@@ -102,9 +213,15 @@ class _Search:
             if parts.keys() & taps.keys():
                 continue
             for stream in self._streams(work, taps):
-                tiling = Tiling(work.lane, self._lanes, tile, taps, parts, stream)
+                tiling = self.tiling(work.lane, tile, taps, parts, stream)
                 if tiling.statements <= LONGEST_BODY and registers(work, tiling) <= self._target.registers:
                     yield tiling
+
+    def tiling(
+        self, lane: Var, tile: Mapping[Var, int], taps: Mapping[Var, int], parts: Mapping[Var, int], stream: int | None
+    ) -> Tiling:
+        """Return a tiling with what it leaves out."""
+        return Tiling(lane, self._lanes, tile, taps, parts, stream, *self._left(lane, tile, taps, parts))
 
     def schedule(self, tiling: Tiling) -> Schedule:
         """Return the loops of a tiling."""
@@ -114,18 +231,47 @@ class _Search:
         own = sorted(self._stage.axes, key=lambda axis: -abs(self._store.coefficient(axis) or 0))
         shared = [a for a in own if a != lane and any(not operand.varies(a) for operand in operands)]
         alone = [a for a in own if a != lane and a not in shared]
-        outer = [*alone, *([lane] if lane in own else []), *shared]
-        folded = [axis for axis in self._folded_order() if axis not in tiling.taps]
+        blocks = [lane] if lane in own else []
+        # Blocks that share nothing follow one another by address; others stay while what they share is walked.
+        is_apart = all(operand.varies(lane) for operand in operands)
+        outer = [*alone, *shared, *blocks] if is_apart else [*alone, *blocks, *shared]
+        folded = [axis for axis in self._folded_order if axis not in tiling.taps]
         serial = [Loop(axis, copied.get(axis, 1) * (lanes if axis == lane else 1)) for axis in (*outer, *folded)]
         unrolled = [Loop(axis, 1, Bind.UNROLL) for axis in tiling.taps]
         unrolled += [Loop(a, lanes if a == lane else 1, Bind.UNROLL, partial=True) for a in tiling.parts]
         spread = [Loop(a, 1, Bind.UNROLL) for a in own if a != lane and tiling.tile.get(a, 1) > 1]
         if tiling.tile.get(lane, 1) > 1:
-            blocks = Loop(lane, lanes, Bind.UNROLL)
+            copies = Loop(lane, lanes, Bind.UNROLL)
             pixels = [count for axis, count in tiling.tile.items() if axis != lane]
             # The operand with more elements passes by: the loop over its copies lies outside.
-            spread = [*spread, blocks] if max(pixels, default=1) >= tiling.tile[lane] else [blocks, *spread]
-        return Schedule((*serial, *unrolled, *spread, Loop(lane, 1, Bind.LANES)), tiling.stream)
+            spread = [*spread, copies] if max(pixels, default=1) >= tiling.tile[lane] else [copies, *spread]
+        loops = (*serial, *unrolled, *spread, Loop(lane, 1, Bind.LANES))
+        return Schedule(loops, tiling.stream, self._skip if tiling.walked * tiling.kept < 1 else None)
+
+    def _left(
+        self, lane: Var, tile: Mapping[Var, int], taps: Mapping[Var, int], parts: Mapping[Var, int]
+    ) -> tuple[float, float]:
+        """Return the shares of iterations and of their terms that are not left out.
+
+        A serial loop over taps leaves out those of a tile that has one place, a written-out one those of tiles at the
+        border, as long as there are no tiles between them.
+        """
+        walked = kept = 1.0
+        for window in self._windows:
+            copies = tile.get(window.axis, 1)
+            if window.axis == lane or window.tap in parts:
+                continue
+            if window.tap not in taps:
+                walked *= window.share if self._is_tested(window, tile, taps, parts) else 1
+            elif self._extents[window.axis] <= MOST_BORDERS * copies:
+                kept *= window.share
+        return walked, kept
+
+    def _inside(self, tap: Var, taps: Mapping[Var, int]) -> int:
+        """Return how many iterations the serial loops inside of that over a folded axis have."""
+        order = self._folded_order
+        inner = order[order.index(tap) + 1 :]
+        return prod(self._extents[axis] for axis in inner if axis not in taps)
 
     def _work(self, lane: Var) -> Work:
         if lane not in self._works:
@@ -144,13 +290,15 @@ class _Search:
         if layout is None:
             return Operand(number, read.at, 1 if any(lane in i.variables() for i in read.at) else 0, is_packed=True)
         step = layout.address(read.at).coefficient(lane)
-        return Operand(number, read.at, step if step in (0, 1) else None, is_packed=False)
+        return Operand(
+            number, read.at, step if step in (0, 1) else None, is_packed=False, size=layout.size.constant or 0
+        )
 
     def _lane_axes(self) -> Iterator[Var]:
         for axis in self._stage.axes:
             if self._store.coefficient(axis) == 1 and self._extents[axis] > 1:
                 yield axis
-        if has_parts(self._fold):
+        if has_parts(self._fold) and self._lanes > 1:
             for axis in self._fold.axes:
                 steps = [operand.lane_step for operand in self._work(axis).operands]
                 if None not in steps and 1 in steps and self._extents[axis] >= self._lanes:
@@ -169,13 +317,16 @@ class _Search:
             near = [lane, *near]
             counts = [_blocks(ceil(self._extents[lane] / self._lanes)), *counts]
         # Fewer totals than hide the latency of an addition are worth a look only where there are no more.
-        least = min(LATENCY * self._target.multiply_adds, prod(map(max, counts)))
+        least = min(LATENCY * self._target.multiply_adds, prod(map(max, counts)), most // 2)
         for found in product(*counts):
             if least <= prod(found) < most:
                 yield dict(zip(near, found, strict=True))
 
     def _taps(self, lane: Var) -> Iterator[dict[Var, int]]:
         """Yield folded axes that are written out: windows, whose places several copies share."""
+        if self._written_out:
+            yield {axis: self._extents[axis] for axis in self._written_out}
+            return
         yield {}
         short = [a for a in self._fold.axes if a != lane and 1 < self._extents[a] <= WIDEST_WINDOW]
         if self._fold.order is Order.SEQUENTIAL:
@@ -204,7 +355,7 @@ class _Search:
         yield {}
         if not has_parts(self._fold):
             return
-        axis = lane if lane in self._fold.axes else self._folded_order()[-1]
+        axis = lane if lane in self._fold.axes else self._folded_order[-1]
         extent = self._extents[axis] // (self._lanes if axis == lane else 1)
         # More totals than the latency of an addition hides are of no use.
         for count in (2, 4, LATENCY * self._target.multiply_adds):
@@ -216,6 +367,7 @@ class _Search:
         if taps and self._fold.order is Order.ANY:
             yield from (o.number for o in work.operands if not o.is_packed and any(o.varies(tap) for tap in taps))
 
+    @cached_property
     def _folded_order(self) -> Sequence[Var]:
         """Return folded axes, the one along which an operand is contiguous last, where the order is free."""
         if self._fold.order is Order.SEQUENTIAL:
@@ -234,9 +386,17 @@ class _Search:
         return self._layouts[read.tensor].address(read.at)
 
 
-def _length(tiling: Tiling) -> float:
-    """Return by how much a long body is held to be slower."""
-    return 1 + tiling.statements / LONG_BODY
+def _tensor(stage: Stage, number: int) -> str:
+    element = stage.elements[number]
+    if not isinstance(element, Read):
+        raise TypeError(f"element {number} is not read")
+    return element.tensor
+
+
+def _position(elements: Sequence[Element], number: int) -> frozenset[Var]:
+    """Return the variables of the place whose number an element is."""
+    element = elements[number] if number >= 0 else None
+    return element.at.variables() if isinstance(element, Position) else frozenset()
 
 
 def _columns(extent: int, most: int) -> list[int]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.compute import Order
 from openinfer.loops import Bind
+from openinfer.schedule.borders import padded_factor
 from openinfer.schedule.errors import ScheduleError
 from openinfer.schedule.folds import has_parts, is_tileable
 from openinfer.schedule.text import schedule_text
@@ -25,7 +26,7 @@ def verify(schedule: Schedule, stage: Stage, target: TargetInfo | None = None) -
     Raises:
         ScheduleError: an axis is not walked, or its steps do not divide one another; a serial loop stands inside of
             copies; lanes are not innermost; partial totals or another order where the fold allows neither; copies
-            where places follow one another; more totals than registers.
+            where places follow one another; more totals than registers; terms are left out that may not be zero.
     """
     _Check(schedule, stage).all(target)
 
@@ -51,6 +52,9 @@ class _Check:
             )
         if self._fold is not None:
             self._terms(self._fold)
+        padded = padded_factor(self._stage)
+        if self._schedule.skip is not None and (padded is None or padded[0] != self._schedule.skip):
+            raise self._error(f"terms past the border of element {self._schedule.skip} are not zero for certain")
         most = None if target is None else target.registers
         if most is not None and self._totals() > most:
             raise self._error(f"{self._totals()} totals at once, the target has {most} registers")

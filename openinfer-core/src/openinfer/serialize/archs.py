@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from marshmallow import INCLUDE
 
-from openinfer.arch import Compiler, DeviceArch, Features, Limits, Memory, Preferences, TargetInfo
+from openinfer.arch import Compiler, DeviceArch, Features, Limits, Memory, MemoryBank, Preferences, TargetInfo
 from openinfer.diagnostics import Severity, as_errors, summary
 from openinfer.dtypes import BY_NAME
 from openinfer.errors import SerializationError
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from openinfer.diagnostics import Diagnostic
 
-VERSION = 1
-"""The newest version of device files, which is also that of files without ``version``."""
+VERSION = 2
+"""The newest version of device files; those without ``version`` have version 1."""
 
 _PRECISIONS = {"fp16": "f16", "fp32": "f32", **{name: d.name for name, d in BY_NAME.items() if d.is_float}}
 _POSITIVE = integer(1)
@@ -85,11 +85,6 @@ def _read_power_of_two(value: object) -> int:
     return number
 
 
-_PROCESSOR: dict[str, Form[Any]] = {
-    "vector_nbytes": Form(int, _read_power_of_two, _POSITIVE.schema),
-    **dict.fromkeys(("registers", "multiply_adds", "loads", "line_nbytes", "l1_nbytes", "l2_nbytes"), _POSITIVE),
-    **dict.fromkeys(("fma", "dot4"), BOOLEAN),
-}
 _DIALECTS = ("c99", "vector")
 _FLAG = r"-[A-Za-z0-9][A-Za-z0-9_=+.,-]*"
 """A flag of a compiler, without what a shell or make reads otherwise."""
@@ -102,7 +97,22 @@ def _read_flag(value: object) -> str:
     return text
 
 
-_COMPILER: dict[str, Form[Any]] = {
+_MOST_CACHES = 3
+_CACHES = list_of(_POSITIVE, least=1)
+
+
+def _read_caches(value: object) -> tuple[int, ...]:
+    sizes = _CACHES.read(value)
+    if len(sizes) > _MOST_CACHES:
+        raise wrong(f"expected the sizes of at most {_MOST_CACHES} caches, found {len(sizes)}")
+    return sizes
+
+
+_TARGET: dict[str, Form[Any]] = {
+    "lanes": Form(int, _read_power_of_two, _POSITIVE.schema),
+    **dict.fromkeys(("registers", "multiply_adds", "loads", "line"), _POSITIVE),
+    **dict.fromkeys(("fma", "dot4"), BOOLEAN),
+    "caches": Form(list, _read_caches, {**_CACHES.schema, "maxItems": _MOST_CACHES}),
     "dialect": Form(str, lambda value: one_of(value, _DIALECTS, "a dialect"), {"enum": list(_DIALECTS)}),
     "flags": list_of(Form(str, _read_flag, {"type": "string", "pattern": f"^{_FLAG}$"})),
 }
@@ -126,15 +136,83 @@ def _features(**given: Any) -> Features:
     return Features(**given)
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The section ``target``."""
+
+    processor: TargetInfo
+    compiler: Compiler
+
+
+_SINGLE_NBYTES = 4
+"""Bytes of the f32 that ``lanes`` counts."""
+
+
+def _target(
+    *,
+    lanes: int | None = None,
+    line: int | None = None,
+    caches: tuple[int, ...] = (),
+    dialect: str = "c99",
+    flags: tuple[str, ...] = (),
+    **given: Any,
+) -> _Target:
+    sizes = {
+        "vector_nbytes": None if lanes is None else _SINGLE_NBYTES * lanes,
+        "line_nbytes": line,
+        "l1_nbytes": caches[0] if caches else None,
+        "l2_nbytes": caches[min(1, len(caches) - 1)] if caches else None,
+    }
+    known = {name: size for name, size in sizes.items() if size is not None}
+    return _Target(TargetInfo(**known, **given), Compiler(dialect=dialect, flags=flags))
+
+
+_KINDS = ("tcm", "sram", "external", "flash")
+_BANK_NAME = r"[A-Za-z][A-Za-z0-9_]*"
+
+
+def _read_bank_name(value: object) -> str:
+    text = TEXT.read(value)
+    if not re.fullmatch(_BANK_NAME, text):
+        raise wrong(f"expected an identifier such as dtcm, found {text!r}")
+    return text
+
+
+class _MemorySchema(ObjectSchema):
+    name = Member(Form(str, _read_bank_name, {"type": "string", "pattern": f"^{_BANK_NAME}$"}))
+    bytes = Member(_POSITIVE)
+    kind = Member(Form(str, lambda value: one_of(value, _KINDS, "a kind of memory"), {"enum": list(_KINDS)}))
+
+
+def _bank(data: dict[str, Any]) -> MemoryBank:
+    return MemoryBank(name=data["name"], nbytes=data["bytes"], kind=data["kind"])
+
+
+_BANKS = list_of(object_form(_MemorySchema(), _bank))
+
+
+def _read_banks(value: object) -> tuple[MemoryBank, ...]:
+    banks = _BANKS.read(value)
+    names = [bank.name.upper() for bank in banks]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise wrong(f"the name {banks[number].name!r} is in use, upper and lower case being one").within(
+                number, "name"
+            )
+    return banks
+
+
 _GPU_LIMITS = _section(_LIMITS, Limits, required=True)
 _SECTIONS: dict[str, Form[Any]] = {
     "limits": _section(_LIMITS, Limits),
     "features": _section(_FEATURES, _features),
     "memory": _section(_MEMORY, Memory),
     "preferences": _section(_PREFERENCES, Preferences),
-    "processor": _section(_PROCESSOR, TargetInfo),
-    "compiler": _section(_COMPILER, Compiler),
+    "target": _section(_TARGET, _target),
+    "memories": Form(list, _read_banks, _BANKS.schema),
 }
+_SINCE = {"target": 2, "memories": 2}
+"""The version of files from which on they may have a section."""
 
 
 class _DeviceSchema(_Section):
@@ -186,7 +264,10 @@ def arch_to_json(arch: DeviceArch) -> dict[str, Any]:
 
 
 def _arch(document: dict[str, object]) -> DeviceArch:
-    _check_version(document.get("version"))
+    version = _version(document.get("version"))
+    early = [name for name, since in _SINCE.items() if version < since and document.get(name) is not None]
+    if early:
+        raise FormError(*(((name,), f'needs "version": {_SINCE[name]} in the file') for name in early))
     if "device" not in document:
         raise FormError((("device",), "is missing"))
     device = collected([("device", document["device"])], _DEVICE.read)[0]
@@ -197,23 +278,28 @@ def _arch(document: dict[str, object]) -> DeviceArch:
     present = [name for name, value in given.items() if value is not None]
     read = collected(((name, (name, given[name])) for name in present), lambda pair: forms[pair[0]].read(pair[1]))
     extra = {name: value for name, value in document.items() if name not in (*forms, "device", "version")}
+    sections = dict(zip(present, read, strict=True))
+    target: _Target | None = sections.pop("target", None)
+    if target is not None:
+        sections |= {"processor": target.processor, "compiler": target.compiler}
     arch = DeviceArch(
         **{name: device[name] for name in _IDENTITY},
-        **dict(zip(present, read, strict=True)),
+        **sections,
         extra=MappingProxyType(extra),
         document=MappingProxyType(copy.deepcopy(document)),
     )
     return _with_warnings(arch, members(document["device"], "an object"))
 
 
-def _check_version(version: object) -> None:
+def _version(version: object) -> int:
     if version is None:
-        return
+        return 1
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise FormError((("version",), f"expected a positive integer, found {shown(version)}"))
     if version > VERSION:
         message = f"the file has version {version}, this reader knows versions up to {VERSION}"
         raise FormError((("version",), message))
+    return version
 
 
 def _with_warnings(arch: DeviceArch, device: dict[str, object]) -> DeviceArch:
@@ -222,8 +308,7 @@ def _with_warnings(arch: DeviceArch, device: dict[str, object]) -> DeviceArch:
         "features": arch.features.extra,
         "memory": arch.memory.extra,
         "preferences": arch.preferences.extra,
-        "processor": arch.processor.extra,
-        "compiler": arch.compiler.extra,
+        "target": arch.processor.extra,
     }
     unknown = [("device", name) for name in device if name not in _IDENTITY]
     unknown += [(section, name) for section, extra in sections.items() for name in extra]

@@ -32,7 +32,7 @@ class AsideMemory(Memory):
         self.own = own
         self.private = private
         self._own_tables = tables
-        self._shared = shared
+        self._beside = shared
         self._backend = backend
         self._buffers = {}
         self._varying = {}
@@ -41,7 +41,7 @@ class AsideMemory(Memory):
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of a variable, its own or the shared one."""
         if not self._has(name):
-            return self._shared.buffer(name)
+            return self._beside.buffer(name)
         if name not in self._buffers:
             variable = self.variables[name]
             fixed = self.is_fixed(name)
@@ -50,11 +50,11 @@ class AsideMemory(Memory):
 
     def varying(self, name: str) -> Varying | None:
         """Return a variable whose shape may change, its own or the shared one."""
-        return super().varying(name) if self._has(name) else self._shared.varying(name)
+        return super().varying(name) if self._has(name) else self._beside.varying(name)
 
     def _has(self, name: str) -> bool:
         return name in self.own or name in self.private
 
     def entry(self, name: str, indices: tuple[int, ...]) -> Buffer:
         """Return an entry of a prefix table, its own or the shared one."""
-        return super().entry(name, indices) if name in self._own_tables else self._shared.entry(name, indices)
+        return super().entry(name, indices) if name in self._own_tables else self._beside.entry(name, indices)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.arch import DeviceArch
 from openinfer.errors import FeatureMissingError, KernelMissingError
 from openinfer.plan import make_plan
+from openinfer.plan.schedules import ScheduleFile
 from openinfer.plugins.selection import (
     Computed,
     Decomposed,
@@ -82,7 +83,9 @@ class Binder:
         arch = getattr(self._backend, "arch", None)
         if not isinstance(arch, DeviceArch):
             return make_plan(resolved, model, self._environment, self._table)
-        plan = make_plan(resolved, model, self._environment, self._table, machine=arch.processor)
+        given = getattr(self._backend, "schedules", None)
+        schedules = given if isinstance(given, ScheduleFile) else None
+        plan = make_plan(resolved, model, self._environment, self._table, machine=arch.machine, schedules=schedules)
         return replace(plan, arch=arch)
 
     def bind(self, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]) -> BoundCall:

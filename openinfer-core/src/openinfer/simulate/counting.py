@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import F32, DType
 from openinfer.errors import ExecutionError
-from openinfer.expr import tree
+from openinfer.expr.counting import counted, counting
 from openinfer.expr.linear import linearise
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.symbolic import text
@@ -29,10 +28,7 @@ def bind_count(backend: DeviceBackend, binder: Binder, target: Buffer, amount: i
     A device that does not compute in the type of the scalar leaves it to the host.
     """
     dtype = target.type.dtype
-    compute = F32 if dtype.is_low_float else dtype
-    element = tree.cast(tree.Input(0, dtype), compute)
-    total = tree.add(element, tree.literal(_in_range(amount, dtype), compute))
-    result = tree.cast(total, dtype)
+    result = counting(dtype, counted(amount, dtype))
     if binder.computes(dtype):
         return backend.bind_expression(result, [target], target)
     program = compile_program(linearise(result))
@@ -65,11 +61,3 @@ def counted_by(read: IntReader, amount: IntExpr, bind: Callable[[int], BoundCall
         calls[by]()
 
     return run
-
-
-def _in_range(amount: int, dtype: DType) -> int | float:
-    """Return the amount modulo the width of an integer type, inside its range."""
-    if dtype.is_float:
-        return float(amount)
-    low = dtype.minimum or 0
-    return (amount - low) % (1 << dtype.bits) + low

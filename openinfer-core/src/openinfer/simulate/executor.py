@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from openinfer.boundary import public, public_methods
-from openinfer.errors import ExecutionError, ShapeError, StepStateError, ValidationError
+from openinfer.errors import ExecutionError, StepStateError
 from openinfer.ir.concurrency import reached_blocks
 from openinfer.ir.resolved import Storage
+from openinfer.simulate.bindings import Binding, Bindings
 from openinfer.simulate.compiler import compile_graph
 from openinfer.simulate.consumer_runs import ConsumerRuns
 from openinfer.simulate.details import Details
@@ -24,7 +24,7 @@ from openinfer.simulate.node_run import NodeRun
 from openinfer.simulate.placement import OtherDevices
 from openinfer.simulate.recording import Recorder
 from openinfer.simulate.state import Snapshot, restore_snapshot, take_snapshot
-from openinfer.simulate.step_sizes import sizes_of, step_sizes
+from openinfer.simulate.step_sizes import agreed_sizes, step_sizes
 from openinfer.simulate.values import Tensor, host_value
 from openinfer.simulate.whole_program import whole_program
 
@@ -42,24 +42,6 @@ if TYPE_CHECKING:
     from openinfer.simulate.machine import Frame, Record
     from openinfer.simulate.observers import Observers
     from openinfer.simulate.placement import Placements
-    from openinfer.simulate.program import Code
-    from openinfer.simulate.whole_program import WholeProgram
-
-
-MOST_SIZES = 16
-"""Most sizes of steps for which an executor keeps the program bound."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Binding:
-    """A program bound to memory for the sizes of a step."""
-
-    resolved: ResolvedGraph
-    memory: Memory
-    codes: Mapping[str, Code]
-    consumers: ConsumerRuns
-    whole: WholeProgram | None
-    host: Host
 
 
 @public_methods
@@ -74,10 +56,10 @@ class Executor:
         binder: Binder,
         placements: Placements,
         *,
+        resized: Callable[[Mapping[str, int]], ResolvedGraph],
         trace: bool = False,
         timer: bool = False,
         echo: bool = True,
-        resized: Callable[[Mapping[str, int]], ResolvedGraph] | None = None,
         observers: Observers | None = None,
     ) -> None:
         self._device = binder.device
@@ -88,16 +70,16 @@ class Executor:
         self._tracing = trace
         self._echo = echo
         self._observers = observers
-        self._resized = resized
-        self._free = frozenset[str]() if resized is None else step_sizes(resolved, model)
+        self._free = step_sizes(resolved, model)
         self._given: dict[str, tuple[int, str]] = {}
-        self._bindings: dict[tuple[tuple[str, int], ...], _Binding] = {(): self._bound(resolved, None)}
-        self._default = self._ran = self._bindings[()]
-        self._use(self._default)
+        usual = self._bound(resolved, None)
+        self._bindings = Bindings(usual, resized, self._bound)
+        self._ran = usual
+        self._use(usual)
         self._machine: Machine | None = None
         self._results: dict[str, Tensor | None] = {}
 
-    def _bound(self, resolved: ResolvedGraph, base: Memory | None) -> _Binding:
+    def _bound(self, resolved: ResolvedGraph, base: Memory | None) -> Binding:
         """Return a program bound to memory; persistent values and weights are those of ``base``, if there is one."""
         backend, binder, placements = self._backend, self._binder, self._placements
         memory = Memory(resolved, self._model, backend, base)
@@ -110,9 +92,9 @@ class Executor:
                 resolved, shared, memory, backend, binder, placements, self._recorder, trace=self._tracing
             )
         whole = None if placements.in_use else whole_program(resolved, self._model, backend, binder, memory)
-        return _Binding(resolved, memory, codes, consumers, whole, Host(memory, backend))
+        return Binding(resolved, memory, codes, consumers, whole, Host(memory, backend))
 
-    def _use(self, binding: _Binding) -> None:
+    def _use(self, binding: Binding) -> None:
         self._binding = binding
         self._resolved, self._memory, self._codes = binding.resolved, binding.memory, binding.codes
         self._consumers, self._whole, self._host = binding.consumers, binding.whole, binding.host
@@ -123,31 +105,13 @@ class Executor:
         Raises:
             ShapeError: two values give a size different extents, or the program does not fit the sizes.
         """
-        found = sizes_of(self._resolved, self._free, given)
-        for size, (extent, name) in found.items():
-            known = self._given.get(size)
-            if known is not None and known[0] != extent and known[1] not in given:
-                message = f"size `{size}` is {extent} by `{name}`, and {known[0]} by `{known[1]}` for this step"
-                raise ShapeError(message, code="insert-mismatch")
-        taken = {**self._given, **found}
+        taken = agreed_sizes(self._resolved, self._free, given, self._given)
         self._go_to({size: extent for size, (extent, _) in taken.items()})
         self._given = taken
 
     def _go_to(self, sizes: Mapping[str, int]) -> None:
-        """Bind the program to the sizes of a step, unless it was before."""
-        usual = self._default.resolved.sizes
-        key = tuple(sorted((size, extent) for size, extent in sizes.items() if usual[size] != extent))
-        if key not in self._bindings and self._resized is not None:
-            if len(self._bindings) > MOST_SIZES:
-                oldest = next(each for each, one in self._bindings.items() if each and one is not self._binding)
-                self._bindings.pop(oldest).consumers.close()
-            try:
-                resolved = self._resized(dict(key))
-            except ValidationError as error:
-                told = ", ".join(f"{size} = {extent}" for size, extent in key)
-                raise ShapeError(f"the program does not fit {told}: {error}", code="insert-mismatch") from error
-            self._bindings[key] = self._bound(resolved, self._default.memory)
-        binding = self._bindings[key]
+        """Use the program bound to the sizes of a step."""
+        binding = self._bindings.of(sizes)
         if binding is not self._binding:
             self._keep_results(self._results)
             binding.memory.take_inserted(self._memory)
@@ -361,7 +325,7 @@ class Executor:
     def close(self) -> None:
         """Release the device; the executor must not be used afterwards."""
         self._machine = None
-        for binding in self._bindings.values():
+        for binding in self._bindings:
             binding.consumers.close()
         self._placements.close()
         self._backend.close()
@@ -457,7 +421,7 @@ class Executor:
             need_name(access, "fetch")
         if self._whole is None or self.is_running or not self._whole.lacks(accesses):
             return
-        log(LogKind.TRACE, "a value that is no result is asked for: the program runs node by node from here on")
+        log(LogKind.TRACE, "a value other than a result is fetched: the program runs node by node from here on")
         self._whole = None
         self._memory.insert_again()
         self._run_merged(None)

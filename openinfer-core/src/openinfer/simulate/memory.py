@@ -74,17 +74,18 @@ class Memory:
         """Return the buffer of a plain variable or temporary; of a varying one, that of the declared shape."""
         if name not in self._buffers:
             variable = self._resolved.variables[name]
-            self._buffers[name] = self._of_other_sizes(variable) or self._made(variable)
+            shared = None if self._base is None else self._shared(variable, self._base)
+            self._buffers[name] = shared or self._made(variable)
         return self._buffers[name]
 
-    def _of_other_sizes(self, variable: ResolvedVar) -> Buffer | None:
-        """Return the buffer that the memory of other sizes has for a variable, where sizes do not matter to it."""
-        base, name = self._base, variable.name
-        if base is None or base.variables[name].type != variable.type or variable.varying:
+    def _shared(self, variable: ResolvedVar, base: Memory) -> Buffer | None:
+        """Return the buffer of a variable in the memory of the usual sizes; None if its type depends on them."""
+        name = variable.name
+        if base.variables[name].type != variable.type or variable.varying:
             return None
         buffer = base.buffer(name)
-        if name in base._restore:  # noqa: SLF001 - memory of the same class
-            self._restore[name] = base._restore[name]  # noqa: SLF001
+        if name in base._restore:
+            self._restore[name] = base._restore[name]
         return buffer
 
     def take_inserted(self, other: Memory) -> None:

@@ -33,19 +33,32 @@ def step_sizes(resolved: ResolvedGraph, model: Model) -> frozenset[str]:
     return frozenset(alone - fixed)
 
 
-def sizes_of(resolved: ResolvedGraph, free: frozenset[str], given: Mapping[str, Any]) -> dict[str, tuple[int, str]]:
-    """Return the free sizes that values have, each with the variable that gives it.
+def agreed_sizes(
+    resolved: ResolvedGraph, free: frozenset[str], given: Mapping[str, Any], known: Mapping[str, tuple[int, str]]
+) -> dict[str, tuple[int, str]]:
+    """Return the free sizes of a step, each with the variable that gives it.
+
+    Args:
+        resolved: the program.
+        free: sizes that may differ from step to step.
+        given: values that are inserted, by variable.
+        known: sizes that earlier values of the step gave; those of variables that are inserted again do not count.
 
     Raises:
         ShapeError: two extents give one size different values.
     """
     found: dict[str, tuple[int, str]] = {}
     for name, size, extent in _extents(resolved, free, given):
-        known = found.setdefault(size, (extent, name))
-        if known[0] != extent:
-            message = f"size `{size}` is {known[0]} by `{known[1]}` and {extent} by `{name}`: one step has one size"
+        first = found.setdefault(size, (extent, name))
+        if first[0] != extent:
+            message = f"size `{size}` is {first[0]} by `{first[1]}` and {extent} by `{name}`: one step has one size"
             raise ShapeError(message, code="insert-mismatch")
-    return found
+    for size, (extent, name) in found.items():
+        earlier = known.get(size)
+        if earlier is not None and earlier[0] != extent and earlier[1] not in given:
+            message = f"size `{size}` is {extent} by `{name}`, and {earlier[0]} by `{earlier[1]}` for this step"
+            raise ShapeError(message, code="insert-mismatch")
+    return {**known, **found}
 
 
 def _extents(resolved: ResolvedGraph, free: frozenset[str], given: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:

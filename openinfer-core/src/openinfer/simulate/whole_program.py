@@ -40,7 +40,8 @@ NO_OUTPUTS = "no-outputs"
 class ProgramBackend(DeviceBackend, Protocol):
     """A device that also runs whole programs.
 
-    It may have an attribute ``arch``, the `openinfer.DeviceArch` that plans are made for: the machine that it is.
+    It may have an attribute ``arch``, the `openinfer.DeviceArch` that plans are made for: the machine that it is, and
+    with it ``schedules``, the `openinfer.plan.schedules.ScheduleFile` of a user.
     """
 
     def bind_program(

@@ -14,11 +14,13 @@ from openinfer.synth.npy_harness import npy_descr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import numpy.typing as npt
 
     from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.values import PlanOutput
 
     Array = npt.NDArray[Any]
 
@@ -43,6 +45,21 @@ def from_file(array: Array, type: TensorType, steps: int | None) -> Array:
     if steps is None:
         return unpack(array, type.dtype, type.shape)
     return np.stack([unpack(each, type.dtype, type.shape) for each in array])
+
+
+def from_npy(file: Path, port: PlanOutput, steps: int | None) -> Array:
+    """Return what the program wrote to a file of an output.
+
+    Steps of a result whose shape varies lie in it as arrays one after the other; they are returned as an array of
+    objects.
+    """
+    if port.extents is None or steps is None:
+        return from_file(np.load(file, allow_pickle=False), port.type, steps)
+    found = np.empty(steps, dtype=object)
+    with file.open("rb") as opened:
+        for step in range(steps):
+            found[step] = from_file(np.load(opened, allow_pickle=False), port.type, None)
+    return found
 
 
 def from_bytes(data: bytes, type: TensorType, steps: int | None) -> Array:

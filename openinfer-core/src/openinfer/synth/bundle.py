@@ -21,7 +21,7 @@ from openinfer_oinf.staging import locked, remove_abandoned, shortened, staged_f
 MARKER = ".openinfer-bundle"
 """File that lists the SHA-256 and the name of every file of a bundle. Only files with these contents are replaced."""
 
-_FILE_NAME = re.compile(r"Makefile|[A-Za-z][A-Za-z0-9_]{0,40}\.[a-z0-9]{1,8}")
+_FILE_NAME = re.compile(r"Makefile|[A-Za-z][A-Za-z0-9_]{0,40}(?:\.[A-Za-z0-9]{1,8}){1,2}")
 _PRODUCT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}(\.[a-z0-9]{1,8})?")
 _MARKER_LINE = re.compile(r"(?P<digest>[0-9a-f]{64})  (?P<name>.+)")
 _LONGEST_MARKER = 2**20

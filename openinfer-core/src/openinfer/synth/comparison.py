@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.errors import SynthesisError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -50,6 +52,25 @@ def compare(name: str, expected: Array, found: Array, tolerance: float | None = 
         return _exact(name, left, right)
     known = TOLERANCES.get(expected.dtype.name, 0.0)
     return _close(name, left.astype(np.float64), right.astype(np.float64), known if tolerance is None else tolerance)
+
+
+def compare_steps(name: str, expected: Sequence[Array], found: Array, tolerance: float | None = None) -> Difference:
+    """Return how far the steps of an output are from what was expected.
+
+    Args:
+        found: the steps stacked on a first axis, or, where their shapes vary, an array of objects.
+
+    Raises:
+        SynthesisError: ``verify-mismatch``: a step has another shape.
+    """
+    if found.dtype != object:
+        return compare(name, np.stack(expected), found, tolerance)
+    for step, (wanted, given) in enumerate(zip(expected, found, strict=True)):
+        if wanted.shape != given.shape:
+            message = f"{name!r} is {list(given.shape)} in step {step}, the simulator's is {list(wanted.shape)}"
+            raise SynthesisError(message, code="verify-mismatch")
+    rows = [np.concatenate([each.reshape(-1) for each in steps]) for steps in (expected, found)]
+    return compare(name, rows[0], rows[1], tolerance)
 
 
 def _exact(name: str, left: Array, right: Array) -> Difference:

@@ -42,12 +42,21 @@ class GuardedTarget:
         self._owner, self._what, self._target = owner, f"synth target {spec.name}", target
         with crossing(owner, f"reading the methods of {self._what}"):
             epilogues: Any = self._target.epilogues
+            overlaps: Any = getattr(self._target, "overlaps", False)
+            banks: Any = getattr(self._target, "banks", False)
+            options: Any = getattr(self._target, "options", frozenset[str]())
             missing = [name for name in ("emit", "build_and_run") if not callable(getattr(self._target, name, None))]
-        if not isinstance(epilogues, bool):
-            raise fault(owner, f"epilogues of {self._what} is {shown(epilogues)}, expected a bool")
+        for name, found in (("epilogues", epilogues), ("overlaps", overlaps), ("banks", banks)):
+            if not isinstance(found, bool):
+                raise fault(owner, f"{name} of {self._what} is {shown(found)}, expected a bool")
+        if not isinstance(options, frozenset):
+            raise fault(owner, f"options of {self._what} is {shown(options)}, expected a frozenset of names")
         if missing:
             raise fault(owner, f"{self._what} ({type(self._target).__name__}) has no method {', '.join(missing)}")
         self.epilogues = epilogues
+        self.overlaps = overlaps
+        self.banks = banks
+        self.options: frozenset[str] = options
 
     def emit(self, plan: ExecutionPlan) -> Bundle:
         """Return the source files; see `openinfer.synth.SynthTarget.emit`."""

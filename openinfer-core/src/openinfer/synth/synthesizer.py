@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.arch import DeviceArch
 from openinfer.boundary import public_methods
 from openinfer.diagnostics import Diagnostic, Severity, as_errors, counted
 from openinfer.errors import SynthesisError
+from openinfer.plan.options import BundleOptions
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
 from openinfer.synth.bundle import Bundle, write_bundle
@@ -21,14 +24,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from openinfer.ir.graph import Graph
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.schedules import ScheduleFile
+    from openinfer.plan.stages import Watch
     from openinfer.programs import Program
     from openinfer.synth.target import Array, RunResult, SynthTarget
 
 LARGE_ARENA = 2**30
 """Bytes of static memory above which a program may be meant, and is warned of."""
+
+
+OVER_BUDGET = "over-budget"
+"""The code of a program that needs more memory than a device has."""
 
 
 @public_methods
@@ -93,10 +103,20 @@ class Synthesizer:
         arch: the device that the program is for: a `DeviceArch`, its document, the path of its file, or the name of one
             of the target's profiles, such as ``"host"``. Its ``memory.global_bytes`` is a limit, and targets find all
             of it in the plan. By default a device of which nothing is known.
+        schedules: schedules in place of those that the cost model chooses: the path of a file, as ``openinfer plan
+            --schedules-out`` writes it, or its content (`openinfer.plan.schedules.ScheduleFile`).
+        limits: how far caches may grow that nothing else bounds: ``{"K.t": 1024}`` for index ``t`` of cache ``K``, or
+            ``{"t": 1024}`` for that index of every cache.
+        prefix: what external names of the source begin with: functions, types, macros, files. Models with different
+            prefixes link into one program.
+        project: the build system whose files a bundle has: ``"make"`` by default, ``"cmake"`` or ``"platformio"``.
+        weights: where weights are: ``"embedded"`` in the source, in a ``"file"`` that the program hands over, in an
+            ``"object"`` that is linked; by default embedded up to 1 MiB, else a file.
         environment: what the plugins offer; the installed ones by default.
 
     Raises:
-        SynthesisError: the target is unknown, or another one than that of the device.
+        SynthesisError: the target is unknown, or another one than that of the device; or the file has no schedules; or
+            the target does not follow an option.
         SerializationError: the file or document is not that of a device.
         OSError: there is neither a profile nor a file of that name.
         PluginError: its plugin failed.
@@ -107,13 +127,23 @@ class Synthesizer:
         target: str | Enum | None = None,
         *,
         arch: DeviceArch | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        schedules: ScheduleFile | str | os.PathLike[str] | None = None,
+        limits: Mapping[str, int] | None = None,
+        prefix: str | None = None,
+        project: str | None = None,
+        weights: str | None = None,
         environment: Environment | None = None,
     ) -> None:
+        self._limits = dict(limits or {})
         self._environment = environment or Environment.default()
         self._arch = device_of(arch, _name_of(target), self._environment)
+        self._schedules = _schedules_of(schedules)
         name = _target_name(target, self._arch)
         self._spec = self._environment.target(name)
         self._target: SynthTarget = opened_target(self._spec, self._environment.owner("synth target", name))
+        self._options = _options_of(
+            self._spec.name, self._target, {"prefix": prefix, "project": project, "weights": weights}
+        )
 
     @classmethod
     def from_arch(
@@ -147,21 +177,65 @@ class Synthesizer:
                 device has less memory than it needs. In strict mode also ``large-arena``, the intermediate results take
                 more than a GiB.
         """
+        plan, warnings = self._planned(model, graph, sizes, strict=strict)
+        _check_memory(plan)
+        return Synthesis(plan, self._target.emit(plan), self._target, warnings)
+
+    def plan(
+        self,
+        model: Model,
+        graph: Program,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        strict: bool = False,
+        watch: Watch | None = None,
+    ) -> ExecutionPlan:
+        """Return the plan of a program, which may need more memory than the device has; nothing is written out.
+
+        Other parameters, and errors, are those of `synthesize`.
+
+        Args:
+            watch: is called after each pass with its name, and a function that returns the program as text.
+        """
+        return self._planned(model, graph, sizes, strict=strict, watch=watch)[0]
+
+    def _planned(
+        self,
+        model: Model,
+        graph: Program,
+        sizes: Mapping[str, int] | None,
+        *,
+        strict: bool,
+        watch: Watch | None = None,
+    ) -> tuple[ExecutionPlan, tuple[Diagnostic, ...]]:
         from openinfer import programs
         from openinfer.plan import make_plan
+        from openinfer.plan.stages import ignored
         from openinfer.validate import resolve
 
         program = programs.graph(graph, strict=strict)
         resolved = resolve(program, model, sizes=sizes, environment=self._environment, strict=strict)
         table = kernel_table(self._environment, self._spec)
-        machine = None if self._arch is None else self._arch.processor
-        plan = make_plan(resolved, model, self._environment, table, epilogues=self._target.epilogues, machine=machine)
-        plan = replace(plan, arch=self._arch)
+        machine = None if self._arch is None else self._arch.machine
+        plan = make_plan(
+            resolved,
+            model,
+            self._environment,
+            table,
+            epilogues=self._target.epilogues,
+            machine=machine,
+            overlaps=self._target.overlaps,
+            schedules=self._schedules,
+            watch=watch or ignored,
+            memories=() if self._arch is None or not self._target.banks else self._arch.memories,
+            most_ops=None if self._arch is None else self._arch.preferences.most_ops,
+            limits=self._limits,
+        )
+        plan = replace(plan, arch=self._arch, options=self._options, program_digest=_digest(program))
         warnings = (*(() if self._arch is None else self._arch.warnings), *_large_arena(plan.arena_nbytes))
         if strict and warnings:
             raise SynthesisError(warnings[0].message, diagnostics=as_errors(warnings))
-        _check_memory(plan)
-        return Synthesis(plan, self._target.emit(plan), self._target, (*resolved.warnings, *warnings))
+        return plan, (*resolved.warnings, *warnings)
 
 
 def _target_name(target: str | Enum | None, arch: DeviceArch | None) -> str:
@@ -173,17 +247,62 @@ def _target_name(target: str | Enum | None, arch: DeviceArch | None) -> str:
     return arch.api if name is None and arch is not None else str(name)
 
 
+def _digest(program: Graph) -> str:
+    """Return the SHA-256 of a program's JSON without the identities of nodes, which differ between equal programs."""
+    from openinfer.serialize import GraphSerialize
+
+    text = json.dumps(_without_identities(GraphSerialize.json(program)), sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _without_identities(value: Any) -> Any:
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {key: _without_identities(entry) for key, entry in items if key != "uuid"}
+    if isinstance(value, list):
+        return [_without_identities(entry) for entry in cast("list[Any]", value)]
+    return value
+
+
+def _options_of(name: str, target: SynthTarget, given: Mapping[str, Any]) -> BundleOptions:
+    """Return the options that are given; raise for one that the target does not follow."""
+    chosen = {option: value for option, value in given.items() if value is not None}
+    for option in chosen:
+        if option not in target.options:
+            raise SynthesisError(f"the synth target {name!r} has no option {option}: leave it out")
+    return BundleOptions(**chosen)
+
+
+def _schedules_of(given: ScheduleFile | str | os.PathLike[str] | None) -> ScheduleFile | None:
+    from openinfer.plan.schedules import ScheduleFile, read_schedules
+
+    return given if isinstance(given, ScheduleFile | None) else read_schedules(given)
+
+
 def _name_of(target: str | Enum | None) -> str | None:
     return str(target.value) if isinstance(target, Enum) else target
 
 
 def _check_memory(plan: ExecutionPlan) -> None:
     """Raise when the device is known to have too little memory."""
+    _check_flash(plan)
     most = 0 if plan.arch is None else plan.arch.memory.global_bytes
     needed = plan.arena_nbytes + plan.weights_nbytes
     if 0 < most < needed:
         message = f"the program needs {needed} bytes ({plan.weights_nbytes} of weights), the device has {most}"
         raise SynthesisError(f"{message} (memory.global_bytes): use smaller sizes", code="synthesis")
+
+
+def _check_flash(plan: ExecutionPlan) -> None:
+    """Raise when the device has flash, and too little for the weights."""
+    flash = [bank.nbytes for bank in (() if plan.arch is None else plan.arch.memories) if bank.kind == "flash"]
+    if not flash or plan.weights_nbytes <= sum(flash):
+        return
+    largest = max(plan.weights, key=lambda weight: weight.stored.nbytes)
+    message = f"the weights take {plan.weights_nbytes:,} bytes, the flash of the device has {sum(flash):,}"
+    hint = f"the largest is {largest.source}: {largest.type}, {largest.stored.nbytes:,} bytes"
+    found = Diagnostic(code=OVER_BUDGET, message=message, hint=hint)
+    raise SynthesisError(message, code=OVER_BUDGET, diagnostics=(found,))
 
 
 def target_findings(

@@ -37,6 +37,24 @@ class SynthTarget(Protocol):
         """Whether its kernels carry out elementwise operators on their results (`openinfer.plan.steps`)."""
         ...
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether its kernels do what `openinfer.codegen.loop_program` says in its order.
+
+        A result then may begin to overwrite an operand whose end is still read.
+        """
+        ...
+
+    @property
+    def banks(self) -> bool:
+        """Whether it writes an array for each memory of a device (`ExecutionPlan.banks`); others get one arena."""
+        ...
+
+    @property
+    def options(self) -> frozenset[str]:
+        """Names of the choices in `ExecutionPlan.options` that it follows; others are refused."""
+        ...
+
     def emit(self, plan: ExecutionPlan) -> Bundle:
         """Return the source files; equal plans give equal bytes.
 

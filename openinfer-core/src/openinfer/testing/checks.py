@@ -12,14 +12,13 @@ from openinfer.errors import FeatureMissingError, OpenInferError
 from openinfer.ops.calls import compute_type
 from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.coverage import missing_reason
-from openinfer.plugins.selection import HandWritten, select
 from openinfer.testing.cases import cases, sampled
 from openinfer.testing.comparing import mismatch
 from openinfer.testing.expectation import Expected, expected_of
 from openinfer.testing.moving import differing_codes, moved_codes
 from openinfer.testing.places import reference_place
 from openinfer.testing.precision import tolerance_of
-from openinfer.testing.refused import REPORTED_BY_KERNELS, refused_case
+from openinfer.testing.refused import refused_case
 from openinfer.testing.result_types import mistyped
 from openinfer.testing.values import exact, types_of_language
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import OpSchema
     from openinfer.plugins.environment import Environment
-    from openinfer.plugins.selection import KernelTable
     from openinfer.testing.cases import Case
     from openinfer.testing.oracle import Exact, Oracle
     from openinfer.testing.places import Place
@@ -138,15 +136,8 @@ def _refused(found: Sequence[Case], place: Place, environment: Environment, ever
     if place.refuse is None:
         return ()
     listed = [case for case in found if refused_case(case) and mistyped(case) is None]
-    able = [case for case in listed if _may_refuse(case.call, place.table, environment)]
+    able = [case for case in listed if missing_reason(environment, place.table, case.call) is None]
     return tuple(each for case in sampled(able, every) if (each := refused_case(case)))
-
-
-def _may_refuse(call: OpCall, table: KernelTable, environment: Environment) -> bool:
-    """Whether a place has something for a call that has to report elements without a result."""
-    if missing_reason(environment, table, call) is not None:
-        return False
-    return call.op not in REPORTED_BY_KERNELS or isinstance(select(environment, table, call), HandWritten)
 
 
 def _run(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[Outcome]]:

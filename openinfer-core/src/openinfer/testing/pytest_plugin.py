@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pytest
+
+CASES_ON = "conformance cases on "
+"""A property of a test has this name and that of a device or target: how many cases it ran there."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,6 +77,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     kinds = {kind for kind, *_ in cells}
     ids = ["-".join(cell if len(kinds) > 1 else cell[1:]) for cell in cells]
     metafunc.parametrize("openinfer_cell", cells, ids=ids)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many cases ran on each device and target."""
+    counts: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", "") == "call":
+                counts.update({name: ran for name, ran in report.user_properties if name.startswith(CASES_ON)})
+    for name, ran in counts.items():
+        terminalreporter.write_line(f"{name}: {ran}")
 
 
 def _cells(config: pytest.Config) -> list[tuple[str, str, str, str]]:

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from openinfer.testing.cases import Case
     from openinfer.testing.values import Array
 
-REPORTED_BY_KERNELS = frozenset({"pow"})
-"""Operators whose schema has no refusal: devices that derive them from the expression rightly report no error."""
-
 
 @dataclass(frozen=True, slots=True)
 class Element:

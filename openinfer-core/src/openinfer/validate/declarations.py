@@ -84,7 +84,7 @@ def _extent(dim: IntExpr, sizes: Mapping[str, int], findings: Findings, span: Sp
 
 def _where_from(dims: Sequence[IntExpr], findings: Findings) -> str:
     names = dict.fromkeys(name for dim in dims for name in symbolic.names(dim))
-    return f"; {', '.join(map(findings.told_size, names))}" if names else ""
+    return f"; {', '.join(map(findings.size_text, names))}" if names else ""
 
 
 def _size_hint(name: str, sizes: Mapping[str, int], findings: Findings) -> str:

@@ -43,7 +43,7 @@ class Sized(Protocol):
 class Findings:
     """Findings in the order in which they were made; the node being looked at is filled in.
 
-    A size variable that the model lacks is told once, at its first use: ``unknown_sizes`` are those told. ``sizes`` and
+    A size variable that the model lacks is reported once, at its first use: ``unknown_sizes`` are those. ``sizes`` and
     ``overridden`` (those that the caller gave) explain the extents of variables; ``variables`` are those declared.
     ``faults`` are failures of plugins, each of which is a finding too.
     """
@@ -121,7 +121,7 @@ class Findings:
     def misfit(
         self, message: str, copied: Iterable[Sized], place: Place | None, *, conversion: str | None = None
     ) -> None:
-        """Record a copy between variables of other shapes or, where a ``conversion`` is told, of other dtypes."""
+        """Record a copy between variables of other shapes or, where a ``conversion`` is given, of other dtypes."""
         if conversion is None:
             self.error("shape-mismatch", message, place=place, sized=copied)
             return
@@ -145,23 +145,23 @@ class Findings:
             if variable.span is None:
                 continue
             names = list(dict.fromkeys(name for dim in variable.dims for name in symbolic.names(dim)))
-            values = ", ".join(self._told_size(name, variable, found) for name in names)
+            values = ", ".join(self._size_note(name, variable, found) for name in names)
             dims = ", ".join(symbolic.text(dim) for dim in variable.dims)
             place = "gets its type here" if variable.inferred else "is declared here"
-            told = f"is {variable.type.dtype}[{dims}]: {values}" if names else place
-            yield Related(f"`{variable.name}` {told}", variable.span)
+            note = f"is {variable.type.dtype}[{dims}]: {values}" if names else place
+            yield Related(f"`{variable.name}` {note}", variable.span)
 
-    def _told_size(self, name: str, variable: Sized, found: Mapping[str, tuple[int | None, ...]]) -> str:
+    def _size_note(self, name: str, variable: Sized, found: Mapping[str, tuple[int | None, ...]]) -> str:
         """Return a size with where it comes from, and what it would be by other shapes of the same rank."""
-        told = self.told_size(name)
+        text = self.size_text(name)
         for other, shape in found.items():
             for dim, extent in zip(variable.dims, shape, strict=False):
                 is_other = dim == Name(name) and extent is not None and extent != self.sizes[name]
                 if is_other and len(shape) == len(variable.dims):
-                    return f"{told}, {extent} from {other}"
-        return told
+                    return f"{text}, {extent} from {other}"
+        return text
 
-    def told_size(self, name: str) -> str:
+    def size_text(self, name: str) -> str:
         """Return the value of a size and where it comes from, such as ``D = 64 from the model``."""
         origin = "the caller" if name in self.overridden else "the model"
         return f"{name} = {self.sizes[name]} from {origin}"

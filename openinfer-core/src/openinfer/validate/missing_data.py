@@ -37,7 +37,7 @@ def check_data(graph: Graph, variables: Mapping[str, ResolvedVar], model: Model,
             f"volatile `{decl.name}` is read and never written, and {model.name} has no data for it: it holds zeros"
         )
         near = did_you_mean(name, (other for other in model.tensors if other != name))
-        hint = near or "a weight stands in `constant`, which must have a value; write @init(…) where zeros are meant"
+        hint = near or "a weight belongs to `constant`, which must have a value; write @init(…) where zeros are meant"
         findings.warn("no-data", message, span=decl.span, hint=hint)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Settings = Mapping[str, SettingValue | UnresolvedSetting]
 
 
-class DependsOnDeclaration(Exception):  # noqa: N818 - an answer, which the caller turns into a finding
+class DependsOnDeclarationError(Exception):
     """What an operator yields is what its outputs are declared as."""
 
 
@@ -45,7 +45,7 @@ def yielded(
     """Return the types that an operator yields to ``count`` outputs, whatever they are declared as.
 
     Raises:
-        DependsOnDeclaration: they are those of the declaration, in part or whole.
+        DependsOnDeclarationError: they are those of the declaration, in part or whole.
         OpTypeError: the operator does not take these types or settings.
         PluginError: the operator's rule failed.
     """
@@ -58,9 +58,9 @@ def yielded(
         alone = _answer(schema, types, settings, ())
         if isinstance(alone, OpTypeError):
             raise alone
-        raise DependsOnDeclaration
+        raise DependsOnDeclarationError
     if isinstance(first, OpTypeError) or any(answer != first for answer in answers):
-        raise DependsOnDeclaration
+        raise DependsOnDeclarationError
     return first
 
 
@@ -114,7 +114,7 @@ class InferredOp:
             _, settings = _supplied(self.matched, scope)
             known = known_settings(self.matched.schema, settings, {**sizes, **late})
             found = yielded(self.matched.schema, types, known, len(self.op.outputs))
-        except (DependsOnDeclaration, OpTypeError, PluginError, SettingError, symbolic.DivisionError, ValueError):
+        except (DependsOnDeclarationError, OpTypeError, PluginError, SettingError, symbolic.DivisionError, ValueError):
             return None
         return [kind.shape for kind in found]
 
@@ -138,7 +138,7 @@ def infer_op(op: Op, environment: Environment, scope: Scope, findings: Findings)
             return None
         known = known_settings(matched.schema, settings, scope.sizes)
         found = yielded(matched.schema, types, known, len(op.outputs))
-    except (DependsOnDeclaration, OpTypeError, PluginError, SettingError):
+    except (DependsOnDeclarationError, OpTypeError, PluginError, SettingError):
         return None
     exprs = tuple(filter(None, (_exprs(value) for value in matched.settings.values())))
     late = dict.fromkeys(name for value in settings.values() for name in _late(value, scope))

@@ -15,7 +15,7 @@ from openinfer.ir.text import call_text
 from openinfer.ir.values import VarValue
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError, Required, SettingType
-from openinfer.validate.op_inference import DependsOnDeclaration, known_settings, stand_in, yielded
+from openinfer.validate.op_inference import DependsOnDeclarationError, known_settings, stand_in, yielded
 from openinfer.validate.references import readable_type
 from openinfer.validate.settings import SettingError, setting_value
 from openinfer.validate.signature import Matched, match_signature
@@ -107,7 +107,7 @@ class _Resolution:
     def _depends_on_mistake(
         self, inputs: Sequence[Ref | None], types: Sequence[TensorType | None], outputs: Sequence[TensorType]
     ) -> bool:
-        """Whether a variable here has no type because its declaration is wrong, which is told there."""
+        """Whether a variable here has no type because its declaration is wrong, which is reported there."""
         unknown = any(ref is not None and found is None for ref, found in zip(inputs, types, strict=True))
         return unknown or len(outputs) < len(self.op.outputs)
 
@@ -131,7 +131,7 @@ class _Resolution:
                 yielded(self.schema, types, known, len(self.op.outputs))
         except PluginError as error:
             self.findings.fault(error, self.findings.places.name)
-        except DependsOnDeclaration:
+        except DependsOnDeclarationError:
             message = f"the type of `{missing[0]}` does not follow from {self.schema.name}: it yields what is declared"
             self.findings.error("cannot-infer", message, place=place, hint=hint)
         except OpTypeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
@@ -31,7 +32,7 @@ from openinfer.validate.operators import resolve_op, writable_type
 from openinfer.validate.references import readable_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.diagnostics import Span
     from openinfer.ir.doubts import Doubts
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from openinfer.symbolic import IntExpr
     from openinfer.validate.findings import Findings
     from openinfer.validate.scope import Scope
+
+MOST_INDICES = 6
+"""Most indices of a loop bound whose first and last values are tried, each with each."""
 
 
 def temporaries(graph: Graph, scope: Scope, findings: Findings, doubts: Doubts) -> dict[str, ResolvedVar]:
@@ -146,17 +150,28 @@ class Walk:
                 place = self.findings.place_of_word(name, part(self.findings.places.operands, number))
                 self.findings.error(code, message, place=place)
                 return None
-        if any(not scope.is_size(name) for name in symbolic.names(bound)):
-            return None
+        others = [name for name in symbolic.names(bound) if not scope.is_size(name)]
+        for indices in _ends(others, scope):
+            value = self._reached(bound, number, loop, scope, indices)
+            if value is None or not others:
+                return value
+        return None
+
+    def _reached(self, bound: IntExpr, number: int, loop: Loop, scope: Scope, indices: Mapping[str, int]) -> int | None:
+        """Return a bound at values of the loops around it; None if it has none or does not fit 64 bits, an error."""
         place = part(self.findings.places.operands, number)
+        known = {**scope.sizes, **indices}
         try:
-            value = symbolic.evaluate(bound, scope.sizes.__getitem__)
+            value = symbolic.evaluate(bound, known.__getitem__)
         except symbolic.DivisionError as error:
+            if indices:
+                return None
             self.findings.error("bad-division", f"a bound of loop `{loop.name}`: {error}", place=place)
             return None
         if value in symbolic.INT64:
             return value
-        shown = symbolic.value_text(value)
+        where = "".join(f" at {name} = {index}" for name, index in indices.items())
+        shown = f"{symbolic.value_text(value)}{where}"
         message = f"bound `{symbolic.text(bound)}` of loop `{loop.name}` is {shown}, which does not fit 64 bits"
         self.findings.error("integer-range", message, place=place)
         return None
@@ -224,3 +239,12 @@ class Walk:
         if variable.type.shape or not numeric or (variable.decl is not None and variable.decl.formals):
             message = f"`{target}` is {variable.type}, expected a plain scalar of an unpacked number type"
             self.findings.error("dtype-unsupported", message, place=place, decl=variable.decl)
+
+
+def _ends(names: Sequence[str], scope: Scope) -> Iterator[dict[str, int]]:
+    """Yield the first and last values of loop indices, each with each; nothing where one is not known to run."""
+    ranges = [scope.indices.get(name) for name in names]
+    if len(names) > MOST_INDICES or not all(ranges):
+        return
+    for values in product(*(sorted({known[0], known[-1]}) for known in ranges if known)):
+        yield dict(zip(names, values, strict=True))

@@ -68,12 +68,12 @@ def _check_node(entry: Block, node: Node, waiting: dict[str, Node], findings: Fi
 def _record(name: str, node: Node, first: Node, findings: Findings) -> None:
     """Record a use of a temporary, unless the statement only gives it its first value."""
     if isinstance(first.kind, Assign):
-        told, message = "its `assign` stands behind", f"temporary `{name}` is used before its `assign` has run"
+        note, message = "its `assign` follows here", f"temporary `{name}` is used before its `assign` has run"
     else:
         if name not in _read_operands(node):
             return
-        told, message = "it gets its first value here", f"temporary `{name}` is used before anything has written it"
-    related = () if first.span is None else (Related(told, first.span),)
+        note, message = "it gets its first value here", f"temporary `{name}` is used before anything has written it"
+    related = () if first.span is None else (Related(note, first.span),)
     findings.error("temporary-unset", message, place=place_of_use(node, name), related=related)
 
 
@@ -96,15 +96,15 @@ def _check_threads(graph: Graph, findings: Findings, doubts: Doubts) -> None:
         name: {output for block in found for node in graph.blocks[block].walk() for output in outputs(node)}
         for name, found in blocks.items()
     }
-    told: set[tuple[int, str]] = set()
+    reported: set[tuple[int, str]] = set()
     for thread, found in blocks.items():
         lacking = inferred - written[thread] - written["entry"]
         for block in found:
             for node in graph.blocks[block].walk():
                 for name in dict.fromkeys(name for name in operands(node) if name in lacking):
-                    if (node.index, name) in told:
+                    if (node.index, name) in reported:
                         continue
-                    told.add((node.index, name))
+                    reported.add((node.index, name))
                     with findings.at(graph.blocks[block], node):
                         message = f"temporary `{name}` has no value here: only blocks that run beside write it"
                         hint = f"declare `{name}` in `volatile`: an `await` merges such variables, and no temporaries"

@@ -188,7 +188,7 @@ def _print_changes(file: str, outcome: Outcome, *, done: bool) -> None:
     """Report the rewritings of an upgrade: to standard error where standard output has a text or a diff."""
     is_done = done and outcome.error is None
     head = "upgraded" if is_done else "would be upgraded" if outcome.error is None else "not upgraded, errors are left"
-    lines = (f"  {f'line {change.line}: ' if change.line else ''}{change.text}" for change in outcome.changes)
+    lines = (f"  line {change.line}: {change.text}" for change in outcome.changes)
     text = [f"{_name(file)}: {head if outcome.changes else 'has no earlier syntax'}", *lines]
     click.echo("\n".join(map(printable, text)), err=not done or file == STANDARD_INPUT or outcome.error is not None)
 

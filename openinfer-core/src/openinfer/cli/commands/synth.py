@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from openinfer.cli.findings import print_warnings
-from openinfer.cli.options import SECONDS, FiniteRange, seed_option, size_option
+from openinfer.cli.options import SECONDS, FiniteRange, limit_option, seed_option, size_option
 from openinfer.cli.program_options import input_option, values_of
 from openinfer.cli.terminal import print_document, table
 
@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from openinfer.cli.run_values import Input
+    from openinfer.cli.verification import FirstDifference, Verification
     from openinfer.dtypes import DType
     from openinfer.ir.graph import Graph
     from openinfer.model import Model
-    from openinfer.synth import RunResult, Synthesis
+    from openinfer.simulate import Simulator
+    from openinfer.synth import Synthesis
     from openinfer.synth.comparison import Difference
+    from openinfer.synth.target import Array
 
 
 @click.command(name="synth", short_help="Write a program out as source code.")
@@ -29,12 +32,24 @@ if TYPE_CHECKING:
 @click.option("--target", metavar="NAME", help="Synth target, such as c; by default that of --arch.")
 @click.option("--arch", metavar="FILE|NAME", help="What the program is for: a device file, or a name such as host.")
 @click.option("-o", "--output", "directory", metavar="DIR", help="Directory for the source files.")
+@click.option("--schedules", metavar="FILE", help="Schedules in place of those that the cost model chooses.")
+@click.option("--prefix", metavar="NAME", help="What functions, types, macros and files are named after (model).")
+@click.option("--project", metavar="NAME", help="Build system: make (by default), cmake or platformio.")
+@click.option("--weights", metavar="WHERE", help="Weights embedded, in a file, or an object; by default by their size.")
 @size_option
+@limit_option
 @click.option("--verify", is_flag=True, help="Compile, run on random inputs, and compare with the simulator.")
 @input_option("With --verify: a .npy file, zeros or a value for an input, where random ones mean nothing.")
 @seed_option
 @click.option(
     "--tolerance", type=FiniteRange(min=0), help="Largest difference of floats, as a share of the largest magnitude."
+)
+@click.option("--steps", type=click.IntRange(min=1), help="With --verify: run that many steps, each on other inputs.")
+@click.option(
+    "--inputs",
+    "sequences",
+    type=click.IntRange(min=1),
+    help="With --verify: that many sequences of steps, each from the start.",
 )
 @click.option("--timeout", default=60.0, show_default=True, type=SECONDS, help="Seconds for compiling and for running.")
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
@@ -47,11 +62,18 @@ def command(
     target: str | None,
     arch: str | None,
     directory: str | None,
+    schedules: str | None,
+    prefix: str | None,
+    project: str | None,
+    weights: str | None,
     sizes: dict[str, int],
+    limits: dict[str, int],
     verify: bool,
     inputs: Sequence[Input],
     seed: int,
     tolerance: float | None,
+    steps: int | None,
+    sequences: int | None,
     timeout: float,
     strict: bool,
     show_plan: bool,
@@ -64,6 +86,7 @@ def command(
     """
     from openinfer.cli.graph_argument import read_graph
     from openinfer.model import ModelLoader
+    from openinfer.simulate import Simulator
     from openinfer.synth import Synthesizer
 
     if target is None and arch is None:
@@ -72,59 +95,87 @@ def command(
         raise click.UsageError("give a directory with -o, or --verify")
     if tolerance is not None and not verify:
         raise click.UsageError("--tolerance goes with --verify, which is not given")
+    if steps is not None and not verify:
+        raise click.UsageError("--steps goes with --verify, which is not given")
+    if sequences is not None and not verify:
+        raise click.UsageError("--inputs goes with --verify, which is not given")
     if inputs and not verify:
         raise click.UsageError("--input goes with --verify, which is not given")
     if show_plan and as_json:
         raise click.UsageError("--plan prints tables: leave --json out")
-    synthesizer = Synthesizer(target, arch=arch)
+    synthesizer = Synthesizer(
+        target, arch=arch, schedules=schedules, limits=limits, prefix=prefix, project=project, weights=weights
+    )
     program = read_graph(graph, strict=strict)
     with ModelLoader.open(model_path) as model:
         synthesis = synthesizer.synthesize(model, program, sizes=sizes, strict=strict)
         written = synthesis.emit(directory) if directory is not None else None
-        checked = _verified(synthesis, model, program, sizes, inputs, seed, tolerance, timeout) if verify else None
+        checked, node = None, ""
+        if verify:
+            simulator = Simulator(model, program, device="cpu", sizes=sizes)
+            checked = _verified(synthesis, simulator, inputs, seed, steps or 1, sequences or 1, tolerance, timeout)
+            if checked.first is not None:
+                node = _first_node(checked.first, simulator, synthesis.plan.target, model, program, sizes)
     if as_json:
         print_document(_document(synthesis, written, checked))
     else:
         _print(synthesis, written, checked, show_plan=show_plan)
-    if checked is not None:
-        _refuse_differences(checked[0])
+    if checked is not None and checked.first is not None:
+        _refuse_differences(checked.first, sequences or 1, node)
+
+
+def _first_node(
+    first: FirstDifference, reference: Simulator, target: str, model: Model, program: Graph, sizes: dict[str, int]
+) -> str:
+    """Return which node differs first, on the device that runs the target's code; empty where no device does."""
+    from openinfer.cli.verification import first_node
+    from openinfer.errors import OpenInferError
+    from openinfer.plugins.environment import Environment
+    from openinfer.simulate import Simulator
+
+    if target not in Environment.default().devices:
+        return ""
+    try:
+        return first_node(first, reference, Simulator(model, program, device=target, sizes=sizes))
+    except OpenInferError as error:
+        return f"the first node that differs is unknown: {error}"
 
 
 def _verified(
     synthesis: Synthesis,
-    model: Model,
-    graph: Graph,
-    sizes: dict[str, int],
+    simulator: Simulator,
     given: Sequence[Input],
     seed: int,
+    steps: int,
+    sequences: int,
     tolerance: float | None,
     timeout: float,
-) -> tuple[list[Difference], RunResult]:
-    """Return how far each output is from the simulator's on cpu, and what the program yielded."""
+) -> Verification:
+    """Return how far each output is from the simulator's on cpu, over sequences of steps on other inputs each."""
     import numpy as np
 
-    from openinfer.simulate import Random, Simulator
+    from openinfer.cli.verification import verify
+    from openinfer.simulate import Random
     from openinfer.simulate.values import Tensor, storage_of
-    from openinfer.synth.comparison import compare
 
-    executor = Simulator(model, graph, device="cpu", sizes=sizes).make_executor()
-    inputs = {
-        port.name: np.asarray(
-            Random.generate(port.type.dtype, port.type.shape, _range(port.type.dtype), seed=seed + number)
-        )
-        for number, port in enumerate(synthesis.plan.inputs)
-    }
-    for name, value in values_of(given, executor, seed, 0).items():
-        wanted = executor.input_type(name)
-        inputs[name] = Tensor(wanted.dtype, wanted.shape, storage_of(value, wanted, name)).array
-    # The simulator runs first: its errors name the statement that an input does not suit.
-    executor.step(**inputs)
-    found = synthesis.run(inputs, timeout=timeout)
-    differences = [
-        compare(name, np.asarray(executor.result(name).array), array, tolerance)
-        for name, array in found.outputs.items()
-    ]
-    return differences, found
+    made: list[dict[str, Array]] = []
+    for sequence in range(sequences):
+        first = seed + sequence * len(synthesis.plan.inputs)
+        inputs = {
+            port.name: np.asarray(
+                Random.generate(
+                    port.type.dtype, (steps, *port.type.shape), _range(port.type.dtype), seed=first + number
+                )
+            )
+            for number, port in enumerate(synthesis.plan.inputs)
+        }
+        with simulator.make_executor() as executor:
+            for name, value in values_of(given, executor, seed, 0).items():
+                wanted = executor.input_type(name)
+                one = Tensor(wanted.dtype, wanted.shape, storage_of(value, wanted, name)).array
+                inputs[name] = np.stack([one] * steps)
+        made.append(inputs)
+    return verify(synthesis, simulator, made, steps=steps, tolerance=tolerance, timeout=timeout)
 
 
 def _range(dtype: DType) -> tuple[float, float] | None:
@@ -134,18 +185,15 @@ def _range(dtype: DType) -> tuple[float, float] | None:
     return (max(dtype.minimum or 0, -100), 100)
 
 
-def _refuse_differences(differences: list[Difference]) -> None:
+def _refuse_differences(first: FirstDifference, sequences: int, node: str) -> NoReturn:
     from openinfer.errors import SynthesisError
 
-    beyond = [difference.name for difference in differences if not difference.within]
-    if beyond:
-        message = f"the synthesised program and the simulator differ beyond tolerance in: {', '.join(beyond)}"
-        raise SynthesisError(message, code="verify-mismatch")
+    where = f" in step {first.step}" + (f" of sequence {first.sequence}" if sequences > 1 else "")
+    message = f"the synthesised program and the simulator differ beyond tolerance in: {', '.join(first.outputs)}"
+    raise SynthesisError(f"{message}{where}" + (f"; {node}" if node else ""), code="verify-mismatch")
 
 
-def _document(
-    synthesis: Synthesis, written: Path | None, checked: tuple[list[Difference], RunResult] | None
-) -> dict[str, Any]:
+def _document(synthesis: Synthesis, written: Path | None, checked: Verification | None) -> dict[str, Any]:
     plan = synthesis.plan
     document: dict[str, Any] = {
         "target": plan.target,
@@ -157,11 +205,14 @@ def _document(
         "outputs": {port.name: str(port.type) for port in plan.outputs},
     }
     if checked is not None:
-        differences, result = checked
+        first = checked.first
         document["verify"] = {
-            "within": all(difference.within for difference in differences),
-            "micros": result.micros,
-            "outputs": [_difference(difference) for difference in differences],
+            "within": checked.within,
+            "micros": checked.micros,
+            "outputs": [_difference(difference) for difference in checked.differences],
+            "first": None
+            if first is None
+            else {"sequence": first.sequence, "step": first.step, "outputs": first.outputs},
         }
     return document
 
@@ -181,7 +232,7 @@ def _difference(difference: Difference) -> dict[str, Any]:
 def _print(
     synthesis: Synthesis,
     written: Path | None,
-    checked: tuple[list[Difference], RunResult] | None,
+    checked: Verification | None,
     *,
     show_plan: bool,
 ) -> None:
@@ -195,10 +246,9 @@ def _print(
         click.echo(f"written to {written}")
     if checked is None:
         return
-    differences, result = checked
     rows = [
         (d.name, f"{d.largest:.3g}", f"{d.relative:.3g}", f"{d.tolerance:.3g}", "yes" if d.within else "NO")
-        for d in differences
+        for d in checked.differences
     ]
     click.echo(table(("output", "largest difference", "relative", "allowed", "agrees"), rows))
-    click.echo(f"{result.micros:.1f} microseconds a step")
+    click.echo(f"{checked.micros:.1f} microseconds a step")

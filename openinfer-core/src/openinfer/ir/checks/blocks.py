@@ -245,8 +245,8 @@ def _check_loop(context: _Context, node: Node, loop: Loop) -> None:
         message = f"loop index `{index}` is already the name of a {'variable' if decl is not None else 'temporary'}"
         assigned = context.names.temporaries.get(index)
         first = assigned or context.names.inferred.get(index)
-        stands = "its `assign` stands here" if assigned is not None else "it is the output of this statement"
-        other = noted_at(stands, first.span if first is not None else None)
+        note = "its `assign` is here" if assigned is not None else "it is the output of this statement"
+        other = noted_at(note, first.span if first is not None else None)
         related = declared_at(decl) if decl is not None else other
         context.findings.doubt(index)
         context.findings.of_node(context.block, node, "duplicate-name", message, place=place, related=related)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def check_unused(graph: Graph, names: Names, findings: Findings) -> None:
     """Warn about undeclared outputs that no statement reads.
 
-    An output in front of one that is read stands for its place, and is none of them.
+    An output in front of one that is read keeps its place, and is not among them.
     """
     used: set[str] = set()
     for _, node in graph.nodes():

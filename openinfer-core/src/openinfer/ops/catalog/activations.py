@@ -176,7 +176,7 @@ CLAMP = elementwise(
     "x",
     NUMBERS,
     _clamp,
-    summary="min(max(x, min), max); NaN stays NaN",
+    summary="min(max(x, min), max); x where it equals a bound, so -0 stays -0; NaN stays NaN",
     category=CATEGORY,
     examples=(
         example(FLOATS, min=-0.5, max=2.0),

@@ -10,7 +10,7 @@ from openinfer.ops.dtype_sets import FLOATS, INTEGERS, PACKED_SIGNED, SIGNED
 from openinfer.ops.elementwise import elementwise, example, of_elements
 from openinfer.ops.rounding import rounded
 from openinfer.ops.scalar_settings import scalar_setting, scalars_fit
-from openinfer.ops.schema import Operand, OpExample, SettingSpec, SettingType
+from openinfer.ops.schema import Operand, OpExample, Refusal, SettingSpec, SettingType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ def _sign(x: Expr) -> Expr:
 
 
 def _power(a: Expr, b: Expr) -> Expr:
-    """Return a to the power b; for integers by squaring, one step for each bit of an exponent that is not negative."""
+    """Return a to the power b; for integers by squaring, one step for each bit of an exponent from 0 on."""
     if a.dtype.is_float:
         return tree.power(a, b)
     zero, one = tree.literal(0, a.dtype), tree.literal(1, a.dtype)
@@ -49,7 +49,15 @@ def _power(a: Expr, b: Expr) -> Expr:
         is_set = tree.ne(tree.bit_and(tree.shr(b, tree.literal(bit, a.dtype)), one), zero)
         result = tree.select(is_set, tree.mul(result, square), result)
         square = tree.mul(square, square)
-    return tree.select(tree.lt(b, zero), zero, result) if signed else result
+    return result
+
+
+def _negative_exponent(inputs: Sequence[Expr], settings: Settings) -> Expr | None:
+    """Return whether the exponent of an integer is negative."""
+    del settings
+    exponent = inputs[1]
+    is_signed = exponent.dtype.is_integer and exponent.dtype.minimum != 0
+    return tree.lt(exponent, tree.literal(0, exponent.dtype)) if is_signed else None
 
 
 def _is_finite(x: Expr) -> Expr:
@@ -113,13 +121,14 @@ POW = elementwise(
     "a b",
     FLOATS | INTEGERS,
     of_elements(_power),
-    summary="a to the power b, IEEE; integers wrap, a negative exponent is an error (0 where a device reports none)",
+    summary="a to the power b, IEEE; integers wrap, a negative exponent is an error",
     category=CATEGORY,
     onnx="Pow",
     examples=(
         OpExample(inputs=(Operand(shape=(3, 5)), Operand(shape=(5,))), dtypes=FLOATS),
         OpExample(inputs=(Operand(shape=(3, 5)), Operand(shape=(5,), low=0, high=127)), dtypes=INTEGERS),
     ),
+    refusal=Refusal(_negative_exponent, "integers take exponents from 0 on"),
 )
 FILL_NAN_LIKE = elementwise(
     "fill_nan_like",

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.compute import Order
+from openinfer.expr import tree
 from openinfer.ops.dtype_sets import FLOATS
+from openinfer.ops.elementwise import work_type
 from openinfer.ops.mixed_floats import rounded_like, widened
 from openinfer.ops.schema import (
     Composite,
+    Compute,
     InputSpec,
     Operand,
     OpExample,
@@ -19,11 +25,15 @@ from openinfer.ops.schema import (
 from openinfer.ops.shapes import axis_of, integer, needed, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from openinfer.affine import Index, Var
+    from openinfer.compute import Builder, Value
+    from openinfer.compute import Operand as BuiltOperand
     from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
-    from openinfer.ops.schema import Decompose, Decomposer
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import Decomposer
 
     Settings = Mapping[str, SettingValue]
 
@@ -78,14 +88,6 @@ def _stretches(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     return len(shape) <= len(target) and all(have in (1, dim) for have, dim in zip(shape, ends, strict=True))
 
 
-def _powers(steps: Decomposer, x: int, axis: SettingValue) -> tuple[int, int, int]:
-    """Return x less its maximum along the axis, e to that power, and the sum of those."""
-    greatest = steps.op("max_axis", x, axes=axis, keepdims=True)
-    shifted = steps.op("sub", x, greatest)
-    powers = steps.op("exp", shifted)
-    return shifted, powers, steps.op("sum_axis", powers, axes=axis, keepdims=True)
-
-
 def wide_input(steps: Decomposer, inputs: Sequence[int | None]) -> tuple[int, int]:
     """Return the first input, and the same in the type that the operator computes in."""
     given, wide = inputs[0], widened(steps, inputs)[0]
@@ -94,20 +96,71 @@ def wide_input(steps: Decomposer, inputs: Sequence[int | None]) -> tuple[int, in
     return given, wide
 
 
-def _softmax(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
-    given, x = wide_input(steps, inputs)
-    if not steps.type_of(given).count:
-        return (steps.op("identity", given),)
-    _, powers, total = _powers(steps, x, settings.get("axis"))
-    return (rounded_like(steps, steps.op("div", powers, total, div_by_zero_mask="ieee"), given),)
+@dataclass(frozen=True, slots=True)
+class _Slices:
+    """The slices along one dim, in the type that they are computed in.
+
+    Attributes:
+        axis: the dim.
+        shape: of the whole.
+        element: x at a place.
+        tops: the greatest element of each slice, at the place without the dim.
+    """
+
+    k: Builder
+    axis: int
+    shape: tuple[Index, ...]
+    element: Callable[[Sequence[Var]], Value]
+    tops: BuiltOperand
+
+    def outside(self, at: Sequence[Var]) -> tuple[Var, ...]:
+        """Return the place of a slice, from that of an element of it."""
+        return (*at[: self.axis], *at[self.axis + 1 :])
+
+    def total(self, term: Callable[[Sequence[Var]], Value]) -> BuiltOperand:
+        """Append the stage that adds up a term of each slice."""
+        at = self.k.axes(*self.shape)
+        totals = self.k.temporary(term(at).dtype, *self.tops.shape)
+        totals[self.outside(at)] = self.k.sum(term(at), (at[self.axis],))
+        return totals
+
+    def shifted(self, at: Sequence[Var]) -> Value:
+        """Return an element less the greatest one of its slice, which leaves no power of e above 1."""
+        return self.element(at) - self.tops[self.outside(at)]
 
 
-def _log_softmax(steps: Decomposer, inputs: Sequence[int | None], settings: Settings) -> tuple[int, ...]:
-    given, x = wide_input(steps, inputs)
-    if not steps.type_of(given).count:
-        return (steps.op("identity", given),)
-    shifted, _, total = _powers(steps, x, settings.get("axis"))
-    return (rounded_like(steps, steps.op("sub", shifted, steps.op("log", total)), given),)
+def _slices(k: Builder, call: OpCall) -> _Slices:
+    """Append the stage of the greatest elements. Of zeros it is any; a NaN is passed over, and its power is NaN."""
+    (x,) = k.given
+    axis = axis_of(integer(call.settings.get("axis"), "axis"), len(x.shape))
+    wide = work_type(x.dtype)
+
+    def element(at: Sequence[Var]) -> Value:
+        return x[tuple(at)].cast(wide)
+
+    tops = k.temporary(wide, *x.shape[:axis], *x.shape[axis + 1 :])
+    found = _Slices(k, axis, x.shape, element, tops)
+    at = k.axes(*x.shape)
+    greatest = k.fold(element(at), (at[axis],), tree.maximum, start=-math.inf, order=Order.ANY)
+    tops[found.outside(at)] = greatest
+    return found
+
+
+def _softmax(k: Builder, call: OpCall) -> None:
+    slices, (y,) = _slices(k, call), k.outputs
+    powers = k.temporary(slices.tops.dtype, *y.shape)
+    at = k.axes(*y.shape)
+    powers[at] = k.apply(tree.exp, slices.shifted(at))
+    totals = slices.total(lambda at: powers[tuple(at)])
+    at = k.axes(*y.shape)
+    y[at] = powers[at] / totals[slices.outside(at)]
+
+
+def _log_softmax(k: Builder, call: OpCall) -> None:
+    slices, (y,) = _slices(k, call), k.outputs
+    totals = slices.total(lambda at: k.apply(tree.exp, slices.shifted(at)))
+    at = k.axes(*y.shape)
+    y[at] = slices.shifted(at) - k.apply(tree.log, totals[slices.outside(at)])
 
 
 def over_root_mean_square(steps: Decomposer, x: int, axes: tuple[int, ...], eps: SettingValue) -> int:
@@ -157,7 +210,7 @@ _ROWS = (
 )
 
 
-def _along_axis(name: str, decompose: Decompose, summary: str, onnx: str) -> OpSchema:
+def _along_axis(name: str, definition: Composite | Compute, summary: str, onnx: str) -> OpSchema:
     """Return an operator on the slices along one dim, each by itself."""
     return OpSchema(
         name=name,
@@ -167,7 +220,7 @@ def _along_axis(name: str, decompose: Decompose, summary: str, onnx: str) -> OpS
         dtypes=FLOATS,
         settings=(_AXIS,),
         infer=_same_type,
-        definition=Composite(decompose),
+        definition=definition,
         in_place=True,
         onnx=onnx,
         examples=_ROWS,
@@ -175,15 +228,20 @@ def _along_axis(name: str, decompose: Decompose, summary: str, onnx: str) -> OpS
 
 
 SOFTMAX = _along_axis(
-    "softmax", _softmax, "e^(x - m) over its sum along the axis, m the maximum; NaN where all are -inf", "Softmax"
+    "softmax",
+    Compute(_softmax),
+    "e^(x - m) over its sum along the axis, m the maximum; NaN where all are -inf",
+    "Softmax",
 )
 LOG_SOFTMAX = _along_axis(
     "log_softmax",
-    _log_softmax,
+    Compute(_log_softmax),
     "x - m - log of the sum of e^(x - m) along the axis, m the maximum",
     "LogSoftmax",
 )
-L2_NORM = _along_axis("l2_norm", _l2_norm, "x / sqrt(sum of x^2) along the axis; 0 where all are 0", "LpNormalization")
+L2_NORM = _along_axis(
+    "l2_norm", Composite(_l2_norm), "x / sqrt(sum of x^2) along the axis; 0 where all are 0", "LpNormalization"
+)
 LAYER_NORM = OpSchema(
     name="layer_norm",
     summary="(x - mean) / sqrt(variance + eps) scale + bias over each row; float inputs may differ in type",

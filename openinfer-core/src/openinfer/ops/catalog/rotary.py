@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import F64
+from openinfer.dtypes import F64, I64
 from openinfer.expr import tree
 from openinfer.ops.dtype_sets import FLOATS, INTEGERS
 from openinfer.ops.mixed_floats import widest
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Var
     from openinfer.compute import Builder, Value
+    from openinfer.compute import Operand as Tensor
     from openinfer.dtypes import DType
     from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     Settings = Mapping[str, SettingValue]
 
 CATEGORY = "attention"
+_TURN = 2.0**64
+"""Units in which angles are counted, as integers of 64 bits."""
 _ROTARY_DIM = SettingSpec(
     name="rotary_dim", type=SettingType.INT, default=0, doc="number r of elements that are turned, even; 0: all"
 )
@@ -67,19 +71,32 @@ def _rope_cached_types(
 def _rope(k: Builder, call: OpCall) -> None:
     x, pos = k.given
     how, wide = rope_plan(call.inputs, call.settings), widest([x.dtype])
-    factor, base = factor_and_base(call.settings)
-    turns = k.temporary(F64, how.pairs)
-    pair = k.axis(how.pairs)
-    turns[pair] = factor * k.apply(tree.power, k.constant(base, F64), k.position(pair, F64) * -1.0 / max(how.pairs, 1))
+    steps = _turns_a_step(k, how, *factor_and_base(call.settings))
     cos, sin = (k.temporary(wide, *pos.shape, how.pairs) for _ in "cs")
     for table, function in ((cos, tree.cos), (sin, tree.sin)):
         *place, pair = k.axes(*table.shape)
-        table[(*place, pair)] = k.apply(function, pos[tuple(place)].cast(F64) * turns[pair])
+        turned = pos[tuple(place)].cast(I64) * steps[pair]
+        table[(*place, pair)] = k.apply(function, turned.cast(wide) * (2 * math.pi / _TURN))
 
     def sines(place: tuple[Var, ...], pair: Var) -> tuple[Value, Value]:
         return cos[(*place, pair)], sin[(*place, pair)]
 
     _turn(k, how, wide, sines)
+
+
+def _turns_a_step(k: Builder, how: Rotary, factor: float, base: float) -> Tensor:
+    """Return the part of a turn, -1/2 to 1/2, that a position adds to the angle of each pair, in units of 2^-64.
+
+    Products of 64 bits with positions drop whole turns, so that angles of positions of any size need no long reduction
+    and no double precision.
+    """
+    steps = k.temporary(I64, how.pairs)
+    pair = k.axis(how.pairs)
+    exponent = k.position(pair, F64) * -1.0 / max(how.pairs, 1)
+    turns = k.apply(tree.power, k.constant(base, F64), exponent) * (factor / (2 * math.pi))
+    part = turns - k.apply(tree.floor, turns + 0.5)
+    steps[pair] = (part * _TURN).cast(I64)
+    return steps
 
 
 def _rope_cached(k: Builder, call: OpCall) -> None:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import I64
+from openinfer.compute import Order
+from openinfer.dtypes import F32, I32, I64, U32
+from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.loops.reading import parse_kernel
 from openinfer.ops.catalog.scans import CATEGORY, example, flag, scanned_axis
@@ -19,6 +21,8 @@ from openinfer.ops.shapes import integer, needed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.compute import Builder, Value
+    from openinfer.compute import Operand as Tensor
     from openinfer.ir.resolved import SettingValue
     from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
@@ -199,6 +203,73 @@ def _inserted(rows: _Rows, length: str, place: str) -> str:
     {place} = select(is_first, number(q, i64), number(p, i64))"""
 
 
+def _argsort_by_ranks(k: Builder, call: OpCall) -> None:
+    axis = scanned_axis(needed(call.inputs), call.settings)
+    _places(k, k.outputs[0], axis, descending=bool(call.settings.get("descending")))
+
+
+def _topk_by_ranks(k: Builder, call: OpCall) -> None:
+    (x,), (values, places) = k.given, k.outputs
+    axis = scanned_axis(needed(call.inputs), call.settings)
+    _places(k, places, axis, descending=bool(call.settings.get("largest")))
+    at = k.axes(*places.shape)
+    place = k.lookup(places[at], x.shape[axis], "a place of the row")
+    values[at] = x[(*at[:axis], place, *at[axis + 1 :])]
+
+
+def _places(k: Builder, result: Tensor, axis: int, *, descending: bool) -> None:
+    """Append the stages that store the places of a row in order.
+
+    The rank of an element is the number of those that come before it; of equal ones those of a lower place do. A result
+    is then the one place of its rank, which it finds among all: no two places write the same element.
+    """
+    (x,), keys = k.given, _keys(k)
+    extent = keys.shape[axis]
+    ranks = k.temporary(U32, *keys.shape)
+    at, other = k.axes(*keys.shape), k.axis(extent)
+    own, met = keys[at], keys[(*at[:axis], other, *at[axis + 1 :])]
+    is_lower = k.position(other, I32) < k.position(at[axis], I32)
+    follows, precedes = (_precedes(k, *pair, descending=descending) for pair in ((own, met), (met, own)))
+    comes_before = k.apply(tree.select, is_lower, k.apply(tree.logical_not, follows), precedes)
+    # As many sums as elements keep a device busy with a thread each; few results are better off with many threads each.
+    ranks[at] = k.sum(comes_before.cast(U32), (other,), Order.SEQUENTIAL)
+    at, place = k.axes(*result.shape), k.axis(extent)
+    has_rank = k.apply(tree.eq, ranks[(*at[:axis], place, *at[axis + 1 :])], k.position(at[axis], U32))
+    of_rank = k.apply(tree.select, has_rank, k.position(place, U32), k.constant(0, U32))
+    order = Order.SEQUENTIAL if result.shape == x.shape else Order.ANY
+    result[at] = k.sum(of_rank, (place,), order).cast(I64)
+
+
+def _keys(k: Builder) -> Tensor:
+    """Return a tensor whose elements are in the order of those of x, appending the stage that computes it if needed.
+
+    Keys of floats of up to 32 bits are integers, which are compared in one step: the bits of the magnitude with the
+    sign of the number, and for NaN the greatest.
+    """
+    (x,) = k.given
+    if not x.dtype.is_float or work_type(x.dtype) is not F32:
+        return x
+    keys = k.temporary(I32, *x.shape)
+    at = k.axes(*x.shape)
+    bits = k.apply(tree.to_bits, x[at].cast(F32))
+    size = k.apply(tree.bit_and, bits, k.constant(0x7FFFFFFF, U32))
+    whole = size.cast(I32)
+    signed = k.apply(tree.select, k.apply(tree.eq, bits, size), whole, -whole)
+    is_nan = size > 0x7F800000
+    keys[at] = k.apply(tree.select, is_nan, k.constant(0x7FFFFFFF, I32), signed)
+    return keys
+
+
+def _precedes(k: Builder, first: Value, second: Value, *, descending: bool) -> Value:
+    """Return whether an element comes before another one; of equal ones neither does. NaN is greatest."""
+    wide = work_type(first.dtype)
+    least, greatest = (each.cast(wide) for each in ((second, first) if descending else (first, second)))
+    if not first.dtype.is_float:
+        return least < greatest
+    is_no_less = k.apply(tree.logical_or, k.apply(tree.is_nan, least), greatest <= least)
+    return k.apply(tree.logical_not, is_no_less)
+
+
 TOPK = OpSchema(
     name="topk",
     summary="the k first elements along an axis, best first, and their indices; ties by lower index, NaN is greatest",
@@ -213,7 +284,7 @@ TOPK = OpSchema(
         flag("sorted", "results are in order either way", default=True),
     ),
     infer=_topk_types,
-    definition=Loops(_topk),
+    definition=Loops(_topk, stages=_topk_by_ranks),
     in_place=True,
     onnx="TopK",
     examples=(
@@ -234,7 +305,7 @@ ARGSORT = OpSchema(
     dtypes=NUMBERS,
     settings=(_LAST, flag("descending", "whether the greatest come first")),
     infer=_argsort_types,
-    definition=Loops(_argsort),
+    definition=Loops(_argsort, stages=_argsort_by_ranks),
     in_place=True,
     onnx="TopK",
     examples=(

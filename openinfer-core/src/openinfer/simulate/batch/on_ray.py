@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.errors import EnvironmentLacksError, OpenInferError
@@ -37,7 +38,7 @@ class Actor:
         """Open the job; return an empty answer, or the error."""
         try:
             self._session = Session.from_bytes(job)
-        except Exception as error:  # noqa: BLE001 - the caller tells it, and ends the batch
+        except Exception as error:  # noqa: BLE001 - the caller raises it, which ends the batch
             return encode_error(error)
         return encode_outputs({})
 
@@ -138,12 +139,11 @@ class RayWorker:
             WorkerLostError: it ended before it was ready.
             OpenInferError: the job cannot be opened.
         """
-        try:
+        with ExitStack() as stack:
+            # An actor that cannot be used would keep its place in the cluster.
+            stack.callback(self.close)
             self._open(job)
-        except BaseException:
-            # It would keep its place in the cluster.
-            self.close()
-            raise
+            stack.pop_all()
 
     def _open(self, job: Any) -> None:
         errors = self._ray.exceptions

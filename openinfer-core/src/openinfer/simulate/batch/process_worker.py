@@ -59,7 +59,7 @@ def main() -> int:
         return 0
     try:
         session = Session.from_bytes(job)
-    except Exception as error:  # noqa: BLE001 - the parent tells it, and ends the batch
+    except Exception as error:  # noqa: BLE001 - the parent raises it, which ends the batch
         write_message(answers, encode_error(error))
         return 0
     try:

@@ -13,6 +13,7 @@ from openinfer.plugins.environment import Environment
 from openinfer.testing.checks import check_operator
 from openinfer.testing.oracle import oracle_of
 from openinfer.testing.places import device_place, target_place
+from openinfer.testing.pytest_plugin import CASES_ON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +55,7 @@ def test_an_operator_computes_what_the_specification_says(
     if unknown:
         (pytest.fail if op in built_in() else pytest.skip)(unknown)
     cell = checked(kind, place, op, request.config.getoption("--openinfer-sample"))[dtype]
+    request.node.user_properties.append((f"{CASES_ON}{kind} {place}", cell.ran))
     if cell.missing and request.config.getoption("--openinfer-allow-missing"):
         if not cell.ran:
             pytest.skip(f"{kind} {place}: {cell.missing}")

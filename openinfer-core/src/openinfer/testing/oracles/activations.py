@@ -39,6 +39,15 @@ def _gelu(x: Exact, approximate: str) -> Exact:
     return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
+def _at_least(x: Exact, bound: float) -> Exact:
+    """Return x where it is not below the bound. Unlike np.maximum, this defines which of two zeros is the result: x."""
+    return np.where(x < bound, bound, x)
+
+
+def _at_most(x: Exact, bound: float) -> Exact:
+    return np.where(x > bound, bound, x)
+
+
 def _relu(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     x = np.asarray(inputs[0])
     alpha: Any = call.settings["alpha"]
@@ -47,8 +56,8 @@ def _relu(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     if x.dtype == np.float64:
         slope = np.zeros_like(x) if alpha == 0 else rounded(x * alpha, call.outputs[0])
         y = np.where(x >= 0, x, np.where(np.isnan(x), x, slope))
-        y = y if low is None else np.maximum(y, float(low))
-        return (y if high is None else np.minimum(y, float(high)),)
+        y = y if low is None else _at_least(y, float(low))
+        return (y if high is None else _at_most(y, float(high)),)
 
     def one(value: int) -> int:
         y = value if value >= 0 else (value * int(alpha) + _WORD // 2) % _WORD - _WORD // 2
@@ -66,7 +75,7 @@ def _clamp(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
         # The rule of the reference, which `nan="bound"` restores, has the greatest finite f64 for an absent bound.
         end = sys.float_info.max if call.settings["nan"] == "bound" and dtype.bits == 64 else math.inf
         low, high = (-end if least is None else float(least)), (end if most is None else float(most))
-        kept = np.minimum(np.maximum(x, low), high)
+        kept = _at_most(_at_least(x, low), high)
         return (np.where(np.isnan(x), min(low, high), kept) if call.settings["nan"] == "bound" else kept,)
     floor, ceiling = dtype.minimum or 0, dtype.maximum or 0
 

@@ -37,5 +37,6 @@ def operands_of(step: ComputeStep | LoopProgramStep) -> dict[str, Operand]:
 @lru_cache(maxsize=1024)
 def _lowered(computation: Computation, arrangement: Arrangement) -> Kernel:
     schedules = dict(enumerate(arrangement.schedules))
-    kernel = lowered(computation, dict(arrangement.layouts), arrangement.target, schedules)
+    layouts = dict(arrangement.layouts)
+    kernel = lowered(computation, layouts, arrangement.target, schedules, fusion=arrangement.fusion)
     return without_unread(fused(coalesced(kernel)))

@@ -1,0 +1,91 @@
+"""`openinfer plan`: how a program is carried out on a device, what that costs, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from openinfer.cli.findings import print_warnings
+from openinfer.cli.options import limit_option, size_option
+from openinfer.cli.terminal import print_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+@click.command(name="plan", short_help="Show how a program is carried out, and why.")
+@click.argument("graph")
+@click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
+@click.option("--arch", metavar="FILE|NAME", help="Device file, or a name such as host; by default generic.")
+@click.option("--target", metavar="NAME", help="Synth target; by default that of --arch, or c.")
+@click.option("--schedules", metavar="FILE", help="Schedules in place of those that the cost model chooses.")
+@size_option
+@limit_option
+@click.option("--schedules-out", "out", metavar="FILE", help="Write the schedules, which --schedules reads.")
+@click.option("--svg", metavar="FILE", help="Write a picture of the arena over time.")
+@click.option("--print-after", "passes", multiple=True, metavar="PASS", help="Print the program after a pass too.")
+@click.option("--strict", is_flag=True, help="Warnings are errors.")
+@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+def command(
+    *,
+    graph: str,
+    model_path: str,
+    arch: str | None,
+    target: str | None,
+    schedules: str | None,
+    sizes: dict[str, int],
+    limits: dict[str, int],
+    out: str | None,
+    svg: str | None,
+    passes: tuple[str, ...],
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Show the plan of GRAPH (an .oi or .json file, or - for standard input).
+
+    For each step: operations and bytes, memory, the schedule of each of its stages with the next best one, and why a
+    result is stored. Nothing is compiled.
+    """
+    from openinfer.cli.graph_argument import read_graph
+    from openinfer.estimate import estimate, estimate_text, plan_document
+    from openinfer.model import ModelLoader
+    from openinfer.output_files import writing
+    from openinfer.plan.picture import arena_svg
+    from openinfer.plan.schedules import schedules_text
+    from openinfer.synth import Synthesizer
+
+    if passes and as_json:
+        raise click.UsageError("--print-after prints text: leave --json out")
+    synthesizer = Synthesizer(target or (None if arch else "c"), arch=arch, schedules=schedules, limits=limits)
+    program = read_graph(graph, strict=strict)
+    with ModelLoader.open(model_path) as model:
+        shown: dict[str, str | None] = {}
+
+        def watch(name: str, text: Callable[[], str]) -> None:
+            shown[name] = text() if name in passes else None
+
+        plan = synthesizer.plan(model, program, sizes=sizes, strict=strict, watch=watch)
+        found = estimate(plan)
+    print_warnings(() if plan.arch is None else plan.arch.warnings)
+    _print_passes(passes, shown)
+    if out is not None:
+        with writing(out) as write:
+            write(schedules_text(plan.procedures).encode())
+    if svg is not None:
+        with writing(svg) as write:
+            write(f"{arena_svg(plan)}\n".encode())
+    if as_json:
+        print_document(plan_document(plan, found))
+    else:
+        click.echo(f"{estimate_text(plan, found)}\n\n{plan.memory_map()}")
+
+
+def _print_passes(names: Sequence[str], shown: Mapping[str, str | None]) -> None:
+    """Print the program after some passes, in the order in which they ran."""
+    unknown = next((name for name in names if name not in shown), None)
+    if unknown is not None:
+        raise click.UsageError(f"unknown pass {unknown!r}; the passes of this program are {', '.join(shown)}")
+    for name, text in shown.items():
+        if text is not None:
+            click.echo(f"after {name}\n\n{text}\n")

@@ -1,0 +1,153 @@
+"""A synthesised program against the simulator, step by step; where they differ, the first node that does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.errors import OpenInferError
+from openinfer.synth.comparison import compare_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.simulate import Simulator
+    from openinfer.synth.comparison import Difference
+    from openinfer.synth.synthesizer import Synthesis
+    from openinfer.synth.target import Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What was found over all sequences of steps.
+
+    Attributes:
+        differences: of each output, the largest of all steps of the sequence that differs most.
+        micros: microseconds of a step, the mean over all.
+        first: where outputs first differ beyond tolerance; None where they never do.
+    """
+
+    differences: tuple[Difference, ...]
+    micros: float
+    first: FirstDifference | None
+
+    @property
+    def within(self) -> bool:
+        """Whether every output of every step is as near as it has to be."""
+        return self.first is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstDifference:
+    """The first step whose outputs differ.
+
+    Attributes:
+        sequence, step: their numbers, from 1.
+        outputs: those that differ in this step.
+        inputs: of this sequence, stacked.
+    """
+
+    sequence: int
+    step: int
+    outputs: tuple[str, ...]
+    inputs: Mapping[str, Array]
+
+
+def verify(
+    synthesis: Synthesis,
+    simulator: Simulator,
+    sequences: Sequence[Mapping[str, Array]],
+    *,
+    steps: int,
+    tolerance: float | None = None,
+    timeout: float = 60.0,
+) -> Verification:
+    """Run sequences of steps as source and in the simulator, and compare the outputs of every step.
+
+    Args:
+        sequences: inputs stacked on a first axis of ``steps``; each sequence begins with the initial state.
+        tolerance: in place of those of the element types (`openinfer.synth.comparison`).
+        timeout: seconds that compiling and running a sequence may take, each.
+
+    Raises:
+        SynthesisError: compiling or running failed.
+        OpenInferError: an input does not suit the program; the simulator names the statement.
+    """
+    largest: dict[str, Difference] = {}
+    micros: list[float] = []
+    first: FirstDifference | None = None
+    for sequence, inputs in enumerate(sequences, 1):
+        expected = _simulated(synthesis, simulator, inputs, steps)
+        found = synthesis.run(inputs, steps=steps, timeout=timeout)
+        micros.append(found.micros)
+        for name, array in found.outputs.items():
+            whole = compare_steps(name, expected[name], array, tolerance)
+            known = largest.get(name)
+            if known is None or (known.within, -known.relative) > (whole.within, -whole.relative):
+                largest[name] = whole
+        if first is None:
+            first = _first_of(sequence, inputs, expected, found.outputs, tolerance, steps)
+    return Verification(differences=tuple(largest.values()), micros=float(np.mean(micros)), first=first)
+
+
+def _simulated(
+    synthesis: Synthesis, simulator: Simulator, inputs: Mapping[str, Array], steps: int
+) -> Mapping[str, list[Array]]:
+    names = [port.name for port in synthesis.plan.outputs]
+    made: dict[str, list[Array]] = {name: [] for name in names}
+    with simulator.make_executor() as executor:
+        for step in range(steps):
+            executor.step(**{name: stacked[step] for name, stacked in inputs.items()})
+            for name in names:
+                made[name].append(np.array(executor.result(name).array))
+    return made
+
+
+def _first_of(
+    sequence: int,
+    inputs: Mapping[str, Array],
+    expected: Mapping[str, list[Array]],
+    found: Mapping[str, Array],
+    tolerance: float | None,
+    steps: int,
+) -> FirstDifference | None:
+    apart = [name for name, array in found.items() if not compare_steps(name, expected[name], array, tolerance).within]
+    for step in range(steps if apart else 0):
+        beyond = tuple(name for name in apart if not _agrees(name, expected[name], found[name], step, tolerance))
+        if beyond:
+            return FirstDifference(sequence=sequence, step=step + 1, outputs=beyond, inputs=inputs)
+    return None
+
+
+def _agrees(name: str, expected: list[Array], found: Array, step: int, tolerance: float | None) -> bool:
+    """Whether a step alone is near enough, measured by the magnitudes of all steps."""
+    mixed = found.copy()
+    for other, array in enumerate(expected):
+        if other != step:
+            mixed[other] = array
+    return compare_steps(name, expected, mixed, tolerance).within
+
+
+def first_node(first: FirstDifference, reference: Simulator, other: Simulator) -> str:
+    """Return which node differs first, when every node is a function of the target on its own, in one line.
+
+    Args:
+        other: a simulator of the same program on the device that runs the target's code.
+    """
+    from openinfer.simulate.divergence import compare_executors
+
+    given: list[dict[str, Any]] = [
+        {name: stacked[step] for name, stacked in first.inputs.items()} for step in range(first.step)
+    ]
+    try:
+        with reference.make_executor() as left, other.make_executor() as right:
+            found = compare_executors((left, right), (reference.device, other.device), given).divergence
+    except OpenInferError as error:
+        return f"the first node that differs is unknown: {error}"
+    if found is None:
+        return "no node differs when each runs on its own: what differs is how the plan fuses, orders or places them"
+    finding = found.finding()
+    line = f"line {finding.span.line}: " if finding.span is not None else ""
+    return f"the first node that differs: {line}{finding.message}"

@@ -1,0 +1,39 @@
+"""Stages that read no input, such as tables of frequencies: what they compute can be known before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from openinfer.compute.stage import Computation, Read
+
+if TYPE_CHECKING:
+    from openinfer.compute.stage import Stage, Tensor
+
+
+def without_constants(computation: Computation) -> tuple[Computation, Computation]:
+    """Return the stages that compute constant temporaries, and the others, which read these as further inputs.
+
+    The outputs of the first part are the inputs that the second has behind those of the computation, in their order. A
+    temporary is constant if every stage that writes it reads constants alone, refuses nothing and has no size that is
+    known at run time only.
+    """
+    if computation.parameters:
+        return replace(computation, inputs=(), outputs=(), stages=(), temporaries=()), computation
+    constant: set[str] = set()
+    for tensor in computation.temporaries:
+        writers = [stage for stage in computation.stages if stage.tensor == tensor.name]
+        if writers and all(_reads(stage) <= constant and not stage.checks and not stage.lookups for stage in writers):
+            constant.add(tensor.name)
+
+    def of(kind: bool) -> tuple[Stage, ...]:
+        return tuple(stage for stage in computation.stages if (stage.tensor in constant) is kind)
+
+    tables: tuple[Tensor, ...] = tuple(tensor for tensor in computation.temporaries if tensor.name in constant)
+    others = tuple(tensor for tensor in computation.temporaries if tensor.name not in constant)
+    known = replace(computation, inputs=(), outputs=tables, stages=of(True), temporaries=())
+    return known, replace(computation, inputs=(*computation.inputs, *tables), stages=of(False), temporaries=others)
+
+
+def _reads(stage: Stage) -> set[str]:
+    return {element.tensor for element in stage.elements if isinstance(element, Read)}

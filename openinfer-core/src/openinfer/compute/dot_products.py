@@ -1,0 +1,164 @@
+"""Sums of products of bytes, four at a time: both operands are read as words along one folded axis.
+
+``sum (x - z) w`` over bytes is ``sum dot4(x + b, w) - (b + z) sum w``, where ``b`` is 128 for bytes with sign, whose
+highest bit is changed for it, and 0 for others. The second sum is a constant for each result where ``w`` is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Var
+from openinfer.compute.stage import Read, Total
+from openinfer.dtypes import I8, I32, U8, Kind
+from openinfer.expr import tree
+from openinfer.expr.linear import linearise
+
+if TYPE_CHECKING:
+    from openinfer.compute.stage import Element, Fold, Stage
+    from openinfer.expr.tree import Expr
+
+BYTES = 4
+"""Elements of a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class DotProduct:
+    """The bytes that the terms of a fold multiply, and the axis along which four share a word.
+
+    Attributes:
+        image: number of the element ``x``.
+        weight: that of ``w``, which is a constant.
+        zero: that of ``z``; None: there is none.
+        axis: the folded axis; no other element uses it.
+        image_dim, weight_dim: the dimensions that it walks.
+        lacking: what ``w`` is multiplied with in the second sum, but for ``z``: 128 or 0.
+    """
+
+    image: int
+    weight: int
+    zero: int | None
+    axis: Var
+    image_dim: int
+    weight_dim: int
+    lacking: int
+
+
+def dot_product_of(stage: Stage, constants: frozenset[str]) -> DotProduct | None:
+    """Return what the terms of a stage multiply; None: they are no products of bytes with a constant.
+
+    Args:
+        constants: names of the tensors that are known.
+    """
+    fold = stage.fold
+    if fold is None or fold.running or len(fold.totals) != 1 or stage.lookups or stage.checks:
+        return None
+    match fold.totals[0]:
+        case Total(tree.Literal(0), tree.Apply("mul", (left, right), dtype), combine) if dtype is I32:
+            if linearise(combine) != linearise(tree.add(tree.Input(~0, I32), tree.Input(~1, I32))):
+                return None
+        case _:
+            return None
+    for first, second in ((left, right), (right, left)):
+        found = _factors(stage, fold, first, second, constants)
+        if found is not None:
+            return found
+    return None
+
+
+def _factors(stage: Stage, fold: Fold, first: Expr, second: Expr, constants: frozenset[str]) -> DotProduct | None:
+    """Return the product of ``x - z`` and ``w``."""
+    weight, (image, zero) = _cast_input(second), _difference(first)
+    if weight is None or image is None:
+        return None
+    x, w = stage.elements[image], stage.elements[weight]
+    z = None if zero is None else stage.elements[zero]
+    if not isinstance(x, Read) or not isinstance(w, Read) or x.dtype not in (I8, U8) or x.tensor in constants:
+        return None
+    if w.tensor not in constants or w.fill is not None or x.guards or (x.fill is not None and x.fill.value != 0):
+        return None
+    if not (w.dtype.kind is Kind.SIGNED or (w.dtype.kind is Kind.UNSIGNED and w.dtype.bits < 8)):
+        return None
+    # What lies outside of the image counts for nothing, but z times w would.
+    if zero is not None and (not isinstance(z, Read) or z.tensor not in constants or z.at or x.fill is not None):
+        return None
+    if any(number in linearise(stage.value).inputs for number in (image, weight)):
+        return None
+    others = [e for number, e in enumerate(stage.elements) if number not in (image, weight) and isinstance(e, Read)]
+    for axis in fold.axes:
+        if not isinstance(axis.extent, int) or axis.extent < 2:
+            continue
+        if any(axis in index.variables() for e in others for index in e.at):
+            continue
+        dims = [_alone(axis, read) for read in (x, w)]
+        if dims[0] is not None and dims[1] is not None:
+            lacking = 128 if x.dtype is I8 else 0
+            return DotProduct(image, weight, zero, axis, dims[0], dims[1], lacking)
+    return None
+
+
+def _cast_input(expr: Expr) -> int | None:
+    match expr:
+        case tree.Apply("cast", (tree.Input(number, _),), _) if number >= 0:
+            return number
+        case _:
+            return None
+
+
+def _difference(expr: Expr) -> tuple[int | None, int | None]:
+    """Return the numbers of x and z in ``x - z``, or of x alone."""
+    match expr:
+        case tree.Apply("sub", (x, z), _):
+            zero = _cast_input(z)
+            return (None, None) if zero is None else (_cast_input(x), zero)
+        case _:
+            return _cast_input(expr), None
+
+
+def _alone(axis: Var, read: Read) -> int | None:
+    """Return the dimension of which an axis is the index, if it occurs nowhere else in a read."""
+    dims = [dim for dim, index in enumerate(read.at) if axis in index.variables()]
+    return dims[0] if len(dims) == 1 and read.at[dims[0]] == Index.of(axis) else None
+
+
+def in_dot_products(stage: Stage, product: DotProduct, lacking: str | None) -> Stage:
+    """Return a stage that multiplies four bytes at a time.
+
+    Its image and weight have words where they had four elements along the axis. ``lacking`` is the tensor of i32, of
+    the shape of the results along the axes of the weight that are not folded, that the sums begin with; None: with 0.
+    """
+    fold, x, w = stage.fold, stage.elements[product.image], stage.elements[product.weight]
+    if fold is None or not isinstance(x, Read) or not isinstance(w, Read) or not isinstance(product.axis.extent, int):
+        raise TypeError("a dot product is the fold of two reads")
+    taken = {var.name for var in (*stage.axes, *fold.axes)}
+    name = next(n for number in count() if (n := f"i{number}") not in taken)
+    quotient = Var(name, -(-product.axis.extent // BYTES))
+    elements: list[Element] = list(stage.elements)
+    fill = None if x.fill is None else tree.literal(0, I32)
+    elements[product.image] = Read(x.tensor, _words(x, product.image_dim, quotient), I32, fill, x.guards)
+    elements[product.weight] = Read(w.tensor, _words(w, product.weight_dim, quotient), I32)
+    image: Expr = tree.Input(product.image, I32)
+    if product.lacking:
+        image = tree.bit_xor(image, tree.literal(-(1 << 31) + 0x00808080, I32))
+    start: Expr = tree.literal(0, I32)
+    if lacking is not None:
+        start = tree.Input(len(elements), I32)
+        elements.append(Read(lacking, own_places(stage, product), I32))
+    term = tree.dot4(image, tree.Input(product.weight, I32), tree.literal(0, I32))
+    axes = tuple(quotient if axis == product.axis else axis for axis in fold.axes)
+    total = Total(start, term, fold.totals[0].combine)
+    return replace(stage, elements=tuple(elements), fold=replace(fold, axes=axes, totals=(total,)))
+
+
+def own_places(stage: Stage, product: DotProduct) -> tuple[Index, ...]:
+    """Return the places of the weight in the dimensions that no folded axis walks."""
+    w, folded = stage.elements[product.weight], () if stage.fold is None else stage.fold.axes
+    if not isinstance(w, Read):
+        raise TypeError("the weight of a dot product is read")
+    return tuple(index for index in w.at if not index.variables() & set(folded))
+
+
+def _words(read: Read, dim: int, quotient: Var) -> tuple[Index, ...]:
+    return (*read.at[:dim], Index.of(quotient), *read.at[dim + 1 :])

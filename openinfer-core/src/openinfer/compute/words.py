@@ -1,0 +1,139 @@
+"""Elements of few bits that share words: neighbours along a folded axis are one i32, which the terms take apart.
+
+The axis is split in two, and ``w[r, n]`` becomes element ``i`` of the word ``w[q, n]``, where ``r = per * q + i``. A
+schedule writes the inner part out, so that shifts are by constants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Var
+from openinfer.compute.stage import Position, Read, Total
+from openinfer.compute.substitution import moved
+from openinfer.dtypes import I32, Kind
+from openinfer.expr import tree
+from openinfer.expr.linear import linearise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from openinfer.compute.stage import Element, Fold, Stage
+    from openinfer.dtypes import DType
+    from openinfer.expr.tree import Expr
+
+WORD = 32
+"""Bits of a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How the elements of a read share words.
+
+    Attributes:
+        number: that of the element.
+        dim: dimension along which the elements of a word follow one another.
+        axis: the folded axis that walks it from element to element.
+        outer: a folded axis that walks it in steps of the extent of ``axis``; None: there is none.
+        per: elements of a word.
+    """
+
+    number: int
+    dim: int
+    axis: Var
+    outer: Var | None
+    per: int
+
+
+def words_of(stage: Stage, number: int) -> Words | None:
+    """Return how the elements of a read can share words.
+
+    None: the terms use it otherwise than as a number of another type, or its axes do not divide into words.
+    """
+    fold, read = stage.fold, stage.elements[number]
+    if fold is None or fold.running or len(fold.totals) != 1 or not isinstance(read, Read):
+        return None
+    if read.fill is not None or not _is_small(read.dtype) or not _is_cast_in_terms(stage, fold, number):
+        return None
+    dims = [dim for dim, index in enumerate(read.at) if index.variables() & set(fold.axes)]
+    if len(dims) != 1:
+        return None
+    (dim,), per = dims, WORD // read.dtype.bits
+    index = read.at[dim]
+    for axis in fold.axes:
+        if index.coefficient(axis) != 1 or not isinstance(axis.extent, int) or not axis.extent or axis.extent % per:
+            continue
+        rest = index - axis
+        if rest == Index():
+            return Words(number, dim, axis, None, per)
+        outer = next((a for a in fold.axes if rest == Index.of(a) * axis.extent), None)
+        if outer is not None:
+            return Words(number, dim, axis, outer, per)
+    return None
+
+
+def _is_small(dtype: DType) -> bool:
+    return dtype.kind in (Kind.SIGNED, Kind.UNSIGNED, Kind.TERNARY) and 2 <= dtype.bits <= 8
+
+
+def _is_cast_in_terms(stage: Stage, fold: Fold, number: int) -> bool:
+    """Return whether the terms of a fold alone use an element, cast to another type at once."""
+    (total,) = fold.totals
+    elsewhere = [stage.value, *([total.start] if total.start is not None else [])]
+    if stage.lookups or stage.checks or any(number in linearise(expr).inputs for expr in elsewhere):
+        return False
+    steps = linearise(total.term).instructions
+    places = {place for place, step in enumerate(steps) if step.function == "input" and step.index == number}
+    users = [step for step in steps if places & set(step.operands)]
+    return bool(users) and all(step.function == "cast" for step in users)
+
+
+def in_words(stage: Stage, words: Words) -> Stage:
+    """Return a stage that reads words of i32 instead of their elements.
+
+    Its tensor has a dimension of words in the place of ``words.dim``, behind one for ``words.outer`` if there is one.
+    """
+    fold, read = stage.fold, stage.elements[words.number]
+    if fold is None or not isinstance(read, Read) or not isinstance(words.axis.extent, int):
+        raise TypeError("words are read in the terms of a fold")
+    names = _free_names(stage)
+    quotient, inner = Var(next(names), words.axis.extent // words.per), Var(next(names), words.per)
+    apart = {words.axis: quotient * words.per + inner}
+    elements: list[Element] = [moved(element, apart) for element in stage.elements]
+    places = [quotient] if words.outer is None else [words.outer, quotient]
+    at = (*read.at[: words.dim], *map(Index.of, places), *read.at[words.dim + 1 :])
+    elements[words.number] = Read(read.tensor, at, I32)
+    bits = read.dtype.bits
+    signed = read.dtype.kind is not Kind.UNSIGNED
+    shift = Position(inner * -bits + (WORD - bits) if signed else inner * bits, I32)
+    element = _element_of(tree.Input(words.number, I32), tree.Input(len(elements), I32), bits, signed=signed)
+    (total,) = fold.totals
+    axes = tuple(part for axis in fold.axes for part in ((quotient, inner) if axis == words.axis else (axis,)))
+    made = Total(total.start, with_operand(total.term, words.number, element), total.combine)
+    return replace(stage, elements=(*elements, shift), fold=replace(fold, axes=axes, totals=(made,)))
+
+
+def _element_of(word: Expr, shift: Expr, bits: int, *, signed: bool) -> Expr:
+    """Return the element of a word: of signed ones the sign is spread from the highest bit."""
+    if signed:
+        return tree.shr(tree.shl(word, shift), tree.literal(WORD - bits, I32))
+    return tree.bit_and(tree.shr(word, shift), tree.literal((1 << bits) - 1, I32))
+
+
+def with_operand(expr: Expr, number: int, operand: Expr) -> Expr:
+    """Return an expression in which ``operand`` is cast wherever the input of that number was."""
+    match expr:
+        case tree.Apply("cast", (tree.Input(found, _),), dtype) if found == number:
+            return tree.cast(operand, dtype)
+        case tree.Apply(function, args, dtype):
+            return tree.Apply(function, tuple(with_operand(arg, number, operand) for arg in args), dtype)
+        case _:
+            return expr
+
+
+def _free_names(stage: Stage) -> Iterator[str]:
+    """Yield names that no variable of a stage has, in the form that definitions of operators give them."""
+    taken = {var.name for var in (*stage.axes, *(stage.fold.axes if stage.fold else ()))}
+    return (name for number in count() if (name := f"i{number}") not in taken)

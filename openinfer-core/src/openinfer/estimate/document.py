@@ -1,0 +1,62 @@
+"""The JSON document of a plan with its estimate: that of ``plan.json``, and what each step costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from openinfer.plan.document import plan_json
+from openinfer.schedule.text import schedule_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from openinfer.estimate.steps import PlanEstimate, StageChoice, StepEstimate
+    from openinfer.plan.execution_plan import ExecutionPlan
+
+
+def plan_document(plan: ExecutionPlan, found: PlanEstimate) -> dict[str, Any]:
+    """Return `openinfer.plan.document.plan_json` with ``totals``, and ``estimate`` in every step."""
+    document = plan_json(plan)
+    estimates = iter(found.steps)
+    for block in document["blocks"]:
+        _add(block["steps"], estimates)
+    totals = {
+        "operations": found.operations,
+        "moved_nbytes": found.moved_nbytes,
+        "proved": found.proved,
+        "guarded": found.guarded,
+        "arena_nbytes": plan.arena_nbytes,
+        "weights_nbytes": plan.weights_nbytes,
+    }
+    return {**document, "totals": totals}
+
+
+def _add(steps: list[dict[str, Any]], estimates: Iterator[StepEstimate]) -> None:
+    for step in steps:
+        step["estimate"] = _estimate(next(estimates))
+        _add(step.get("body", []), estimates)
+
+
+def _estimate(found: StepEstimate) -> dict[str, Any]:
+    return {
+        "number": found.number,
+        "times": found.times,
+        "operations": found.operations,
+        "read_nbytes": found.read_nbytes,
+        "written_nbytes": found.written_nbytes,
+        "live_nbytes": found.live_nbytes,
+        "weight_nbytes": found.weight_nbytes,
+        "proved": found.proved,
+        "guarded": found.guarded,
+        "choices": [_choice(choice) for choice in found.choices],
+    }
+
+
+def _choice(choice: StageChoice) -> dict[str, Any]:
+    return {
+        "tensor": choice.tensor,
+        "schedule": schedule_text(choice.schedule),
+        "cycles": choice.cycles,
+        "runner_up": None if choice.runner_up is None else schedule_text(choice.runner_up),
+        "runner_up_cycles": choice.runner_up_cycles,
+    }

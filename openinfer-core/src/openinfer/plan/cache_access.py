@@ -1,0 +1,311 @@
+"""Accesses to caches as regions of static memory: tables have their bounds in front, matrices their largest extents.
+
+Memory beyond what was written holds initial values, so a read may take it; what has grown is noted in registers where
+an open or negative end asks for it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.ir.nodes import CacheRead, CacheReset, CacheWrite, Single, Slice
+from openinfer.ir.resolved import Filled
+from openinfer.ir.types import TensorType
+from openinfer.plan.findings import about, at_node
+from openinfer.plan.indices import constant, expression_interval, interval
+from openinfer.plan.regions import Axis, Growth, Region
+from openinfer.plan.sizes import combined, number, size
+from openinfer.plan.steps import Register
+from openinfer.symbolic import Const
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from openinfer.ir.graph import VarDecl
+    from openinfer.ir.nodes import CacheAccess, Node
+    from openinfer.ir.resolved import ResolvedGraph, ResolvedVar
+    from openinfer.plan.bounds import CacheBounds
+    from openinfer.plan.draft import Draft
+    from openinfer.plan.indices import Interval
+    from openinfer.plan.steps import IndexExpr
+    from openinfer.symbolic import IntExpr
+
+    Indexed = Callable[[IntExpr], IndexExpr]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """A cache in static memory.
+
+    Attributes:
+        value: number of its value, whose type has the bounds in front of the largest entry.
+        table, auto: its indices.
+        bounds: of the table's indices, then how far extents grow.
+        base: declared shape of an entry.
+        grown: registers of the table's sizes, where something reads them, then of the growth of the extents.
+    """
+
+    name: str
+    value: int
+    table: tuple[str, ...]
+    auto: tuple[str, ...]
+    bounds: tuple[int, ...]
+    fixed: frozenset[str]
+    base: tuple[int, ...]
+    grown: Mapping[str, int]
+
+    @property
+    def entry(self) -> tuple[int, ...]:
+        """The largest shape of an entry."""
+        return grown_shape(self.base, self.bounds[len(self.table) :])
+
+
+def grown_shape(base: Sequence[int], growth: Sequence[int]) -> tuple[int, ...]:
+    """Return a shape after growth; caches without growing extents have none."""
+    return tuple(n + by for n, by in zip(base, growth, strict=True)) if growth else tuple(base)
+
+
+class Caches:
+    """The caches of a program, added to a plan when they are first used."""
+
+    def __init__(self, resolved: ResolvedGraph, draft: Draft, bounds: CacheBounds) -> None:
+        self._resolved = resolved
+        self._draft = draft
+        self._bounds = bounds
+        self._found: dict[str, Cache] = {}
+        self._sized = frozenset(_names_with_sizes(resolved))
+
+    def of(self, name: str) -> Cache:
+        """Return a cache.
+
+        Raises:
+            SynthesisError: it has no bound, or cannot lie in static memory.
+        """
+        if name not in self._found:
+            variable = self._resolved.variables[name]
+            if variable.decl is None:
+                raise TypeError(f"{name} is not a cache")
+            self._found[name] = self._made(variable, variable.decl)
+        return self._found[name]
+
+    def _made(self, variable: ResolvedVar, decl: VarDecl) -> Cache:
+        if variable.type.dtype.is_packed:
+            raise about("unsupported", f"cache `{decl.name}` of packed {variable.type.dtype} cannot be synthesised")
+        if not isinstance(variable.initial, Filled | None):
+            raise about("unsupported", f"cache `{decl.name}` with data in the model cannot be synthesised")
+        table = decl.formals[: len(decl.formals) - len(decl.auto_dim)]
+        bounds = tuple(self._bounds.of(decl.name, formal) for formal in decl.formals)
+        entry = grown_shape(variable.type.shape, bounds[len(table) :])
+        kind = TensorType(variable.type.dtype, (*bounds[: len(table)], *entry))
+        if not kind.fits:
+            raise about("too-large", f"cache `{decl.name}` of {kind} is more than any memory holds")
+        fixed = frozenset(name for name, _ in decl.fixed)
+        sized = [f for f in table if f not in fixed and decl.name in self._sized]
+        grown = {
+            formal: self._draft.register(f"{decl.name}.{formal}", is_kept=True, most=bound)
+            for formal, bound in zip(decl.formals, bounds, strict=True)
+            if formal in sized or formal in decl.auto_dim
+        }
+        return Cache(
+            name=decl.name,
+            value=self._draft.add_state(variable, kind),
+            table=table,
+            auto=decl.auto_dim,
+            bounds=bounds,
+            fixed=fixed,
+            base=variable.type.shape,
+            grown=grown,
+        )
+
+
+def _names_with_sizes(resolved: ResolvedGraph) -> set[str]:
+    """Return the caches of which something reads how many entries there are: an end that is open or below 0.
+
+    Ends that may be below 0 do not count where some entries are reset: what sizes are then is not noted.
+    """
+    asked, maybe, partly_reset = set[str](), set[str](), set[str]()
+    for _, node in resolved.graph.nodes():
+        match node.kind:
+            case CacheRead(src=access) | CacheWrite(dst=access):
+                decl = resolved.variables[access.base].decl
+                tables = 0 if decl is None else len(decl.formals) - len(decl.auto_dim)
+                slots = access.slots[:tables]
+                ends = [slot.end for slot in slots if isinstance(slot, Slice)]
+                if len(slots) < tables or any(end is None or _is_negative(end) for end in ends):
+                    asked.add(access.base)
+                elif any(end is not None and not _is_counted(end, resolved) for end in ends):
+                    maybe.add(access.base)
+            case CacheReset(target=access) if access.slots:
+                partly_reset.add(access.base)
+            case _:
+                pass
+    return asked | (maybe - partly_reset)
+
+
+def _is_negative(end: IntExpr) -> bool:
+    return isinstance(end, Const) and end.value < 0
+
+
+def _is_counted(end: IntExpr, resolved: ResolvedGraph) -> bool:
+    """Whether an end is never below 0, as far as sizes tell."""
+    sizes = {name: (n, n) for name, n in resolved.sizes.items() if name not in resolved.variables}
+    found = expression_interval(end, sizes)
+    return found is not None and found[0] >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Makes regions of the accesses in one place of a program.
+
+    Args:
+        index: binds the names of an expression.
+        loops: intervals of loop indices.
+    """
+
+    draft: Draft
+    index: Indexed
+    loops: Mapping[int, Interval | None]
+    block: str
+    node: Node
+
+    def region(self, cache: Cache, access: CacheAccess, *, writes: bool) -> Region:
+        """Return what an access takes.
+
+        Args:
+            writes: whether it is a write, which grows a table also by ranges.
+        """
+        tables = len(cache.table)
+        slots = [*access.slots[:tables], *[Slice()] * (tables - len(access.slots[:tables]))]
+        auto = access.slots[tables:]
+        strides = _strides((*cache.bounds[:tables], *cache.entry))
+        table = tuple(
+            self._axis(cache, formal, slot, stride)
+            for formal, slot, stride in zip(cache.table, slots, strides, strict=False)
+        )
+        growth = self._table_growth(cache, table) if writes or not any(a.end is not None for a in table) else ()
+        if not cache.auto:
+            return Region(table, growth, (), math.prod(cache.base))
+        selects = any(not isinstance(slot, Single) for slot in auto)
+        inner_strides = strides[tables:]
+        if selects:
+            given = [*auto, *[Slice()] * (len(cache.auto) - len(auto))]
+            inner = tuple(
+                self._selected(cache, formal, slot, stride)
+                for formal, slot, stride in zip(cache.auto, given, inner_strides, strict=True)
+            )
+            return Region(table, growth, inner)
+        growth += tuple(
+            Growth(cache.grown[formal], self.index(slot.index), self._bound(cache, formal))
+            for formal, slot in zip(cache.auto, auto, strict=False)
+            if isinstance(slot, Single)
+        )
+        inner = tuple(
+            Axis(number(0), self._extent(cache, formal), number(n), stride, n)
+            for formal, n, stride in zip(cache.auto, cache.entry, inner_strides, strict=True)
+        )
+        return Region(table, growth, inner)
+
+    def _bound(self, cache: Cache, formal: str) -> int:
+        return cache.bounds[(*cache.table, *cache.auto).index(formal)]
+
+    def _extent(self, cache: Cache, formal: str) -> IndexExpr:
+        base = cache.base[cache.auto.index(formal)]
+        return combined(number(base), "+", size(self.draft, Register(cache.grown[formal])))
+
+    def _axis(self, cache: Cache, formal: str, slot: Single | Slice, stride: int) -> Axis:
+        bound = self._bound(cache, formal)
+        if isinstance(slot, Single):
+            return Axis(self.index(slot.index), None, number(bound), stride, bound)
+        current = size(self.draft, Register(cache.grown[formal])) if formal in cache.grown else None
+        if formal in cache.fixed:
+            current = number(bound)
+        return self._range(slot, current, number(bound), stride, bound)
+
+    def _range(
+        self,
+        slot: Slice,
+        current: IndexExpr | None,
+        limit: IndexExpr,
+        stride: int,
+        room: int,
+        *,
+        is_bound: bool = True,
+    ) -> Axis:
+        start = number(0) if slot.start is None else self.index(slot.start)
+        if slot.end is None:
+            return Axis(start, limit if current is None else current, limit, stride, room, is_bound)
+        end, now = self.index(slot.end), None if current is None else constant(current)
+        written = constant(end)
+        if written is not None and written < 0 and now is not None:
+            return Axis(start, number(now + written), limit, stride, room, is_bound)
+        values = interval(end, self.loops)
+        is_counted = values is not None and values[0] >= 0
+        return Axis(start, end, limit, stride, room, is_bound, None if is_counted else current)
+
+    def _selected(self, cache: Cache, formal: str, slot: Single | Slice, stride: int) -> Axis:
+        extent, room = self._extent(cache, formal), cache.entry[cache.auto.index(formal)]
+        if isinstance(slot, Single):
+            return Axis(self.index(slot.index), None, extent, stride, room, is_bound=False)
+        return self._range(slot, extent, extent, stride, room, is_bound=False)
+
+    def _table_growth(self, cache: Cache, table: Sequence[Axis]) -> tuple[Growth, ...]:
+        return tuple(
+            Growth(cache.grown[formal], axis.start, bound - 1, 1)
+            if axis.end is None
+            else Growth(cache.grown[formal], axis.end, bound)
+            for formal, axis, bound in zip(cache.table, table, cache.bounds, strict=False)
+            if formal in cache.grown
+        )
+
+    def cleared(self, cache: Cache, access: CacheAccess) -> Region:
+        """Return the entries that a reset of some of them takes.
+
+        Raises:
+            SynthesisError: the sizes that are left would depend on which other entries there are.
+        """
+        if any(formal in cache.grown for formal in cache.table):
+            message = f"`cache.reset` of some entries of `{cache.name}`, whose size the program reads"
+            raise at_node("unsupported", message, self.block, self.node, hint="declare the index @fixed, or reset all")
+        tables = len(cache.table)
+        strides = _strides((*cache.bounds[:tables], *cache.entry))
+        axes: list[Axis] = []
+        for place, (formal, stride) in enumerate(zip(cache.table, strides, strict=False)):
+            slot = access.slots[place] if place < len(access.slots) else None
+            room = self._bound(cache, formal)
+            bound = number(room)
+            if isinstance(slot, Single):
+                axes.append(Axis(self.index(slot.index), None, bound, stride, room))
+            else:
+                axes.append(Axis(number(0), bound, bound, stride, room))
+        return Region(tuple(axes), (), (), math.prod(cache.entry))
+
+
+def lengths(region: Region) -> tuple[int | None, ...]:
+    """Return the lengths of the ranges of a region; None for those that are known at run time only."""
+    return tuple(_length(axis) for axis in region.ranges)
+
+
+def _length(axis: Axis) -> int | None:
+    if axis.end is None or axis.current is not None:
+        return None
+    start, end = constant(axis.start), constant(axis.end)
+    return None if start is None or end is None else max(end - start, 0)
+
+
+def is_contiguous(region: Region) -> bool:
+    """Return whether the elements of a region lie in a row: only its first range may be a part of its axis."""
+    row, ranges = region.entry, region.ranges
+    for place, axis in reversed(list(enumerate(ranges))):
+        if axis.stride != row:
+            return False
+        length = _length(axis) if place else 1
+        if length is None:
+            return False
+        row *= length
+    return True
+
+
+def _strides(shape: Sequence[int]) -> list[int]:
+    return [math.prod(shape[place + 1 :]) for place in range(len(shape))]

@@ -1,0 +1,92 @@
+"""Consumers in line: ``entry`` calls the blocks that wait for what it yields, where it takes that back.
+
+Validation has made sure that no block changes what another one uses meanwhile, except for variables that several
+consumers have copies of: blocks that only read such a variable are called before the one that writes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.ir.concurrency import consumers, handed_over
+from openinfer.plan.findings import at_node
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.ir.concurrency import Consumer
+    from openinfer.ir.graph import Graph
+    from openinfer.ir.nodes import Node
+
+
+class HandOvers:
+    """Follows the yields and awaits of ``entry`` in their order."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._consumers = consumers(graph)
+        self._out: set[str] = set()
+        self._pending: list[Consumer] = []
+
+    def hand_over(self, names: Sequence[str], node: Node, *, in_loop: bool) -> None:
+        """Note a yield.
+
+        Raises:
+            SynthesisError: it is in a loop, or yields what was yielded already.
+        """
+        _refuse_loop(node, in_loop=in_loop)
+        given = set(handed_over(self._graph, names))
+        again = sorted(given & self._out)
+        if again:
+            raise at_node("deadlock", f"`{again[0]}` is yielded, and it was not taken back before", "entry", node)
+        self._out |= given
+        self._pending += [c for c in self._consumers if c.requirements & given and c.requirements <= self._out]
+
+    def take_back(self, names: Sequence[str], node: Node, *, in_loop: bool) -> list[str]:
+        """Return the consumers to call at an await, in order.
+
+        Raises:
+            SynthesisError: it is in a loop, or awaits what was not yielded, or consumers change what others wait for.
+        """
+        _refuse_loop(node, in_loop=in_loop)
+        missing = [name for name in handed_over(self._graph, names) if name not in self._out]
+        if missing:
+            raise at_node("deadlock", f"`{missing[0]}` is awaited, and it was not yielded", "entry", node)
+        self._out -= set(names)
+        pending, self._pending = self._pending, []
+        return [consumer.name for consumer in _readers_first(pending, node)]
+
+    def end(self, node: Node) -> None:
+        """Note a return of ``entry``.
+
+        Raises:
+            SynthesisError: something is still out.
+        """
+        if self._out:
+            raise at_node("deadlock", f"the step ends while `{min(self._out)}` is out: await it before", "entry", node)
+
+
+def _refuse_loop(node: Node, *, in_loop: bool) -> None:
+    if in_loop:
+        message = "`yield` and `await` in a loop of entry cannot be synthesised"
+        raise at_node("unsupported", message, "entry", node, hint="call the block by `branch` in the loop")
+
+
+def _readers_first(pending: Sequence[Consumer], node: Node) -> list[Consumer]:
+    """Return consumers so that each one comes before those that write what it waits for."""
+    left: list[Consumer] = list(pending)
+    order: list[Consumer] = []
+    while left:
+        free = next((c for c in left if not any(_changes(c, other) for other in left if other is not c)), None)
+        if free is None:
+            names = ", ".join(c.name for c in left)
+            message = f"consumers {names} each change what another one waits for: that cannot be synthesised"
+            raise at_node("unsupported", message, "entry", node, hint="let one of them write a variable of its own")
+        left.remove(free)
+        order.append(free)
+    return order
+
+
+def _changes(one: Consumer, other: Consumer) -> bool:
+    """Whether a consumer writes what another one is to see as it was yielded."""
+    return bool(one.uses.writes & other.requirements & (other.uses.reads | other.uses.writes))

@@ -1,0 +1,85 @@
+"""What lowering collects: values, tables, procedures and refusals, before memory is planned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from openinfer.errors import SynthesisError
+from openinfer.ir.resolved import Storage
+from openinfer.plan.steps import Procedure, Register
+from openinfer.plan.tables import TableUse
+from openinfer.plan.values import PlanRegister
+
+if TYPE_CHECKING:
+    from openinfer.ir.resolved import ResolvedVar
+    from openinfer.ir.types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class DraftValue:
+    """A value before its memory is known: a variable, or (``variable`` None) an intermediate result.
+
+    ``is_state``: it is kept between steps. ``data``: elements of a value that no step computes any more, because the
+    operators ``ops`` did when the plan was made.
+    """
+
+    name: str
+    type: TensorType
+    variable: ResolvedVar | None
+    is_state: bool = False
+    data: memoryview | None = field(default=None, repr=False)
+    ops: tuple[str, ...] = ()
+
+
+@dataclass
+class Draft:
+    """What lowering finds: values, tables, procedures (callees first), the names that ``entry`` returns, and why
+    statements are refused.
+
+    Attributes:
+        extents: of values whose shape is known at run time only; their type has the largest shape.
+        views: registers for the places of values that may be memory of a state.
+    """
+
+    values: list[DraftValue] = field(default_factory=list[DraftValue])
+    numbers: dict[str, int] = field(default_factory=dict[str, int])
+    tables: dict[str, TableUse] = field(default_factory=dict[str, TableUse])
+    procedures: list[Procedure] = field(default_factory=list[Procedure])
+    returned: dict[str, None] = field(default_factory=dict[str, None])
+    refused: list[SynthesisError] = field(default_factory=list[SynthesisError])
+    registers: list[PlanRegister] = field(default_factory=list[PlanRegister])
+    extents: dict[int, tuple[int | Register, ...]] = field(default_factory=dict[int, "tuple[int | Register, ...]"])
+    views: dict[int, int] = field(default_factory=dict[int, int])
+    _taken: set[str] = field(default_factory=set[str])
+    _numbered: Counter[str] = field(default_factory=Counter[str])
+
+    def add_variable(self, variable: ResolvedVar) -> int:
+        """Add a variable; return the number of its value."""
+        self.numbers[variable.name] = len(self.values)
+        is_state = variable.storage is Storage.PERSISTENT
+        self.values.append(DraftValue(variable.name, variable.type, variable, is_state))
+        return self.numbers[variable.name]
+
+    def add_state(self, variable: ResolvedVar, type: TensorType) -> int:
+        """Add a cache, which lies in memory of another type than its entries; return the number of its value."""
+        self.numbers[variable.name] = len(self.values)
+        self.values.append(DraftValue(variable.name, type, variable, is_state=True))
+        return self.numbers[variable.name]
+
+    def register(self, name: str, *, initial: int = 0, is_kept: bool = False, most: int) -> int:
+        """Add a register; return its number."""
+        number = len(self.registers)
+        self.registers.append(PlanRegister(number=number, name=name, initial=initial, is_kept=is_kept, most=most))
+        return number
+
+    def intermediate(self, name: str, type: TensorType) -> int:
+        """Add a value that the program has no name for."""
+        unique = name
+        while unique in self._taken:
+            self._numbered[name] += 1
+            unique = f"{name}.{self._numbered[name] + 1}"
+        self._taken.add(unique)
+        self.values.append(DraftValue(unique, type, None))
+        return len(self.values) - 1

@@ -1,0 +1,242 @@
+"""Results that begin to overwrite an operand while the rest of it is still read, as both advance.
+
+A convolution walks its image from the first row to the last. Once a row is read for the last time, rows of the result
+may lie there: the result starts a little before its input, instead of beside it (Blacker, Bridges and Hadfield,
+"Diagonal Memory Optimisation for Machine Learning on Micro-controllers", arXiv:2010.01668).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.affine import Index
+from openinfer.loops import Bind, For, If, Load, Store
+from openinfer.plan.accesses import members, operand_reads, reads, walk, writes
+from openinfer.plan.programs import loop_program
+from openinfer.plan.steps import ComputeStep, ValueRef
+from openinfer.schedule.cost import FULL
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.affine import Var, Within
+    from openinfer.arch import TargetInfo
+    from openinfer.compute import Stage
+    from openinfer.layout import Layout
+    from openinfer.loops import Kernel, Statement
+    from openinfer.plan.liveness import Liveness
+    from openinfer.plan.steps import Procedure, Step
+    from openinfer.plan.values import PlanValue
+    from openinfer.schedule import Schedule
+
+NEVER = 1 << 60
+"""An address that no buffer has."""
+
+DEPTH, MOST_TURNS = 2, 1 << 12
+"""Nested loops whose iterations are taken one by one, where there are no more iterations than that."""
+
+
+def advancing(
+    candidates: Sequence[Schedule],
+    stage: Stage,
+    layouts: Mapping[str, Layout],
+    weights_nbytes: int,
+    target: TargetInfo,
+) -> Schedule:
+    """Return the schedule of a fold that visits its result from the first place to the last in the shortest steps.
+
+    An image then is walked from its first row to its last once, instead of once for some channels at a time. Weights
+    are read again for every few places: the first schedule is taken where the first cache cannot hold them.
+
+    Args:
+        candidates: schedules of which none is slower, the best first.
+    """
+    best = candidates[0]
+    if stage.fold is None or stage.is_sequential or weights_nbytes > FULL * target.l1_nbytes:
+        return best
+    address = layouts[stage.tensor].address(stage.at)
+    if _outermost(best, stage, address) is None:
+        return best
+    alike = [each for each in candidates if each.lanes == best.lanes and each.stream == best.stream]
+    found = [made for made in (_outermost(each, stage, address) for each in alike) if made is not None]
+    return min(found, key=lambda each: _step(each, address))
+
+
+def _outermost(schedule: Schedule, stage: Stage, address: Index) -> Schedule | None:
+    """Return a schedule with the serial loops outermost that move in the result, the farthest first."""
+    inside = () if stage.fold is None else stage.fold.axes
+    outer = [loop for loop in schedule.loops if loop.bind is Bind.SERIAL and loop.axis not in inside]
+    if any(loop.partial for loop in schedule.loops) or schedule.loops[: len(outer)] != tuple(outer):
+        return None
+    walked = [loop for loop in outer if not isinstance(loop.axis.extent, int) or loop.axis.extent > loop.step]
+    walked.sort(key=lambda loop: (-abs(address.coefficient(loop.axis) or 0), -loop.step))
+    return replace(schedule, loops=(*walked, *(loop for loop in schedule.loops if loop not in walked)))
+
+
+def _step(schedule: Schedule, address: Index) -> int:
+    """Return how far the outermost loop moves in the result in one iteration."""
+    return next((abs(address.coefficient(loop.axis) or 0) * loop.step for loop in schedule.loops), 0)
+
+
+def distances(
+    procedures: Sequence[Procedure], liveness: Liveness, values: Sequence[PlanValue], pairs: Collection[tuple[int, int]]
+) -> dict[tuple[int, int], int]:
+    """Return for pairs (result, operand) how many bytes behind the start of the result the operand must start at least.
+
+    Pairs that must not overlap at all, because a step that reads one needs it afterwards, or because the order of
+    accesses is not known, are left out.
+    """
+    wanted = {value for pair in pairs for value in pair}
+    together = dict.fromkeys(wanted, 0)
+    meetings: dict[tuple[int, int], list[Step]] = {pair: [] for pair in pairs}
+    for procedure in procedures:
+        for step in walk(procedure.steps):
+            written = writes(step)
+            needed = liveness.after(step) | written
+            for result in members(written):
+                if result not in wanted:
+                    continue
+                together[result] |= needed
+                for operand in members(reads(step) & ~needed):
+                    if (operand, result) in meetings:
+                        together[result] |= 1 << operand
+                    if (result, operand) in meetings:
+                        meetings[result, operand].append(step)
+    found: dict[tuple[int, int], int] = {}
+    for (result, operand), steps in meetings.items():
+        if not steps or together[result] >> operand & 1 or together[operand] >> result & 1:
+            continue
+        itemsize = values[result].type.dtype.bits // 8
+        if not itemsize or values[result].type.dtype is not values[operand].type.dtype:
+            continue
+        least = [_of_step(step, result, operand) for step in steps]
+        known = [distance for distance in least if distance is not None]
+        if len(known) == len(least):
+            found[result, operand] = max(known) * itemsize
+    return found
+
+
+def _of_step(step: Step, result: int, operand: int) -> int | None:
+    if not isinstance(step, ComputeStep) or result not in step.outputs:
+        return None
+    if any(operand_reads(o) >> operand & 1 for o in step.inputs if not isinstance(o, ValueRef)):
+        return None
+    computation = step.computation
+    output = computation.outputs[step.outputs.index(result)].name
+    pairs = zip(computation.inputs, step.inputs, strict=True)
+    inputs = {tensor.name for tensor, each in pairs if each == ValueRef(operand)}
+    # Bytes that are read as words have other addresses than those that are written.
+    if any(computation.tensor(name).dtype is not computation.tensor(output).dtype for name in inputs):
+        return None
+    return distance(loop_program(step), output, inputs)
+
+
+def distance(kernel: Kernel, output: str, inputs: Collection[str]) -> int | None:
+    """Return how many elements behind the start of an output some inputs must start at least.
+
+    Then no element of them is stored over before it is loaded for the last time. What one iteration of two nested loops
+    does may happen in any order. The distance is negative where the inputs may even start before the output.
+
+    Returns:
+        None: some address, or the number of some iterations, is not known.
+    """
+    turns = [_turns(statement, output, inputs, DEPTH) for statement in kernel.body]
+    if not turns or any(turn is None for turn in turns):
+        return None
+    stored = np.maximum.accumulate(np.concatenate([turn.stored.ravel() for turn in turns if turn is not None]))
+    loaded = np.concatenate([turn.loaded.ravel() for turn in turns if turn is not None])
+    left = np.minimum.accumulate(loaded[::-1])[::-1]
+    both = (stored > -NEVER) & (left < NEVER)
+    return int((stored - left)[both].max()) + 1 if both.any() else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """Of each iteration of nested loops the last address that is stored to and the first one that is loaded from.
+
+    Both have an axis for each loop around the statement, the outermost first, and one for the iterations within.
+    """
+
+    stored: npt.NDArray[np.int64]
+    loaded: npt.NDArray[np.int64]
+
+
+def _turns(
+    statement: Statement, output: str, inputs: Collection[str], depth: int, around: tuple[Var, ...] = ()
+) -> _Turns | None:
+    """Return the turns of a statement inside of loops; iterations of loops below ``depth`` are one turn."""
+    inside = (*around, statement.var) if isinstance(statement, For) and statement.bind is Bind.SERIAL else ()
+    if isinstance(statement, For) and inside and depth and _count(inside) <= MOST_TURNS:
+        parts = [_turns(inner, output, inputs, depth - 1, inside) for inner in statement.body]
+        found = [part for part in parts if part is not None]
+        if len(found) < len(parts):
+            return None
+        extents = [_trips(var) for var in around]
+        # Statements of one iteration follow one another, then those of the next.
+        return _Turns(
+            np.concatenate([part.stored for part in found], axis=-1).reshape(*extents, -1),
+            np.concatenate([part.loaded for part in found], axis=-1).reshape(*extents, -1),
+        )
+    extents = [_trips(var) for var in around]
+    stored, loaded = np.full((*extents, 1), -NEVER, np.int64), np.full((*extents, 1), NEVER, np.int64)
+    for name, address, is_store in _accesses((statement,)):
+        if name != output if is_store else name not in inputs:
+            continue
+        bounds = _bounds(address, around)
+        if bounds is None:
+            return None
+        first, last = bounds
+        if is_store:
+            stored = np.maximum(stored, last)
+        else:
+            loaded = np.minimum(loaded, np.maximum(first, 0))
+    return _Turns(stored, loaded)
+
+
+def _count(loops: Sequence[Var]) -> int:
+    """Return how many iterations nested loops have; more than `MOST_TURNS` where that is known at run time only."""
+    return prod(var.extent if isinstance(var.extent, int) else MOST_TURNS + 1 for var in loops)
+
+
+def _trips(loop: Var) -> int:
+    return loop.extent if isinstance(loop.extent, int) else 0
+
+
+def _bounds(address: Index, around: Sequence[Var]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+    """Return the least and the greatest value of an address in each iteration of loops."""
+    slopes = [address.coefficient(var) or 0 for var in around]
+    rest = address.substituted({var: Index() for var, slope in zip(around, slopes, strict=True) if slope})
+    low, high = rest.interval.low, rest.interval.high
+    if low is None or high is None:
+        return None
+    move = np.zeros((1,), np.int64)
+    for dim, (var, slope) in enumerate(zip(around, slopes, strict=True)):
+        step = np.arange(_trips(var), dtype=np.int64) * slope
+        move = move + step.reshape(-1, *(1 for _ in range(len(around) - dim)))
+    return low + move, high + move
+
+
+def _accesses(body: Sequence[Statement]) -> Iterator[tuple[str, Index, bool]]:
+    """Yield the buffer and the address of each load and store, and whether it is a store."""
+    for statement in body:
+        if isinstance(statement, For | If):
+            yield from _accesses(statement.body)
+            continue
+        if isinstance(statement, Store):
+            yield statement.buffer.name, statement.address, True
+        value = getattr(statement, "value", None) or getattr(statement, "refused", None)
+        for leaf in () if value is None else value.leaves:
+            if isinstance(leaf, Load) and not any(map(_fails, leaf.guards)):
+                yield leaf.buffer.name, leaf.address, False
+
+
+def _fails(test: Within) -> bool:
+    """Whether a test holds nowhere for certain, so that nothing is loaded."""
+    high, slack = test.index.interval.high, (test.extent - 1 - test.index).interval.high
+    return (high is not None and high < 0) or (slack is not None and slack < 0)

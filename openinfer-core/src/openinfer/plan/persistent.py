@@ -1,0 +1,213 @@
+"""Statements on persistent memory as steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer.diagnostics import counted
+from openinfer.ir.nodes import CacheDecrement, CacheIncrement, CacheRead, CacheReset, CacheWrite
+from openinfer.ir.resolved import Filled, Storage
+from openinfer.ir.types import TensorType
+from openinfer.plan.cache_access import Access, Caches, is_contiguous, lengths
+from openinfer.plan.findings import at_node
+from openinfer.plan.initial import initial_step
+from openinfer.plan.sizes import number, size
+from openinfer.plan.steps import (
+    ClearStep,
+    CopyStep,
+    CountStep,
+    EqualStep,
+    FillStep,
+    LoadStep,
+    Register,
+    SetStep,
+    StoreStep,
+    ValueRef,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from openinfer.ir.nodes import CacheAccess, Node
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.ir.values import Ref
+    from openinfer.plan.bounds import CacheBounds
+    from openinfer.plan.draft import Draft
+    from openinfer.plan.indices import Interval
+    from openinfer.plan.regions import Region
+    from openinfer.plan.steps import IndexExpr, Operand, Origin, Step
+    from openinfer.symbolic import IntExpr
+
+CacheStatement: TypeAlias = CacheRead | CacheWrite | CacheIncrement | CacheDecrement | CacheReset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """The context of a statement: how its names are bound, and the intervals of loop indices."""
+
+    block: str
+    value: Callable[[str, Node], int]
+    operand: Callable[[Ref, Node], Operand]
+    index: Callable[[IntExpr, Node], IndexExpr]
+    loops: Mapping[int, Interval | None]
+
+
+class PersistentLowering:
+    """Lowers the statements on persistent memory of one program."""
+
+    def __init__(self, resolved: ResolvedGraph, draft: Draft, bounds: CacheBounds) -> None:
+        self._resolved = resolved
+        self._draft = draft
+        self._caches = Caches(resolved, draft, bounds)
+
+    def steps(self, node: Node, kind: CacheStatement, origin: Origin, around: Around) -> Iterator[Step]:
+        """Yield the steps of a statement."""
+        match kind:
+            case CacheIncrement(target=target, amount=amount) | CacheDecrement(target=target, amount=amount):
+                down, value = isinstance(kind, CacheDecrement), around.value(target, node)
+                yield CountStep(origin=origin, target=value, amount=around.index(amount, node), down=down)
+            case CacheRead(src=access, dst=dst):
+                if self._is_plain(access.base):
+                    source = ValueRef(around.value(access.base, node))
+                    yield CopyStep(origin=origin, source=source, output=around.value(dst, node))
+                else:
+                    yield from self._read(node, access, dst, origin, around)
+            case CacheWrite(src=src, dst=access):
+                if self._is_plain(access.base):
+                    source = around.operand(src, node)
+                    yield CopyStep(origin=origin, source=source, output=around.value(access.base, node))
+                else:
+                    yield from self._write(node, around.operand(src, node), access, origin, around)
+            case CacheReset(target=access):
+                if self._is_plain(access.base):
+                    yield initial_step(self._draft, around.value(access.base, node), origin)
+                else:
+                    yield from self._reset(node, access, origin, around)
+
+    def _is_plain(self, name: str) -> bool:
+        """Whether a persistent variable has no indices."""
+        decl = self._resolved.variables[name].decl
+        return decl is None or not decl.formals
+
+    def _access(self, node: Node, around: Around) -> Access:
+        return Access(self._draft, lambda expr: around.index(expr, node), around.loops, around.block, node)
+
+    def _read(self, node: Node, access: CacheAccess, dst: str, origin: Origin, around: Around) -> Iterator[Step]:
+        cache = self._caches.of(access.base)
+        region, output = self._access(node, around).region(cache, access, writes=False), around.value(dst, node)
+        known = lengths(region)
+        entry = () if cache.auto else cache.base
+        kind = self._draft.values[output].type
+        if None not in known:
+            found = (*(length for length in known if length is not None), *entry)
+            if found != kind.shape or output in self._draft.extents:
+                yield from self._known_shape(output, found, node, origin, around)
+            yield self._load(origin, cache.value, region, output, ())
+            return
+        room = tuple(axis.room if length is None else length for axis, length in zip(region.ranges, known, strict=True))
+        extents = self.varies(output, (*known, *entry), (*room, *entry), node, around.block)
+        registers = [extent.number if isinstance(extent, Register) else None for extent in extents[: len(known)]]
+        yield self._load(origin, cache.value, region, output, tuple(registers))
+
+    def _known_shape(
+        self, output: int, shape: tuple[int, ...], node: Node, origin: Origin, around: Around
+    ) -> Iterator[Step]:
+        """Give a value whose shape varies elsewhere one that is known."""
+        extents = self.varies(output, shape, shape, node, around.block)
+        made = [(e.number, number(n)) for e, n in zip(extents, shape, strict=True) if isinstance(e, Register)]
+        if made:
+            yield SetStep(origin=origin, values=tuple(made))
+
+    def varies(
+        self,
+        value: int,
+        shape: tuple[int | None, ...],
+        room: tuple[int, ...],
+        node: Node,
+        block: str,
+    ) -> tuple[int | Register, ...]:
+        """Let a value have another shape from a statement on; return its extents there.
+
+        Args:
+            shape: extents, None where they are known at run time only.
+            room: the largest.
+        """
+        draft, drafted = self._draft, self._draft.values[value]
+        if drafted.variable is not None and drafted.variable.storage is Storage.DYNAMIC:
+            message = f"`{drafted.name}` is an input, and gets a shape that is known at run time only"
+            raise at_node("unsupported", message, block, node, hint="read the cache into a temporary")
+        rank = len(drafted.type.shape)
+        if len(shape) != rank:
+            message = f"a result of {counted(len(shape), 'dim')} is stored in `{drafted.name}`, which has {rank}"
+            raise at_node("unsupported", message, block, node, hint="use a variable of its own for each rank")
+        if value not in draft.extents:
+            draft.extents[value] = tuple(
+                n
+                if n is not None
+                else Register(draft.register(f"{drafted.name}.{axis}", initial=declared, most=max(most_, declared)))
+                for axis, (n, declared, most_) in enumerate(zip(shape, drafted.type.shape, room, strict=True))
+            )
+        extents = draft.extents[value]
+        for axis, (known, extent) in enumerate(zip(shape, extents, strict=True)):
+            if isinstance(extent, int) and known != extent:
+                message = f"axis {axis} of `{drafted.name}` is {extent} in one place and differs here"
+                raise at_node("unsupported", message, block, node, hint="use a variable of its own for each shape")
+        largest = tuple(
+            extent if isinstance(extent, int) else max(n, m)
+            for extent, n, m in zip(extents, drafted.type.shape, room, strict=True)
+        )
+        draft.values[value] = replace(drafted, type=TensorType(drafted.type.dtype, largest))
+        return extents
+
+    def _load(
+        self, origin: Origin, source: int, region: Region, output: int, registers: tuple[int | None, ...]
+    ) -> LoadStep:
+        contiguous = is_contiguous(region)
+        if contiguous and output not in self._draft.views:
+            name = f"{self._draft.values[output].name}.at"
+            self._draft.views[output] = self._draft.register(name, most=self._draft.values[source].type.count)
+        return LoadStep(
+            origin=origin,
+            source=source,
+            region=region,
+            output=output,
+            lengths=registers,
+            is_contiguous=contiguous,
+        )
+
+    def _write(
+        self, node: Node, source: Operand, access: CacheAccess, origin: Origin, around: Around
+    ) -> Iterator[Step]:
+        cache = self._caches.of(access.base)
+        region = self._access(node, around).region(cache, access, writes=True)
+        known = lengths(region)
+        entry = () if cache.auto else cache.base
+        extents = self.extents_of(source)
+        needed = (*known, *entry)
+        if extents is None or len(extents) != len(needed):
+            message = f"`cache.write` of a value whose shape does not fit `{access.base}`"
+            raise at_node("unsupported", message, around.block, node)
+        for extent, wanted in zip(extents[len(known) :], entry, strict=True):
+            if extent != wanted:
+                yield EqualStep(origin=origin, left=size(self._draft, extent), right=number(wanted))
+        given = tuple(size(self._draft, extent) for extent in extents[: len(known)])
+        yield StoreStep(origin=origin, source=source, target=cache.value, region=region, lengths=given)
+
+    def extents_of(self, operand: Operand) -> tuple[int | Register, ...] | None:
+        """Return the extents of a value; None for an operand that is none."""
+        if not isinstance(operand, ValueRef):
+            return None
+        return self._draft.extents.get(operand.value, self._draft.values[operand.value].type.shape)
+
+    def _reset(self, node: Node, access: CacheAccess, origin: Origin, around: Around) -> Iterator[Step]:
+        cache = self._caches.of(access.base)
+        initial = self._resolved.variables[access.base].initial
+        value = initial.value if isinstance(initial, Filled) else 0
+        if access.slots:
+            region = self._access(node, around).cleared(cache, access)
+            yield ClearStep(origin=origin, target=cache.value, region=region, value=value)
+            return
+        yield FillStep(origin=origin, output=cache.value, value=value)
+        if cache.grown:
+            yield SetStep(origin=origin, values=tuple((register, number(0)) for register in cache.grown.values()))

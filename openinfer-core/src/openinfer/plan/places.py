@@ -1,0 +1,214 @@
+"""Places in the arena: offsets at which values that must not share bytes lie apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.plan.accesses import members
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+ALIGNMENT = 64
+"""Bytes at whose multiples values start: a cache line, and the widest vector register."""
+
+FEW, MOST = 8, 64
+"""Values above this share of the arena are tried in another order, where there are no more values than that."""
+
+
+def place(
+    sizes: Mapping[int, int],
+    classes: Mapping[int, str],
+    conflicts: Mapping[int, int],
+    level: Mapping[int, int] | None = None,
+    apart: Mapping[tuple[int, int], int] | None = None,
+) -> tuple[dict[int, int], int]:
+    """Return the offset of each value, and the size of the arena.
+
+    Greedy by size: the largest value first, each at the lowest free offset. Where few values are large, each of them is
+    tried as the first one too, as long as that makes the arena smaller. Values share bytes only within a class
+    (their element type), because C code must not reach one object through two types.
+
+    Args:
+        sizes: bytes of each value that needs memory.
+        classes: name of the element type of each.
+        conflicts: for values, others (as bits) that they do not share bytes with; one of two may name the other.
+        level: for values, others (as bits) that they share bytes with only where both start at the same offset; one of
+            two may name the other.
+        apart: result of `openinfer.plan.overlap.distances`; pairs that it has may overlap in spite of a conflict.
+    """
+    order = sorted(sizes, key=lambda v: (-sizes[v], v))
+    partners = _both_ways(sizes, level or {})
+    best = _in_order(order, sizes, classes, conflicts, partners, apart or {})
+    tried = [value for value in order if FEW * sizes[value] > best[1]]
+    if len(order) > MOST:
+        return best
+    if apart:
+        # Results lie before their operands, so that of equal ones the last is to lie lowest.
+        backwards = sorted(sizes, key=lambda v: (-sizes[v], -v))
+        other = _in_order(backwards, sizes, classes, conflicts, partners, apart)
+        best, order = min((best, order), (other, backwards), key=lambda each: each[0][1])
+    while True:
+        orders = [[value, *(other for other in order if other != value)] for value in tried]
+        found = [(_in_order(each, sizes, classes, conflicts, partners, apart or {}), each) for each in orders]
+        (offsets, total), order = min(found, key=lambda each: each[0][1], default=(best, order))
+        if total >= best[1]:
+            return best
+        best = offsets, total
+
+
+def _both_ways(values: Mapping[int, int], related: Mapping[int, int]) -> dict[int, int]:
+    """Return a relation between some values with the other direction."""
+    found: dict[int, int] = {}
+    for value, others in related.items():
+        for other in members(others):
+            if value != other and value in values and other in values:
+                found[value] = found.get(value, 0) | 1 << other
+                found[other] = found.get(other, 0) | 1 << value
+    return found
+
+
+def _in_order(
+    order: Sequence[int],
+    sizes: Mapping[int, int],
+    classes: Mapping[int, str],
+    conflicts: Mapping[int, int],
+    partners: Mapping[int, int],
+    apart: Mapping[tuple[int, int], int],
+) -> tuple[dict[int, int], int]:
+    ranks_of = {value: rank for rank, value in enumerate(order)}
+    near: dict[int, list[_Near]] = {}
+    for (result, operand), distance in apart.items():
+        near.setdefault(result, []).append(_Near(ranks_of[operand], min(distance, sizes[result]), None))
+        near.setdefault(operand, []).append(_Near(ranks_of[result], None, min(distance, sizes[result])))
+    clashes = _Clashes.of(order, classes, conflicts)
+    offsets: dict[int, int] = {}
+    # What is placed already, sorted by offset: ranks in the order of placing, where they begin and where they end.
+    ranks, starts, ends = (np.empty(0, np.int64) for _ in range(3))
+    for rank, value in enumerate(order):
+        taken = clashes.among(rank, ranks)
+        others = _Taken(ranks, starts, ends, near.get(value, ()), sizes[value])
+        level = [ranks_of[other] for other in members(partners.get(value, 0))]
+        if level:
+            offsets[value] = _level_or_apart(others, taken, np.isin(ranks, level) & ~taken)
+        else:
+            offsets[value] = _first_gap(*others.bounds(taken))
+        at = int(np.searchsorted(starts, offsets[value]))
+        ranks = np.insert(ranks, at, rank)
+        starts = np.insert(starts, at, offsets[value])
+        ends = np.insert(ends, at, _aligned(offsets[value] + sizes[value]))
+    return offsets, int(ends.max(initial=0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Clashes:
+    """Which of some values, by their rank, must not share bytes.
+
+    Attributes:
+        numbers: the value of each rank.
+        classes: a number for the element type of each.
+        bits: a row for each rank: bit v says that it is in conflict with value v.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    classes: npt.NDArray[np.int64]
+    bits: npt.NDArray[np.uint8]
+
+    @staticmethod
+    def of(order: Sequence[int], classes: Mapping[int, str], conflicts: Mapping[int, int]) -> _Clashes:
+        width = max(order, default=0) // 8 + 1
+        rows = b"".join(conflicts[value].to_bytes(width, "little") for value in order)
+        names = list(dict.fromkeys(classes[value] for value in order))
+        return _Clashes(
+            np.array(order, np.int64),
+            np.array([names.index(classes[value]) for value in order], np.int64),
+            np.frombuffer(rows, np.uint8).reshape(len(order), width),
+        )
+
+    def among(self, rank: int, others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which of some ranks must not share bytes with one."""
+        value, numbers = int(self.numbers[rank]), self.numbers[others]
+        named = _bit(self.bits[rank, numbers >> 3], numbers & 7) | _bit(self.bits[others, value >> 3], value & 7)
+        clash: npt.NDArray[np.bool_] = (named != 0) | (self.classes[others] != self.classes[rank])
+        return clash
+
+
+def _bit(bytes_: npt.NDArray[np.uint8], number: Any) -> npt.NDArray[Any]:
+    return bytes_ >> number & 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """What a value may overlap.
+
+    Attributes:
+        rank: that of the other value.
+        below: how far the value reaches from its start where it lies below the other; None: as far as it goes.
+        above: how far the other reaches where the value lies above it; None: as far as it goes.
+    """
+
+    rank: int
+    below: int | None
+    above: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What is placed when another value of some size is."""
+
+    ranks: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    near: Sequence[_Near]
+    size: int
+
+    def bounds(self, which: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return for some of what is placed the offset up to which the value lies below it, and from which above.
+
+        Sorted by the former.
+        """
+        below, above = self.starts[which] - self.size, self.ends[which]
+        if not self.near:
+            return below, above
+        ranks, starts = self.ranks[which], self.starts[which]
+        for other in self.near:
+            at = np.flatnonzero(ranks == other.rank)
+            if other.below is not None:
+                below[at] = starts[at] - other.below
+            if other.above is not None:
+                above[at] = [_aligned(int(start) + other.above) for start in starts[at]]
+        kept = np.flatnonzero(below < above)
+        kept = kept[np.argsort(below[kept], kind="stable")]
+        return below[kept], above[kept]
+
+
+def _level_or_apart(others: _Taken, taken: npt.NDArray[np.bool_], matched: npt.NDArray[np.bool_]) -> int:
+    """Return the lowest offset apart from what is taken, and from what is matched unless that starts there too."""
+    found = _first_gap(*others.bounds(taken | matched))
+    for start in others.starts[matched].tolist():
+        if start < found and _is_free(start, *others.bounds(taken | (matched & (others.starts != start)))):
+            found = start
+    return found
+
+
+def _is_free(offset: int, below: npt.NDArray[np.int64], above: npt.NDArray[np.int64]) -> bool:
+    return bool(((offset <= below) | (offset >= above)).all())
+
+
+def _first_gap(below: npt.NDArray[np.int64], above: npt.NDArray[np.int64]) -> int:
+    """Return the lowest offset that no pair forbids: it is at most ``below`` or at least ``above``.
+
+    ``below`` is sorted, ``above`` aligned.
+    """
+    offsets = np.maximum.accumulate(np.concatenate(([0], above)))
+    fits = offsets[:-1] <= below
+    return int(offsets[int(fits.argmax())] if fits.any() else offsets[-1])
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,239 @@
+"""Schedules in a file: those of a plan as text, and given ones in place of the choice of the cost model.
+
+    openinfer-schedules 1
+
+    classify:45,46 conv2d+relu
+        y0[i0=1 i1=24 i2=8 i3=8 i4=1 i5=3 i6=3] 9c1f02ab: i0:24 i1 i2:2 i3 i4 i6 i5=unroll i0:4=unroll i0=lanes
+
+A step is named by its block, the lines that it comes from (``node7`` without text), its operators, and ``#2`` where it
+is the second of such a name. Behind it stand its stages: the tensor that one computes, its axes, a digest of the rest
+of its meaning, and its schedule (`openinfer.schedule.text`). A ``#`` at the start of a line begins a comment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from openinfer.compute.text import stage_lines
+from openinfer.diagnostics import did_you_mean
+from openinfer.plan.accesses import walk
+from openinfer.plan.findings import about
+from openinfer.plan.steps import ComputeStep
+from openinfer.regular_files import read_regular
+from openinfer.schedule import ScheduleError, verify
+from openinfer.schedule.text import parse_schedule, schedule_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from openinfer.affine import Var
+    from openinfer.arch import TargetInfo
+    from openinfer.compute import Computation, Stage
+    from openinfer.errors import SynthesisError
+    from openinfer.plan.steps import Procedure
+    from openinfer.schedule import Schedule
+
+VERSION = 1
+
+_CODE = "schedules"
+_HEAD = re.compile(r"openinfer-schedules (\d+)")
+_STEP = re.compile(r"\S+ \S+(?: #\d+)?")
+_STAGE = re.compile(r"(?P<tensor>\w+)\[(?P<axes>[^\]]*)\] (?P<digest>[0-9a-f]{8}):(?P<schedule>.*)")
+_EXTENTS = re.compile(r"( in (?:grid|unordered|sequential|running_unordered|running_sequential))\(.*\):$")
+
+
+@dataclass(frozen=True, slots=True)
+class StageKey:
+    """What a stage is known by.
+
+    Attributes:
+        tensor: what it computes.
+        axes: its axes with their extents, folded ones behind the others.
+        digest: of its expressions and element types.
+    """
+
+    tensor: str
+    axes: tuple[str, ...]
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.tensor}[{' '.join(self.axes)}] {self.digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSchedule:
+    """A schedule of a file, with its line in the file."""
+
+    step: str
+    stage: StageKey
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFile:
+    """The schedules of a file, by step; a file without any leaves every choice to the cost model."""
+
+    entries: tuple[GivenSchedule, ...]
+    name: str = "schedules"
+
+
+def schedules_text(procedures: Sequence[Procedure]) -> str:
+    """Return the schedules of a plan as text that `parse_schedules` reads back."""
+    lines = [f"openinfer-schedules {VERSION}"]
+    for name, step in _named(procedures):
+        lines += ["", name]
+        keys = stage_keys(step.computation)
+        for key, schedule in zip(keys, step.arrangement.schedules, strict=True):
+            lines.append(f"    {key}: {schedule_text(schedule)}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def parse_schedules(text: str, name: str = "schedules") -> ScheduleFile:
+    """Return the schedules that a text has.
+
+    Args:
+        name: how errors call the file.
+
+    Raises:
+        SynthesisError: a line has another form, or the version is unknown.
+    """
+    entries: list[GivenSchedule] = []
+    step = ""
+    lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
+    head = _HEAD.fullmatch(lines[0][1].strip()) if lines else None
+    if head is None or int(head[1]) != VERSION:
+        found = lines[0][1].strip() if lines else "nothing"
+        raise about(_CODE, f"{name}: expected `openinfer-schedules {VERSION}` in the first line, found {found!r}")
+    for number, line in lines[1:]:
+        content = line.strip()
+        if not line[0].isspace():
+            if not _STEP.fullmatch(content):
+                raise about(_CODE, f"{name}:{number}: expected a step such as `entry:4 matmul`, found {content!r}")
+            step = content
+            continue
+        stage = _STAGE.fullmatch(content)
+        if stage is None or not step:
+            expected = "a stage such as `y[i0=4] 0123abcd: i0` behind a step"
+            raise about(_CODE, f"{name}:{number}: expected {expected}, found {content!r}")
+        key = StageKey(stage["tensor"], tuple(stage["axes"].split()), stage["digest"])
+        entries.append(GivenSchedule(step, key, stage["schedule"].strip(), number))
+    return ScheduleFile(tuple(entries), name)
+
+
+def read_schedules(path: str | os.PathLike[str]) -> ScheduleFile:
+    """Return the schedules of a file.
+
+    Raises:
+        SynthesisError: as `parse_schedules`, or it is not text.
+        OSError: it cannot be read.
+    """
+    try:
+        text = read_regular(path).decode("utf-8")
+    except UnicodeDecodeError:
+        raise about(_CODE, f"{os.fspath(path)}: is not a text of schedules") from None
+    return parse_schedules(text, os.fspath(path))
+
+
+class GivenSchedules:
+    """The schedules that a file gives the steps of a program.
+
+    Raises:
+        SynthesisError: the file names a step that the program does not have.
+    """
+
+    def __init__(self, file: ScheduleFile, procedures: Sequence[Procedure], target: TargetInfo) -> None:
+        self._file = file
+        self._target = target
+        self._entries: dict[int, list[GivenSchedule]] = {}
+        steps = dict(_named(procedures)) if file.entries else {}
+        for entry in file.entries:
+            step = steps.get(entry.step)
+            if step is None:
+                alike = did_you_mean(entry.step, steps)
+                raise self._error(entry, f"the program has no step `{entry.step}`", alike)
+            self._entries.setdefault(id(step), []).append(entry)
+
+    def of(self, step: ComputeStep, computation: Computation) -> dict[int, Schedule]:
+        """Return the schedules of a step (of the given program; identity counts), by number of the stage.
+
+        Args:
+            computation: what the step carries out, with the axes that schedules walk.
+
+        Raises:
+            SynthesisError: the step does not have a stage that the file names, a stage has changed since, or its
+                schedule does not suit it. The message says where and what differs.
+        """
+        entries = self._entries.get(id(step), [])
+        keys = stage_keys(computation) if entries else []
+        found: dict[int, Schedule] = {}
+        for entry in entries:
+            places = [n for n, key in enumerate(keys) if key.tensor == entry.stage.tensor and n not in found]
+            if not places:
+                known = ", ".join(key.tensor for key in keys)
+                message = f"step `{entry.step}` has no (other) stage {entry.stage.tensor}; it has {known}"
+                raise self._error(entry, message)
+            place = next((n for n in places if keys[n] == entry.stage), places[0])
+            found[place] = self._schedule(entry, computation.stages[place], keys[place])
+        return found
+
+    def _schedule(self, entry: GivenSchedule, stage: Stage, key: StageKey) -> Schedule:
+        where = f"stage {key.tensor} of step `{entry.step}`"
+        if key != entry.stage:
+            raise self._error(entry, f"{where} has changed: {_difference(entry.stage, key)}")
+        axes = _axes(stage)
+        try:
+            schedule = parse_schedule(entry.text, axes)
+            verify(schedule, stage, self._target)
+        except ScheduleError as error:
+            raise self._error(entry, f"{where}: {error}") from None
+        return schedule
+
+    def _error(self, entry: GivenSchedule, message: str, hint: str | None = None) -> SynthesisError:
+        hint = hint or "remove the lines, or write the file anew with `openinfer plan --schedules-out`"
+        return about(_CODE, f"{self._file.name}:{entry.line}: {message}", hint)
+
+
+def stage_keys(computation: Computation) -> list[StageKey]:
+    """Return what the stages of a computation are known by."""
+    types = {t.name: t.dtype.name for t in (*computation.inputs, *computation.outputs, *computation.temporaries)}
+    return [_stage_key(stage, types) for stage in computation.stages]
+
+
+def _stage_key(stage: Stage, types: dict[str, str]) -> StageKey:
+    # Extents are left out, so that a difference of them can be named.
+    meaning = [_EXTENTS.sub(r"\1", line) for line in stage_lines(stage)]
+    read = sorted(f"{name}:{types[name]}" for name in types if any(f"{name}[" in line for line in meaning))
+    digest = sha256("\n".join([*read, *meaning]).encode()).hexdigest()[:8]
+    axes = tuple(f"{axis.name}={axis.extent if isinstance(axis.extent, int) else '?'}" for axis in _axes(stage))
+    return StageKey(stage.tensor, axes, digest)
+
+
+def _axes(stage: Stage) -> tuple[Var, ...]:
+    return stage.axes if stage.fold is None else (*stage.axes, *stage.fold.axes)
+
+
+def _difference(given: StageKey, found: StageKey) -> str:
+    if given.axes != found.axes:
+        return f"the file has the axes {' '.join(given.axes)}, the stage {' '.join(found.axes)}"
+    return f"its expressions or element types differ (the file has {given.digest}, the stage {found.digest})"
+
+
+def _named(procedures: Sequence[Procedure]) -> Iterator[tuple[str, ComputeStep]]:
+    """Yield the computations of a program with their names, blocks from the first."""
+    counts: dict[str, int] = {}
+    for procedure in reversed(procedures):
+        for step in walk(procedure.steps):
+            if isinstance(step, ComputeStep):
+                name = f"{procedure.name}:{_place(step)} {step.op}"
+                counts[name] = counts.get(name, 0) + 1
+                yield name if counts[name] == 1 else f"{name} #{counts[name]}", step
+
+
+def _place(step: ComputeStep) -> str:
+    places = [f"node{s.node}" if s.line is None else str(s.line) for s in step.origin.statements]
+    return ",".join(dict.fromkeys(places)) or "start"

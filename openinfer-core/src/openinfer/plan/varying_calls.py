@@ -1,0 +1,330 @@
+"""Operators on values whose shape is known at run time only, or with settings that are: computations with parameters.
+
+An operator is planned at several sizes that are numbers; what it computes there is generalised
+(`openinfer.compute.parametric`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import product as product_of
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Var
+from openinfer.compute.builder import ComputationError
+from openinfer.compute.parametric import Family, ParametricError, trials
+from openinfer.ir.types import TensorType
+from openinfer.ops.calls import call_of
+from openinfer.ops.schema import OpTypeError
+from openinfer.plan.calls import CallLowering, Operation
+from openinfer.plan.findings import at_node
+from openinfer.plan.sizes import polynomial, product
+from openinfer.plan.steps import Argument, ComputeStep, CopyStep, EqualStep, Register, ValueRef
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from openinfer.ir.resolved import ResolvedOp, SettingValue
+    from openinfer.ops.calls import OpCall
+    from openinfer.plan.draft import Draft
+    from openinfer.plan.steps import IndexExpr, Operand, Step
+    from openinfer.plugins.environment import Environment
+    from openinfer.plugins.selection import KernelTable
+
+    Given = tuple[tuple[int | str, ...] | None, ...]
+    """The extents of inputs: numbers, or names of parameters."""
+
+FAR = ((1009, 1013, 1511), (1201, 1213, 1721), (1301, 1319, 1823), (1409, 1423, 1931))
+"""Sizes at which operators are planned for extents of run time: larger than what definitions treat apart."""
+
+FIRST_LOCAL = 1 << 40
+"""Numbers of values that exist at one size only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A size of a call that is known at run time only.
+
+    Attributes:
+        value: the size in the program.
+        high: no value is larger.
+        tried: three values that it may have, ascending or not.
+        is_extent: whether it is an extent of inputs; else it is a setting.
+        checked: values of it, alone, at which results have to have the shapes that the operator gives them.
+    """
+
+    name: str
+    value: IndexExpr
+    high: int
+    tried: tuple[int, int, int]
+    is_extent: bool = True
+    low: int = 0
+    checked: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Sample:
+    """What is planned at some sizes: steps, and the values that they add."""
+
+    outputs: tuple[TensorType, ...] = ()
+    steps: list[Step] = field(default_factory=list["Step"])
+    added: list[tuple[str, TensorType]] = field(default_factory=list["tuple[str, TensorType]"])
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What is done, whatever the sizes; less is done where results have no elements."""
+        return (tuple(kind.count > 0 for kind in self.outputs), *map(type, self.steps))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VaryingCall:
+    """An operator with sizes of run time.
+
+    Attributes:
+        op: as resolved; settings in ``settings`` are by the sizes of a trial.
+        given: extents of its inputs.
+    """
+
+    op: ResolvedOp
+    inputs: tuple[Operand | None, ...]
+    given: Given
+    settings: Callable[[Mapping[str, int]], Mapping[str, SettingValue]]
+    parameters: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A call with parameters.
+
+    Attributes:
+        steps: `outputs` of the call are the values that `VaryingLowering.steps` was given.
+        shapes: of the outputs, over the parameters.
+        values: of the parameters, by name.
+        equal: sizes that have to be equal.
+    """
+
+    family: Family
+    samples: tuple[Sample, ...]
+    parameters: tuple[Parameter, ...]
+    equal: tuple[tuple[IndexExpr, IndexExpr], ...]
+
+    @property
+    def shapes(self) -> list[tuple[Index, ...]]:
+        first = self.samples[0].outputs
+        return [
+            tuple(
+                self.family.number([s.outputs[i].shape[axis] for s in self.samples])
+                for axis in range(len(first[i].shape))
+            )
+            for i in range(len(first))
+        ]
+
+    def largest(self, extent: Index) -> int:
+        """Return the largest value of an extent, which is linear in each parameter."""
+        corners = product_of(*({p.low, p.high} for p in self.parameters))
+        names = [p.name for p in self.parameters]
+        return max(extent.evaluate(dict(zip(names, corner, strict=True))) for corner in corners)
+
+    @property
+    def values(self) -> dict[str, IndexExpr]:
+        return {p.name: p.value for p in self.parameters}
+
+
+class VaryingLowering:
+    """Plans calls with parameters."""
+
+    def __init__(self, environment: Environment, table: KernelTable, draft: Draft) -> None:
+        self._environment = environment
+        self._table = table
+        self._draft = draft
+
+    def planned(self, call: VaryingCall, at: Operation) -> Planned:
+        """Return what a call does as far as shapes go.
+
+        Raises:
+            SynthesisError: ``unsupported``: it has no form for all sizes.
+        """
+        try:
+            return self._sampled(call, call.parameters, (), at)
+        except (OpTypeError, ParametricError) as error:
+            extents = tuple(p for p in call.parameters if p.is_extent)
+            if len(extents) > 1:
+                first = extents[0]
+                same = {p.name: first.name for p in extents}
+                given = tuple(
+                    None if shape is None else tuple(same.get(n, n) if isinstance(n, str) else n for n in shape)
+                    for shape in call.given
+                )
+                left = (first, *(p for p in call.parameters if not p.is_extent))
+                equal = tuple((first.value, p.value) for p in extents[1:])
+                try:
+                    return self._sampled(replace(call, given=given), left, equal, at)
+                except (OpTypeError, ParametricError):
+                    pass
+            names = ", ".join(p.name for p in call.parameters)
+            message = f"{call.op.op} has no form for every size that is known at run time only ({names}): {error}"
+            raise at_node("unsupported", message, at.origin.block, at.node) from error
+
+    def _sampled(
+        self,
+        call: VaryingCall,
+        parameters: tuple[Parameter, ...],
+        equal: tuple[tuple[IndexExpr, IndexExpr], ...],
+        at: Operation,
+    ) -> Planned:
+        sizes = trials({p.name: p.tried for p in parameters})
+        variables = {p.name: Var(p.name, None if p.is_extent else p.high + 1) for p in parameters}
+        samples = tuple(self._sample(call, each, at) for each in sizes)
+        planned = Planned(family=Family(variables, sizes), samples=samples, parameters=parameters, equal=equal)
+        shapes = planned.shapes
+        for parameter in parameters:
+            for value in parameter.checked:
+                trial = {**sizes[0], parameter.name: value}
+                try:
+                    expected = [kind.shape for kind in self._call(call, trial).outputs]
+                except OpTypeError:
+                    if parameter.is_extent:
+                        continue
+                    raise
+                if [tuple(extent.evaluate(trial) for extent in shape) for shape in shapes] != expected:
+                    raise ParametricError(f"its result at {value} has another shape than {parameter.name} suggests")
+        return planned
+
+    def form(self, call: VaryingCall, sizes: Mapping[str, int], at: Operation) -> Sample | None:
+        """Return what a call does at some sizes; None where the operator refuses them."""
+        try:
+            return self._sample(call, sizes, at)
+        except OpTypeError:
+            return None
+
+    def _call(self, call: VaryingCall, sizes: Mapping[str, int]) -> OpCall:
+        types = tuple(
+            None if kind is None or shape is None else TensorType(kind.dtype, _shape(shape, sizes))
+            for kind, shape in zip(call.op.input_types, call.given, strict=True)
+        )
+        return call_of(self._environment.op(call.op.op), types, call.settings(sizes), call.op.output_types)
+
+    def _sample(self, call: VaryingCall, sizes: Mapping[str, int], at: Operation) -> Sample:
+        made = self._call(call, sizes)
+        sample = Sample(outputs=made.outputs)
+
+        def added(name: str, kind: TensorType) -> int:
+            sample.added.append((name, kind))
+            return FIRST_LOCAL + len(made.outputs) + len(sample.added) - 1
+
+        def type_of(value: int) -> TensorType:
+            return made.outputs[value - FIRST_LOCAL]
+
+        lowering = CallLowering(self._environment, self._table, added, type_of)
+        outputs = tuple(FIRST_LOCAL + n for n in range(len(made.outputs)))
+        sample.steps += lowering.steps(made, call.inputs, outputs, at)
+        return sample
+
+    def steps(self, planned: Planned, outputs: Sequence[int], at: Operation) -> Iterator[Step]:
+        """Yield the steps of a call whose results are some values.
+
+        Raises:
+            SynthesisError: ``unsupported``: what it computes has no form for all sizes.
+        """
+        first = planned.samples[0]
+        numbers = {FIRST_LOCAL + place: value for place, value in enumerate(outputs)}
+        try:
+            for place in range(len(first.added)):
+                shape = self._largest(planned, [s.added[place][1] for s in planned.samples])
+                value = self._draft.intermediate(first.added[place][0], TensorType(first.added[place][1].dtype, shape))
+                numbers[FIRST_LOCAL + len(outputs) + place] = value
+            for left, right in planned.equal:
+                yield EqualStep(origin=at.origin, left=left, right=right)
+            if any(len(s.steps) != len(first.steps) for s in planned.samples):
+                raise ParametricError("it takes other steps at other sizes")
+            for place in range(len(first.steps)):
+                yield self._step(planned, [s.steps[place] for s in planned.samples], numbers)
+        except (ParametricError, ComputationError, IndexError) as error:
+            names = ", ".join(p.name for p in planned.parameters)
+            message = f"what {at.origin.statements[0].text} computes has no form for every {names}: {error}"
+            raise at_node("unsupported", message, at.origin.block, at.node) from error
+
+    def _largest(self, planned: Planned, types: Sequence[TensorType]) -> tuple[int, ...]:
+        shape = [planned.family.number([t.shape[axis] for t in types]) for axis in range(len(types[0].shape))]
+        return tuple(map(planned.largest, shape))
+
+    def _step(self, planned: Planned, samples: Sequence[Step], numbers: Mapping[int, int]) -> Step:
+        first = samples[0]
+        if isinstance(first, ComputeStep):
+            computations = [s.computation for s in samples if isinstance(s, ComputeStep)]
+            if len(computations) < len(samples):
+                raise ParametricError("it takes other steps at other sizes")
+            made = planned.family.computation(computations)
+            return replace(
+                first,
+                computation=made,
+                inputs=tuple(_renumbered(operand, numbers) for operand in first.inputs),
+                outputs=tuple(numbers[value] for value in first.outputs),
+                temporaries=tuple(numbers[value] for value in first.temporaries),
+                arguments=tuple(Argument(p.value, p.low, p.high) for p in planned.parameters),
+            )
+        if isinstance(first, CopyStep):
+            shapes = [self._shape_of(s, sample) for s, sample in zip(samples, planned.samples, strict=True)]
+            extents = [planned.family.number([s[axis] for s in shapes]) for axis in range(len(shapes[0]))]
+            count = product(tuple(polynomial(extent, planned.values) for extent in extents))
+            return replace(
+                first,
+                source=_renumbered(first.source, numbers),
+                output=numbers[first.output],
+                count=None if all(extent.constant is not None for extent in extents) else count,
+            )
+        raise ParametricError("it is carried out by a loop program of its own")
+
+    def _shape_of(self, step: Step, sample: Sample) -> tuple[int, ...]:
+        if not isinstance(step, CopyStep):
+            raise ParametricError("it takes other steps at other sizes")
+        place = step.output - FIRST_LOCAL
+        if place < len(sample.outputs):
+            return sample.outputs[place].shape
+        return sample.added[place - len(sample.outputs)][1].shape
+
+
+def _shape(shape: tuple[int | str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(sizes[extent] if isinstance(extent, str) else extent for extent in shape)
+
+
+def _renumbered(operand: Operand, numbers: Mapping[int, int]) -> Operand:
+    if isinstance(operand, ValueRef) and operand.value in numbers:
+        return ValueRef(numbers[operand.value])
+    return operand
+
+
+def extent_parameters(
+    draft: Draft, shapes: Sequence[tuple[int | Register, ...] | None], size: Callable[[Register], IndexExpr]
+) -> tuple[tuple[Parameter, ...], Given]:
+    """Return a parameter for each register among the extents of inputs, and the extents by name of parameter."""
+    names: dict[int, Parameter] = {}
+    given: list[tuple[int | str, ...] | None] = []
+    for shape in shapes:
+        if shape is None:
+            given.append(None)
+            continue
+        for extent in shape:
+            if isinstance(extent, Register) and extent.number not in names:
+                place = len(names)
+                high = draft.registers[extent.number].most
+                names[extent.number] = Parameter(
+                    name=f"n{place}",
+                    value=size(extent),
+                    high=high,
+                    tried=FAR[place % len(FAR)],
+                    checked=_near(high),
+                )
+        given.append(tuple(names[e.number].name if isinstance(e, Register) else e for e in shape))
+    return tuple(names.values()), tuple(given)
+
+
+def _near(high: int) -> tuple[int, ...]:
+    """Return extents at which results must have the shapes that the trials suggest, where ends are not clipped."""
+    powers = (1 << power for power in range(high.bit_length()))
+    return tuple(dict.fromkeys((*range(min(high, 3) + 1), *powers, high)))
+
+
+def largest(planned: Planned) -> list[tuple[int, ...]]:
+    """Return the largest shapes of the outputs of a call."""
+    return [tuple(map(planned.largest, shape)) for shape in planned.shapes]

@@ -1,0 +1,134 @@
+"""Operator statements with sizes of run time: what they take, where their results go, and how large these are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from openinfer.compute.in_place import overwritable
+from openinfer.ir.types import TensorType
+from openinfer.plan.sizes import polynomial, product, size
+from openinfer.plan.steps import ComputeStep, CopyStep, EqualStep, Register, SetStep, ValueRef
+from openinfer.plan.varying_calls import VaryingCall, VaryingLowering, extent_parameters, largest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from openinfer.affine import Index
+    from openinfer.plan.calls import Operation
+    from openinfer.plan.draft import Draft
+    from openinfer.plan.persistent import PersistentLowering
+    from openinfer.plan.steps import IndexExpr, Operand, Origin, Step
+    from openinfer.plan.varying_calls import Planned
+    from openinfer.plan.varying_settings import BoundSettings
+    from openinfer.plugins.environment import Environment
+    from openinfer.plugins.selection import KernelTable
+
+
+class VaryingOps:
+    """Lowers the operator statements of one program that depend on sizes of run time."""
+
+    def __init__(
+        self, environment: Environment, table: KernelTable, draft: Draft, persistent: PersistentLowering
+    ) -> None:
+        self._environment = environment
+        self._draft = draft
+        self._persistent = persistent
+        self._calls = VaryingLowering(environment, table, draft)
+
+    def steps(
+        self, bound: BoundSettings, inputs: tuple[Operand | None, ...], outputs: list[int], at: Operation
+    ) -> Iterator[Step]:
+        """Yield the steps of a statement.
+
+        Args:
+            outputs: values of the results that the statement names.
+
+        Raises:
+            SynthesisError: ``unsupported``: what it computes has no form for all sizes.
+        """
+        op, named = bound.settings.op, len(outputs)
+        shapes = [
+            None if operand is None or kind is None else self._persistent.extents_of(operand) or kind.shape
+            for operand, kind in zip(inputs, op.input_types, strict=True)
+        ]
+        parameters, given = extent_parameters(self._draft, shapes, lambda register: size(self._draft, register))
+        call = VaryingCall(op=op, inputs=inputs, given=given, settings=bound.settings.at, parameters=parameters)
+        made, places = bound.parameters(self._draft, partial(self._calls.form, call, at=at), shapes, at)
+        yield from places
+        call = replace(call, parameters=(*parameters, *made))
+        planned = self._calls.planned(call, at)
+        room = largest(planned)
+        every = list(outputs)
+        for place in range(named, len(room)):
+            kind, name = planned.samples[0].outputs[place], f"{op.outputs[0]}.{op.op}.{place}"
+            every.append(self._draft.intermediate(name, TensorType(kind.dtype, room[place])))
+        results: list[tuple[int, IndexExpr]] = []
+        for place, value in enumerate(outputs):
+            results += self._result(value, planned.shapes[place], room[place], planned.values, at)
+        yield from self._apart(planned, every, at)
+        if results:
+            yield SetStep(origin=at.origin, values=tuple(results))
+
+    def transfer(self, source: Operand, output: int, origin: Origin) -> Iterator[Step]:
+        """Yield the steps of a copy between values whose shape varies; unequal shapes are an error at run time."""
+        if source == ValueRef(output):
+            return
+        given = self._persistent.extents_of(source) or ()
+        wanted = self._persistent.extents_of(ValueRef(output)) or ()
+        sizes = tuple(size(self._draft, extent) for extent in given)
+        for left, right in zip(sizes, (size(self._draft, extent) for extent in wanted), strict=True):
+            if left != right:
+                yield EqualStep(origin=origin, left=left, right=right)
+        yield CopyStep(origin=origin, source=source, output=output, count=product(sizes))
+
+    def _result(
+        self,
+        value: int,
+        shape: tuple[Index, ...],
+        room: tuple[int, ...],
+        values: Mapping[str, IndexExpr],
+        at: Operation,
+    ) -> Iterator[tuple[int, IndexExpr]]:
+        """Yield the registers of a result's extents with their values."""
+        known = tuple(extent.constant for extent in shape)
+        if value not in self._draft.extents and known == self._draft.values[value].type.shape:
+            return
+        extents = self._persistent.varies(value, known, room, at.node, at.origin.block)
+        for extent, made in zip(extents, shape, strict=True):
+            if isinstance(extent, Register):
+                expr = polynomial(made, values)
+                if expr != size(self._draft, extent):
+                    yield extent.number, expr
+
+    def _apart(self, planned: Planned, outputs: Sequence[int], at: Operation) -> Iterator[Step]:
+        """Yield the steps of a call; a result that would be written over an input while that is read is copied."""
+        steps = tuple(self._calls.steps(planned, outputs, at))
+        if all(map(_is_apart, steps)):
+            yield from steps
+            return
+        private = [
+            self._draft.intermediate(f"{at.name}.result", TensorType(kind.dtype, shape))
+            for kind, shape in zip(planned.samples[0].outputs, largest(planned), strict=True)
+        ]
+        yield from self._calls.steps(planned, private, at)
+        for source, output, shape in zip(private, outputs, planned.shapes, strict=True):
+            count = product(tuple(polynomial(extent, planned.values) for extent in shape))
+            known = None if all(extent.constant is not None for extent in shape) else count
+            yield CopyStep(origin=at.origin, source=ValueRef(source), output=output, count=known)
+
+
+def _is_apart(step: Step) -> bool:
+    """Whether a step reads each element that it overwrites for the last time before it does."""
+    if not isinstance(step, ComputeStep):
+        return not isinstance(step, CopyStep) or step.source != ValueRef(step.output)
+    shared = {value for value in step.outputs if ValueRef(value) in step.inputs}
+    if not shared:
+        return True
+    free = overwritable(step.computation, step.computation.outputs[0].name) if len(step.outputs) == 1 else ()
+    return all(
+        tensor.name in free
+        for tensor, operand in zip(step.computation.inputs, step.inputs, strict=True)
+        if isinstance(operand, ValueRef) and operand.value in shared
+    )

@@ -1,0 +1,116 @@
+"""Terms that are zero for certain: products with what a window reads past the border of its image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index
+from openinfer.compute import Order, Read
+from openinfer.expr import tree
+from openinfer.schedule.folds import joining
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from openinfer.affine import Var
+    from openinfer.compute import Stage
+    from openinfer.layout import Layout
+
+
+MOST_BORDERS = 2
+"""Most tiles along an axis that are written out one by one, each without the terms that are zero there."""
+
+LEAST_INSIDE = 16
+"""Fewest statements that an iteration of a loop carries out that leaves out some of them: less is not worth a test."""
+
+
+def padded_factor(stage: Stage) -> tuple[int, str] | None:
+    """Return the element of a term that is zero past the border of its tensor, and the tensor of its other factor.
+
+    Where all of the other tensor is finite, such a term changes no total: it may be left out. None: terms are no such
+    products, or their order is not free.
+    """
+    fold = stage.fold
+    if fold is None or fold.order is not Order.ANY or fold.running or len(fold.totals) != 1:
+        return None
+    (total,) = fold.totals
+    match total.term:
+        case tree.Apply("mul", (tree.Input(first), tree.Input(second)), dtype) if dtype.is_float:
+            pairs = ((first, second), (second, first)) if joining(total) == "add" else ()
+        case _:
+            pairs = ()
+    for number, other in pairs:
+        padded, factor = stage.elements[number], stage.elements[other]
+        if not isinstance(padded, Read) or not isinstance(factor, Read):
+            continue
+        if factor.fill is None and padded.fills_zeros and not padded.guards:
+            return number, factor.tensor
+    return None
+
+
+@dataclass(frozen=True)
+class Window:
+    """A dimension of an image along which a window slides.
+
+    Attributes:
+        axis: the axis of places, ``tap`` the folded one.
+        index: where they read, of ``extent`` places.
+        step, dilation: between what neighbouring places, or neighbouring taps, read.
+        halo: zeros in front of the dimension and behind it.
+    """
+
+    axis: Var
+    tap: Var
+    index: Index
+    extent: int
+    step: int
+    dilation: int
+    halo: tuple[int, int] = (0, 0)
+
+    @cached_property
+    def parts(self) -> tuple[int, ...]:
+        """How many places read past the border at the front, nowhere, and past the one behind."""
+        places = _extent(self.axis)
+        rest = self.index.substituted({self.axis: Index.of(0)}).interval
+        if rest.low is None or rest.high is None:
+            return (places,)
+        before, behind = self.halo
+        first = max(0, -((before + rest.low) // self.step))
+        end = min(places, (self.extent + behind - 1 - rest.high) // self.step + 1)
+        return (first, end - first, places - end) if first < end else (places,)
+
+    @cached_property
+    def share(self) -> float:
+        """How many of all terms read inside of the image."""
+        places, taps = _extent(self.axis), _extent(self.tap)
+        first = self.index.substituted({self.axis: Index.of(0), self.tap: Index.of(0)}).constant or 0
+        inside = 0
+        for tap in range(taps):
+            begin = first + tap * self.dilation
+            from_zero = max(0, -(begin // self.step))
+            before_end = min(places, -((begin - self.extent) // self.step))
+            inside += max(0, before_end - from_zero)
+        return inside / (places * taps) if places and taps else 1.0
+
+
+def windows(stage: Stage, number: int, layout: Layout) -> Iterator[Window]:
+    """Yield the dimensions along which an element slides past the border of its tensor."""
+    element, fold = stage.elements[number], stage.fold
+    if fold is None or not isinstance(element, Read):
+        return
+    halo = layout.halo or ((0, 0),) * len(layout.shape)
+    for index, extent, zeros in zip(element.at, layout.shape, halo, strict=True):
+        taps = [axis for axis in index.variables() if axis in fold.axes]
+        own = [axis for axis in index.variables() if axis not in fold.axes]
+        size = extent.constant
+        if len(taps) != 1 or len(own) != 1 or size is None or index.is_within(0, extent):
+            continue
+        step, dilation = index.coefficient(own[0]), index.coefficient(taps[0])
+        if step is not None and step > 0 and dilation is not None:
+            yield Window(own[0], taps[0], index, size, step, dilation, zeros)
+
+
+def _extent(axis: Var) -> int:
+    return axis.extent if isinstance(axis.extent, int) else 0

@@ -1,0 +1,73 @@
+"""`tree.dot4`: four products of bytes, which NumPy and compiled C compute as Python's integers do."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openinfer.dtypes import F32, I32
+from openinfer.expr import c_renderer, linearise, tree
+from openinfer.expr.numpy_renderer import compile_program
+from openinfer.testing.waiting import limit_s
+
+RANDOM = np.random.default_rng(17)
+CODES = np.array([0, 1, -1, 127, -128, 85], np.int8)
+A, B, C = (
+    np.concatenate([RANDOM.choice(CODES, (200, 4)).view(np.int32)[:, 0], RANDOM.integers(-(2**31), 2**31, 200)]).astype(
+        np.int32
+    )
+    for _ in range(3)
+)
+PROGRAM = linearise(tree.dot4(*(tree.Input(number, I32) for number in range(3))))
+
+
+def expected() -> list[int]:
+    found: list[int] = []
+    for a, b, c in zip(A.tolist(), B.tolist(), C.tolist(), strict=True):
+        codes = zip(struct.pack("<i", a), struct.unpack("<4b", struct.pack("<i", b)), strict=True)
+        total = (c + sum(x * y for x, y in codes)) % 2**32
+        found.append(total - 2**32 if total >= 2**31 else total)
+    return found
+
+
+def test_numpy() -> None:
+    out = np.empty_like(A)
+    compile_program(PROGRAM)([A, B, C], out)
+
+    assert out.tolist() == expected()
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_c(tmp_path: Path) -> None:
+    fragment = c_renderer.render(PROGRAM, {0: "a[i]", 1: "b[i]", 2: "c[i]"})
+    body = " ".join((*fragment.statements, f"y[i] = {fragment.result};"))
+    head = "void run(const int32_t *a, const int32_t *b, const int32_t *c, int32_t *y, int n)"
+    source = f"{c_renderer.helper_source(fragment.helpers)}\n{head} {{ for (int i = 0; i < n; ++i) {{ {body} }} }}\n"
+    (tmp_path / "dot4.c").write_text(f"#include <stdint.h>\n{source}")
+    warnings = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
+    command = ("gcc", *warnings, "-O2", "-shared", "-fPIC", "-o", "dot4.so", "dot4.c")
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=limit_s(60))
+    found = np.empty_like(A)
+    given = (array.ctypes.data_as(ctypes.c_void_p) for array in (A, B, C, found))
+    ctypes.CDLL(str(tmp_path / "dot4.so")).run(*given, len(A))
+
+    assert found.tolist() == expected()
+
+
+def test_glsl_has_it() -> None:
+    from openinfer.expr import glsl_renderer
+
+    fragment = glsl_renderer.render(PROGRAM, {0: "a", 1: "b", 2: "c"})
+
+    assert fragment.helpers == ("oi_dot4_i32",)
+
+
+def test_only_words_of_i32_have_bytes() -> None:
+    with pytest.raises(tree.ExprError, match="dot4 is not defined on f32"):
+        tree.dot4(*(tree.Input(number, F32) for number in range(3)))
