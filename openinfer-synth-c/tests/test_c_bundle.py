@@ -23,7 +23,10 @@ from openinfer.synth import Synthesizer
 from openinfer_synth_c.project import bundle_of
 from openinfer_synth_c.target import CTarget
 
-FILES = ["Makefile", "README.md", "main.c", "model.c", "model.h", "npy.h", "plan.json"]
+FILES = [
+    *("Makefile", "PROVENANCE.json", "README.md", "main.c", "model.c", "model.h", "npy.h", "plan.json"),
+    "sbom.spdx.json",
+]
 
 PROGRAM = """
 dynamic { image: f32[1, 2, 6, 6]; go: bool; }

@@ -11,7 +11,6 @@ import pytest
 from openinfer.dsl import graph
 from openinfer.model import Model
 from openinfer.synth import Synthesizer
-from openinfer_synth_c import blob
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed"),
@@ -38,9 +37,10 @@ int main() {
     %s
     model_inputs inputs = model_inputs();
     model_outputs outputs = model_outputs();
+    static struct model instance;
     inputs.v_x = x;
     outputs.v_y = y;
-    if (model_step(&inputs, &outputs) != MODEL_OK) {
+    if (%s != MODEL_OK || model_step(&instance, &inputs, &outputs) != MODEL_OK) {
         return 1;
     }
     std::printf("%%g %%g %%g", double(y[0]), double(y[1]), double(y[2]));
@@ -49,9 +49,9 @@ int main() {
 """
 
 
-def bundle(directory, text):
+def bundle(directory, text, weights=None):
     w = np.array([2, 4, 8], np.float32)
-    made = Synthesizer("c").synthesize(Model.from_arrays({"w": w}), graph(text)).bundle
+    made = Synthesizer("c", weights=weights).synthesize(Model.from_arrays({"w": w}), graph(text)).bundle
     for name, data in made.files.items():
         (directory / name).write_bytes(data)
 
@@ -69,13 +69,12 @@ def test_the_header_is_cplusplus_too(tmp_path, standard):
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_a_program_in_cplusplus_calls_the_model(tmp_path, monkeypatch, apart):
-    if apart:
-        monkeypatch.setattr("openinfer_synth_c.project.blob_of", lambda plan: blob.blob_of(plan, largest_embedded=0))
+def test_a_program_in_cplusplus_calls_the_model(tmp_path, apart):
     text = "dynamic { x: f32[3]; } volatile { w: f32[3]; y: f32[3]; } block entry { op mul(x, w) >> y; return y; }"
-    bundle(tmp_path, text)
-    weights = "alignas(64) static const float w[3] = {2.0f, 4.0f, 8.0f}; model_set_weights(w);" if apart else ""
-    (tmp_path / "use.cpp").write_text(MAIN % weights)
+    bundle(tmp_path, text, "file" if apart else "embedded")
+    weights = "alignas(64) static const float w[3] = {2.0f, 4.0f, 8.0f};" if apart else ""
+    call = f"model_init(&instance{', w' if apart else ''})"
+    (tmp_path / "use.cpp").write_text(MAIN % (weights, call))
 
     compile_(tmp_path, "gcc", "-std=c99", *STRICT, "-c", "model.c")
     compile_(tmp_path, "g++", "-std=c++11", *STRICT, "-o", "use", "use.cpp", "model.o", "-lm")

@@ -1,4 +1,4 @@
-"""Loops over lanes as C: lane loops of C99 and vectors of GCC and Clang give the bits that the interpreter gives."""
+"""Loops over lanes as C: vectors of C99 and those of GCC and Clang have the bits of the interpreter."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def source(kernels: list[Kernel], *, in_vectors: bool) -> str:
     helpers: dict[str, None] = {}
     functions: list[str] = []
     for number, kernel in enumerate(kernels):
-        code = Code(depth=1)
+        code = Code(depth=1, has_vector_types=in_vectors)
         operands = {buffer.name: bound(code, kernel, place) for place, buffer in enumerate(kernel.buffers)}
-        write_kernel(code, kernel, operands, in_vectors=in_vectors)
+        write_kernel(code, kernel, operands)
         code.keep_rolled(0)
         definitions.update(code.definitions)
         helpers.update(code.helpers)
@@ -287,49 +287,95 @@ def tile(x: GLOBAL[f32, 64], w: CONSTANT[f32, 512], y: GLOBAL[f32, 32]):
 
 def lines_of(text: str, *, in_vectors: bool) -> str:
     kernel = parse_kernel(text)
-    code = Code()
+    code = Code(has_vector_types=in_vectors)
     operands = {b.name: Bound(b.name, TensorType(b.dtype, (b.size.constant or 0,)), code) for b in kernel.buffers}
-    write_kernel(code, kernel, operands, in_vectors=in_vectors)
+    write_kernel(code, kernel, operands)
     return "\n".join(("", *code.lines, ""))
 
 
-def test_c99_has_a_short_loop_for_each_statement() -> None:
+@dialects
+def test_tiles_are_written_alike_in_both_dialects(in_vectors: bool) -> None:
     assert (
-        lines_of(TILE, in_vectors=False)
-        == """
-float b_acc0[16];
-float b_acc1[16];
-ROLLED for (ptrdiff_t n_a = 0; n_a < 16; ++n_a) { b_acc0[n_a] = 0x0p+0f; }
-ROLLED for (ptrdiff_t n_a = 0; n_a < 16; ++n_a) { b_acc1[n_a] = 0x0p+0f; }
-for (ptrdiff_t n_k = 0; n_k < 32; ++n_k) {
-    const float *const r_w0 = w + 16 * n_k;
-    const float v2_0 = x[n_k];
-    ROLLED for (ptrdiff_t n_b = 0; n_b < 16; ++n_b) { b_acc0[n_b] = fmaf(v2_0, r_w0[n_b], b_acc0[n_b]); }
-    const float v3_0 = x[n_k + 32];
-    ROLLED for (ptrdiff_t n_b = 0; n_b < 16; ++n_b) { b_acc1[n_b] = fmaf(v3_0, r_w0[n_b], b_acc1[n_b]); }
-}
-ROLLED for (ptrdiff_t n_d = 0; n_d < 16; ++n_d) { y[n_d] = oi_maximum_f32(b_acc0[n_d], 0x0p+0f); }
-ROLLED for (ptrdiff_t n_d = 0; n_d < 16; ++n_d) { y[n_d + 16] = oi_maximum_f32(b_acc1[n_d], 0x0p+0f); }
-"""
-    )
-
-
-def test_vectors_are_names_that_operators_and_functions_apply_to() -> None:
-    assert (
-        lines_of(TILE, in_vectors=True)
+        lines_of(TILE, in_vectors=in_vectors)
         == """
 oi_f32x16 b_acc0, b_acc1;
 b_acc0 = b_acc1 = oi_splat_f32x16(0x0p+0f);
 for (ptrdiff_t n_k = 0; n_k < 32; ++n_k) {
     const float *const p1 = x + n_k;
-    const oi_f32x16 r_w0 = *(const oi_f32x16_at *)(w + 16 * n_k);
+    const oi_f32x16 r_w0 = oi_load_f32x16(w + 16 * n_k);
     oi_axpy_f32x16(&b_acc0, p1[0], r_w0);
     oi_axpy_f32x16(&b_acc1, p1[32], r_w0);
 }
-*(oi_f32x16_at *)(y) = oi_maximum_f32x16(b_acc0, oi_splat_f32x16(0x0p+0f));
-*(oi_f32x16_at *)(y + 16) = oi_maximum_f32x16(b_acc1, oi_splat_f32x16(0x0p+0f));
+oi_store_f32x16(y, oi_maximum_f32x16(b_acc0, oi_splat_f32x16(0x0p+0f)));
+oi_store_f32x16(y + 16, oi_maximum_f32x16(b_acc1, oi_splat_f32x16(0x0p+0f)));
 """
     )
+
+
+def test_c99_has_structures_of_lanes_and_a_short_loop_in_each_function() -> None:
+    text = source([parse_kernel(TILE)], in_vectors=False)
+
+    assert "typedef struct { float lane[16]; } oi_f32x16;" in text
+    assert (
+        """
+VECTOR_FUNCTION void oi_axpy_f32x16(oi_f32x16 *y, float a, oi_f32x16 x)
+{
+    ROLLED for (ptrdiff_t l = 0; l < 16; ++l) { y->lane[l] = fmaf(x.lane[l], a, y->lane[l]); }
+}
+"""
+        in text
+    )
+    assert "vector_size" not in text
+
+
+PRODUCT = """
+def product(x: GLOBAL[f32, 16], w: CONSTANT[f32, 16], y: GLOBAL[f32, 16]):
+    total: PRIVATE[f32, 16]
+    for a in LANES(16):
+        total[a] = x[a]
+    for b in LANES(16):
+        total[b] = {}
+    for c in LANES(16):
+        y[c] = total[c]
+"""
+
+
+@dialects
+@pytest.mark.parametrize(
+    ("value", "statement"),
+    [
+        ("fma(x[b], w[b], total[b])", "oi_mac_f32x16(&b_total, oi_load_f32x16(x), oi_load_f32x16(w));"),
+        ("fma(w[b], x[0], total[b])", "oi_axpy_f32x16(&b_total, x[0], oi_load_f32x16(w));"),
+        ("total[b] + x[b] * w[b]", "oi_mac_rounded_f32x16(&b_total, oi_load_f32x16(x), oi_load_f32x16(w));"),
+        ("x[0] * w[b] + total[b]", "oi_axpy_rounded_f32x16(&b_total, x[0], oi_load_f32x16(w));"),
+    ],
+)
+def test_a_product_is_added_to_a_vector_in_place(value: str, statement: str, in_vectors: bool) -> None:
+    text = PRODUCT.format(value)
+
+    assert statement in lines_of(text, in_vectors=in_vectors).splitlines()
+    assert_bits([parse_kernel(text)], in_vectors=in_vectors)
+
+
+NARROW = """
+def product(x: GLOBAL[f16, 1], w: GLOBAL[bf16, 4], y: GLOBAL[f32, 4]):
+    total: PRIVATE[f32, 4]
+    for a in LANES(4):
+        total[a] = 0.0
+    for b in LANES(4):
+        total[b] = cast(x[0], f32) * cast(w[b], f32) + total[b]
+    for c in LANES(4):
+        y[c] = total[c]
+"""
+
+
+@dialects
+def test_a_product_with_no_form_on_vectors_leaves_nothing_of_the_attempt(in_vectors: bool) -> None:
+    """The first factor has a form on vectors, the second, whose elements are widened one by one, has none."""
+    text = lines_of(NARROW, in_vectors=in_vectors)
+
+    assert text.count("oi_f32_from_f16(") == 1, text
+    assert_bits([parse_kernel(NARROW)], in_vectors=in_vectors)
 
 
 CHOICE = """
@@ -343,8 +389,8 @@ def test_a_comparison_that_chooses_between_vectors_is_part_of_their_function() -
     assert (
         lines_of(CHOICE, in_vectors=True)
         == """
-const oi_f32x16 v0_2 = *(const oi_f32x16_at *)(x) + oi_splat_f32x16(b[0]);
-*(oi_f32x16_at *)(y) = oi_select_lt_f32_f32x16(v0_2, oi_splat_f32x16(0x0p+0f), oi_splat_f32x16(0x0p+0f), v0_2);
+const oi_f32x16 v0_2 = oi_load_f32x16(x) + oi_splat_f32x16(b[0]);
+oi_store_f32x16(y, oi_select_lt_f32_f32x16(v0_2, oi_splat_f32x16(0x0p+0f), oi_splat_f32x16(0x0p+0f), v0_2));
 """
     )
     assert_bits([parse_kernel(CHOICE)], in_vectors=True)
@@ -365,7 +411,7 @@ def test_a_formula_of_several_stores_is_a_function_of_its_own() -> None:
     name = re.findall(r"oi_add_maximum_\w{8}_f32x16", lines)
     assert len(name) == 2
     assert name[0] == name[1]
-    assert f"*(oi_f32x16_at *)(y) = {name[0]}(*(const oi_f32x16_at *)(x), oi_splat_f32x16(b[0]));" in lines
+    assert f"oi_store_f32x16(y, {name[0]}(oi_load_f32x16(x), oi_splat_f32x16(b[0])));" in lines
     assert_bits([parse_kernel(SAME_STORES)], in_vectors=True)
 
 

@@ -168,7 +168,6 @@ def test_private_buffers_and_tests() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "def k(y: GLOBAL[f32, n], *, n):\n    for i in SERIAL(n):\n        y[i] = 0.0\n",
         "def k(y: GLOBAL[f32, 4]):\n    BARRIER()\n",
         "def k(y: GLOBAL[f32, 4]):\n    for i in LOCAL(4):\n        y[i] = 0.0\n",
         "def k(y: GLOBAL[f32, 4]):\n    t: SHARED[f32, 4]\n    y[0] = t[0]\n",

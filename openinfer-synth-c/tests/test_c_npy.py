@@ -87,6 +87,61 @@ def test_inputs_with_a_default_may_be_left_out(program, tmp_path):
     assert (bool(b), int(n)) == (False, 7)
 
 
+SUM = """
+dynamic { h: f32[2]; x: f32[2]; }
+volatile { next: f32[2]; half: f32[2]; n: i32[2]; }
+persistent { count: i32; }
+block entry {
+  cache.increment count;
+  op add(h, x) >> next;
+  op cast(next, to=i32) >> n;
+  op add(x, x) >> half;
+  return next, half, n;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("feed") / "out"
+    Synthesizer("c").synthesize(Model.from_arrays({}), graph(SUM)).emit(directory)
+    command = ["gcc", "-std=c99", *SANITIZERS, "-o", "model", "main.c", "model.c", "-lm"]
+    subprocess.run(command, cwd=directory, check=True)
+    return directory / "model"
+
+
+def feed(program, directory, *options):
+    np.save(directory / "h.npy", np.array([1, 2], np.float32))
+    np.save(directory / "x.npy", np.array([[1, 0], [2, 0], [3, 1]], np.float32))
+    names = [("--input", "h"), ("--input", "x"), ("--output", "next")]
+    arguments = [word for option, name in names for word in (option, f"{name}={directory / name}.npy")]
+    command = [program, *arguments, "--steps", "3", *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s(20))
+
+
+def test_an_output_is_an_input_of_the_next_step(running, tmp_path):
+    finished = feed(running, tmp_path, "--feed", "next=h")
+
+    assert finished.returncode == 0, finished.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "next.npy"), [[2, 2], [4, 2], [7, 3]])
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--feed", "n=h"), "the output and the input are of different types"),
+        (("--feed", "next"), "expected OUTPUT=INPUT"),
+        (("--feed", "next=y"), "the model has no such output and input"),
+        (("--feed", "next=h", "--feed", "half=h"), "that input takes another output already"),
+    ],
+)
+def test_what_cannot_be_fed_is_refused(running, tmp_path, options, reason):
+    finished = feed(running, tmp_path, *options)
+
+    assert finished.returncode == 2
+    assert reason in finished.stderr
+
+
 GOOD = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n"
 DAMAGED = {
     "no file of this kind": (b"PK\x03\x04" + bytes(60), "it is no .npy file"),

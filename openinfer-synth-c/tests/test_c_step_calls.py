@@ -26,7 +26,7 @@ def loads(monkeypatch):
     """Note how many functions are compiled at a time; what is put in ``meanwhile`` is called while they are."""
     counts, meanwhile = [], []
 
-    def load(files):
+    def load(files, flags=()):
         counts.append(files["steps.c"].count("int step_") // 2)
         while meanwhile:
             meanwhile.pop()()

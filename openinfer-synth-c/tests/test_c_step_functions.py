@@ -1,20 +1,16 @@
-"""Single steps as C functions: what kernels see of narrow types, and what is written around them."""
+"""Single steps as C functions: what is written around kernels of plugins."""
 
 from __future__ import annotations
 
 import pytest
 
-from openinfer.dtypes import BF16, F16, F32, I4, I8, I32, T1
+from openinfer.dtypes import F32, I4
 from openinfer.errors import SynthesisError
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall
 from openinfer.plan.steps import KernelStep, ValueRef
 from openinfer.plugins.types import KernelSpec
-from openinfer_synth_c.registration import FLOATS, INTEGERS
 from openinfer_synth_c.step_functions import NOWHERE, library_source, step_function
-from openinfer_synth_c.widening import widened
-
-OWN = frozenset(dtype.name for dtype in (*FLOATS, *INTEGERS))
 
 
 def function_of(emit, inputs, output, **settings):
@@ -29,45 +25,6 @@ def function_of(emit, inputs, output, **settings):
         outputs=(len(types),),
     )
     return step_function(step, types, call.outputs)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "seen", "read", "stored"),
-    [
-        (F16, F32, "oi_f32_from_f16(x0[2])", "y[3] = oi_f16_from_f32(v);"),
-        (BF16, F32, "oi_f32_from_bf16(x0[2])", "y[3] = oi_bf16_from_f32(v);"),
-        (I4, I8, "oi_load_i4(x0, 2)", "oi_store_i4(y, 3, oi_wrap_i4((uint32_t)v));"),
-        (T1, I8, "oi_load_t1(x0, 2)", "oi_store_t1(y, 3, (int8_t)v);"),
-        (F32, F32, "x0[2]", "y[3] = v;"),
-    ],
-    ids=str,
-)
-def test_kernels_compute_in_wider_types(dtype, seen, read, stored):
-    found = []
-
-    def emit(given):
-        site = widened(given, OWN)
-        found.append((site.input(0).type.dtype, site.call.inputs[0].dtype, site.call.outputs[0].dtype))
-        site.code.line(f"element {site.input(0).at('2')};")
-        site.store.write(site.code, ("3",), "v")
-
-    lines = [line.strip() for line in function_of(emit, [dtype], dtype).lines]
-
-    assert found == [(seen, seen, seen)]
-    assert f"element {read};" in lines
-    assert stored in lines
-
-
-def test_an_accumulator_is_converted_by_the_kernel_itself():
-    found = []
-
-    def emit(given):
-        site = widened(given, OWN)
-        found.append((site.call.inputs[0].dtype, site.call.outputs[0].dtype))
-
-    function_of(emit, [I4], I4, acc=(I32, I4))
-
-    assert found == [(I8, I4)]
 
 
 def test_elements_that_have_no_address_are_not_counted_from_a_pointer():

@@ -25,6 +25,9 @@ LONGEST_LINE = 120
 LONGEST_LOCAL = 1024
 """Most items of an array on the stack, which may be small."""
 
+SCRATCH_ALIGNMENT = 64
+"""Bytes that the places of longer arrays are multiples of."""
+
 
 class Code:
     """Collects lines.
@@ -32,21 +35,39 @@ class Code:
     ``helpers`` are names of the renderer's functions that the lines call, ``index_functions`` those of `integers`;
     ``definitions`` are the types and functions of vectors by name, with their text, in the order in which they stand;
     ``loop_turns`` has the turns of the program's loops, as far as they are known, by the numbers of their lines;
-    ``keeps_memory`` tells whether the lines have static memory, which is there for one thread at a time.
+    ``keeps_memory`` tells whether the lines have static memory, which is there for one thread at a time;
+    ``scratch_nbytes`` how much of the memory at ``scratch`` they work in, where there is any in place of static memory;
+    ``has_vector_types`` whether vectors have the types of GCC and Clang, with the same results as those of plain C99.
     """
 
-    def __init__(self, depth: int = 0) -> None:
+    def __init__(self, depth: int = 0, *, has_vector_types: bool = False, scratch: str | None = None) -> None:
         self.lines: list[str] = []
         self.helpers: dict[str, None] = {}
         self.index_functions: set[str] = set()
         self.definitions: dict[str, str] = {}
         self.loop_turns: dict[int, int] = {}
         self.keeps_memory = False
+        self.scratch_nbytes = 0
+        self._scratch = scratch
+        self._scratch_at = 0
+        self.has_vector_types = has_vector_types
         self._depth = depth
 
     def line(self, *texts: str) -> None:
         """Append lines at the present depth."""
         self.lines += [f"{_INDENT * self._depth}{text}" for text in texts]
+
+    def mark(self) -> tuple[int, int, int]:
+        """Return how far the text has come, for `cut`."""
+        return len(self.lines), len(self.helpers), len(self.definitions)
+
+    def cut(self, mark: tuple[int, int, int]) -> None:
+        """Remove what was appended after a mark, functions that only it calls included."""
+        lines, helpers, definitions = mark
+        del self.lines[lines:]
+        for names, count in ((self.helpers, helpers), (self.definitions, definitions)):
+            for name in list(names)[count:]:
+                del names[name]
 
     def listed(self, before: str, items: Iterable[str], between: str, end: str) -> None:
         """Append a statement that lists items, on as many lines as that takes."""
@@ -55,16 +76,26 @@ class Code:
         lines = wrap(text, width, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
         self.line(*lines)
 
-    def scratch(self, kind: str, name: str, count: int, *, start: str | None = None) -> None:
-        """Append an array to work in, of ``count`` items and at least one; a long one is static, not on the stack.
+    def scratch(self, kind: str, name: str, count: int, width: int = 8) -> None:
+        """Append an array to work in, of ``count`` items and at least one; a long one is not on the stack.
 
         Args:
-            start: value of its first item before anything is written; all others are then zero.
+            width: bytes of an item, on the machine where it has most.
         """
-        kept = "static " if count > LONGEST_LOCAL else ""
-        self.keeps_memory = self.keeps_memory or bool(kept)
-        value = "" if start is None else f" = {{{start}}}"
-        self.line(f"{kept}{kind} {name}[{max(count, 1)}]{value};")
+        if count <= LONGEST_LOCAL:
+            self.line(f"{kind} {name}[{max(count, 1)}];")
+            return
+        if self._scratch is None:
+            self.keeps_memory = True
+            self.line(f"static {kind} {name}[{count}];")
+            return
+        self.line(f"{kind} *const {name} = ({kind} *)(void *)({self._scratch} + {self._scratch_at});")
+        self._scratch_at += -(-count * width // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        self.scratch_nbytes = max(self.scratch_nbytes, self._scratch_at)
+
+    def leave_scratch(self) -> None:
+        """Let later arrays lie where earlier ones do: those are not needed any more."""
+        self._scratch_at = 0
 
     @contextmanager
     def braces(self, head: str = "") -> Generator[None]:
@@ -106,8 +137,3 @@ class Code:
     def cast(self, text: str, source: DType, target: DType) -> str:
         """Return the conversion of an element, which is a name or binds as tightly, in one expression."""
         return text if source is target else self.noted(call_text("cast", (source,), target, (text,)))
-
-
-def operand(text: str) -> str:
-    """Return an expression in parentheses if need be: a name binds as tightly as any operator."""
-    return text if text.isidentifier() else f"({text})"

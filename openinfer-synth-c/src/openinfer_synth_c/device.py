@@ -6,6 +6,7 @@ function of the target's own C code; these are compiled together when the first 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,10 +20,13 @@ from openinfer.errors import DeviceError, OpenInferError, ShapeError
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
+from openinfer.layout import row_major
 from openinfer.ops.derived import expression_computation, fold_computation
 from openinfer.packing import repeated
-from openinfer.plan.steps import ComputeStep, KernelStep, LoopProgramStep, ValueRef
+from openinfer.plan.schedules import read_schedules
+from openinfer.plan.steps import Arrangement, ComputeStep, KernelStep, LoopProgramStep, ValueRef
 from openinfer.scalars import converted, repeated_code
+from openinfer.schedule import choose
 from openinfer_synth_c.profiles import host
 from openinfer_synth_c.program_calls import bind_plan
 from openinfer_synth_c.step_calls import StepCalls
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Fold
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.schedules import ScheduleFile
     from openinfer.plan.steps import Step
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
@@ -70,7 +75,10 @@ class CDevice:
     def __init__(self, ordinal: int = 0) -> None:
         if ordinal:
             raise DeviceError(f"there is one device c, number 0; found number {ordinal}")
-        self._calls = StepCalls()
+        here = _host()
+        self._machine = None if here is None else here.machine
+        self._has_vector_types = here is not None and here.compiler.dialect == "vector"
+        self._calls = StepCalls(() if here is None else here.compiler.flags)
 
     @property
     def name(self) -> str:
@@ -80,6 +88,17 @@ class CDevice:
     def arch(self) -> DeviceArch | None:
         """This machine, which whole programs are laid out for; None where the compiler does not say what it is."""
         return _host()
+
+    @property
+    def schedules(self) -> ScheduleFile | None:
+        """Schedules of whole programs, from the file that ``OPENINFER_C_SCHEDULES`` names; None without it.
+
+        Raises:
+            SynthesisError: it is not a file of schedules.
+            OSError: it cannot be read.
+        """
+        path = os.environ.get("OPENINFER_C_SCHEDULES")
+        return read_schedules(path) if path else None
 
     def allocate(self, type: TensorType) -> CBuffer:
         """Return a new buffer filled with zeros."""
@@ -171,8 +190,18 @@ class CDevice:
             inputs=tuple(ValueRef(number) for number in range(len(given))),
             outputs=tuple(numbers[: len(outputs)]),
             temporaries=tuple(numbers[len(outputs) :]),
+            arrangement=self._arranged(computation),
         )
         return self._bound(step, given, written, what)
+
+    def _arranged(self, computation: Computation) -> Arrangement:
+        """Return the schedules that a whole program has where it does the same step on tensors in row-major order."""
+        if self._machine is None:
+            return Arrangement()
+        tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
+        layouts = {tensor.name: row_major(tensor.shape) for tensor in tensors}
+        schedules = tuple(choose(stage, layouts, self._machine) for stage in computation.stages)
+        return Arrangement(schedules=schedules, target=self._machine)
 
     def bind_loops(self, kernel: Kernel, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> BoundCall:
         """Return a call of an operator's loop program."""
@@ -198,7 +227,8 @@ class CDevice:
         return bind_plan(plan, given, [own(outputs[port.name]).array for port in plan.outputs])
 
     def _bound(self, step: Step, inputs: Sequence[CBuffer], outputs: Sequence[CBuffer], what: str) -> BoundCall:
-        function = step_function(step, [b.type for b in inputs], [b.type for b in outputs])
+        types = [b.type for b in inputs], [b.type for b in outputs]
+        function = step_function(step, *types, has_vector_types=self._has_vector_types)
         return self._calls.bind(function, [b.array for b in inputs], [b.array for b in outputs], what)
 
     def synchronize(self) -> None:

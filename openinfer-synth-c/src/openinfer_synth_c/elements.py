@@ -9,13 +9,11 @@ from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import c_type, item_type, load_text, store_text
 from openinfer.ir.types import TensorType
 from openinfer.ops.strides import broadcast_strides
-from openinfer_synth_c.code import operand
 from openinfer_synth_c.index_text import flat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.dtypes import DType
     from openinfer_synth_c.code import Code
 
 
@@ -27,28 +25,26 @@ class Bound:
         variable: name of a pointer to its items, or (``pointer`` false) of the one element itself.
         stored: type as it is in memory.
         code: where functions are noted that its elements are read and stored with.
-        work: type that elements are read and given in, where it is not the stored one.
     """
 
     variable: str
     stored: TensorType
     code: Code
     pointer: bool = True
-    work: DType | None = None
 
     @property
     def type(self) -> TensorType:
         """The shape, and the type of elements as `at` returns and `store` takes them."""
-        return self.stored if self.work is None else TensorType(self.work, self.stored.shape)
+        return self.stored
 
     @property
     def name(self) -> str:
         """The pointer to the elements, for kernels that count addresses.
 
         Raises:
-            SynthesisError: elements have no address of their own, or another type in memory.
+            SynthesisError: elements have no address of their own.
         """
-        if self.work is not None or self.stored.dtype.is_packed:
+        if self.stored.dtype.is_packed:
             raise SynthesisError(f"elements of {self.stored} can be used one by one only", code="dtype-unsupported")
         return self.variable
 
@@ -64,12 +60,6 @@ class Bound:
 
     def at(self, index: str) -> str:
         """Return the element at a flat index."""
-        text = self._stored_at(index)
-        if self.work is None or c_type(self.work) == c_type(self.stored.dtype):
-            return text
-        return self.code.cast(text, self.stored.dtype, self.work)
-
-    def _stored_at(self, index: str) -> str:
         if not self.pointer:
             return self.variable
         if not self.stored.dtype.is_packed:
@@ -87,8 +77,6 @@ class Bound:
     def store_text(self, index: str, value: str) -> str:
         """Return the statement that stores an element at a flat index."""
         dtype = self.stored.dtype
-        if self.work is not None and c_type(self.work) != c_type(dtype):
-            value = self.code.cast(operand(value), self.work, dtype)
         if dtype.is_packed:
             return f"{self.code.noted(store_text(dtype, self.variable, index, value))};"
         return f"{self.variable}[{index}] = {value};"

@@ -1,4 +1,4 @@
-"""Functions of the generated source for index arithmetic: exact in 64 bits, and what leaves them is noted."""
+"""Functions of the generated source for index arithmetic: exact in 64 bits, and what has no such value is noted."""
 
 from __future__ import annotations
 
@@ -38,6 +38,38 @@ static int64_t index_mul(int64_t a, int64_t b, bool *overflow) {
         return 0;
     }
     return negative ? -(int64_t)(left * right - 1) - 1 : (int64_t)(left * right);
+}""",
+    "index_div": """\
+static int64_t index_div(int64_t a, int64_t b, bool *overflow) {
+    if (a < 0 || b < 1 || a % b != 0) {
+        *overflow = true;
+        return 0;
+    }
+    return a / b;
+}""",
+    "index_rem": """\
+static int64_t index_rem(int64_t a, int64_t b, bool *overflow) {
+    if (a < 0 || b < 1) {
+        *overflow = true;
+        return 0;
+    }
+    return a % b;
+}""",
+    "index_floor": """\
+static int64_t index_floor(int64_t a, int64_t b, bool *overflow) {
+    if (a < 0 || b < 1) {
+        *overflow = true;
+        return 0;
+    }
+    return a / b;
+}""",
+    "index_ceil": """\
+static int64_t index_ceil(int64_t a, int64_t b, bool *overflow) {
+    if (a < 0 || b < 1) {
+        *overflow = true;
+        return 0;
+    }
+    return a / b + (a % b != 0 ? 1 : 0);
 }""",
     "index_from_u64": """\
 static int64_t index_from_u64(uint64_t value, bool *overflow) {

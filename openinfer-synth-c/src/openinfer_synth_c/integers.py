@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer import symbolic
 from openinfer.codegen import integer_text
 from openinfer.dtypes import U64
 from openinfer.errors import SynthesisError
-from openinfer.plan.steps import LoopIndex
+from openinfer.plan.steps import LoopIndex, Register
 from openinfer_synth_c.elements import Bound
 
 if TYPE_CHECKING:
@@ -18,7 +17,15 @@ if TYPE_CHECKING:
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.names import Names
 
-FUNCTIONS = {"+": "index_add", "-": "index_sub", "*": "index_mul"}
+FUNCTIONS = {
+    "+": "index_add",
+    "-": "index_sub",
+    "*": "index_mul",
+    "/": "index_div",
+    "%": "index_rem",
+    "floor": "index_floor",
+    "ceil": "index_ceil",
+}
 """Functions of the generated source by operator."""
 
 
@@ -46,9 +53,6 @@ def _text(code: Code, index: IndexExpr, names: Names, functions: set[str], flag:
     """Return an ``int64_t`` expression, and note the functions that it calls."""
 
     def called(left: str, operator: str, right: str) -> str:
-        if operator not in FUNCTIONS:
-            message = f"`{symbolic.text(index.expr)}` divides a value of run time: this target divides sizes only"
-            raise SynthesisError(message, code="unsupported")
         return _called(FUNCTIONS[operator], f"{left}, {right}", functions, flag)
 
     return integer_text(index, number_text, lambda meaning: _bound_text(code, meaning, names, functions, flag), called)
@@ -68,9 +72,13 @@ def number_text(value: int) -> str:
     return str(value) if abs(value) < 2**31 else f"INT64_C({value})"
 
 
-def _bound_text(code: Code, meaning: LoopIndex | ValueRef, names: Names, functions: set[str], flag: str) -> str:
+def _bound_text(
+    code: Code, meaning: LoopIndex | ValueRef | Register, names: Names, functions: set[str], flag: str
+) -> str:
     if isinstance(meaning, LoopIndex):
         return names.loops[meaning.loop]
+    if isinstance(meaning, Register):
+        return names.register(meaning.number)
     element = Bound(names.value(meaning.value), names.type_of(meaning), code).at("0")
     if names.type_of(meaning).dtype is not U64:
         return f"(int64_t){element}"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.codegen import loop_program, operands_of
+from openinfer.expr.c_renderer import item_type
 from openinfer.plan.steps import ComputeStep, LoopIndex, ValueRef
 from openinfer.plan.values import ArenaMemory
 from openinfer_synth_c.elements import Bound
+from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.kernel_functions import Parameter
 from openinfer_synth_c.operands import Binder
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.steps import LoopProgramStep, Operand
+    from openinfer.plan.steps import Argument, LoopProgramStep, Operand
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.kernel_functions import KernelFunction, KernelFunctions
     from openinfer_synth_c.names import Names
@@ -26,8 +28,8 @@ def results_of(step: ComputeStep | LoopProgramStep) -> tuple[int, ...]:
     return (*step.outputs, *step.temporaries) if isinstance(step, ComputeStep) else step.outputs
 
 
-def uses_vectors(plan: ExecutionPlan) -> bool:
-    """Return whether loops over lanes are written with vector types: where the compiler of the device has them."""
+def has_vector_types(plan: ExecutionPlan) -> bool:
+    """Return whether vectors have the types of GCC and Clang: where the compiler of the device has them."""
     return plan.arch is not None and plan.arch.compiler.dialect == "vector"
 
 
@@ -50,28 +52,59 @@ def write_call(
         for number, (name, operand) in enumerate(given.items())
     )
     function = functions.of(kernel, parameters)
+    counts = step.arguments if isinstance(step, ComputeStep) else ()
     arguments = [given[parameter.buffer.name] for parameter in function.parameters]
-    if all(isinstance(argument, ValueRef) for argument in arguments) and not function.has_status:
+    if all(isinstance(argument, ValueRef) for argument in arguments) and not function.has_status and not counts:
         _write(code, Binder(code, names, plan), function, arguments, names)
     else:
         with code.braces():
-            _write(code, Binder(code, names, plan), function, arguments, names)
+            sizes = _sizes(code, names, counts)
+            _write(code, Binder(code, names, plan), function, arguments, names, sizes)
     for value in results_of(step):
         type_ = names.type_of_value(value)
         if type_.dtype.is_packed and type_.count * type_.dtype.bits % 8:
             Bound(names.value(value), type_, code).clear_tail()
 
 
-def _write(code: Code, binder: Binder, function: KernelFunction, arguments: Sequence[Operand], names: Names) -> None:
+def _sizes(code: Code, names: Names, arguments: Sequence[Argument]) -> list[str]:
+    """Append the values of parameters and their tests; return their names."""
+    found = [f"count{place}" for place in range(len(arguments))]
+    values = {name: argument.value for name, argument in zip(found, arguments, strict=True)}
+    declare_integers(code, names, values, flag="count_overflow")
+    for name, argument in zip(found, arguments, strict=True):
+        code.line(f"if ({name} < {argument.low} || {name} > {argument.high}) {{ return MODEL_INDEX; }}")
+    return found
+
+
+def _write(
+    code: Code,
+    binder: Binder,
+    function: KernelFunction,
+    arguments: Sequence[Operand],
+    names: Names,
+    sizes: Sequence[str] = (),
+) -> None:
     texts = [
-        names.value(argument.value) if isinstance(argument, ValueRef) else binder.input(argument, f"x{number}").variable
-        for number, argument in enumerate(arguments)
+        _value(names, argument, parameter)
+        if isinstance(argument, ValueRef)
+        else binder.input(argument, f"x{number}").variable
+        for number, (argument, parameter) in enumerate(zip(arguments, function.parameters, strict=True))
     ]
+    texts += [f"(ptrdiff_t){name}" for name in sizes]
+    texts += ["model->scratch"] if function.scratch_nbytes else []
     call = f"{function.name}({', '.join(texts)})"
     if function.has_status:
         code.line(f"const enum model_status status = {call};", "if (status != MODEL_OK) { return status; }")
     else:
         code.line(f"{call};")
+
+
+def _value(names: Names, argument: ValueRef, parameter: Parameter) -> str:
+    """Return the address of a value. Bytes may be read as words, which the address is a multiple of."""
+    text, dtype = names.value(argument.value), parameter.buffer.dtype
+    if names.type_of(argument).dtype is dtype:
+        return text
+    return f"(const {item_type(dtype)} *)(const void *){text}"
 
 
 def _share(plan: ExecutionPlan, one: Operand, other: Operand) -> bool:
@@ -83,5 +116,7 @@ def _share(plan: ExecutionPlan, one: Operand, other: Operand) -> bool:
     first, second = plan.values[one.value], plan.values[other.value]
     if not isinstance(first.memory, ArenaMemory) or not isinstance(second.memory, ArenaMemory):
         return first.memory == second.memory
+    if first.memory.bank != second.memory.bank:
+        return False
     start, end = first.memory.offset, first.memory.offset + first.stored.nbytes
     return start < second.memory.offset + second.stored.nbytes and second.memory.offset < end

@@ -12,7 +12,7 @@ from openinfer.loops import Fail
 from openinfer.synth.identifiers import Identifiers
 from openinfer_synth_c.code import Code
 from openinfer_synth_c.elements import Bound
-from openinfer_synth_c.loop_programs import operand_name, write_kernel
+from openinfer_synth_c.loop_programs import counter, operand_name, write_kernel
 from openinfer_synth_c.polls import with_polls
 
 if TYPE_CHECKING:
@@ -67,43 +67,49 @@ class KernelFunction:
 
     Attributes:
         parameters: the buffers that it uses, which need not be all of the loop program.
+        sizes: names of the parameters behind them, sizes that are known at run time only.
         definitions: types and functions of vectors that it uses, by name.
         has_status: whether it returns a status; others return nothing.
+        scratch_nbytes: bytes that it works in, at the address of its last parameter; it has none where they are 0.
         work: an estimate of what it does.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
+    sizes: tuple[str, ...]
     lines: tuple[str, ...]
     helpers: tuple[str, ...]
     definitions: tuple[tuple[str, str], ...]
     has_status: bool
     work: int
+    scratch_nbytes: int = 0
 
     @property
     def head(self) -> str:
         """The line before the body."""
         result = "enum model_status" if self.has_status else "void"
-        return f"KERNEL {result} {self.name}({', '.join(p.text for p in self.parameters) or 'void'})"
+        parameters = [*(p.text for p in self.parameters), *(f"ptrdiff_t {name}" for name in self.sizes)]
+        parameters += ["unsigned char *restrict scratch"] if self.scratch_nbytes else []
+        return f"KERNEL {result} {self.name}({', '.join(parameters) or 'void'})"
 
 
 class KernelFunctions:
     """The functions of one source, in the order in which they are first called.
 
     Args:
-        in_vectors: whether loops over lanes are written with the vector types of GCC and Clang.
+        has_vector_types: whether vectors have the types of GCC and Clang, not those of plain C99.
         polls: whether long loops test the flag that a step is left by.
     """
 
-    def __init__(self, *, in_vectors: bool = False, polls: bool = False) -> None:
+    def __init__(self, *, has_vector_types: bool = False, polls: bool = False) -> None:
         self._names = Identifiers()
-        self._in_vectors = in_vectors
+        self._has_vector_types = has_vector_types
         self._polls = polls
         self._found: dict[tuple[object, ...], KernelFunction] = {}
 
     def of(self, kernel: Kernel, parameters: Sequence[Parameter]) -> KernelFunction:
         """Return the function of a loop program."""
-        key = (kernel.body, tuple(parameters))
+        key = (kernel.body, kernel.parameters, tuple(parameters))
         if key not in self._found:
             self._found[key] = self._made(kernel, tuple(parameters))
         return self._found[key]
@@ -112,26 +118,34 @@ class KernelFunctions:
         return iter(self._found.values())
 
     def _made(self, kernel: Kernel, parameters: tuple[Parameter, ...]) -> KernelFunction:
-        code = Code(depth=1)
+        code = Code(depth=1, has_vector_types=self._has_vector_types, scratch="scratch")
         operands = {p.buffer.name: _bound(p, code) for p in parameters}
-        write_kernel(code, kernel, operands, in_vectors=self._in_vectors)
+        write_kernel(code, kernel, operands)
         code.keep_rolled(0)
         lines, work = with_polls(code.lines, {}, {})
         words = set(_WORD.findall("\n".join(code.lines)))
+        unused = [f"    (void){counter(var)};" for var in kernel.parameters if counter(var) not in words]
         has_status = _may_fail(kernel.body) or (self._polls and lines != code.lines)
         return KernelFunction(
             name=self._names.name("k_", kernel.name),
             parameters=tuple(p for p in parameters if p.name in words),
-            lines=tuple(lines if self._polls else code.lines) + (("    return MODEL_OK;",) if has_status else ()),
+            sizes=tuple(counter(var) for var in kernel.parameters),
+            lines=(
+                *unused,
+                *(lines if self._polls else code.lines),
+                *(("    return MODEL_OK;",) if has_status else ()),
+            ),
             helpers=tuple(code.helpers),
             definitions=tuple(code.definitions.items()),
             has_status=has_status,
             work=work,
+            scratch_nbytes=code.scratch_nbytes,
         )
 
 
 def _bound(parameter: Parameter, code: Code) -> Bound:
-    size = parameter.buffer.size.evaluate({})
+    # Nothing asks for a size that is known at run time only.
+    size = parameter.buffer.size.constant or 0
     return Bound(
         parameter.name,
         TensorType(parameter.buffer.dtype, (size,)),

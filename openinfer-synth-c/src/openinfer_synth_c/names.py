@@ -9,7 +9,7 @@ from openinfer.errors import SynthesisError
 from openinfer.ir.types import TensorType
 from openinfer.plan.accesses import walk
 from openinfer.plan.steps import LoopIndex, LoopStep, TableRef
-from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, WeightMemory
+from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, StateMemory, ViewMemory, WeightMemory
 from openinfer.synth.identifiers import Identifiers
 
 if TYPE_CHECKING:
@@ -27,10 +27,18 @@ class Names:
         self._plan = plan
         self.weights_apart = weights_apart
         fields, arena, weights, tables = Identifiers(), Identifiers(), Identifiers(), Identifiers()
-        blocks, loops = Identifiers(), Identifiers()
+        blocks, loops, states = Identifiers(), Identifiers(), Identifiers()
         self.inputs = tuple(fields.name("v_", item.name) for item in plan.inputs)
         self.outputs = tuple(fields.name("v_", item.name) for item in plan.outputs)
+        macros = Identifiers()
+        self.input_macros = tuple(_macro(macros.name("input_", item.name)) for item in plan.inputs)
+        self.output_macros = tuple(_macro(macros.name("output_", item.name)) for item in plan.outputs)
         self.weights = tuple(weights.name("w_", weight.source) for weight in plan.weights)
+        self.registers = tuple(states.name("n_", register.name) for register in plan.registers)
+        self.states = tuple(states.name("s_", state.name) for state in plan.states)
+        kept = (*(s.name for s in plan.states), *(r.name for r in plan.registers if r.is_kept))
+        constants = Identifiers()
+        self.variables = tuple(constants.name("x_", name).removeprefix("x_").upper() for name in kept)
         self.tables = {table.number: tables.name("t_", table.name) for table in plan.tables}
         self.arena = {
             value.number: arena.name("a_", value.name) for value in plan.values if isinstance(value.memory, ArenaMemory)
@@ -55,11 +63,19 @@ class Names:
                 return f"outputs->{self.outputs[at]}"
             case WeightMemory(number=at):
                 return self.weight(at)
+            case StateMemory(number=at):
+                return f"model->{self.states[at]}"
+            case ViewMemory(state=of, register=at):
+                return f"({self.value(of)} + {self.register(at)})"
             case ArenaMemory():
                 self.used_places.add(number)
                 return self.arena[number]
             case _:
                 raise SynthesisError(f"value {self._plan.values[number].name!r} has no memory in the plan")
+
+    def register(self, number: int) -> str:
+        """Return the expression of a register."""
+        return f"model->{self.registers[number]}"
 
     def weight(self, number: int) -> str:
         """Return the name of a weight and note that it is used: C compilers warn of data that nothing reads."""
@@ -83,3 +99,8 @@ class Names:
         if isinstance(operand, TableRef):
             return self._plan.table(operand.table).stored
         return self._plan.values[operand.value].stored
+
+
+def _macro(name: str) -> str:
+    """Return the name of the macro of a port, which says how many bytes it has."""
+    return f"MODEL_{name.upper()}_BYTES"

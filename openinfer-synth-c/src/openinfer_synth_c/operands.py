@@ -68,7 +68,7 @@ class Binder:
         ]
         strides = [_stride(table, axis) for axis in range(len(texts))]
         entry = f"{self._names.table(table.number)}[{flat(texts, strides)}]"
-        return f"weight_at({entry})" if self._names.weights_apart else entry
+        return f"weight_at(model, {entry})" if self._names.weights_apart else entry
 
 
 def _stride(table: WeightTable, axis: int) -> int:

@@ -11,8 +11,6 @@ from openinfer.plugins.types import DeviceSpec, SynthTargetSpec
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from openinfer.plugins.types import KernelSpec
-
 OPENINFER_API = 1
 
 
@@ -41,15 +39,6 @@ def openinfer_synth_targets() -> Iterable[SynthTargetSpec]:
         expression_dtypes=frozenset(dtype.name for dtype in BUILTIN),
         computations=True,
         loop_programs=True,
+        state=True,
         profiles="openinfer_synth_c.profiles:PROFILES",
     )
-
-
-@hookimpl
-def openinfer_kernels(target: str) -> Iterable[KernelSpec]:
-    """The kernels' emitters, which are imported here."""
-    if target != "c":
-        return ()
-    from openinfer_synth_c.registration import kernel_specs
-
-    return kernel_specs()

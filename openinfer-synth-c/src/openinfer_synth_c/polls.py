@@ -14,7 +14,7 @@ from openinfer_synth_c.rolled_loops import ROLLED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-STOPPED = 4
+STOPPED = 64
 """What a step returns that was left."""
 
 UNKNOWN_WORK = 1 << 40

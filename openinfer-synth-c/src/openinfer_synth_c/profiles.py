@@ -26,27 +26,36 @@ _WIDE = "-mprefer-vector-width=512"
 
 
 def _document(
-    name: str, processor: Mapping[str, Any], flags: Sequence[str] = (), *, dialect: str = "vector"
+    name: str,
+    target: Mapping[str, Any],
+    flags: Sequence[str] = (),
+    *,
+    dialect: str = "vector",
+    memories: Sequence[tuple[str, int, str]] = (),
 ) -> dict[str, Any]:
-    return {
-        "version": 1,
+    document: dict[str, Any] = {
+        "version": 2,
         "device": {"type": "cpu", "api": "c", "name": name},
-        "processor": dict(processor),
-        "compiler": {"dialect": dialect, "flags": list(flags)},
+        "target": {**target, "dialect": dialect, "flags": list(flags)},
     }
+    if memories:
+        document["memories"] = [{"name": bank, "bytes": nbytes, "kind": kind} for bank, nbytes, kind in memories]
+    return document
 
 
-_GENERIC = {"vector_nbytes": 16, "registers": 16, "fma": False}
-_AVX2 = {"vector_nbytes": 32, "registers": 16, "fma": True}
-_AVX512 = {"vector_nbytes": 64, "registers": 32, "fma": True}
-_NEON = {"vector_nbytes": 16, "registers": 32, "fma": True, "loads": 1, "l2_nbytes": 524288}
+_GENERIC = {"lanes": 4, "registers": 16, "fma": False}
+_AVX2 = {"lanes": 8, "registers": 16, "fma": True}
+_AVX512 = {"lanes": 16, "registers": 32, "fma": True}
+_NEON = {"lanes": 4, "registers": 32, "fma": True, "loads": 1, "caches": [32768, 524288]}
+_SCALAR = {"lanes": 1, "multiply_adds": 1, "loads": 1, "line": 32}
+_KIB = 1024
 
 
 def host() -> dict[str, Any]:
     """Return the document of this machine: what the C compiler makes for it, and the sizes of its caches.
 
     Raises:
-        EnvironmentLacksError: there is no C compiler.
+        EnvironmentLacksError: no C compiler is installed.
         SynthesisError: it fails.
     """
     compiler = find_compiler()
@@ -73,13 +82,13 @@ def _macros(command: Sequence[str]) -> frozenset[str]:
     return frozenset(words[1] for words in lines if len(words) > 1 and words[0] == "#define")
 
 
-def _caches() -> dict[str, int]:
-    """Return the sizes of caches in bytes, as far as the system names them."""
-    names = {"l1_nbytes": "SC_LEVEL1_DCACHE_SIZE", "l2_nbytes": "SC_LEVEL2_CACHE_SIZE"}
-    names["line_nbytes"] = "SC_LEVEL1_DCACHE_LINESIZE"
+def _caches() -> dict[str, Any]:
+    """Return the sizes of caches and their lines in bytes, as far as the system names them."""
     known = getattr(os, "sysconf_names", {})
-    sizes = {key: os.sysconf(name) for key, name in names.items() if name in known}
-    return {key: size for key, size in sizes.items() if size > 0}
+    names = ("SC_LEVEL1_DCACHE_LINESIZE", "SC_LEVEL1_DCACHE_SIZE", "SC_LEVEL2_CACHE_SIZE")
+    line, *sizes = (os.sysconf(name) if name in known else 0 for name in names)
+    found: dict[str, Any] = {"line": line} if line > 0 else {}
+    return {**found, "caches": sizes} if min(sizes) > 0 else found
 
 
 PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
@@ -88,5 +97,40 @@ PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
     "x86-64-v4": partial(_document, "x86-64-v4", _AVX512, ("-march=x86-64-v4", _WIDE)),
     "cortex-a": partial(_document, "cortex-a", _NEON, ("-march=armv8-a",)),
     "host": host,
+    # Arm's manuals: f32 in 32 registers of the FPv4-SP unit, one multiply-add a cycle; memories of an STM32F405.
+    "cortex-m4": partial(
+        _document,
+        "cortex-m4",
+        {**_SCALAR, "registers": 32, "fma": True},
+        ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
+        dialect="c99",
+        memories=(("sram", 128 * _KIB, "sram"), ("ccm", 64 * _KIB, "tcm"), ("flash", 1024 * _KIB, "flash")),
+    ),
+    # Two instructions a cycle, of which one loads; memories of an STM32F746.
+    "cortex-m7": partial(
+        _document,
+        "cortex-m7",
+        {**_SCALAR, "registers": 32, "fma": True, "caches": [4 * _KIB]},
+        ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16"),
+        dialect="c99",
+        memories=(("dtcm", 64 * _KIB, "tcm"), ("sram", 256 * _KIB, "sram"), ("flash", 1024 * _KIB, "flash")),
+    ),
+    # Helium: 8 registers of 16 bytes, half of one in each cycle; memories of a Corstone-300.
+    "cortex-m55": partial(
+        _document,
+        "cortex-m55",
+        {**_SCALAR, "lanes": 4, "registers": 8, "fma": True, "dot4": True},
+        ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"),
+        memories=(("dtcm", 512 * _KIB, "tcm"), ("sram", 2048 * _KIB, "sram"), ("flash", 8192 * _KIB, "flash")),
+    ),
+    # No floating point: functions of the compiler's library compute it in the 32 integer registers.
+    "rv32imc": partial(
+        _document,
+        "rv32imc",
+        {**_SCALAR, "registers": 16, "fma": False},
+        ("-march=rv32imc", "-mabi=ilp32"),
+        dialect="c99",
+        memories=(("sram", 320 * _KIB, "sram"), ("flash", 4096 * _KIB, "flash")),
+    ),
 }
 """Functions that return the document of each profile, by name."""

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import jinja2
@@ -13,23 +14,31 @@ import jinja2
 from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import helper_source, item_type
 from openinfer.expr.tree import ExprError
-from openinfer.plan.arena import ALIGNMENT
 from openinfer.plan.document import plan_json
+from openinfer.plan.places import ALIGNMENT
+from openinfer.plan.steps import Register
 from openinfer.plan.values import ArenaMemory, NoMemory
 from openinfer.synth.bundle import Bundle
 from openinfer.synth.c_text import comment, string_literal
 from openinfer.synth.npy_harness import HEADER_NAME, harness_header, npy_descr
-from openinfer_synth_c.blob import FILE_NAME, blob_of
+from openinfer_synth_c.blob import FILE_NAME, OBJECT_NAME, chosen_blob
+from openinfer_synth_c.builds import build_of
 from openinfer_synth_c.code import Code
 from openinfer_synth_c.data import initialiser_lines, items
+from openinfer_synth_c.instance import arena_text, instance_of
 from openinfer_synth_c.integer_functions import integer_functions
-from openinfer_synth_c.kernel_calls import uses_vectors
+from openinfer_synth_c.kernel_calls import has_vector_types
 from openinfer_synth_c.kernel_functions import DEFINITION as KERNEL_DEFINITION
 from openinfer_synth_c.kernel_functions import KernelFunctions
 from openinfer_synth_c.names import Names
+from openinfer_synth_c.overlaps import free_pairs
 from openinfer_synth_c.polls import definition, with_polls
+from openinfer_synth_c.prefix import check_prefix, with_prefix
+from openinfer_synth_c.provenance import with_provenance
 from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled
+from openinfer_synth_c.saved_state import HEAD_NBYTES, identity, saved_nbytes
 from openinfer_synth_c.statements import StatementWriter
+from openinfer_synth_c.statuses import STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +47,8 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanInput, PlanOutput, WeightTable
     from openinfer_synth_c.blob import Blob
+    from openinfer_synth_c.builds import Build
+    from openinfer_synth_c.instance import Instance
     from openinfer_synth_c.kernel_functions import KernelFunction
 
 FLAGS = (
@@ -48,9 +59,6 @@ FLAGS = (
 or exception flags, and choices between numbers stay in vector registers that way."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
-
-PROGRAM = "model"
-"""Name of the program that building makes."""
 
 
 def compiler_flags(plan: ExecutionPlan) -> tuple[str, ...]:
@@ -63,6 +71,7 @@ class _Body:
     """The blocks as code, and what they use."""
 
     blocks: tuple[dict[str, object], ...]
+    reset: tuple[str, ...]
     kernels: tuple[KernelFunction, ...]
     names: Names
     helpers: tuple[str, ...]
@@ -70,28 +79,47 @@ class _Body:
     integer_functions: tuple[str, ...]
     rolled: bool
     work: int
+    instance: Instance
 
 
 def bundle_of(plan: ExecutionPlan) -> Bundle:
     """Return the files of a plan.
 
     Raises:
-        SynthesisError: an element type that C does not hold.
+        SynthesisError: an element type that C does not hold, or a prefix that names cannot have.
     """
-    blob = blob_of(plan)
+    check_prefix(plan.options.prefix)
+    build = build_of(plan.options.project)
+    blob = chosen_blob(plan)
     body = _body(plan, blob)
-    ports = _ports(plan, body.names, blob)
+    ports = _ports(plan, body, blob)
     document = json.dumps(plan_json(plan), indent=1, sort_keys=True, allow_nan=False)
+    checksum = None if blob is None else blob.checksum
     texts = {
-        **_model(plan, body, blob),
-        "main.c": _render("main.c.j2", ports),
+        **_model(plan, body, blob, checksum=checksum),
+        "main.c": with_prefix(_render("main.c.j2", ports), plan.options.prefix),
         HEADER_NAME: harness_header(),
-        "Makefile": _render("Makefile.j2", {"flags": " ".join(compiler_flags(plan))}),
-        "README.md": _render("README.md.j2", {**ports, "arena_nbytes": plan.arena_nbytes, "example": _example(plan)}),
+        **{name: _render(template, {**ports, **_flags(plan)}) for name, template in build.templates},
+        "README.md": _render("README.md.j2", {**ports, "build": build, "example": _example(plan, build)}),
         "plan.json": f"{document}\n",
     }
+    if ports["weights_object"]:
+        texts[OBJECT_NAME] = with_prefix(_render("weights.S.j2", ports), plan.options.prefix)
     files = {name: text.encode("ascii") for name, text in texts.items()}
-    return Bundle(files if blob is None else {**files, FILE_NAME: blob.data}, products=(PROGRAM,))
+    files = files if blob is None else {**files, FILE_NAME: blob.data}
+    return Bundle(with_provenance(plan, files, compiler_flags(plan)), products=(plan.options.prefix,))
+
+
+def _flags(plan: ExecutionPlan) -> dict[str, object]:
+    """Return the flags as build files have them; those of libraries leave the standard and warnings to the user."""
+    flags = compiler_flags(plan)
+    library = [flag for flag in flags if not flag.startswith(("-std=", "-W"))]
+    return {
+        "flags": " ".join(flags),
+        "library_flags": " ".join(library),
+        "library_flag_list": json.dumps(library),
+        "version": version("openinfer-synth-c"),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +131,7 @@ class ProgramSource:
 
     files: dict[str, str]
     work: int
+    instance: Instance
 
 
 def program_source(plan: ExecutionPlan, blob: Blob | None) -> ProgramSource:
@@ -112,34 +141,61 @@ def program_source(plan: ExecutionPlan, blob: Blob | None) -> ProgramSource:
         SynthesisError: an element type that C does not hold.
     """
     body = _body(plan, blob, polls=True)
-    return ProgramSource(_model(plan, body, blob, polls=definition("model_stop")), body.work)
+    return ProgramSource(_model(plan, body, blob, polls=definition("model_stop")), body.work, body.instance)
 
 
-def _model(plan: ExecutionPlan, body: _Body, blob: Blob | None, polls: str = "") -> dict[str, str]:
+def _model(
+    plan: ExecutionPlan, body: _Body, blob: Blob | None, *, polls: str = "", checksum: int | None = None
+) -> dict[str, str]:
+    """Return the header and the source; with a ``checksum`` the source checks the weights."""
+    prefix, ports = plan.options.prefix, _ports(plan, body, blob)
+    source = {**ports, **_source(plan, body, blob), "polls": polls, "checksum": checksum}
     return {
-        "model.h": _render("model.h.j2", _ports(plan, body.names, blob)),
-        "model.c": _render("model.c.j2", {**_source(plan, body, blob), "polls": polls}),
+        f"{prefix}.h": with_prefix(_render("model.h.j2", ports), prefix),
+        f"{prefix}.c": with_prefix(_render("model.c.j2", source), prefix),
     }
 
 
-def _ports(plan: ExecutionPlan, names: Names, blob: Blob | None) -> dict[str, object]:
+def _ports(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, object]:
+    names, free = body.names, free_pairs(plan)
+    outputs = [_output(p, names, n) for n, p in enumerate(plan.outputs)]
     return {
+        "prefix": plan.options.prefix,
+        "arena_nbytes": plan.arena_nbytes,
         "inputs": [_input(p, names, n) for n, p in enumerate(plan.inputs)],
-        "outputs": [_output(p, names, n) for n, p in enumerate(plan.outputs)],
+        "outputs": outputs,
+        "varying": [port for port in outputs if port["extents"]],
         "weights_apart": blob is not None,
+        "weights_object": blob is not None and plan.options.weights == "object",
         "weights_nbytes": plan.weights_nbytes if blob is None else len(blob.data),
         "alignment": ALIGNMENT,
+        "has_state": bool(plan.states),
+        "state_nbytes": plan.state_nbytes,
+        "statuses": STATUSES,
+        "instance": body.instance,
+        "save_nbytes": saved_nbytes(body.instance.variables),
+        "identity": identity(body.instance.variables),
+        "head_nbytes": HEAD_NBYTES,
+        "overlaps": [
+            comment(_overlap_text(port, [plan.inputs[i].name for i, o in sorted(free) if o == number]))
+            for number, port in enumerate(plan.outputs)
+        ],
     }
 
 
-def _example(plan: ExecutionPlan) -> str:
+def _overlap_text(port: PlanOutput, inputs: list[str]) -> str:
+    return f"{port.name} may lie in the memory of: {', '.join(inputs)}" if inputs else f"{port.name}: of no input"
+
+
+def _example(plan: ExecutionPlan, build: Build) -> str:
     """Return a command that runs the program; names that a shell may read otherwise are left as ``NAME``."""
     options = [("--input", port.name) for port in plan.inputs if _is_needed(port)]
     options += [("--output", port.name) for port in plan.outputs]
     if not options or not all(_PLAIN.fullmatch(name) for _, name in options):
         options = [("--input", "NAME"), ("--output", "NAME")]
     arguments = " ".join(f"{option} {name}={name}.npy" for option, name in options)
-    return f"./{PROGRAM} {arguments.replace('NAME.npy', 'FILE.npy')}"
+    program = build.program.format(prefix=plan.options.prefix)
+    return f"{program} {arguments.replace('NAME.npy', 'FILE.npy')}"
 
 
 def _check(plan: ExecutionPlan) -> None:
@@ -155,15 +211,16 @@ def _check(plan: ExecutionPlan) -> None:
 def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Body:
     _check(plan)
     names = Names(plan, weights_apart=blob is not None)
-    kernels = KernelFunctions(in_vectors=uses_vectors(plan), polls=polls)
+    kernels = KernelFunctions(has_vector_types=has_vector_types(plan), polls=polls)
     blocks: list[dict[str, object]] = []
     helpers: dict[str, None] = {}
     definitions: dict[str, str] = {}
     functions: set[str] = set()
-    rolled, work = False, dict[str, int]()
+    rolled, work, scratch_nbytes = False, dict[str, int](), 0
     for procedure in plan.procedures:
-        code = Code(depth=1)
+        code = Code(depth=1, scratch="model->scratch")
         StatementWriter(code, names, plan, kernels).block(procedure.steps)
+        scratch_nbytes = max(scratch_nbytes, code.scratch_nbytes)
         for kernel in kernels:
             work[kernel.name] = kernel.work
         helpers.update(code.helpers)
@@ -175,12 +232,19 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
             lines, work[name] = with_polls(lines, code.loop_turns, work)
         block = {"name": name, "lines": lines}
         blocks.append({**block, "comment": comment(f"block {procedure.name}")})
+    code = Code(depth=1, scratch="model->scratch")
+    StatementWriter(code, names, plan, kernels).steps(plan.reset)
+    scratch_nbytes = max([scratch_nbytes, code.scratch_nbytes, *(kernel.scratch_nbytes for kernel in kernels)])
+    helpers.update(code.helpers)
+    definitions.update(code.definitions)
+    rolled = rolled or uses_rolled(code.lines)
     for kernel in kernels:
         helpers.update(dict.fromkeys(kernel.helpers))
         definitions.update(dict(kernel.definitions))
         rolled = rolled or bool(kernel.definitions) or uses_rolled(kernel.lines)
     return _Body(
         blocks=tuple(blocks),
+        reset=tuple(code.lines),
         kernels=tuple(kernels),
         names=names,
         helpers=tuple(helpers),
@@ -188,6 +252,7 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
         integer_functions=integer_functions(functions),
         rolled=rolled,
         work=max(work.values(), default=0),
+        instance=instance_of(plan, names, scratch_nbytes),
     )
 
 
@@ -195,14 +260,11 @@ def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, ob
     names = body.names
     return {
         **_weights(plan, names, blob),
-        # Values without elements may be all that there is, and C has no arrays of none.
-        "arena_nbytes": max(plan.arena_nbytes, 1),
-        "alignment": ALIGNMENT,
         "arena": [
             {
                 "name": names.arena[value.number],
                 "c_type": item_type(value.type.dtype),
-                "offset": value.memory.offset,
+                "address": arena_text(plan, value.memory),
                 "comment": comment(f"{value.name}: {value.type}"),
             }
             for value in plan.values
@@ -215,6 +277,9 @@ def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, ob
         "kernels": body.kernels,
         "kernel_definition": KERNEL_DEFINITION if body.kernels else "",
         "blocks": body.blocks,
+        "registers": [{"name": names.registers[r.number], "initial": r.initial} for r in plan.registers if r.is_kept],
+        "sizes": [{"name": names.registers[r.number], "initial": r.initial} for r in plan.registers if not r.is_kept],
+        "reset": body.reset,
         "ports": [
             *(f"inputs->{names.inputs[number]}" for number, port in enumerate(plan.inputs) if _is_needed(port)),
             *(f"outputs->{field}" for field in names.outputs),
@@ -268,6 +333,7 @@ def _port(name: str, type: TensorType, field: str) -> dict[str, object]:
         "shown": string_literal(f"{type}{as_bytes}"),
         "c_type": spelled,
         "comment": comment(f"{name}: {type}{as_bytes}"),
+        "nbytes": type.nbytes,
         "descr": npy_descr(type.dtype),
         "width": max(type.dtype.bits // 8, 1),
         "count": items(type),
@@ -278,11 +344,23 @@ def _port(name: str, type: TensorType, field: str) -> dict[str, object]:
 
 
 def _input(port: PlanInput, names: Names, number: int) -> dict[str, object]:
-    return {**_port(port.name, port.type, names.inputs[number]), "needed": int(_is_needed(port))}
+    return {
+        **_port(port.name, port.type, names.inputs[number]),
+        "macro": names.input_macros[number],
+        "needed": int(_is_needed(port)),
+    }
 
 
 def _output(port: PlanOutput, names: Names, number: int) -> dict[str, object]:
-    return _port(port.name, port.type, names.outputs[number])
+    field = names.outputs[number]
+    made = {**_port(port.name, port.type, field), "macro": names.output_macros[number], "extents": ()}
+    if port.extents is None:
+        return made
+    extents = [
+        f"(size_t)model->{names.registers[extent.number]}" if isinstance(extent, Register) else str(extent)
+        for extent in port.extents
+    ]
+    return {**made, "extents": extents, "shape_field": f"shape_{field.removeprefix('v_')}"}
 
 
 @cache

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 from openinfer.errors import SynthesisError
 from openinfer.ops.strides import broadcast_strides
-from openinfer_synth_c.code import operand
 from openinfer_synth_c.index_text import flat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.dtypes import DType
     from openinfer.ops.calls import OpCall
     from openinfer.plan.steps import Epilogue
     from openinfer_synth_c.code import Code
@@ -22,22 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """Stores elements of a result after the epilogue, if there is one.
-
-    Attributes:
-        widened: the type that values are given in and the one that they are rounded to, where they differ.
-    """
+    """Stores elements of a result after the epilogue, if there is one."""
 
     output: Bound
     epilogue: Epilogue | None
     epilogue_inputs: tuple[Bound, ...]
-    widened: tuple[DType, DType] | None = None
 
     def write(self, code: Code, coordinates: Sequence[str], value: str) -> None:
         """Append the store of ``value`` (of the kernel's result type) at a position: one counter per axis."""
         shape = self.output.type.shape
-        if self.widened is not None:
-            value = code.cast(operand(value), *self.widened)
         if self.epilogue is None:
             self.output.store(flat(coordinates, broadcast_strides(shape, shape)), value)
             return

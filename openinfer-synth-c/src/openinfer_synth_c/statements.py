@@ -9,29 +9,39 @@ from openinfer.codegen import loop_program
 from openinfer.dtypes import BOOL
 from openinfer.errors import PluginError, PluginStepError, SynthesisError
 from openinfer.expr.c_renderer import literal_text
+from openinfer.expr.counting import counted, counting
+from openinfer.expr.linear import linearise
 from openinfer.expr.tree import ExprError
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
+    ClearStep,
     ComputeStep,
     CopyStep,
+    CountStep,
+    EqualStep,
     FillStep,
     InputStep,
     KernelStep,
+    LoadStep,
     LoopProgramStep,
     LoopStep,
+    PlaceStep,
     ReturnStep,
+    SetStep,
+    StoreStep,
 )
 from openinfer.scalars import repeated_code
 from openinfer.synth.c_text import comment
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.index_text import for_head
 from openinfer_synth_c.integers import declare_integers
-from openinfer_synth_c.kernel_calls import results_of, uses_vectors, write_call
+from openinfer_synth_c.kernel_calls import results_of, write_call
 from openinfer_synth_c.loop_programs import operand_name, write_kernel
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.site import KernelSite, Store
+from openinfer_synth_c.state_steps import write_state_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +69,7 @@ class StatementWriter:
         """Append steps in order; each keeps the lines of the program that it comes from as a comment."""
         for step in steps:
             self._comments(step)
+            self._code.leave_scratch()
             start = len(self._code.lines)
             try:
                 self._step(step)
@@ -93,6 +104,10 @@ class StatementWriter:
                 self._copy(step)
             case FillStep():
                 self._fill(step)
+            case CountStep():
+                self._count(step)
+            case LoadStep() | StoreStep() | ClearStep() | SetStep() | PlaceStep() | EqualStep():
+                write_state_step(self._code, self._names, self._plan, step)
             case InputStep():
                 self._input(step)
             case LoopStep():
@@ -149,7 +164,7 @@ class StatementWriter:
             ]
             start = len(self._code.lines)
             bound = dict(zip(names, (*given, *results), strict=True))
-            write_kernel(self._code, kernel, bound, in_vectors=uses_vectors(self._plan))
+            write_kernel(self._code, kernel, bound)
             self._name_unused((*given, *results), start)
             for result in results:
                 result.clear_tail()
@@ -167,7 +182,10 @@ class StatementWriter:
             binder = Binder(self._code, self._names, self._plan)
             output = binder.output(step.output, "y")
             source = binder.input(step.source, "x0")
-            if source.pointer:
+            if step.count is not None:
+                declare_integers(self._code, self._names, {"count": step.count})
+                self._code.line(f"memmove(y, x0, (size_t)count * sizeof({output.item_type}));")
+            elif source.pointer:
                 output.copy(source.variable)
                 output.clear_tail()
             else:
@@ -188,6 +206,18 @@ class StatementWriter:
             return
         with self._code.loops((for_head("i", output.stored.count),)):
             output.store("i", literal_text(dtype, value))
+
+    def _count(self, step: CountStep) -> None:
+        by = constant(step.amount)
+        with self._code.braces():
+            counter = Binder(self._code, self._names, self._plan).output(step.target, "y")
+            dtype = counter.type.dtype
+            amount = None if by is None else counted(by, dtype, down=step.down)
+            if amount is None:
+                declare_integers(self._code, self._names, {"by": step.amount})
+                self._code.line("if (by < 0) { return MODEL_INDEX; }")
+            program = linearise(counting(dtype, amount, down=step.down))
+            counter.store("0", self._code.compute(program, {0: counter.at("0"), 1: "by"}, "r"))
 
     def _input(self, step: InputStep) -> None:
         given = self._plan.inputs[step.number]
@@ -220,7 +250,7 @@ class StatementWriter:
         code = self._code
         with code.braces():
             code.line("enum model_status status = MODEL_OK;")
-            call = f"status = {self._names.blocks[step.procedure]}(inputs, outputs);"
+            call = f"status = {self._names.blocks[step.procedure]}(model, inputs, outputs);"
             if step.condition is None:
                 code.line(call)
             else:
@@ -228,7 +258,7 @@ class StatementWriter:
                     code.line(call)
             if step.otherwise is not None:
                 with code.braces("else"):
-                    code.line(f"status = {self._names.blocks[step.otherwise]}(inputs, outputs);")
+                    code.line(f"status = {self._names.blocks[step.otherwise]}(model, inputs, outputs);")
             with code.braces("if (status != MODEL_OK)"):
                 code.line("return status;")
 

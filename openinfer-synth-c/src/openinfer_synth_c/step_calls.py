@@ -24,9 +24,13 @@ if TYPE_CHECKING:
 
 
 class StepCalls:
-    """The functions of one opened device, which several threads may use; equal ones are compiled once."""
+    """The functions of one opened device, which several threads may use; equal ones are compiled once.
 
-    def __init__(self) -> None:
+    ``flags`` are those of the compiler, for what the functions use of the processor.
+    """
+
+    def __init__(self, flags: Sequence[str] = ()) -> None:
+        self._flags = flags
         self._compiling = Lock()
         self._waiting: dict[StepFunction, None] = {}
         self._compiled: dict[StepFunction, Compiled] = {}
@@ -60,7 +64,7 @@ class StepCalls:
 
     def _compile(self, functions: Sequence[StepFunction]) -> None:
         """Compile functions together; others may begin to wait meanwhile."""
-        library = load_library({"steps.c": library_source(functions)})
+        library = load_library({"steps.c": library_source(functions)}, self._flags)
         for number, each in enumerate(functions):
             call: Compiled = library[f"step_{number}"]
             self._compiled[each] = _alone(call, lock_of(library)) if each.keeps_memory else call

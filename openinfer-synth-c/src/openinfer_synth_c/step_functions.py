@@ -46,14 +46,19 @@ class StepFunction:
     definitions: tuple[tuple[str, str], ...] = ()
 
 
-def step_function(step: Step, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> StepFunction:
+def step_function(
+    step: Step, inputs: Sequence[TensorType], outputs: Sequence[TensorType], *, has_vector_types: bool = False
+) -> StepFunction:
     """Return a step on memory of the caller: values are numbered inputs first, then outputs.
+
+    Args:
+        has_vector_types: whether the compiler has vectors of the types of GCC and Clang.
 
     Raises:
         SynthesisError: the step cannot be written out in C.
     """
     plan = _plan(inputs, outputs)
-    code, names = Code(depth=1), Names(plan, weights_apart=False)
+    code, names = Code(depth=1, has_vector_types=has_vector_types), Names(plan, weights_apart=False)
     _structure(code, "inputs", [f"const {item_type(t.dtype)} *{n};" for t, n in zip(inputs, names.inputs, strict=True)])
     _structure(code, "outputs", [f"{item_type(t.dtype)} *{n};" for t, n in zip(outputs, names.outputs, strict=True)])
     StatementWriter(code, names, plan).steps((step,))

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.errors import SynthesisError
 from openinfer.scratch import scratch_directory
-from openinfer.synth.arrays import file_form, from_file, given_arrays
+from openinfer.synth.arrays import file_form, from_npy, given_arrays
 from openinfer.synth.target import RunResult
-from openinfer_synth_c.project import PROGRAM, bundle_of, compiler_flags
+from openinfer_synth_c.blob import OBJECT_NAME
+from openinfer_synth_c.project import bundle_of, compiler_flags
 from openinfer_synth_c.toolchain import find_compiler, run_tool
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ class CTarget:
     """Writes plans out as C99; see `openinfer.synth.SynthTarget`."""
 
     epilogues = True
+    overlaps = True
+    banks = True
+    options = frozenset({"prefix", "project", "weights"})
 
     def emit(self, plan: ExecutionPlan) -> Bundle:
         """Return the source files; equal plans give equal bytes."""
@@ -46,6 +51,9 @@ class CTarget:
     ) -> RunResult:
         """Compile the bundle in a private temporary directory and run it, with ``flags`` or those of its Makefile."""
         given = given_arrays(plan, inputs, steps, repeat)
+        if plan.states and repeat > 1:
+            message = f"repeat is {repeat}: each step of this program changes its persistent variables, so it runs once"
+            raise SynthesisError(message)
         compiler = find_compiler()
         with scratch_directory() as directory:
             for file, data in bundle.files.items():
@@ -54,9 +62,10 @@ class CTarget:
                 *compiler,
                 *(compiler_flags(plan) if flags is None else flags),
                 "-o",
-                PROGRAM,
+                plan.options.prefix,
                 "main.c",
-                "model.c",
+                f"{plan.options.prefix}.c",
+                *(file for file in bundle.files if file == OBJECT_NAME),
                 "-lm",
             ]
             run_tool(arguments, directory, timeout, "the C compiler")
@@ -66,7 +75,9 @@ class CTarget:
 def _run(
     plan: ExecutionPlan, directory: Path, inputs: Mapping[str, Array], steps: int | None, repeat: int, timeout: float
 ) -> RunResult:
-    arguments = [str(directory / PROGRAM), "--repeat", str(repeat)]
+    arguments = [str(directory / plan.options.prefix)]
+    if repeat > 1:
+        arguments += ["--repeat", str(repeat)]
     if steps is not None:
         arguments += ["--steps", str(steps)]
     for number, port in enumerate(plan.inputs):
@@ -78,8 +89,7 @@ def _run(
         arguments += ["--output", f"{port.name}=output{number}.npy"]
     said = run_tool(arguments, directory, timeout, "the synthesised program")
     outputs: dict[str, Array] = {
-        port.name: from_file(np.load(directory / f"output{number}.npy", allow_pickle=False), port.type, steps)
-        for number, port in enumerate(plan.outputs)
+        port.name: from_npy(directory / f"output{number}.npy", port, steps) for number, port in enumerate(plan.outputs)
     }
     timing = _TIMING.search(said)
     return RunResult(outputs, float(timing.group(1)) if timing else float("nan"))

@@ -4,7 +4,7 @@
 the vector types of GCC and Clang; `lanes` has what both know about such a loop, `addresses` the text of indices.
 """
 
-from openinfer_synth_c.loop_programs.addresses import operand_name
+from openinfer_synth_c.loop_programs.addresses import counter, operand_name
 from openinfer_synth_c.loop_programs.writer import write_kernel
 
-__all__ = ["operand_name", "write_kernel"]
+__all__ = ["counter", "operand_name", "write_kernel"]

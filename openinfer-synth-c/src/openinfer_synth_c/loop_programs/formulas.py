@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from openinfer.dtypes import BOOL
-from openinfer.expr.c_renderer import render
+from openinfer.expr.c_renderer import literal_text, render
 from openinfer.expr.linear import linearise
 from openinfer.expr.text import program_text
 from openinfer.loops import Memory, Store
 from openinfer_synth_c.loop_programs.lanes import has_vector_type
-from openinfer_synth_c.loop_programs.vector_types import PARAMETERS, define_by_lane
+from openinfer_synth_c.loop_programs.vector_types import (
+    PARAMETERS,
+    apart,
+    applied,
+    define,
+    define_by_lane,
+    is_narrow,
+    lanes,
+    splat,
+    vector_type,
+)
+from openinfer_synth_c.loop_programs.vector_values import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,17 +32,25 @@ if TYPE_CHECKING:
     from openinfer.loops import Statement
     from openinfer_synth_c.code import Code
 
+LONG = 4
+"""Functions of a formula that registers have, from which on it is worth a name."""
+
 
 def repeated_formulas(body: Sequence[Statement], count: int) -> frozenset[Program]:
-    """Return the formulas of more than one function that several stores of a loop over ``count`` lanes have."""
-    stores = (statement for statement in body if isinstance(statement, Store))
+    """Return the formulas of more than one function that several stores of a loop over ``count`` lanes have.
+
+    Those of registers have at least `LONG` functions: shorter ones have forms of their own.
+    """
+    stores = [statement for statement in body if isinstance(statement, Store)]
     stored = Counter(linearise(s.value.expr) for s in stores if s.buffer.memory is not Memory.PRIVATE)
+    in_registers = Counter(linearise(s.value.expr) for s in stores if s.buffer.memory is Memory.PRIVATE)
+    stored += Counter({p: uses for p, uses in in_registers.items() if _functions(p) >= LONG})
     return frozenset(program for program, uses in stored.items() if uses > 1 and _is_formula(program, count))
 
 
 def formula(code: Code, program: Program, count: int) -> str:
     """Return the name of a function on vectors with the value of a program: its parameters are the inputs in order."""
-    inputs = {number: f"{PARAMETERS[place]}_lanes[l]" for place, number in enumerate(program.inputs)}
+    inputs = dict(zip(program.inputs, lanes(code, len(program.inputs)), strict=True))
     types = {step.index: step.dtype for step in program.instructions if step.function == "input"}
     result = program.instructions[-1].dtype
     of = "_".join(dict.fromkeys(step.function for step in program.instructions if step.operands))
@@ -39,11 +58,49 @@ def formula(code: Code, program: Program, count: int) -> str:
     names = (f"v{number}" for number in range(len(program.instructions)))
     lines, text = program_text(program, {number: f"x{number}" for number in types}, lambda: next(names))
     name = f"oi_{of}_{crc32(' '.join((*lines, text, *map(str, types.values()))).encode()):08x}_{result}x{count}"
+    operands = [types[number] for number in program.inputs]
+    if _has_narrow(program):
+        _define_by_function(code, name, program, count)
+        return name
     fragment = render(program, inputs, "v")
     code.helpers.update(dict.fromkeys(fragment.helpers))
-    operands = [types[number] for number in program.inputs]
     define_by_lane(code, name, operands, result, count, fragment.result, fragment.statements)
     return name
+
+
+def _define_by_function(code: Code, name: str, program: Program, count: int) -> None:
+    """Define a function on vectors by its functions, of which each treats all lanes before the next one does."""
+    letters = dict(zip(program.inputs, PARAMETERS, strict=False))
+    instructions, texts, lines, parameters = program.instructions, list[str](), list[str](), dict[str, str]()
+    for number, step in enumerate(instructions):
+        kind = vector_type(code, step.dtype, count)
+        if step.value is not None:
+            texts.append(splat(code, step.dtype, count, literal_text(step.dtype, step.value)))
+        elif step.function == "input":
+            texts.append(letters[step.index])
+            parameters[letters[step.index]] = kind
+        elif step.function == "trunc" and instructions[step.operands[0]].function in WHOLE:
+            texts.append(texts[step.operands[0]])
+        else:
+            types = [instructions[operand].dtype for operand in step.operands]
+            given = [texts[operand] for operand in step.operands]
+            lines.append(f"const {kind} v{number} = {applied(code, step.function, types, step.dtype, count, given)};")
+            texts.append(f"v{number}")
+    kind = vector_type(code, instructions[-1].dtype, count)
+    head = ", ".join(f"{parameters[letter]} {letter}" for letter in letters.values())
+    define(code, name, f"{apart(code)} {kind} {name}({head})", [*lines, f"return {texts[-1]};"])
+
+
+def _has_narrow(program: Program) -> bool:
+    return any(
+        is_narrow(program.instructions[step.operands[0]].dtype, step.dtype)
+        for step in program.instructions
+        if step.operands
+    )
+
+
+def _functions(program: Program) -> int:
+    return sum(1 for step in program.instructions if step.operands)
 
 
 def _is_formula(program: Program, count: int) -> bool:
@@ -52,6 +109,7 @@ def _is_formula(program: Program, count: int) -> bool:
     outside = [step for step in program.instructions if step.function == "input" or step is program.instructions[-1]]
     return (
         is_small
+        and not (_has_narrow(program) and any(step.dtype is BOOL for step in program.instructions))
         and all(has_vector_type(step.dtype, count) for step in outside)
         and all(step.dtype is BOOL or has_vector_type(step.dtype, count) for step in functions)
     )

@@ -1,8 +1,8 @@
 """Loops over lanes as C: statement by statement, each for all lanes.
 
-That is the same as lane by lane, since no lane uses what another writes (`openinfer.loops.races`). A statement is a
-short loop of constant length, or one on whole vectors where the dialect has them; what is the same in all lanes is
-computed before it, once.
+That is the same as lane by lane, since no lane uses what another writes (`openinfer.loops.races`). A statement is one
+on whole vectors, or a short loop of constant length where lanes differ in more than values; what is the same in all
+lanes is computed before it, once.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from openinfer_synth_c.loop_programs.lane_values import lane_value
 from openinfer_synth_c.loop_programs.lanes import (
     has_vector_type,
     is_set,
-    stores_outside,
+    sum_of_product,
     tests_vary,
     varies,
     varying_registers,
 )
-from openinfer_synth_c.loop_programs.vector_types import axpy, vector_at, vector_type
+from openinfer_synth_c.loop_programs.vector_types import added_product, store, vector_type
 from openinfer_synth_c.loop_programs.vector_values import is_choice, vector_value
 from openinfer_synth_c.rolled_loops import rolled
 
@@ -52,12 +52,10 @@ if TYPE_CHECKING:
 class Form(Enum):
     """What a name stands for that differs from lane to lane.
 
-    ``ARRAY`` of one element for each lane; ``POINTER`` to the element of the first lane, which nothing writes;
-    ``VECTOR`` of GCC and Clang.
+    ``ARRAY`` of one element for each lane; ``VECTOR`` of one of the types of `vector_types`.
     """
 
     ARRAY = "ARRAY"
-    POINTER = "POINTER"
     VECTOR = "VECTOR"
 
 
@@ -73,7 +71,6 @@ class LaneLoop:
     lane: Var
     body: tuple[Statement, ...]
     scalar_leaf: Callable[[Leaf], str]
-    in_vectors: bool
     _count: int = field(init=False)
     _varying: frozenset[str] = field(init=False)
     _repeated: frozenset[Program] = field(init=False)
@@ -82,13 +79,10 @@ class LaneLoop:
     def __post_init__(self) -> None:
         self._count = Index.of(self.lane.extent or 0).constant or 0
         self._varying = varying_registers(self.body, self.lane)
-        self._repeated = repeated_formulas(self.body, self._count) if self.in_vectors else frozenset()
+        self._repeated = repeated_formulas(self.body, self._count)
 
     def write(self, *, in_braces: bool = True) -> None:
         """Append the statements, in braces if they name anything and others stand next to them."""
-        if not self.in_vectors:
-            self._block(self.body, (), "", in_braces=in_braces)
-            return
         with self.places.pointers(self.body, self.lane):
             self._block(self.body, (), "", in_braces=in_braces)
 
@@ -145,12 +139,7 @@ class LaneLoop:
             const = "" if is_set(self.body, name) else "const "
             code.line(f"{const}{kind} {register(name)} = {self._uniform(value)};")
             return
-        pointer = None if tests or self.in_vectors else self._pointer(name, value)
-        if pointer is not None:
-            self._forms[name] = Form.POINTER
-            code.line(f"const {kind} *const {register(name)} = {pointer};")
-            return
-        if self.in_vectors and not tests and has_vector_type(value.dtype, self._count):
+        if not tests and has_vector_type(value.dtype, self._count):
             self._let_vector(name, value)
             return
         self._forms[name] = Form.ARRAY
@@ -168,23 +157,12 @@ class LaneLoop:
         self.places.code.line(f"{kind} {register(name)};")
         self._assign(register(name), value, ())
 
-    def _pointer(self, name: str, value: Value) -> str | None:
-        """Return where the elements lie that a register stands for, if they stay as they are while it is in use."""
-        if len(value.leaves) != 1 or len(linearise(value.expr).instructions) != 1:
-            return None
-        leaf = value.leaves[0]
-        if not isinstance(leaf, Load) or leaf.buffer.memory is Memory.PRIVATE or leaf.guards:
-            return None
-        if is_set(self.body, name) or stores_outside(self.body):
-            return None
-        return self._row(leaf.buffer, leaf.address)
-
     def _row(self, buffer: Buffer, address: Index) -> str | None:
         """Return a pointer to the element of the first lane where the lanes use elements in a row, else None."""
         if buffer.name not in self.places.operands or address.coefficient(self.lane) != 1:
             return None
         bound, first = self.places.element(buffer, address - self.lane)
-        if not bound.pointer or bound.work is not None or buffer.dtype.is_packed:
+        if not bound.pointer or buffer.dtype.is_packed:
             return None
         return f"{bound.variable} + {index_text(first)}" if first.terms else bound.variable
 
@@ -205,12 +183,10 @@ class LaneLoop:
             self._assign(vector, value, tests)
             return
         row = self._row(buffer, address)
-        if self.in_vectors and not tests and row is not None and has_vector_type(value.dtype, self._count):
+        if not tests and row is not None and has_vector_type(value.dtype, self._count):
             text = self._vector(value)
             if text is not None:
-                self.places.code.line(
-                    f"{vector_at(self.places.code, value.dtype, self._count, row, written=True)} = {text};"
-                )
+                self.places.code.line(store(self.places.code, value.dtype, self._count, row, text))
                 return
         bound, index = self.places.element(buffer, address)
         self._over_lanes(value, tests, lambda text: bound.store_text(address_text(buffer, index), text))
@@ -233,23 +209,26 @@ class LaneLoop:
             code.line(f"memcpy(&{place}, {lanes}, sizeof {lanes});")
 
     def _add_product(self, place: str, value: Value) -> bool:
-        """Append the addition of a vector, times a value that is the same in all lanes, if that is what is assigned."""
-        instructions = linearise(value.expr).instructions
-        if len(instructions) != 4 or instructions[-1].function != "fma":
+        """Append the addition of a product to a vector, if that is what is assigned."""
+        parts = sum_of_product(value)
+        if parts is None or not has_vector_type(value.dtype, self._count):
             return False
-        inputs = [instructions[operand] for operand in instructions[-1].operands]
-        if any(step.function != "input" for step in inputs) or not has_vector_type(value.dtype, self._count):
-            return False
-        a, b, total = (value.leaves[step.index] for step in inputs)
-        if self.is_varying(b):
+        is_fused = isinstance(value.expr, tree.Apply) and value.expr.function == "fma"
+        a, b, total = parts
+        if not self.is_varying(b.leaves[0]):
             a, b = b, a
-        if self.is_varying(b) or not self.is_varying(a) or self.vector_of(total) != place:
+        if not self.is_varying(b.leaves[0]) or self.vector_of(total.leaves[0]) != place:
             return False
-        vector = self._vector(Value(tree.Input(0, a.dtype), (a,)))
-        if vector is None:
+        is_scalar = not self.is_varying(a.leaves[0])
+        code = self.places.code
+        mark = code.mark()
+        first = self._uniform(a) if is_scalar else self._vector(a)
+        second = self._vector(b)
+        if first is None or second is None:
+            code.cut(mark)
             return False
-        function = axpy(self.places.code, value.dtype, self._count)
-        self.places.code.line(f"{function}(&{place}, {self._uniform(Value(tree.Input(0, b.dtype), (b,)))}, {vector});")
+        function = added_product(code, value.dtype, self._count, is_fused=is_fused, is_scalar=is_scalar)
+        code.line(f"{function}(&{place}, {first}, {second});")
         return True
 
     # --- Values in all lanes --------------------------------------------------------------------------------------

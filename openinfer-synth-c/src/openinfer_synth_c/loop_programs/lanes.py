@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
 from openinfer.dtypes import F32, F64, SINT, UINT, DType
-from openinfer.loops import Alloc, Bind, For, If, Let, Load, Memory, Number, Register, Set, Store
+from openinfer.expr import tree
+from openinfer.loops import Alloc, Bind, For, If, Let, Load, Memory, Number, Register, Set, Store, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from openinfer.affine import Within
-    from openinfer.loops import Buffer, Leaf, Statement, Value
+    from openinfer.expr.tree import Expr
+    from openinfer.loops import Buffer, Leaf, Statement
 
 _ELEMENTS = frozenset(dtype.name for dtype in (F32, F64, *SINT, *UINT))
 
@@ -113,16 +115,6 @@ class _Uses:
             self.other.add(buffer.name)
 
 
-def stores_outside(body: Sequence[Statement]) -> bool:
-    """Return whether statements write elements of other buffers than private ones."""
-    return any(
-        stores_outside(statement.body)
-        if isinstance(statement, If)
-        else isinstance(statement, Store) and statement.buffer.memory is not Memory.PRIVATE
-        for statement in body
-    )
-
-
 def is_set(body: Sequence[Statement], name: str) -> bool:
     """Return whether a register is given another value after its `Let`."""
     return any(
@@ -131,3 +123,34 @@ def is_set(body: Sequence[Statement], name: str) -> bool:
         else isinstance(statement, Set) and statement.name == name
         for statement in body
     )
+
+
+def sum_of_product(value: Value) -> tuple[Value, Value, Value] | None:
+    """Return a, b and total of ``fma(a, b, total)`` or ``total + a * b``; None: it is something else.
+
+    The total is a leaf, and the factors are leaves or casts of leaves.
+    """
+    match value.expr:
+        case (
+            tree.Apply("fma", (a, b, total), _)
+            | tree.Apply("add", (total, tree.Apply("mul", (a, b), _)), _)
+            | tree.Apply("add", (tree.Apply("mul", (a, b), _), total), _)
+        ):
+            parts = (_part(value, a), _part(value, b), _part(value, total))
+        case _:
+            return None
+    a, b, total = parts
+    if a is None or b is None or total is None or not isinstance(total.expr, tree.Input):
+        return None
+    return a, b, total
+
+
+def _part(value: Value, expr: Expr) -> Value | None:
+    """Return a leaf of a value, or the cast of one, as a value of its own; None: it is something else."""
+    match expr:
+        case tree.Input(number, dtype):
+            return Value(tree.Input(0, dtype), (value.leaves[number],))
+        case tree.Apply("cast", (tree.Input(number, dtype),), result):
+            return Value(tree.cast(tree.Input(0, dtype), result), (value.leaves[number],))
+        case _:
+            return None

@@ -1,80 +1,158 @@
-"""Vector types of GCC and Clang, and functions on them, which a program defines as far as it uses them.
+"""Types of vectors, and functions on them, which a program defines as far as it uses them.
 
-What C has an operator for is written with it; every other function is a loop over lanes between copies, which both
-compilers turn into vector instructions: so a fused multiply-add is one instruction where the processor has it, and its
-bits are those of ``fmaf`` everywhere.
+In plain C99 a vector is a structure with an array of lanes, and every function on vectors is a loop over lanes; GCC
+keeps such structures in vector registers. With the vector types of GCC and Clang, what C has an operator for is written
+with it, and every other function is a loop over lanes between copies, which both compilers turn into vector
+instructions: so a fused multiply-add is one instruction where the processor has it, and its bits are those of ``fmaf``
+everywhere.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, DType, Kind, dtype_named
+from openinfer.dtypes import BOOL, F32, I32, DType, Kind, dtype_named
 from openinfer.expr.c_functions import call_text
-from openinfer.expr.c_renderer import c_type
+from openinfer.expr.c_renderer import c_type, literal_text
+from openinfer_synth_c.loop_programs.byte_vectors import INCLUDES, dot_product, widened
 from openinfer_synth_c.rolled_loops import rolled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from openinfer_synth_c.code import Code
 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*"}
 _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
-PARAMETERS = "abcd"
+FEW = 4
+"""Up to so many narrow lanes GCC makes better code of conversions that are written out than of a loop."""
+
+PARAMETERS = "abcdefgh"
 """Letters that the operands of functions on vectors are called."""
+
+_FUNCTION = """\
+/* Compilers inline functions on vectors, so that vectors stay in registers. */
+#if defined(__GNUC__)
+#define VECTOR_FUNCTION static inline __attribute__((always_inline))
+#else
+#define VECTOR_FUNCTION static inline
+#endif
+"""
 
 _ABI = """\
 /* Compilers differ in how they pass vectors that are wider than the processor's: here they are all inlined. */
-#define VECTOR_FUNCTION static inline __attribute__((always_inline))
 #pragma GCC diagnostic ignored "-Wpsabi"
 """
 
 
+_APART = """\
+/* Functions on lanes of bytes, which compilers treat far more quickly for themselves than within a kernel. */
+#if defined(__GNUC__)
+#define APART __attribute__((noinline)) static
+#else
+#define APART static
+#endif
+"""
+
+
+def apart(code: Code) -> str:
+    """Return the qualifiers of a function on vectors that has bytes in between."""
+    if code.has_vector_types:
+        return "VECTOR_FUNCTION"
+    code.definitions.setdefault("APART", _APART)
+    return "APART"
+
+
 def vector_type(code: Code, dtype: DType, count: int) -> str:
-    """Return the name of the type of vector registers with ``count`` elements."""
-    code.definitions.setdefault("-Wpsabi", _ABI)
+    """Return the name of the type of vectors with ``count`` elements."""
     name = f"oi_{dtype}x{count}"
-    width = dtype.bits // 8
-    of = f"typedef {c_type(dtype)} {name}"
-    lines = (
-        f"{of} __attribute__((vector_size({count * width})));",
-        f"{of}_at __attribute__((vector_size({count * width}), aligned({width}), may_alias));",
-    )
-    code.definitions.setdefault(name, "\n".join(lines))
+    code.definitions.setdefault("VECTOR_FUNCTION", _FUNCTION)
+    if code.has_vector_types:
+        code.definitions.setdefault("-Wpsabi", _ABI)
+        nbytes = count * (dtype.bits // 8)
+        code.definitions.setdefault(name, f"typedef {c_type(dtype)} {name} __attribute__((vector_size({nbytes})));")
+    else:
+        code.definitions.setdefault(name, f"typedef struct {{ {c_type(dtype)} lane[{count}]; }} {name};")
     return name
 
 
-def vector_at(code: Code, dtype: DType, count: int, pointer: str, *, written: bool = False) -> str:
+def load(code: Code, dtype: DType, count: int, pointer: str) -> str:
     """Return the vector of elements in a row from a pointer on, aligned as one element is."""
-    const = "" if written else "const "
-    return f"*({const}{vector_type(code, dtype, count)}_at *)({pointer})"
+    kind, name = vector_type(code, dtype, count), f"oi_load_{dtype}x{count}"
+    lines = (f"{kind} x;", "memcpy(&x, p, sizeof x);", "return x;")
+    define(code, name, f"VECTOR_FUNCTION {kind} {name}(const {c_type(dtype)} *p)", lines)
+    return f"{name}({pointer})"
+
+
+def store(code: Code, dtype: DType, count: int, pointer: str, text: str) -> str:
+    """Return the statement that stores a vector to elements in a row from a pointer on, aligned as one element is."""
+    kind, name = vector_type(code, dtype, count), f"oi_store_{dtype}x{count}"
+    head = f"VECTOR_FUNCTION void {name}({c_type(dtype)} *p, {kind} x)"
+    define(code, name, head, ("memcpy(p, &x, sizeof x);",))
+    return f"{name}({pointer}, {text});"
 
 
 def splat(code: Code, dtype: DType, count: int, text: str) -> str:
     """Return the vector whose elements all are ``text``."""
     kind, name = vector_type(code, dtype, count), f"oi_splat_{dtype}x{count}"
-    elements = ", ".join(["x"] * count)
-    body = f"VECTOR_FUNCTION {kind} {name}({c_type(dtype)} x)\n{{\n    return ({kind}){{{elements}}};\n}}\n"
-    code.definitions.setdefault(name, body)
+    if code.has_vector_types:
+        lines = [f"return ({kind}){{{', '.join(['x'] * count)}}};"]
+    else:
+        lines = [f"const {kind} y = {{{{{', '.join(['x'] * count)}}}}};", "return y;"]
+    define(code, name, f"VECTOR_FUNCTION {kind} {name}({c_type(dtype)} x)", lines)
     return f"{name}({text})"
 
 
-def axpy(code: Code, dtype: DType, count: int) -> str:
-    """Return the name of a function that adds a vector times one number to a vector, as that of BLAS."""
-    name, kind = f"oi_axpy_{dtype}x{count}", vector_type(code, dtype, count)
-    if name not in code.definitions:
-        product = applied(code, "fma", (dtype, dtype, dtype), dtype, count, ("x", splat(code, dtype, count, "a"), "*y"))
-        head = f"VECTOR_FUNCTION void {name}({kind} *y, {c_type(dtype)} a, {kind} x)"
-        _define(code, name, head, [f"*y = {product};"])
+def added_product(code: Code, dtype: DType, count: int, *, is_fused: bool, is_scalar: bool) -> str:
+    """Return the name of a function that adds a product to a vector, in place.
+
+    In C99 that leaves compilers far fewer copies of structures to see through than a function with a result.
+
+    Args:
+        is_fused: whether the product is not rounded before it is added.
+        is_scalar: whether the first factor is one number, as in BLAS's axpy; both are vectors in a multiply-accumulate.
+    """
+    rounded = "" if is_fused else "_rounded"
+    name, kind = (
+        f"oi_{'axpy' if is_scalar else 'mac'}{rounded}_{dtype}x{count}",
+        vector_type(code, dtype, count),
+    )
+    if code.has_vector_types:
+        factors = ("x", splat(code, dtype, count, "a") if is_scalar else "a")
+        result = _sum_of_product(
+            lambda function, texts: applied(code, function, (dtype,) * len(texts), dtype, count, texts),
+            (*factors, "*y"),
+            is_fused=is_fused,
+        )
+        lines = [f"*y = {result};"]
+    else:
+        result = _sum_of_product(
+            lambda function, texts: code.noted(call_text(function, (dtype,) * len(texts), dtype, texts)),
+            ("x.lane[l]", "a" if is_scalar else "a.lane[l]", "y->lane[l]"),
+            is_fused=is_fused,
+        )
+        lines = _lane_statements(count, (f"y->lane[l] = {result};",))
+    head = f"VECTOR_FUNCTION void {name}({kind} *y, {c_type(dtype) if is_scalar else kind} a, {kind} x)"
+    define(code, name, head, lines)
     return name
+
+
+def _sum_of_product(
+    call: Callable[[str, tuple[str, ...]], str], operands: tuple[str, str, str], *, is_fused: bool
+) -> str:
+    """Return the text of two factors' product and a total, added."""
+    *factors, total = operands
+    if is_fused:
+        return call("fma", operands)
+    return call("add", (total, f"({call('mul', tuple(factors))})"))
 
 
 def select_of(code: Code, comparison: str, compared: DType, result: DType, count: int, texts: Sequence[str]) -> str:
     """Return the elements of the third vector of ``texts`` where the first two compare, else those of the fourth."""
     name = f"oi_select_{comparison}_{compared}_{result}x{count}"
-    condition = code.noted(call_text(comparison, (compared, compared), BOOL, ("a_lanes[l]", "b_lanes[l]")))
-    value = call_text("select", (BOOL, result, result), result, (f"({condition})", "c_lanes[l]", "d_lanes[l]"))
+    a, b, c, d = lanes(code, 4)
+    condition = code.noted(call_text(comparison, (compared, compared), BOOL, (a, b)))
+    value = call_text("select", (BOOL, result, result), result, (f"({condition})", c, d))
     define_by_lane(code, name, (compared, compared, result, result), result, count, code.noted(value))
     return f"{name}({', '.join(texts)})"
 
@@ -83,6 +161,12 @@ def applied(
     code: Code, function: str, operands: Sequence[DType], result: DType, count: int, texts: Sequence[str]
 ) -> str:
     """Return a function of `openinfer.expr.tree` on vectors, which are names or bind as tightly."""
+    if not code.has_vector_types:
+        if function == "cast" and operands[0] is F32 and is_narrow(F32, result):
+            return f"{_clipped(code, result, count)}({texts[0]})"
+        if function == "cast" and is_narrow(operands[0], result) and count <= FEW:
+            return f"{_written_out(code, operands[0], result, count)}({texts[0]})"
+        return _by_lane(code, function, operands, result, count, texts)
     if function in _BITS:
         return f"{texts[0]} {_BITS[function]} {texts[1]}"
     if function in _OPERATORS:
@@ -95,18 +179,112 @@ def applied(
         return f"({kind})({text.format(*(f'({wrapping}){operand}' for operand in texts))})"
     if function in ("to_bits", "from_bits"):
         return f"({vector_type(code, result, count)}){texts[0]}"
+    if function == "dot4":
+        return f"{dot4(code, count)}({', '.join(texts)})"
     if function == "div" and result.is_float:
         return f"{texts[0]} / {texts[1]}"
+    if function == "cast" and is_narrow(operands[0], result):
+        return _converted(code, operands[0], result, count, texts[0])
+    return _by_lane(code, function, operands, result, count, texts)
+
+
+def _by_lane(
+    code: Code, function: str, operands: Sequence[DType], result: DType, count: int, texts: Sequence[str]
+) -> str:
     return f"{_looped(code, function, operands, result, count)}({', '.join(texts)})"
+
+
+def _written_out(code: Code, source: DType, result: DType, count: int) -> str:
+    """Return the name of a conversion of each lane of a structure, in an expression for all of them.
+
+    GCC keeps the result in a register so; a loop over few narrow lanes goes by way of memory.
+    """
+    name = f"oi_cast_{source}_{result}x{count}"
+    kind, operand = vector_type(code, result, count), vector_type(code, source, count)
+    lanes = ", ".join(code.noted(call_text("cast", (source,), result, (f"a.lane[{lane}]",))) for lane in range(count))
+    lines = [f"const {kind} y = {{{{{lanes}}}}};", "return y;"]
+    define(code, name, f"VECTOR_FUNCTION {kind} {name}({operand} a)", lines)
+    return name
+
+
+def is_narrow(source: DType, result: DType) -> bool:
+    """Return whether a conversion has a type of 8 or 16 bits on one side, and integers or f32 on both."""
+    types = (source, result)
+    return (
+        all(dtype is F32 or (dtype.is_integer and 8 <= dtype.bits <= 32) for dtype in types)
+        and any(dtype.bits < 32 for dtype in types)
+        and source is not result
+    )
+
+
+def _converted(code: Code, source: DType, result: DType, count: int, text: str) -> str:
+    """Return the conversion of a vector of narrow integers, or to them.
+
+    It goes by way of i32, which has as many bits as f32, so that compilers have instructions for both halves. They
+    would join them again if both were the conversions of their own.
+    """
+    if result is F32:
+        return _by_lane(code, "cast", (I32,), F32, count, [_converted(code, source, I32, count, text)])
+    if result is I32 and source.bits == 8:
+        return f"{_bytes_widened(code, source, count)}({text})"
+    if source is F32:
+        text = f"{_clipped(code, result, count)}({text})"
+    return f"__builtin_convertvector({text}, {vector_type(code, result, count)})"
+
+
+def _bytes_widened(code: Code, source: DType, count: int) -> str:
+    """Return the name of a function from a vector of bytes to one of i32."""
+    name, kind = f"oi_widen_{source}x{count}", vector_type(code, I32, count)
+    if name not in code.definitions:
+        code.definitions.setdefault("bytes", INCLUDES)
+        lines = widened(kind, count, f"__builtin_convertvector(a, {kind})", signed=source.kind is Kind.SIGNED)
+        define(code, name, f"VECTOR_FUNCTION {kind} {name}({vector_type(code, source, count)} a)", lines)
+    return name
+
+
+def _clipped(code: Code, result: DType, count: int) -> str:
+    """Return the name of a function from f32 to the nearest number that a narrow type holds, toward zero.
+
+    With vector types its result is of i32.
+    """
+    name = f"oi_clip_{result}_f32x{count}"
+    low, high = (literal_text(F32, float(limit or 0)) for limit in (result.minimum, result.maximum))
+    (lane,) = lanes(code, 1)
+    # In this form compilers have it as a maximum and a minimum; NaN gives the lower end, which is 0 without sign.
+    number = lane if result.minimum == 0 else f"({lane} == {lane} ? {lane} : 0.0f)"
+    before = (f"const float x = {number};", f"const float least = x > {low} ? x : {low};")
+    to = I32 if code.has_vector_types else result
+    cast = "(int32_t)" if code.has_vector_types else f"({c_type(result)})(int32_t)"
+    define_by_lane(code, name, (F32,), to, count, f"{cast}(least < {high} ? least : {high})", before)
+    return name
+
+
+def dot4(code: Code, count: int) -> str:
+    """Return the name of `openinfer.expr.tree.dot4` on vectors: one instruction where the processor has it."""
+    name, kind = f"oi_dot4_{I32}x{count}", vector_type(code, I32, count)
+    if name not in code.definitions:
+        code.definitions.setdefault("bytes", INCLUDES)
+        lanes = [f"{letter}_lanes[l]" for letter in PARAMETERS[:3]]
+        value = code.noted(call_text("dot4", (I32, I32, I32), I32, lanes))
+        define_by_lane(code, f"{name}_plain", (I32, I32, I32), I32, count, value)
+        # Clang warns of functions that only another machine uses.
+        lines = [f"(void){name}_plain;", *dot_product(kind, count, f"{name}_plain(a, b, c)")]
+        define(code, name, f"VECTOR_FUNCTION {kind} {name}({kind} a, {kind} b, {kind} c)", lines)
+    return name
 
 
 def _looped(code: Code, function: str, operands: Sequence[DType], result: DType, count: int) -> str:
     """Return the name of a function on vectors that goes from lane to lane."""
     of = f"{operands[0]}_{result}" if function == "cast" else f"{result}"
     name = f"oi_{function}_{of}x{count}"
-    lanes = [f"{letter}_lanes[l]" for letter in PARAMETERS[: len(operands)]]
-    define_by_lane(code, name, operands, result, count, code.noted(call_text(function, operands, result, lanes)))
+    value = code.noted(call_text(function, operands, result, lanes(code, len(operands))))
+    define_by_lane(code, name, operands, result, count, value)
     return name
+
+
+def lanes(code: Code, count: int) -> list[str]:
+    """Return lane ``l`` of the first parameters of a function that `define_by_lane` defines."""
+    return [f"{letter}_lanes[l]" if code.has_vector_types else f"{letter}.lane[l]" for letter in PARAMETERS[:count]]
 
 
 def define_by_lane(
@@ -118,27 +296,27 @@ def define_by_lane(
     value: str,
     before: Sequence[str] = (),
 ) -> None:
-    """Define a function on vectors by its value in one lane: ``a_lanes[l]`` is that of the first operand.
+    """Define a function on vectors by its value in one lane, in terms of `lanes`.
 
     ``before`` has statements of one lane that the value uses.
     """
-    if name in code.definitions:
-        return
     kinds = [vector_type(code, dtype, count) for dtype in operands]
     kind = vector_type(code, result, count)
     letters = PARAMETERS[: len(operands)]
-    lanes = [f"{letter}_lanes" for letter in letters]
-    lines = [
-        *(f"{c_type(dtype)} {lane}[{count}];" for dtype, lane in zip(operands, lanes, strict=True)),
-        f"{c_type(result)} y_lanes[{count}];",
-        f"{kind} y;",
-        *(f"memcpy({lane}, &{letter}, sizeof {letter});" for letter, lane in zip(letters, lanes, strict=True)),
-        *_lane_statements(count, (*before, f"y_lanes[l] = {value};")),
-        "memcpy(&y, y_lanes, sizeof y);",
-        "return y;",
-    ]
+    if code.has_vector_types:
+        lines = [
+            *(f"{c_type(dtype)} {letter}_lanes[{count}];" for dtype, letter in zip(operands, letters, strict=True)),
+            f"{c_type(result)} y_lanes[{count}];",
+            f"{kind} y;",
+            *(f"memcpy({letter}_lanes, &{letter}, sizeof {letter});" for letter in letters),
+            *_lane_statements(count, (*before, f"y_lanes[l] = {value};")),
+            "memcpy(&y, y_lanes, sizeof y);",
+            "return y;",
+        ]
+    else:
+        lines = [f"{kind} y = {{{{0}}}};", *_lane_statements(count, (*before, f"y.lane[l] = {value};")), "return y;"]
     head = ", ".join(f"{kind} {letter}" for kind, letter in zip(kinds, letters, strict=True))
-    _define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", lines)
+    define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", lines)
 
 
 def _lane_statements(count: int, statements: Sequence[str]) -> list[str]:
@@ -162,10 +340,11 @@ def across(code: Code, function: str, dtype: DType, count: int) -> str:
         head = f"for (ptrdiff_t l = 0; l < {count - half}; ++l)"
         lines.append(rolled(f"{head} {{ lanes[l] = {value.replace('half', str(half))}; }}"))
         count = half
-    _define(code, name, f"static inline {kind} {name}(const {kind} *v)", [*lines, "return lanes[0];"])
+    define(code, name, f"static inline {kind} {name}(const {kind} *v)", [*lines, "return lanes[0];"])
     return name
 
 
-def _define(code: Code, name: str, head: str, lines: Sequence[str]) -> None:
-    body = "".join(f"    {line}\n" for line in lines)
-    code.definitions[name] = f"{head}\n{{\n{body}}}\n"
+def define(code: Code, name: str, head: str, lines: Sequence[str]) -> None:
+    """Define a function by its head and the lines of its body."""
+    body = "".join(f"{line}\n" if line.startswith("#") else f"    {line}\n" for line in lines)
+    code.definitions.setdefault(name, f"{head}\n{{\n{body}}}\n")

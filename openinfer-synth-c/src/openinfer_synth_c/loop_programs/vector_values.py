@@ -12,7 +12,7 @@ from openinfer.expr.linear import linearise
 from openinfer.loops import Load
 from openinfer_synth_c.loop_programs.addresses import counter, loop_head, tests_text
 from openinfer_synth_c.loop_programs.places import is_plain
-from openinfer_synth_c.loop_programs.vector_types import applied, select_of, splat, vector_at, vector_type
+from openinfer_synth_c.loop_programs.vector_types import applied, load, select_of, splat, vector_type
 from openinfer_synth_c.rolled_loops import rolled
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from openinfer_synth_c.loop_programs.lane_loops import LaneLoop
 
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+
+WHOLE = frozenset(("round_even", "floor", "ceil", "trunc"))
+"""Functions that return whole numbers, which `trunc` leaves as they are."""
 
 
 def vector_value(loop: LaneLoop, value: Value, varying: Sequence[bool]) -> str:
@@ -91,6 +94,8 @@ class _VectorValue:
             return self._leaf(leaf) if self.loop.is_varying(leaf) else (self.loop.scalar_leaf(leaf), True)
         operands = [instructions[operand].dtype for operand in step.operands]
         given = [texts[operand] for operand in step.operands]
+        if step.function == "trunc" and instructions[step.operands[0]].function in WHOLE:
+            return given[0], False
         if not any(self.varying[operand] for operand in step.operands):
             return code.noted(call_text(step.function, operands, step.dtype, given)), True
         if step.function == "select":
@@ -98,8 +103,7 @@ class _VectorValue:
             if self.varying[condition]:
                 return self._select(step, instructions, texts), True
             either = [self._vector(texts[n], n, step.dtype) for n in (a, b)]
-            kind = vector_type(code, step.dtype, self.loop.count)
-            return f"{texts[condition]} ? ({kind}){either[0]} : ({kind}){either[1]}", True
+            return f"{texts[condition]} ? {either[0]} : {either[1]}", True
         vectors = [self._vector(texts[n], n, instructions[n].dtype) for n in step.operands]
         return applied(code, step.function, operands, step.dtype, self.loop.count, vectors), True
 
@@ -125,10 +129,9 @@ class _VectorValue:
             code.line(f"{c_type(leaf.dtype)} {row}[{count}];")
             element = f"{row}[{counter(lane)}] = {self.loop.scalar_leaf(leaf)};"
             code.line(f"{rolled(loop_head(lane))} {{ {element} }}")
-            return vector_at(code, leaf.dtype, count, row), True
-        text = vector_at(code, leaf.dtype, count, row)
+            return load(code, leaf.dtype, count, row), True
+        text = load(code, leaf.dtype, count, row)
         if isinstance(leaf, Load) and leaf.fill is not None:
             fill = splat(code, leaf.dtype, count, literal_text(leaf.fill.dtype, leaf.fill.value))
-            kind = vector_type(code, leaf.dtype, count)
-            text = f"({tests_text(leaf.guards)} ? ({kind}){text} : {fill})"
+            text = f"({tests_text(leaf.guards)} ? {text} : {fill})"
         return text, True

@@ -47,36 +47,29 @@ if TYPE_CHECKING:
     from openinfer.loops import Buffer, Kernel, Leaf, Statement, Value
     from openinfer_synth_c.code import Code
 
+MOST_LOCAL_BYTES = 1 << 30
+"""Most bytes of a buffer of a loop program: linkers place up to 2 GiB of static memory in the usual code model."""
 
-def write_kernel(code: Code, kernel: Kernel, operands: Mapping[str, Bound], *, in_vectors: bool = False) -> None:
-    """Append a loop program. ``operands`` has what stands for each of its buffers, by name.
 
-    A failed test returns ``MODEL_INDEX`` from the function around it.
+def write_kernel(code: Code, kernel: Kernel, operands: Mapping[str, Bound]) -> None:
+    """Append a loop program. ``operands`` has the operand of each of its buffers, by name.
 
-    Args:
-        in_vectors: whether loops over lanes are written with the vector types of GCC and Clang, which has the same
-            results as the loops of C99 that they are written with otherwise.
+    A failed test returns ``MODEL_INDEX`` from the function around it. Parameters of the program are in scope, by the
+    names of `counter`.
 
     Raises:
-        SynthesisError: the program has sizes that are known at run time only, or a construct of another machine.
+        SynthesisError: the program has a construct of another machine.
     """
-    if kernel.parameters:
-        names = ", ".join(var.name for var in kernel.parameters)
-        raise SynthesisError(f"{kernel.name} depends on {names} at run time, which the target c has no form for yet")
-    in_registers = vector_buffers(kernel.body) if in_vectors else frozenset[str]()
-    _Writer(code, dict(operands), in_registers, in_vectors=in_vectors).block(kernel.body)
+    _Writer(code, dict(operands), vector_buffers(kernel.body)).block(kernel.body)
 
 
 class _Writer:
     """Appends statements."""
 
-    def __init__(
-        self, code: Code, operands: dict[str, Bound], in_registers: frozenset[str], *, in_vectors: bool
-    ) -> None:
+    def __init__(self, code: Code, operands: dict[str, Bound], in_registers: frozenset[str]) -> None:
         self._code = code
         self._operands = operands
         self._in_registers = in_registers
-        self._in_vectors = in_vectors
         numbers = count()
         self._places = Places(code, operands, {}, lambda: next(numbers))
 
@@ -105,7 +98,7 @@ class _Writer:
             case For(_, Bind.GROUP | Bind.LOCAL, _):
                 raise SynthesisError("a loop program with threads has no form in C")
             case For(var, Bind.LANES, body) if isinstance(var.extent, int) and var.extent > 1:
-                LaneLoop(self._places, var, body, self._leaf, self._in_vectors).write(in_braces=not is_alone)
+                LaneLoop(self._places, var, body, self._leaf).write(in_braces=not is_alone)
             case For(var, _, body):
                 with code.braces(loop_head(var)):
                     self.block(body)
@@ -131,8 +124,11 @@ class _Writer:
         size = buffer.size.constant
         if size is None or buffer.dtype.is_packed or buffer.memory is Memory.SHARED:
             raise SynthesisError(f"the buffer {buffer.name} of {buffer.size} {buffer.dtype} has no form in C")
+        if size * buffer.dtype.bits // 8 > MOST_LOCAL_BYTES:
+            message = f"the buffer {buffer.name} of {size} {buffer.dtype} is too large for static memory in C"
+            raise SynthesisError(f"{message}, at most {MOST_LOCAL_BYTES} bytes: use smaller inputs", code="too-large")
         name = buffer_name(buffer)
-        self._code.scratch(c_type(buffer.dtype), name, size)
+        self._code.scratch(c_type(buffer.dtype), name, size, max(buffer.dtype.bits // 8, 1))
         self._operands[buffer.name] = Bound(name, TensorType(buffer.dtype, (size,)), self._code)
 
     def _value(self, value: Value) -> str:

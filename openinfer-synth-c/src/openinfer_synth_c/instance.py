@@ -1,0 +1,196 @@
+"""The structure that holds one instance of a model: its members, and its size, which is the same on every machine.
+
+Members whose size depends on the machine are unions with a wide integer, and every member takes a multiple of eight
+bytes, so that no compiler puts padding between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BOOL
+from openinfer.expr.c_renderer import item_type
+from openinfer.plan.places import ALIGNMENT
+from openinfer.plan.values import ArenaMemory
+from openinfer.synth.c_text import comment, string_literal
+from openinfer_synth_c.data import items
+
+if TYPE_CHECKING:
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.values import PlanState
+    from openinfer_synth_c.names import Names
+
+WORD = 8
+"""Bytes of which every member takes a multiple."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A part of the arena in a memory of the device, which the caller gives.
+
+    Attributes:
+        name: its name in C.
+        macro: the macro of its size.
+        section: the macro of its section in the program around the model.
+        comment: what it is.
+    """
+
+    name: str
+    macro: str
+    section: str
+    nbytes: int
+    comment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """What is kept between steps under one name: a persistent variable, or how far a cache has grown.
+
+    Attributes:
+        constant: name of its constant.
+        macro: the macro of its size.
+        most: largest value that an item may have; -1: any bits are a value.
+    """
+
+    name: str
+    kind: str
+    member: str
+    constant: str
+    macro: str
+    comment: str
+    literal: str
+    width: int
+    count: int
+    most: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all items."""
+        return self.width * self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """The structure.
+
+    Attributes:
+        members: lines of its declaration.
+        nbytes: its size.
+        memories: parts of the arena that lie elsewhere.
+        scratch_nbytes: bytes of `members` that functions work in.
+    """
+
+    members: tuple[str, ...]
+    nbytes: int
+    memories: tuple[Memory, ...]
+    variables: tuple[Variable, ...]
+    scratch_nbytes: int
+
+
+def instance_of(plan: ExecutionPlan, names: Names, scratch_nbytes: int) -> Instance:
+    """Return the structure of a plan whose source is printed: `Names` has what it uses of the arena."""
+    memories = _memories(plan, names)
+    lines: list[str] = []
+    nbytes = 0
+
+    def member(text: str, size: int, what: str) -> None:
+        nonlocal nbytes
+        lines.append(comment(what))
+        lines.append(f"{'MODEL_ALIGNED ' if not nbytes else ''}{text};")
+        nbytes += size
+
+    if not plan.banks and names.used_places:
+        # Values without elements may be all that there is, and C has no arrays of none.
+        size = _whole(max(plan.arena_nbytes, 1), ALIGNMENT)
+        what = "Intermediate results; values that are never needed at the same time share memory."
+        member(f"unsigned char arena[{size}]", size, what)
+    if scratch_nbytes:
+        size = _whole(scratch_nbytes, ALIGNMENT)
+        member(f"unsigned char scratch[{size}]", size, "What single steps work in.")
+    member("uint64_t ready", WORD, "Whether the structure was initialised.")
+    for register in plan.registers:
+        what = f"{register.name}, up to {register.most}"
+        member(f"int64_t {names.registers[register.number]}", WORD, what)
+    for state in plan.states:
+        count, width = _room(state), _width(state)
+        what = f"{state.name}: {state.type}"
+        member(f"{item_type(state.type.dtype)} {names.states[state.number]}[{count}]", count * width, what)
+    for memory in memories:
+        pointer = f"union {{ unsigned char *bytes; uint64_t width; }} {memory.name}"
+        member(pointer, WORD, memory.comment)
+    if names.weights_apart:
+        member("union { const unsigned char *bytes; uint64_t width; } weights", WORD, "The weights.")
+    padding = -nbytes % ALIGNMENT
+    if padding:
+        member(f"unsigned char padding[{padding}]", padding, "The size is a multiple of the alignment.")
+    return Instance(tuple(lines), nbytes, memories, _variables(plan, names), scratch_nbytes)
+
+
+def arena_text(plan: ExecutionPlan, memory: ArenaMemory) -> str:
+    """Return the expression of a place in the arena."""
+    array = f"{_memory_name(plan, memory.bank)}.bytes" if plan.banks else "arena"
+    return f"model->{array} + {memory.offset}"
+
+
+def _memory_name(plan: ExecutionPlan, bank: int) -> str:
+    return f"arena_{plan.banks[bank].name}"
+
+
+def _memories(plan: ExecutionPlan, names: Names) -> tuple[Memory, ...]:
+    found = [plan.values[number].memory for number in names.used_places]
+    used = {memory.bank for memory in found if isinstance(memory, ArenaMemory)}
+    return tuple(
+        Memory(
+            name=_memory_name(plan, number),
+            macro=f"MODEL_ARENA_{bank.name.upper()}_BYTES",
+            section=f"MODEL_SECTION_{bank.name.upper()}",
+            nbytes=max(bank.nbytes, 1),
+            comment=f"Intermediate results in {bank.name} ({bank.kind}), {bank.nbytes} of its {bank.capacity} bytes.",
+        )
+        for number, bank in enumerate(plan.banks)
+        if number in used
+    )
+
+
+def _variables(plan: ExecutionPlan, names: Names) -> tuple[Variable, ...]:
+    found: list[Variable] = []
+
+    def add(name: str, kind: str, member: str, width: int, count: int, most: int) -> None:
+        constant = names.variables[len(found)]
+        found.append(
+            Variable(
+                name=name,
+                kind=kind,
+                member=member,
+                constant=f"MODEL_VARIABLE_{constant}",
+                macro=f"MODEL_STATE_{constant}_BYTES",
+                comment=comment(f"{name}: {kind}"),
+                literal=string_literal(name),
+                width=width,
+                count=count,
+                most=most,
+            )
+        )
+
+    for state in plan.states:
+        dtype = state.type.dtype
+        most = 1 if dtype is BOOL else -1
+        add(state.name, str(state.type), names.states[state.number], _width(state), items(state.type), most)
+    for register in plan.registers:
+        if register.is_kept:
+            add(register.name, "i64[]", names.registers[register.number], WORD, 1, register.most)
+    return tuple(found)
+
+
+def _width(state: PlanState) -> int:
+    return max(state.type.dtype.bits // 8, 1)
+
+
+def _room(state: PlanState) -> int:
+    """Return the items of a member, whose bytes are whole words."""
+    return _whole(max(items(state.type), 1) * _width(state), WORD) // _width(state)
+
+
+def _whole(nbytes: int, unit: int) -> int:
+    return -(-nbytes // unit) * unit

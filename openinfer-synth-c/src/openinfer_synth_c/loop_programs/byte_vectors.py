@@ -1,0 +1,60 @@
+"""Instructions for vectors of bytes: their dot products, and wider integers made from them.
+
+All compute what plain C does. GCC takes conversions of vectors apart into their elements where others follow them,
+which it does not do to these.
+"""
+
+from __future__ import annotations
+
+INCLUDES = """\
+#if defined(__SSE4_1__)
+#include <immintrin.h>
+#elif defined(__ARM_FEATURE_DOTPROD)
+#include <arm_neon.h>
+#endif
+"""
+
+_REGISTER = {4: "__m128i", 8: "__m256i", 16: "__m512i"}
+_PREFIX = {4: "_mm", 8: "_mm256", 16: "_mm512"}
+_WIDENS = {4: "defined(__SSE4_1__)", 8: "defined(__AVX2__)", 16: "defined(__AVX512F__)"}
+
+
+def dot_product(kind: str, count: int, plain: str) -> list[str]:
+    """Return the body of `openinfer.expr.tree.dot4` of vectors ``a``, ``b`` and ``c`` with ``count`` elements.
+
+    x86-64 has an instruction for bytes without sign by bytes with sign, which is the function itself. Arm has one for
+    bytes with sign on both sides: with ``a - 128`` in the place of ``a`` it lacks 128 times the sum of ``b``, which two
+    more of them add. ``plain`` is the value where the compiler supports neither.
+    """
+    if count not in _REGISTER:
+        return [f"return {plain};"]
+    register = _REGISTER[count]
+    call = f"({register})c, ({register})a, ({register})b"
+    wide = "defined(__AVX512VNNI__)" if count == 16 else "defined(__AVX512VNNI__) && defined(__AVX512VL__)"
+    lines = [f"#if {wide}", f"return ({kind}){_PREFIX[count]}_dpbusd_epi32({call});"]
+    if count < 16:
+        lines += ["#elif defined(__AVXVNNI__)", f"return ({kind}){_PREFIX[count]}_dpbusd_avx_epi32({call});"]
+    if count == 4:
+        lines += [
+            "#elif defined(__ARM_FEATURE_DOTPROD)",
+            "const int8x16_t signed_a = vreinterpretq_s8_u8(veorq_u8((uint8x16_t)a, vdupq_n_u8(128)));",
+            "const int8x16_t half = vdupq_n_s8(64);",
+            "const int32x4_t rest = vdotq_s32(vdotq_s32((int32x4_t)c, half, (int8x16_t)b), half, (int8x16_t)b);",
+            f"return ({kind})vdotq_s32(rest, signed_a, (int8x16_t)b);",
+        ]
+    return [*lines, "#else", f"return {plain};", "#endif"]
+
+
+def widened(kind: str, count: int, plain: str, *, signed: bool) -> list[str]:
+    """Return the body of the conversion of a vector ``a`` of bytes to one of i32, which has ``count`` elements."""
+    if count not in _REGISTER:
+        return [f"return {plain};"]
+    return [
+        f"#if {_WIDENS[count]}",
+        "__m128i bytes = _mm_setzero_si128();",
+        "memcpy(&bytes, &a, sizeof a);",
+        f"return ({kind}){_PREFIX[count]}_cvtep{'i' if signed else 'u'}8_epi32(bytes);",
+        "#else",
+        f"return {plain};",
+        "#endif",
+    ]

@@ -1,0 +1,139 @@
+"""Accesses to regions of states as C: tests of the places first, then growth, then the elements."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from openinfer.plan.indices import constant
+from openinfer_synth_c.integers import declare_integers, number_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.plan.regions import Axis, Growth, Region
+    from openinfer.plan.steps import IndexExpr
+    from openinfer_synth_c.code import Code
+    from openinfer_synth_c.names import Names
+
+
+class RegionWriter:
+    """Writes one access in braces of its own; `enter` comes first.
+
+    Attributes:
+        lengths: C expressions of the lengths of the region's ranges.
+        first: C expression of the first element.
+    """
+
+    def __init__(self, code: Code, names: Names, region: Region) -> None:
+        self._code = code
+        self._names = names
+        self._region = region
+        self.lengths: list[str] = []
+        self._strides: list[int] = []
+        self._terms: list[str] = []
+
+    @property
+    def first(self) -> str:
+        return " + ".join(self._terms) or "0"
+
+    def enter(self, given: Sequence[IndexExpr] = ()) -> None:
+        """Append the tests and the growth.
+
+        Args:
+            given: extents of a value that is stored; they have to be the lengths of the ranges.
+        """
+        for place, axis in enumerate(self._region.table):
+            self._axis(axis, f"{place}")
+        if not self._region.inner:
+            self._fit(given, ())
+        for place, growth in enumerate(self._region.growth):
+            self._test_growth(f"grown{place}", growth)
+        undo = self._grow(keeps_old=bool(given))
+        for place, axis in enumerate(self._region.inner, len(self._region.table)):
+            self._axis(axis, f"{place}")
+        if self._region.inner:
+            self._fit(given, undo)
+
+    def _grow(self, *, keeps_old: bool) -> list[str]:
+        """Append the growth; return the statements that take it back."""
+        undo: list[str] = []
+        for place, growth in enumerate(self._region.growth):
+            register, name = self._names.register(growth.register), f"grown{place}"
+            if keeps_old and self._region.inner:
+                self._code.line(f"const int64_t old{place} = {register};")
+                undo.append(f"{register} = old{place};")
+            value = f"{name} + {growth.plus}" if growth.plus else name
+            with self._code.braces(f"if ({register} < {value})"):
+                self._code.line(f"{register} = {value};")
+        return undo
+
+    def _axis(self, axis: Axis, suffix: str) -> None:
+        code, passed = self._code, "MODEL_LIMIT" if axis.is_bound else "MODEL_INDEX"
+        start, size, known = f"at{suffix}", f"size{suffix}", constant(axis.size)
+        needed = {start: axis.start} | ({} if axis.end is None else {f"written{suffix}": axis.end})
+        if known is None:
+            needed[size] = axis.size
+        if axis.current is not None:
+            needed[f"current{suffix}"] = axis.current
+        declare_integers(code, self._names, needed, flag=f"overflow{suffix}")
+        limit = size if known is None else number_text(known)
+        if axis.end is None:
+            code.line(f"if ({start} < 0) {{ return MODEL_INDEX; }}", f"if ({start} >= {limit}) {{ return {passed}; }}")
+            self._term(start, axis.stride)
+            return
+        end = f"written{suffix}"
+        if axis.current is not None:
+            code.line(f"const int64_t end{suffix} = {end} < 0 ? {end} + current{suffix} : {end};")
+            end = f"end{suffix}"
+        code.line(
+            f"if ({start} < 0 || {end} < {start}) {{ return MODEL_INDEX; }}",
+            f"if ({end} > {limit}) {{ return {passed}; }}",
+        )
+        self._term(start, axis.stride)
+        self.lengths.append(f"({end} - {start})")
+        self._strides.append(axis.stride)
+
+    def _term(self, start: str, stride: int) -> None:
+        self._terms.append(start if stride == 1 else f"{start} * {stride}")
+
+    def _fit(self, given: Sequence[IndexExpr], undo: Sequence[str]) -> None:
+        """Append the tests that a value has the extents of the ranges; ``undo`` is done where it has not."""
+        names = [f"given{place}" for place in range(len(given))]
+        declare_integers(self._code, self._names, dict(zip(names, given, strict=True)), flag="given_overflow")
+        for name, length in zip(names, self.lengths, strict=False):
+            with self._code.braces(f"if ({name} != {length})"):
+                self._code.line(*undo, "return MODEL_SHAPE;")
+
+    def _test_growth(self, name: str, growth: Growth) -> None:
+        declare_integers(self._code, self._names, {name: growth.value}, flag=f"{name}_overflow")
+        self._code.line(
+            f"if ({name} < 0) {{ return MODEL_INDEX; }}",
+            f"if ({name} > {number_text(growth.limit)}) {{ return MODEL_LIMIT; }}",
+        )
+
+    def rows(self, state: str, item: str, action: str, value: str = "") -> None:
+        """Append loops over the rows of the region, with an action on each.
+
+        Args:
+            state: pointer to the state's first element.
+            item: C type of an element.
+            action: C in which ``{place}`` is the first element of a row in the state, and ``row`` how many there are.
+            value: declaration of a pointer ``value`` to the elements of a value, which goes from row to row.
+        """
+        lengths, strides, row = list(self.lengths), list(self._strides), str(self._region.entry)
+        if strides and strides[-1] == self._region.entry:
+            length, _ = lengths.pop(), strides.pop()
+            row = length if self._region.entry == 1 else f"{length} * {self._region.entry}"
+        code = self._code
+        code.line(f"const size_t row = (size_t)({row});", f"{item} *const first = {state} + {self.first};")
+        if value:
+            code.line(value)
+        with ExitStack() as stack:
+            offset = ["first"]
+            for place, (length, stride) in enumerate(zip(lengths, strides, strict=True)):
+                stack.enter_context(code.braces(f"for (int64_t j{place} = 0; j{place} < {length}; ++j{place})"))
+                offset.append(f"j{place} * {stride}")
+            code.line(action.format(place=" + ".join(offset)))
+            if value and len(offset) > 1:
+                code.line("value += row;")

@@ -1,0 +1,110 @@
+"""Steps on caches and run-time sizes as C statements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.expr.c_renderer import item_type, literal_text
+from openinfer.plan.steps import ClearStep, EqualStep, LoadStep, PlaceStep, SetStep
+from openinfer_synth_c.integers import declare_integers, number_text
+from openinfer_synth_c.operands import Binder
+from openinfer_synth_c.regions import RegionWriter
+
+if TYPE_CHECKING:
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.steps import StoreStep
+    from openinfer_synth_c.code import Code
+    from openinfer_synth_c.names import Names
+
+
+def write_state_step(
+    code: Code,
+    names: Names,
+    plan: ExecutionPlan,
+    step: LoadStep | StoreStep | ClearStep | SetStep | PlaceStep | EqualStep,
+) -> None:
+    """Append the statements of a step; one that fails returns a status before it changes anything."""
+    with code.braces():
+        match step:
+            case SetStep():
+                _set(code, names, step)
+            case PlaceStep():
+                _place(code, names, step)
+            case EqualStep():
+                declare_integers(code, names, {"left": step.left, "right": step.right})
+                code.line("if (left != right) { return MODEL_SHAPE; }")
+            case LoadStep():
+                _load(code, names, step)
+            case ClearStep():
+                _clear(code, names, step)
+            case _:
+                _store(code, names, plan, step)
+
+
+def _set(code: Code, names: Names, step: SetStep) -> None:
+    values = {f"to{place}": value for place, (_, value) in enumerate(step.values)}
+    declare_integers(code, names, values)
+    for name, (register, _) in zip(values, step.values, strict=True):
+        code.line(f"{names.register(register)} = {name};")
+
+
+def _place(code: Code, names: Names, step: PlaceStep) -> None:
+    found = step.range
+    declare_integers(code, names, {"given": step.value})
+    value = "given"
+    if found.size:
+        value = "counted"
+        code.line(f"const int64_t counted = given < 0 ? given + {number_text(found.size)} : given;")
+    if found.least is not None:
+        code.line(f"if ({value} < {number_text(found.least)}) {{ return MODEL_INDEX; }}")
+    if found.most is not None:
+        code.line(f"if ({value} > {number_text(found.most)}) {{ return MODEL_INDEX; }}")
+    if found.least is None or found.least < found.low:
+        low = number_text(found.low)
+        code.line(f"const int64_t raised = {value} < {low} ? {low} : {value};")
+        value = "raised"
+    if found.most is None or found.most > found.high:
+        high = number_text(found.high)
+        code.line(f"const int64_t lowered = {value} > {high} ? {high} : {value};")
+        value = "lowered"
+    code.line(f"{names.register(step.register)} = {value};")
+
+
+def _load(code: Code, names: Names, step: LoadStep) -> None:
+    region = RegionWriter(code, names, step.region)
+    region.enter()
+    for register, length in zip(step.lengths, region.lengths, strict=False):
+        if register is not None:
+            code.line(f"{names.register(register)} = {length};")
+    if step.view is not None:
+        code.line(f"{names.register(step.view)} = {region.first};")
+        return
+    item = item_type(names.type_of_value(step.source).dtype)
+    region.rows(
+        names.value(step.source),
+        item,
+        f"memcpy(value, {{place}}, row * sizeof({item}));",
+        f"{item} *value = {names.value(step.output)};",
+    )
+
+
+def _store(code: Code, names: Names, plan: ExecutionPlan, step: StoreStep) -> None:
+    region = RegionWriter(code, names, step.region)
+    region.enter(step.lengths)
+    item = item_type(names.type_of_value(step.target).dtype)
+    source = Binder(code, names, plan).input(step.source, "x0")
+    # What is stored may be memory of the cache itself.
+    region.rows(
+        names.value(step.target),
+        item,
+        f"memmove({{place}}, value, row * sizeof({item}));",
+        f"const {item} *value = {source.variable if source.pointer else f'&{source.variable}'};",
+    )
+
+
+def _clear(code: Code, names: Names, step: ClearStep) -> None:
+    region = RegionWriter(code, names, step.region)
+    region.enter()
+    dtype = names.type_of_value(step.target).dtype
+    loop = f"for (size_t i = 0; i < row; ++i) {{{{ ({{place}})[i] = {literal_text(dtype, step.value)}; }}}}"
+    region.rows(names.value(step.target), item_type(dtype), loop)

@@ -1,0 +1,201 @@
+"""Build systems of a bundle, and the files that say where it comes from."""
+
+from __future__ import annotations
+
+import configparser
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import openinfer as oi
+from openinfer.cli import main
+from openinfer.errors import SynthesisError
+from openinfer_oinf import write_oinf
+
+TEXT = """
+dynamic { x: f32[3]; }
+volatile { w: f32[3]; y: f32[3]; }
+block entry { op mul(x, w) >> y; return y; }
+"""
+MODEL = oi.Model.from_arrays({"w": np.array([2, 4, 8], np.float32)})
+
+
+def bundle(project=None, text=TEXT, model=MODEL, prefix="digits"):
+    return oi.Synthesizer("c", prefix=prefix, project=project).synthesize(model, text).bundle
+
+
+def written(directory, project):
+    directory.mkdir()
+    for name, data in bundle(project).files.items():
+        (directory / name).write_bytes(data)
+    return directory
+
+
+def call(*command, cwd=None):
+    found = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout
+
+
+@pytest.mark.parametrize(
+    ("project", "files"),
+    [
+        ("make", {"Makefile"}),
+        ("cmake", {"CMakeLists.txt"}),
+        ("platformio", {"platformio.ini", "library.json"}),
+    ],
+)
+def test_a_bundle_has_the_files_of_one_build_system(project, files):
+    every = {"Makefile", "CMakeLists.txt", "platformio.ini", "library.json"}
+    made = bundle(project).files
+
+    assert every & set(made) == files
+    assert any(f"| `{name}` |".encode() in made["README.md"] for name in files)
+
+
+def test_an_unknown_build_system_is_refused(tmp_path):
+    with pytest.raises(SynthesisError, match="the project is 'ninja', expected one of make, cmake, platformio"):
+        bundle("ninja")
+
+
+def test_the_command_takes_a_project(tmp_path):
+    (tmp_path / "p.oi").write_text(TEXT)
+    write_oinf({"w": np.array([2, 4, 8], np.float32)}, tmp_path / "m.oinf")
+    arguments = ["synth", str(tmp_path / "p.oi"), "--model", str(tmp_path / "m.oinf"), "--target", "c"]
+
+    found = CliRunner().invoke(main, [*arguments, "-o", str(tmp_path / "out"), "--project", "cmake"])
+
+    assert found.exit_code == 0, found.output
+    assert (tmp_path / "out" / "CMakeLists.txt").is_file()
+
+
+USER = """
+cmake_minimum_required(VERSION 3.13)
+project(user C CXX)
+find_package(digits REQUIRED)
+add_executable(in_c use.c)
+target_link_libraries(in_c PRIVATE digits::digits)
+configure_file(use.c use.cpp COPYONLY)
+add_executable(in_cplusplus ${CMAKE_CURRENT_BINARY_DIR}/use.cpp)
+target_link_libraries(in_cplusplus PRIVATE digits::digits)
+"""
+
+USE = """
+#include <digits.h>
+#include <stdio.h>
+static struct digits instance;
+int main(void) {
+    const float x[3] = {1.0f, 2.0f, 3.0f};
+    float y[3];
+    struct digits_inputs inputs;
+    struct digits_outputs outputs;
+    inputs.v_x = x;
+    outputs.v_y = y;
+    if (digits_init(&instance) != DIGITS_OK || digits_step(&instance, &inputs, &outputs) != DIGITS_OK) { return 1; }
+    printf("%g %g %g", (double)y[0], (double)y[1], (double)y[2]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_cmake_builds_and_installs_a_library_that_other_projects_find(tmp_path):
+    source, build, prefix = written(tmp_path / "source", "cmake"), tmp_path / "build", tmp_path / "installed"
+    np.save(tmp_path / "x.npy", np.array([1, 2, 3], np.float32))
+    user = tmp_path / "user"
+    user.mkdir()
+    (user / "CMakeLists.txt").write_text(USER)
+    (user / "use.c").write_text(USE)
+
+    call("cmake", "-S", str(source), "-B", str(build), f"-DCMAKE_INSTALL_PREFIX={prefix}")
+    call("cmake", "--build", str(build))
+    call(str(build / "digits"), "--input", f"x={tmp_path / 'x.npy'}", "--output", f"y={tmp_path / 'y.npy'}")
+    call("cmake", "--install", str(build))
+    call("cmake", "-S", str(user), "-B", str(user / "build"), f"-DCMAKE_PREFIX_PATH={prefix}")
+    call("cmake", "--build", str(user / "build"))
+
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), [2, 8, 24])
+    assert (prefix / "share" / "digits" / "PROVENANCE.json").is_file()
+    assert call(str(user / "build" / "in_c")) == "2 8 24"
+    assert call(str(user / "build" / "in_cplusplus")) == "2 8 24"
+
+
+def test_the_files_of_platformio_are_of_its_forms():
+    files = bundle("platformio").files
+    parser = configparser.ConfigParser()
+    parser.read_string(files["platformio.ini"].decode())
+    library = json.loads(files["library.json"])
+
+    assert parser["env:native"]["build_src_filter"] == "+<main.c> +<digits.c>"
+    assert "-ffp-contract=off" in parser["env:native"]["build_flags"].split()
+    assert library["name"] == "digits"
+    assert "-ffp-contract=off" in library["build"]["flags"]
+
+
+@pytest.mark.skipif(shutil.which("pio") is None, reason="PlatformIO (pio) is not installed")
+def test_platformio_reads_its_file(tmp_path):
+    assert "env:native" in call("pio", "project", "config", cwd=written(tmp_path / "out", "platformio"))
+
+
+def test_provenance_has_the_digests_of_program_model_and_files():
+    files = bundle().files
+    document = json.loads(files["PROVENANCE.json"])
+
+    assert document["generator"] == {"openinfer-core": oi.__version__, "openinfer-synth-c": oi.__version__}
+    assert set(document["files"]) == set(files) - {"PROVENANCE.json", "sbom.spdx.json"}
+    for name, entry in document["files"].items():
+        assert entry == {"sha256": hashlib.sha256(files[name]).hexdigest(), "bytes": len(files[name])}
+    (tensor,) = document["model"]["tensors"]
+    assert tensor["sha256"] == hashlib.sha256(np.array([2, 4, 8], "<f4").tobytes()).hexdigest()
+    assert "-ffp-contract=off" in document["flags"]
+    assert document["licenses"]["npy.h"] == "Apache-2.0"
+
+
+def test_equal_programs_have_equal_digests_and_others_do_not():
+    def digests(text, weights=(2, 4, 8)):
+        model = oi.Model.from_arrays({"w": np.array(weights, np.float32)})
+        document = json.loads(bundle(text=text, model=model).files["PROVENANCE.json"])
+        return document["program"]["sha256"], document["model"]["sha256"]
+
+    program, model = digests(TEXT)
+
+    assert digests(oi.graph(TEXT).to_dsl()) == (program, model)
+    assert digests(TEXT.replace("mul", "add"))[0] != program
+    assert digests(TEXT, (2, 4, 9)) == (program, digests(TEXT, (2, 4, 9))[1]) != (program, model)
+
+
+def test_the_list_of_files_follows_spdx():
+    files = bundle().files
+    document = json.loads(files["sbom.spdx.json"])
+
+    assert (document["spdxVersion"], document["SPDXID"]) == ("SPDX-2.3", "SPDXRef-DOCUMENT")
+    assert {entry["fileName"] for entry in document["files"]} == {f"./{name}" for name in files} - {"./sbom.spdx.json"}
+    for entry in document["files"]:
+        data = files[Path(entry["fileName"]).name]
+        sums = {each["algorithm"]: each["checksumValue"] for each in entry["checksums"]}
+        assert sums["SHA256"] == hashlib.sha256(data).hexdigest()
+        assert sums["SHA1"] == hashlib.sha1(data, usedforsecurity=False).hexdigest()
+        assert re.fullmatch(r"SPDXRef-[A-Za-z0-9.-]+", entry["SPDXID"])
+    (package,) = document["packages"]
+    sums = sorted(each["checksums"][0]["checksumValue"] for each in document["files"])
+    code = hashlib.sha1("".join(sums).encode(), usedforsecurity=False).hexdigest()
+    assert package["packageVerificationCode"]["packageVerificationCodeValue"] == code
+    ids = {document["SPDXID"], package["SPDXID"], *(entry["SPDXID"] for entry in document["files"])}
+    for each in document["relationships"]:
+        assert {each["spdxElementId"], each["relatedSpdxElement"]} <= ids
+
+
+def test_provenance_names_the_device():
+    made = oi.Synthesizer(arch="cortex-m4").synthesize(MODEL, TEXT)
+    document = json.loads(made.bundle.files["PROVENANCE.json"])
+
+    assert document["device"] == made.plan.arch.name
+    assert "-mcpu=cortex-m4" in document["flags"]
