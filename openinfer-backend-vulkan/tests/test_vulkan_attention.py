@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from openinfer_backend_vulkan.kernels.rotary import turns
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -70,10 +68,3 @@ def test_a_negative_position_turns_backwards(carry_out: CarryOut) -> None:
     there = carry_out("rope", x, np.array([7]))
 
     np.testing.assert_allclose(carry_out("rope", there, np.array([-7])), x, atol=1e-6)
-
-
-def test_a_whole_turn_is_a_multiple_of_two_to_the_64th() -> None:
-    # 710 radians are 113 turns and 6.0e-5 radians.
-    angle = turns(710.0) / 2.0**64 * 2 * np.pi
-
-    assert angle == pytest.approx(6.0288706691585e-05, rel=1e-9)

@@ -75,7 +75,7 @@ def test_every_operator_with_indices_tests_them(
 def test_an_element_without_a_sign_is_named_by_its_place(carry_out: CarryOut) -> None:
     x = np.array([[2.5, -np.inf], [-0.5, np.nan]], np.float32)
     settings = {"to": T1, "saturate": False}
-    said = r"cast of f32\[2,2\] to t1: the element at \[1, 0\] has no sign"
+    said = r"cast: f32\[2,2\]: the element at \[1, 0\] is out of range \(t1 is -1 or 1"
 
     with pytest.raises(ExecutionError, match=said) as caught:
         carry_out("cast", x, **settings)
@@ -85,9 +85,9 @@ def test_an_element_without_a_sign_is_named_by_its_place(carry_out: CarryOut) ->
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
-def test_a_negative_exponent_is_named_by_its_place_in_the_result(carry_out: CarryOut, dtype: type[np.generic]) -> None:
+def test_a_negative_exponent_is_named_by_its_place(carry_out: CarryOut, dtype: type[np.generic]) -> None:
     a, b = np.array([[2], [-3]], dtype), np.array([3, 0], dtype)
-    said = r"pow of i\d+\[2,1\] and i\d+\[2\]: the exponent at \[0, 1\] of the result is negative"
+    said = r"pow: i\d+\[2\]: the element at \[1\] is out of range \(integers take exponents from 0 on\)"
 
     with pytest.raises(ExecutionError, match=said) as caught:
         carry_out("pow", a, np.array([3, -1], dtype))

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-
-from openinfer.errors import KernelMissingError
-from openinfer_backend_vulkan.shaders import Shader, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,15 +97,3 @@ def test_a_window_that_is_divided(carry_out: CarryOut) -> None:
     x[0, 0, 299, 299] = 5.0
 
     assert carry_out("max_pool2d", x, kernel=300).ravel().tolist() == [5.0]
-
-
-def test_runs_take_all_steps_once_and_in_order() -> None:
-    shader = Shader("", (9, 8, 0, 25, 7), 1, turns=Turns(25, each=3, at=2))
-
-    assert shader.runs(None) == shader.runs(75) == ((9, 8, 0, 25, 7),)
-    assert shader.runs(32) == ((9, 8, 0, 10, 7), (9, 8, 10, 20, 7), (9, 8, 20, 25, 7))
-    assert len(shader.runs(3)) == 25
-    for divisible, limit in ((True, 2), (False, 74)):
-        one = dataclasses.replace(shader, turns=dataclasses.replace(shader.turns, at=2 if divisible else None))
-        with pytest.raises(KernelMissingError, match=f"this device ends loops after {limit}"):
-            one.runs(limit)

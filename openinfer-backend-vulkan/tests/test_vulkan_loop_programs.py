@@ -16,6 +16,7 @@ from openinfer.errors import ExecutionError, KernelMissingError, UnsupportedErro
 from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
 from openinfer.loops.reading import parse_kernel
+from openinfer.testing.orders import RUNNING, UPDATED
 from openinfer_backend_vulkan.computations import shaders_of
 from openinfer_backend_vulkan.index_text import Numbers
 from openinfer_backend_vulkan.loop_programs import printed
@@ -35,32 +36,6 @@ def product(x0: f32[3, 4], x1: f32[4, 5], /, y0: f32[3, 5]):
             term0 = x0[i0, i2] * x1[i2, i1]
             total0 = total0 + term0
         y0[i0, i1] = total0
-"""
-RUNNING = """
-def running(x: i32[3, 4, 2], /, y: i32[3, 4, 2]):
-    for i, j in grid(3, 2):
-        for k in running_sequential(4):
-            total0 = start(i32(0))
-            term0 = x[i, k, j]
-            total0 = total0 + term0
-            y[i, k, j] = total0
-"""
-UPDATED = """
-def updated(x: i32[4, 3], p: i64[6], u: i32[6, 3], /, y: i32[4, 3]):
-    for i, j in grid(4, 3):
-        y[i, j] = x[i, j]
-    for i, j in grid(6, 3):
-        q = lookup(p[i], 4, 'places are 0 to 3')
-        y[q, j] = y[q, j] + u[i, j]
-"""
-PLANES = """
-def planes(x: f32[2, 4, 3], w: f32[3, 4], /, y: f32[2]):
-    for i in grid(2):
-        for j, k in unordered(4, 3):
-            total0 = start(0.0)
-            term0 = x[i, j, k] * w[k, j]
-            total0 = total0 + term0
-        y[i] = total0
 """
 SMOOTHED = """
 def smoothed(x: f32[7], /, y: f32[7]):
@@ -240,7 +215,7 @@ def test_updates_that_are_divided_among_dispatches_keep_their_order(device: Vulk
 @pytest.mark.usefixtures("few_turns")
 def test_a_loop_that_cannot_be_divided_is_refused(device: VulkanBackend) -> None:
     text = """
-def turned(x: f32[2, 9], /, y: f32[2]):
+def remainders(x: f32[2, 9], /, y: f32[2]):
     for i in grid(2):
         for j in unordered(9):
             total0 = start(0.0)
@@ -248,7 +223,9 @@ def turned(x: f32[2, 9], /, y: f32[2]):
             total0 = total0 + term0
         y[i] = total0
 """
-    with pytest.raises(KernelMissingError, match="this turned: a stage of turned takes too many turns of a loop, and"):
+    with pytest.raises(
+        KernelMissingError, match="this remainders: a stage of remainders takes too many turns of a loop, and"
+    ):
         on_device(device, text, [np.ones((2, 9), np.float32)])
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.array_types import storage_dtype
+from openinfer.compute.constants import without_constants
+from openinfer.compute.evaluate import evaluate
 from openinfer.errors import DeviceError, ExecutionError, FeatureMissingError, KernelMissingError, ShapeError
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
@@ -19,22 +21,20 @@ from openinfer.scalars import converted
 from openinfer.simulate.logs import LogKind, log
 from openinfer_backend_vulkan import buffers
 from openinfer_backend_vulkan.buffers import VulkanBuffer, own
-from openinfer_backend_vulkan.commands import Command, CommandQueue, Dispatch, Fill
+from openinfer_backend_vulkan.commands import Command, CommandQueue, Copy, Dispatch, Fill
 from openinfer_backend_vulkan.computations import shaders_of
-from openinfer_backend_vulkan.copies import copy_shader
 from openinfer_backend_vulkan.device import Device
 from openinfer_backend_vulkan.faults import Faults, FaultWords
-from openinfer_backend_vulkan.kernels.fill import fill_shader
 from openinfer_backend_vulkan.memory import Memory, StorageBuffer
 from openinfer_backend_vulkan.pipelines import Pipelines
-from openinfer_backend_vulkan.shaders import Pass, Shader, workgroups
+from openinfer_backend_vulkan.shaders import workgroups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
-    from openinfer.compute import Computation
+    from openinfer.compute import Computation, Tensor
     from openinfer.expr.tree import Expr
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Fold
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from openinfer.scalars import Scalar
     from openinfer.simulate.backend import Buffer
     from openinfer_backend_vulkan.computations import StageShaders
+    from openinfer_backend_vulkan.shaders import Shader
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], None]
@@ -102,8 +103,11 @@ class VulkanBackend:
 
     def bind_copy(self, source: Buffer, target: Buffer) -> BoundCall:
         """Return a call that copies a buffer to another of the same type."""
+        self._device.need_open()
         nbytes = buffers.device_nbytes(own(target).type)
-        return self._bound(copy_shader(nbytes), [own(source)], [own(target)])
+        if not nbytes:
+            return _do_nothing
+        return self._enqueuing(Copy(source=own(source).storage, target=own(target).storage, nbytes=nbytes))
 
     def bind_fill(self, target: Buffer, value: Scalar) -> BoundCall:
         """Return a call that fills a buffer with one value."""
@@ -111,28 +115,19 @@ class VulkanBackend:
         dtype = buffer.type.dtype
         element = np.array(converted(dtype, value)).astype(storage_dtype(dtype))
         if buffers.words(dtype) == 2:
-            return self._bound(fill_shader(int(element.view(np.uint64)), buffer.type.count), [], [buffer])
+            return self.bind_expression(tree.literal(converted(dtype, value), dtype), [], buffer)
         pattern = int(buffers.stored_words(dtype, element).view(np.uint32)[0])
         return self._enqueuing(Fill(target=buffer.storage, word=pattern))
 
     def bind_kernel(
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
     ) -> BoundCall:
-        """Return a call of a kernel that was registered with `openinfer_backend_vulkan.registration.kernel`."""
-        written, into = kernel.load()(call), [own(b) for b in outputs]
-        given = [None if b is None else own(b) for b in inputs]
-        try:
-            if isinstance(written, Shader):
-                return self._bound(written, [b for b in given if b is not None], into)
-            return _in_turn([self._bound_pass(each, given, into) for each in written])
-        except KernelMissingError as error:
-            raise type(error)(f"{self._device.physical.name} cannot compute this {call.op}: {error}") from error
+        """Return a call of a kernel of another distribution: a function that returns the `Shader` of a call.
 
-    def _bound_pass(
-        self, part: Pass, inputs: Sequence[VulkanBuffer | None], outputs: Sequence[VulkanBuffer]
-    ) -> BoundCall:
-        read = [_given(inputs, number) for number in part.inputs]
-        return self._bound(part.shader, read, [outputs[number] for number in part.outputs])
+        Inputs that are left out have no binding.
+        """
+        shader: Shader = kernel.load()(call)
+        return self._bound(shader, [own(b) for b in inputs if b is not None], [own(b) for b in outputs])
 
     def bind_expression(self, expr: Expr, inputs: Sequence[Buffer | None], output: Buffer) -> BoundCall:
         """Return a call that evaluates an elementwise expression.
@@ -173,9 +168,11 @@ class VulkanBackend:
         """
         operands = zip((*computation.inputs, *computation.outputs), (*inputs, *outputs), strict=True)
         buffers = {tensor.name: own(buffer) for tensor, buffer in operands}
+        known, computation = without_constants(computation)
+        for tensor, table in zip(known.outputs, evaluate(known, ()), strict=True):
+            buffers[tensor.name] = self.upload(_type(tensor), table)
         for tensor in computation.temporaries:
-            shape = tuple(extent.evaluate({}) for extent in tensor.shape)
-            buffers[tensor.name] = self._buffer(TensorType(tensor.dtype, shape))
+            buffers[tensor.name] = self._buffer(_type(tensor))
         try:
             stages = shaders_of(computation, self._device.physical.most_turns)
         except ExprError as error:
@@ -224,15 +221,12 @@ class VulkanBackend:
             raise FeatureMissingError(f"{self._device.physical.name} lacks what a kernel needs: {needed}")
         if shader.threads == 0:
             return _do_nothing
-        runs = shader.runs(self._device.physical.most_turns)
         writes = [b.storage for b in outputs]
-        if shader.scratch_nbytes:
-            writes.append(self._memory.buffer(shader.scratch_nbytes))
         words = FaultWords(self._memory.buffer(4 * len(shader.faults)), shader.faults) if shader.faults else None
         if words is not None:
             writes.append(words.storage)
-        commands = [self._dispatch(shader, run, [b.storage for b in inputs], writes) for run in runs]
-        return self._enqueuing(*commands) if words is None else self._watching(words, self._enqueuing(*commands))
+        enqueue = self._enqueuing(self._dispatch(shader, [b.storage for b in inputs], writes))
+        return enqueue if words is None else self._watching(words, enqueue)
 
     def _watching(self, words: FaultWords, enqueue: BoundCall) -> BoundCall:
         def run() -> None:
@@ -241,10 +235,8 @@ class VulkanBackend:
 
         return run
 
-    def _dispatch(
-        self, shader: Shader, run: tuple[int, ...], reads: Sequence[StorageBuffer], writes: Sequence[StorageBuffer]
-    ) -> Dispatch:
-        parameters = self._parameters(run)
+    def _dispatch(self, shader: Shader, reads: Sequence[StorageBuffer], writes: Sequence[StorageBuffer]) -> Dispatch:
+        parameters = self._parameters(shader.parameters)
         pipeline = self._pipelines.pipeline(shader.source, len(reads) + len(writes) + 1)
         return Dispatch(
             pipeline=pipeline,
@@ -254,21 +246,18 @@ class VulkanBackend:
             writes=tuple(writes),
         )
 
-    def _parameters(self, run: tuple[int, ...]) -> StorageBuffer:
-        words = (np.array(run, np.int64) & 0xFFFFFFFF).astype(np.uint32)
+    def _parameters(self, numbers: tuple[int, ...]) -> StorageBuffer:
+        words = (np.array(numbers, np.int64) & 0xFFFFFFFF).astype(np.uint32)
         buffer = self._memory.buffer(words.nbytes)
         np.copyto(np.frombuffer(buffer.bytes, np.uint32), words)
         return buffer
 
-    def _enqueuing(self, *commands: Command) -> BoundCall:
-        if len(commands) == 1:
-            return partial(self._queue.enqueue, commands[0])
+    def _enqueuing(self, command: Command) -> BoundCall:
+        return partial(self._queue.enqueue, command)
 
-        def enqueue() -> None:
-            for command in commands:
-                self._queue.enqueue(command)
 
-        return enqueue
+def _type(tensor: Tensor) -> TensorType:
+    return TensorType(tensor.dtype, tuple(extent.evaluate({}) for extent in tensor.shape))
 
 
 def _given(inputs: Sequence[Buffer | None], number: int) -> VulkanBuffer:

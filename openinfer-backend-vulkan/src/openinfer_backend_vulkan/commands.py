@@ -86,6 +86,28 @@ class Fill:
         library().vkCmdFillBuffer(commands, self.target.handle, 0, self.target.nbytes // 4 * 4, self.word)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Copy:
+    """Copies the first ``nbytes`` bytes of a buffer, 1 at least, to another."""
+
+    source: StorageBuffer
+    target: StorageBuffer
+    nbytes: int
+    serial: int = field(default_factory=_next_serial)
+
+    @property
+    def reads(self) -> tuple[StorageBuffer, ...]:
+        return (self.source,)
+
+    @property
+    def writes(self) -> tuple[StorageBuffer, ...]:
+        return (self.target,)
+
+    def record(self, commands: Handle) -> None:
+        whole = Structs().new("VkBufferCopy", size=self.nbytes)
+        library().vkCmdCopyBuffer(commands, self.source.handle, self.target.handle, 1, whole)
+
+
 class CommandQueue:
     """Collects commands of one device and runs them in order."""
 
@@ -200,11 +222,12 @@ def barriers_before(sequence: Sequence[Command]) -> list[int]:
 def _barrier(commands: Handle, *, to_host: bool = False) -> None:
     lib, structs = library(), Structs()
     device_stages = lib.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | lib.VK_PIPELINE_STAGE_TRANSFER_BIT
-    device_access = lib.VK_ACCESS_SHADER_READ_BIT | lib.VK_ACCESS_SHADER_WRITE_BIT | lib.VK_ACCESS_TRANSFER_WRITE_BIT
+    reads = lib.VK_ACCESS_SHADER_READ_BIT | lib.VK_ACCESS_TRANSFER_READ_BIT
+    writes = lib.VK_ACCESS_SHADER_WRITE_BIT | lib.VK_ACCESS_TRANSFER_WRITE_BIT
     barrier = structs.new(
         "VkMemoryBarrier",
-        srcAccessMask=lib.VK_ACCESS_SHADER_WRITE_BIT | lib.VK_ACCESS_TRANSFER_WRITE_BIT,
-        dstAccessMask=lib.VK_ACCESS_HOST_READ_BIT if to_host else device_access,
+        srcAccessMask=writes,
+        dstAccessMask=lib.VK_ACCESS_HOST_READ_BIT if to_host else reads | writes,
     )
     after = lib.VK_PIPELINE_STAGE_HOST_BIT if to_host else device_stages
     null = foreign().NULL

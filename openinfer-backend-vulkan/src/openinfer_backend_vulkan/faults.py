@@ -43,7 +43,7 @@ class Faults:
         self._watched: dict[int, FaultWords] = {}
 
     def watch(self, words: FaultWords) -> None:
-        """Have words looked at after the work."""
+        """Check words after the work."""
         self._watched[id(words)] = words
 
     def check(self) -> None:

@@ -32,7 +32,7 @@ int floor_remainder(int of, int by) {
 
 
 def name_text(prefix: str, name: str) -> str:
-    """Return a name of the loop program that is no word of GLSL or of the rest of a shader."""
+    """Return a name of the loop program that is neither a word of GLSL nor one of the rest of a shader."""
     return name if _OWN_NAME.fullmatch(name) else f"{prefix}_{name}"
 
 

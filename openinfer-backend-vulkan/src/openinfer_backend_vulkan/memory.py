@@ -135,10 +135,11 @@ class Memory:
 
 def _create_buffer(device: Device, size: int) -> Handle:
     lib, structs = library(), Structs()
+    transfers = lib.VK_BUFFER_USAGE_TRANSFER_SRC_BIT | lib.VK_BUFFER_USAGE_TRANSFER_DST_BIT
     info = structs.new(
         "VkBufferCreateInfo",
         size=size,
-        usage=lib.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | lib.VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+        usage=lib.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | transfers,
         sharingMode=lib.VK_SHARING_MODE_EXCLUSIVE,
     )
     return created("vkCreateBuffer", "VkBuffer", device.handle, info, foreign().NULL)

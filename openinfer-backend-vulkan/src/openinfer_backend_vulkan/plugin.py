@@ -11,8 +11,6 @@ from openinfer.plugins.types import DeviceSpec, Fallback
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from openinfer.plugins.types import KernelSpec
-
 OPENINFER_API = 1
 
 
@@ -29,13 +27,3 @@ def openinfer_devices() -> Iterable[DeviceSpec]:
         computations=True,
         fallback=Fallback(device="cpu", dtypes=frozenset({"f64", "i64", "u64"})),
     )
-
-
-@hookimpl
-def openinfer_kernels(target: str) -> Iterable[KernelSpec]:
-    """The hand-written kernels, which are imported here."""
-    if target != "vulkan":
-        return ()
-    from openinfer_backend_vulkan.registration import kernel_specs
-
-    return kernel_specs()

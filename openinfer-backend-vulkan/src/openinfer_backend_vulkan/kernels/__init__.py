@@ -1,1 +1,0 @@
-"""Hand-written kernels, found by scan: a module for each family."""
