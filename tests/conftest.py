@@ -1,13 +1,17 @@
-"""What tests of whole programs share."""
+"""What tests of whole programs share. The modules of this folder are importable: test folders are not packages."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ READY = encode_outputs({})
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "text"),
     [
         (ERRORS["GetTimeoutError"]("late"), "started no worker in 120 s, perhaps for want of free processors"),
         (ERRORS["RuntimeEnvSetupError"]("cannot set up\nno such folder"), "cannot start workers: no such folder"),
@@ -73,13 +73,13 @@ READY = encode_outputs({})
     ],
     ids=lambda each: type(each).__name__,
 )
-def test_a_cluster_that_cannot_start_a_worker_ends_the_batch(error: RayError, told: str) -> None:
+def test_a_cluster_that_cannot_start_a_worker_ends_the_batch(error: RayError, text: str) -> None:
     cluster = Cluster(error)
 
     with pytest.raises(oi.EnvironmentLacksError) as caught:
         worker_of(cluster).open(b"job")
 
-    assert told in str(caught.value)
+    assert text in str(caught.value)
     assert "\x1b" not in str(caught.value)
     assert cluster.killed == 1
 

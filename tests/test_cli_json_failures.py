@@ -25,6 +25,7 @@ FAILURES = {
     "explain": [("nope", "unknown-code", 1), ("", "usage", 2)],
     "graph": [("nope.oi", "file", 1), ("wrong.oi", "syntax", 1)],
     "ops": [("nope", "unknown-op", 1)],
+    "plan": [("nope.oi -m m.oinf", "file", 1), ("net.oi -m m.oinf --print-after fuse", "usage", 2)],
     "plugins": [("--nope", "usage", 2)],
     "run": [
         ("net.oi -m m.oinf", "dynamic-unset", 1),

@@ -341,3 +341,11 @@ def test_what_is_called_wrongly_is_said(arguments: tuple[str, ...], message: str
 
     assert result.returncode in (2, 4)
     assert message in result.stdout + result.stderr
+
+
+def test_the_kit_counts_the_cases_that_ran_in_each_place() -> None:
+    found = kit("--openinfer-op", "neg", "--openinfer-sample", str(EVERY))
+
+    schema, oracle = ENVIRONMENT.op("neg"), known_oracles()["neg"]
+    ran = sum(cell.ran for cell in check_operator(schema, oracle, CPU, ENVIRONMENT, every=EVERY).values())
+    assert f"conformance cases on device cpu: {ran}\n" in found.stdout

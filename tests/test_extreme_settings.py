@@ -11,7 +11,7 @@ import pytest
 import openinfer as oi
 from openinfer.dsl import graph
 from openinfer.dtypes import BY_NAME, F32
-from openinfer.errors import OpenInferError, SynthesisError
+from openinfer.errors import OpenInferError, SynthesisError, ValidationError
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.ops.examples import operand_type
@@ -22,6 +22,7 @@ from openinfer.plugins.selection import kernel_table
 from openinfer.simulate import Simulator
 from openinfer.simulate.binding import Binder
 from openinfer.synth import Synthesizer
+from openinfer.validate import resolve
 from openinfer_backend_cpu.backend import CpuBackend
 
 if TYPE_CHECKING:
@@ -191,6 +192,24 @@ def test_bounds_of_loops_past_64_bits_are_an_error_with_the_loop(device: str, bo
     assert caught.value.code in ("integer-range", "unsupported")
 
 
+@pytest.mark.parametrize(
+    ("outer", "inner", "at"),
+    [("0..9", "0..i*N*N", "at i = 8"), ("0..N", "i*N..5", "at i = 1099511627775"), ("0..9", "0-i*N*N..0", "at i = 8")],
+)
+def test_bounds_that_outer_indices_take_past_64_bits_are_found_before_the_program_runs(
+    outer: str, inner: str, at: str
+) -> None:
+    text = program(f"loop k (i in {outer}) {{ loop l (j in {inner}) {{ barrier; }} }}")
+    with pytest.raises(ValidationError, match=f"{at}, which does not fit 64 bits") as caught:
+        resolve(graph(text), oi.Model.from_arrays({}, sizevars={"N": 2**40}), environment=ENVIRONMENT)
+    assert caught.value.code == "integer-range"
+
+
+def test_an_index_of_a_loop_that_never_runs_takes_no_bound_anywhere() -> None:
+    text = program("loop k (i in 5..5) { loop l (j in 0..i*N*N) { barrier; } }")
+    assert resolve(graph(text), oi.Model.from_arrays({}, sizevars={"N": 2**40}), environment=ENVIRONMENT)
+
+
 TYPES = {"f32[N]": "too-large", "u8[N,1000]": "too-large", "t1[N,9]": "too-large", "f64[N,1048576]": "bad-dim"}
 WHERE = {
     "volatile": ("op identity(big) >> other;", "volatile { big: T; other: T; }"),
@@ -238,3 +257,16 @@ def test_data_that_no_memory_holds_is_too_large_for_a_synth_target_too() -> None
         Synthesizer("c").synthesize(model, graph(text))
 
     assert caught.value.code == "too-large"
+
+
+@needs_compiler
+def test_a_convolution_with_a_huge_dilation_reads_what_lies_in_the_image() -> None:
+    text = """
+    dynamic { x: f32[1, 1, 5, 5]; w: f32[1, 1, 3, 3]; }
+    block entry { op conv2d(x, w, dilation=1099511627776, padding=1099511627776) >> y; return y; }
+    """
+    x = np.arange(25, dtype=np.float32).reshape(1, 1, 5, 5)
+    w = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
+    with Simulator(oi.Model.from_arrays({}), graph(text), device="c").make_executor() as executor:
+        executor.step(x=x, w=w)
+        np.testing.assert_array_equal(executor.outputs()["y"], x * w[0, 0, 1, 1])

@@ -150,7 +150,7 @@ def test_a_wrong_value_in_c_is_found_and_shrunk(programs: Any, monkeypatch: pyte
 def test_an_access_out_of_bounds_is_found_and_ends_no_other_program(
     programs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written_wrongly(programs, monkeypatch, r"i0 < 15", "i0 < 16")
+    written_wrongly(programs, monkeypatch, r"x0\[14\]", "x0[15]")
     plan = plan_of(programs, builds=(build_of(programs, sanitize=True),))
     tally = programs("tally").Tally()
     samples = {
@@ -170,7 +170,7 @@ def test_an_access_out_of_bounds_is_found_and_ends_no_other_program(
 def test_what_does_not_compile_is_found_and_keeps_no_other_program(
     programs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written_wrongly(programs, monkeypatch, r"i0 < 15", "i0 < missing")
+    written_wrongly(programs, monkeypatch, r"x0\[14\]", "x0[missing]")
     plan = plan_of(programs, builds=(build_of(programs, sanitize=False),))
     tally = programs("tally").Tally()
     sample = sample_of(programs, TEXT, **inputs_of_text())

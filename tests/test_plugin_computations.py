@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from offered_operators import environment_offering, same_type
 
 import openinfer as oi
 from openinfer.dsl import graph
 from openinfer.expr import tree
 from openinfer.ops import Compute, InputSpec, OpSchema, SettingSpec, SettingType
 from openinfer.plugins.coverage import coverage
-from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.loader import load_environment
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from openinfer.compute import Builder
-    from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.plugins.environment import Environment
 
@@ -37,14 +32,6 @@ def device(request: pytest.FixtureRequest) -> str:
     if request.param == "vulkan":
         request.getfixturevalue("vulkan")
     return request.param
-
-
-def same_type(
-    inputs: Sequence[TensorType | None], settings: Mapping[str, Any], declared: Sequence[TensorType]
-) -> tuple[TensorType, ...]:
-    (x,) = inputs
-    assert x is not None
-    return (x,)
 
 
 def local_response_norm(k: Builder, call: OpCall) -> None:
@@ -74,24 +61,17 @@ def diagonal(k: Builder, call: OpCall) -> None:
 
 
 def environment_with(define: Any) -> Environment:
-    plugin = ModuleType("third_party")
-
-    @hookimpl
-    def openinfer_ops() -> tuple[OpSchema, ...]:
-        schema = OpSchema(
-            name="lrn",
-            summary="local response normalisation over neighbouring channels",
-            category="example",
-            inputs=(InputSpec(name="x", doc="[N, C]"),),
-            settings=(SettingSpec(name="reach", type=SettingType.INT, default=1),),
-            dtypes=frozenset({"f32", "f64"}),
-            infer=same_type,
-            definition=Compute(define),
-        )
-        return (schema,)
-
-    plugin.__dict__.update(OPENINFER_API=1, openinfer_ops=openinfer_ops)
-    return load_environment(extra=[("third_party", plugin)])
+    schema = OpSchema(
+        name="lrn",
+        summary="local response normalisation over neighbouring channels",
+        category="example",
+        inputs=(InputSpec(name="x", doc="[N, C]"),),
+        settings=(SettingSpec(name="reach", type=SettingType.INT, default=1),),
+        dtypes=frozenset({"f32", "f64"}),
+        infer=same_type,
+        definition=Compute(define),
+    )
+    return environment_offering(schema)
 
 
 PROGRAM = """

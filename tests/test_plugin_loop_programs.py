@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from offered_operators import environment_offering, same_type
 
 import openinfer as oi
 from openinfer.dsl import graph
@@ -15,29 +15,16 @@ from openinfer.loops.reading import parse_kernel
 from openinfer.ops import InputSpec, Loops, OpSchema
 from openinfer.plan.document import plan_json
 from openinfer.plugins.coverage import coverage
-from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.loader import load_environment
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from openinfer.ir.types import TensorType
     from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
     from openinfer.plugins.environment import Environment
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
 DEVICES = ["cpu", pytest.param("c", marks=needs_compiler)]
-
-
-def same_type(
-    inputs: Sequence[TensorType | None], settings: Mapping[str, Any], declared: Sequence[TensorType]
-) -> tuple[TensorType, ...]:
-    (x,) = inputs
-    assert x is not None
-    return (x,)
 
 
 def compact(call: OpCall) -> Kernel:
@@ -72,25 +59,29 @@ def out_of_bounds(call: OpCall) -> Kernel:
     return parse_kernel(f"{head}    for i in SERIAL({count}):\n        y[i] = x[i + 1]\n")
 
 
+def with_scratch(call: OpCall) -> Kernel:
+    count, dtype = call.outputs[0].count, call.outputs[0].dtype
+    return parse_kernel(f"""
+def wide(x: GLOBAL[{dtype}, {count}], y: GLOBAL[{dtype}, {count}]):
+    work: PRIVATE[{dtype}, {1 << 40}]
+    for i in SERIAL({count}):
+        work[i] = x[i]
+        y[i] = work[i]
+""")
+
+
 def environment_with(define: Any) -> Environment:
-    plugin = ModuleType("third_party")
-
-    @hookimpl
-    def openinfer_ops() -> tuple[OpSchema, ...]:
-        schema = OpSchema(
-            name="compact",
-            summary="the elements that are not 0, and zeros behind them",
-            category="example",
-            inputs=(InputSpec(name="x"),),
-            dtypes=frozenset({"f32", "i32"}),
-            in_place=True,
-            infer=same_type,
-            definition=Loops(define),
-        )
-        return (schema,)
-
-    plugin.__dict__.update(OPENINFER_API=1, openinfer_ops=openinfer_ops)
-    return load_environment(extra=[("third_party", plugin)])
+    schema = OpSchema(
+        name="compact",
+        summary="the elements that are not 0, and zeros behind them",
+        category="example",
+        inputs=(InputSpec(name="x"),),
+        dtypes=frozenset({"f32", "i32"}),
+        in_place=True,
+        infer=same_type,
+        definition=Loops(define),
+    )
+    return environment_offering(schema)
 
 
 PROGRAM = """
@@ -155,3 +146,10 @@ def test_a_loop_program_that_does_not_fit_its_call_is_refused(define: Any, reaso
     listed = {status.name: status for status in environment_with(define).plugins}
     assert listed["third_party"].status.value == "failed"
     assert reason in listed["third_party"].reason
+
+
+def test_a_buffer_that_c_cannot_hold_is_too_large_before_a_compiler_runs() -> None:
+    environment = environment_with(with_scratch)
+    with pytest.raises(oi.OpenInferError, match="buffer work of 1099511627776 f32 is too large") as raised:
+        Synthesizer("c", environment=environment).synthesize(oi.Model.from_arrays({}), graph(PROGRAM))
+    assert raised.value.code == "too-large"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
+from openinfer.simulate import bindings
 
 MODEL = oi.Model.from_arrays({"W": np.full((2, 2), 0.5, np.float32)}, sizevars={"T": 1, "D": 2})
 PROGRAM = """
@@ -76,3 +77,18 @@ def test_every_device_takes_them(device: str) -> None:
     for length in (1, 4, 1):
         executor.step(x=prompt(length))
         np.testing.assert_allclose(executor.outputs()["y"], np.exp(-prompt(length)), rtol=1e-6)
+
+
+def test_the_sizes_used_last_stay_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bindings, "MOST_SIZES", 2)
+    resolved = list[int]()
+    simulator = oi.Simulator(MODEL, PROGRAM)
+    resolve = simulator._resolve
+    monkeypatch.setattr(
+        simulator, "_resolve", lambda graph, sizes: resolved.append(sizes["T"]) or resolve(graph, sizes)
+    )
+    executor = simulator.make_executor()
+    for length in (1, 2, 3, 2, 4, 2, 1, 4, 3):
+        executor.step(x=prompt(length))
+        np.testing.assert_array_equal(executor.fetch("y"), prompt(length))
+    assert resolved == [2, 3, 4, 3]

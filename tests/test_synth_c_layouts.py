@@ -45,10 +45,15 @@ pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not 
 
 def machine(nbytes: int, dialect: str) -> dict[str, Any]:
     return {
+        "version": 2,
         "device": {"type": "cpu", "api": "c"},
-        "processor": {"vector_nbytes": nbytes, "registers": 32 if nbytes == 64 else 16, "fma": nbytes > 16},
-        # GNU C, whose vectors need not be those of the processor.
-        "compiler": {"dialect": dialect, "flags": []},
+        "target": {
+            "lanes": nbytes // 4,
+            "registers": 32 if nbytes == 64 else 16,
+            "fma": nbytes > 16,
+            # GNU C, whose vectors need not be those of the processor.
+            "dialect": dialect,
+        },
     }
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openinfer.arch import DeviceArch
 from openinfer.dsl import graph
+from openinfer.dtypes import dtype_named
 from openinfer.model import Model, ModelLoader
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
@@ -39,8 +41,8 @@ def model(tmp_path: Path) -> Model:
     return ModelLoader.open(tmp_path / "m.oinf")
 
 
-def assert_c_agrees(model: Model, text: str, **inputs: np.ndarray) -> None:
-    synthesis = Synthesizer("c").synthesize(model, graph(text))
+def assert_c_agrees(model: Model, text: str, *, arch: str | DeviceArch | None = None, **inputs: np.ndarray) -> None:
+    synthesis = Synthesizer("c", arch=arch).synthesize(model, graph(text))
     found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs
     executor = Simulator(model, graph(text), device="cpu").make_executor()
     executor.step(**inputs)
@@ -101,6 +103,121 @@ def test_packed_weights(dtype: str) -> None:
         c=np.float32(0.5),
         p=RANDOM.random(4104, np.float32) / 100,
     )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "arch"),
+    [("i8", "generic"), ("u8", "x86-64-v3"), ("i4", "x86-64-v3"), ("u4", "generic"), ("t2", "generic")],
+)
+def test_constants_of_few_bits_are_read_as_words(tmp_path: Path, dtype: str, arch: str) -> None:
+    """Columns that fill no register, rows in groups, [N, K], zero points, several rows of x, and K of no whole word."""
+    kind = dtype_named(dtype)
+    low, high = kind.minimum or 0, kind.maximum or 0
+    store = np.uint8 if low == 0 else np.int8
+    shapes = {"w": (64, 37), "z": (2, 37), "turned": (21, 64), "odd": (19, 5)}
+    with OinfWriter(tmp_path / "m.oinf") as writer:
+        for name, shape in shapes.items():
+            writer.declare(name, dtype, shape)
+        for name, shape in shapes.items():
+            writer.write(name, RANDOM.integers(low, high, shape, endpoint=True).astype(store))
+    text = f"""
+    dynamic {{ x: f32[1, 64]; rows: f16[5, 64]; o: f32[2, 19]; s: f32[2, 37]; c: f32[21]; one: f32; }}
+    constant {{ w: {dtype}[64, 37]; z: {dtype}[2, 37]; turned: {dtype}[21, 64]; odd: {dtype}[19, 5]; }}
+    volatile {{ a: f32[1, 37]; b: f16[5, 37]; d: f32[1, 21]; e: f32[2, 5]; }}
+    block entry {{
+      op qmatmul(x, w, s, z, group_size=32) >> a;
+      op qmatmul(rows, w, s, group_size=32) >> b;
+      op qmatmul(x, turned, c, trans_w=true) >> d;
+      op qmatmul(o, odd, one) >> e;
+      return a, b, d, e;
+    }}
+    """
+    assert_c_agrees(
+        ModelLoader.open(tmp_path / "m.oinf"),
+        text,
+        arch=arch,
+        x=RANDOM.standard_normal((1, 64)).astype(np.float32),
+        rows=RANDOM.standard_normal((5, 64)).astype(np.float16) / 16,
+        o=RANDOM.standard_normal((2, 19)).astype(np.float32),
+        s=RANDOM.random((2, 37), np.float32),
+        c=RANDOM.random(21, np.float32),
+        one=np.float32(0.5),
+    )
+
+
+LAYERS = """
+dynamic { x: f32[1, 3, 9, 7]; row: f32[2, 24]; }
+constant {
+  first: i8[20, 3, 3, 3]; second: i8[9, 20, 1, 1]; depthwise: i8[20, 1, 3, 3]; m: f32[1, 20, 1, 1] @init(0.002);
+  w: i8[24, 37]; four: i4[24, 5]; odd: i8[9, 6]; z: u8 @init(77); zi: i8 @init(-3); zw: i8[37] @init(2);
+}
+volatile { a: i32[1, 9, 5, 4]; b: i32[1, 20, 5, 4]; c: i32[2, 37]; d: i32[2, 5]; e: i32[2, 37]; f: i32[2, 6]; }
+block entry {
+  op round(x) >> whole;
+  op cast(whole, to=i8) >> image;
+  op conv_integer(image, first, padding=1, stride=2) >> total;
+  op cast(total, to=f32) >> reals;
+  op mul(reals, m) >> scaled;
+  op round(scaled, mode="half_even") >> rounded;
+  op cast(rounded, to=u8) >> hidden;
+  op conv_integer(hidden, second) >> a;
+  op conv_integer(hidden, depthwise, padding=1, groups=20) >> b;
+  op round(row) >> whole_row;
+  op cast(whole_row, to=u8) >> codes;
+  op cast(whole_row, to=i8) >> signs;
+  op matmul_integer(codes, w, z) >> c;
+  op matmul_integer(signs, four, zi) >> d;
+  op matmul_integer(codes, w, z, zw) >> e;
+  op narrow(codes, axis=1, start=0, length=9) >> part;
+  op matmul_integer(part, odd) >> f;
+  return a, b, c, d, e, f;
+}
+"""
+
+
+@pytest.fixture
+def layers(tmp_path: Path) -> Model:
+    shapes = {
+        "first": (20, 3, 3, 3),
+        "second": (9, 20, 1, 1),
+        "depthwise": (20, 1, 3, 3),
+        "w": (24, 37),
+        "four": (24, 5),
+        "odd": (9, 6),
+    }
+    with OinfWriter(tmp_path / "layers.oinf") as writer:
+        for name, shape in shapes.items():
+            writer.declare(name, "i4" if name == "four" else "i8", shape)
+        for name, shape in shapes.items():
+            low = -8 if name == "four" else -128
+            writer.write(name, RANDOM.integers(low, -low, shape).astype(np.int8))
+    return ModelLoader.open(tmp_path / "layers.oinf")
+
+
+@pytest.mark.parametrize(("lanes", "dialect"), [(4, "vector"), (4, "c99"), (16, "vector")])
+def test_dot_products_of_bytes_without_the_instruction(layers: Model, lanes: int, dialect: str) -> None:
+    arch = {
+        "version": 2,
+        "device": {"type": "cpu", "api": "c", "name": "dot products"},
+        "target": {"lanes": lanes, "registers": 16, "dot4": True, "dialect": dialect, "flags": []},
+    }
+    x = 40 * RANDOM.standard_normal((1, 3, 9, 7)).astype(np.float32)
+    row = 90 * RANDOM.standard_normal((2, 24)).astype(np.float32)
+    assert_c_agrees(layers, LAYERS, arch=DeviceArch.load(arch), x=x, row=row)
+
+
+def test_dot_products_of_bytes_on_this_machine(layers: Model) -> None:
+    """By the instruction where the processor has it, with the flags that users compile with."""
+    synthesis = Synthesizer("c", arch="host").synthesize(layers, graph(LAYERS))
+    x = 40 * RANDOM.standard_normal((1, 3, 9, 7)).astype(np.float32)
+    row = 90 * RANDOM.standard_normal((2, 24)).astype(np.float32)
+    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, {"x": x, "row": row}).outputs
+    executor = Simulator(layers, graph(LAYERS), device="cpu").make_executor()
+    executor.step(x=x, row=row)
+
+    assert found
+    for name, array in found.items():
+        assert (array == np.asarray(executor.fetch(name)).reshape(array.shape)).all(), name
 
 
 @pytest.mark.parametrize("dtype", ["i8", "u4", "t1"])

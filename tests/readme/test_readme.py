@@ -46,6 +46,8 @@ LANGUAGES = {
         "sh",
         "text",
         "c",
+        "cpp",
+        "cmake",
         "oi",
         "json",
         "toml",

