@@ -230,24 +230,39 @@ def _tile(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInf
         loads = taps * sum(_loads(o, o.distinct(counts), tiling.lanes) for o in work.operands)
     else:
         loads = sum(_loads(o, o.distinct(whole), tiling.lanes) for o in work.operands)
-    body = max(arithmetic, loads / target.loads, LATENCY * taps, _far(work, tiling, size, whole, target))
+    body = max(arithmetic, loads / target.loads, LATENCY * taps)
+    walked = tiling.walked * steps
     across = LATENCY * 5.0 * copies if tiling.lane in work.folded else 0.0
-    return tiling.walked * steps * (body + AGAIN) + copies * (1.0 + parts / 2) + STARTED + across
+    busy = max(walked * body, _far(work, tiling, size, walked, target))
+    return busy + walked * AGAIN + copies * (1.0 + parts / 2) + STARTED + across
 
 
 def _loads(operand: Operand, distinct: int, lanes: int) -> float:
     return distinct * (lanes * GATHERED if operand.lane_step is None else 1.0)
 
 
-def _far(
-    work: Work, tiling: Tiling, size: Mapping[Var, int], counts: Mapping[Var, tuple[int, int]], target: TargetInfo
-) -> float:
-    """Return the cycles for what comes from the second cache: weights and images that do not fit the first."""
-    return sum(
-        operand.distinct(counts) * FAR_LINE * tiling.lanes * work.itemsize / target.line_nbytes
-        for operand in work.operands
-        if _read_in_turn(work, tiling, size, operand) * work.itemsize > FULL * target.l1_nbytes
-    )
+def _far(work: Work, tiling: Tiling, size: Mapping[Var, int], walked: float, target: TargetInfo) -> float:
+    """Return the cycles for what a tile has from the second cache: weights and images that do not fit the first.
+
+    ``walked`` is the number of iterations over folded axes. What these read again of an image, as rows of a window,
+    lies in the first cache by then.
+    """
+    total = 0.0
+    for operand in work.operands:
+        if _read_in_turn(work, tiling, size, operand) * work.itemsize <= FULL * target.l1_nbytes:
+            continue
+        if operand.is_packed:
+            vectors = walked * operand.distinct(tiling.counts(size, tiling.parts, tiling.taps))
+        else:
+            vectors = operand.distinct(tiling.counts(size, _terms(work, tiling)))
+        total += vectors * FAR_LINE * tiling.lanes * work.itemsize / target.line_nbytes
+    return total
+
+
+def _terms(work: Work, tiling: Tiling) -> dict[Var, int]:
+    """Return how many places, or vectors of them, there are along each folded axis."""
+    lanes = {axis: tiling.lanes if axis.name == tiling.lane.name else 1 for axis in work.folded}
+    return {axis: max(1, ceil(work.extents[axis] / lanes[axis])) for axis in work.folded}
 
 
 def _read_in_turn(work: Work, tiling: Tiling, size: Mapping[Var, int], operand: Operand) -> int:
