@@ -34,6 +34,24 @@ static double now(void) {
 """
 """A function that returns microseconds."""
 
+_NO_STATE = "static int rewound(void) { return 1; }"
+
+_STATE = """
+int set_variable(const char *name, const void *value, size_t nbytes);
+int set_variable(const char *name, const void *value, size_t nbytes) {
+    enum model_variable variable;
+    const int status = (int)model_find(name, &variable);
+    return status ? status : (int)model_set(&instance, variable, value, nbytes);
+}
+
+/* Give counters the values that they have before every step. */
+static int rewound(void) {
+    {counters}
+    return 1;
+}
+"""
+"""Persistent variables: those that the measurement sets."""
+
 _TIMER = f"""{CLOCK}
 #include "model.h"
 
@@ -45,9 +63,11 @@ int set_up(const void *weights) {{
     return (int)model_init(&instance{{weights}});
 }}
 
+{{state}}
 /* Microseconds of each of n steps. */
 int time_steps(const struct model_inputs *inputs, const struct model_outputs *outputs, double *times, int n) {{
     for (int i = 0; i < n; ++i) {{
+        if (!rewound()) {{ return -1; }}
         const double start = now();
         const int status = (int)model_step(&instance, inputs, outputs);
         if (status != 0) {{ return status; }}
@@ -76,7 +96,7 @@ class Generated:
     ) -> None:
         model = net.model(folder.with_suffix(".oinf"))
         started = time.perf_counter()
-        synthesis = oi.Synthesizer("c", arch=form.arch).synthesize(model, net.program)
+        synthesis = oi.Synthesizer("c", arch=form.arch, limits=net.limits).synthesize(model, net.program)
         self.plan_s = time.perf_counter() - started
         self.plan = synthesis.plan
         synthesis.emit(folder)
@@ -86,7 +106,7 @@ class Generated:
             source.write_text(changed(self.plan, source.read_text()))
         weights = folder / "weights.bin"
         given = ", weights" if weights.exists() else ""
-        (folder / "timer.c").write_text(_TIMER.replace("{weights}", given))
+        (folder / "timer.c").write_text(_TIMER.replace("{weights}", given).replace("{state}", _state_text(net)))
         self.flags = [*_flags(folder / "Makefile"), *form.flags]
         started = time.perf_counter()
         _call([form.compiler, *self.flags, "-fPIC", "-c", "-o", "model.o", "model.c"], folder)
@@ -98,6 +118,12 @@ class Generated:
         status = self.library.set_up(ctypes.c_void_p(self._weights.ctypes.data))
         if status != 0:
             raise SystemExit(f"the model cannot be initialised: status {status}")
+        for name, array in net.state.items():
+            held = np.ascontiguousarray(array)
+            pointer, nbytes = ctypes.c_void_p(held.ctypes.data), ctypes.c_size_t(held.nbytes)
+            status = self.library.set_variable(name.encode(), pointer, nbytes)
+            if status != 0:
+                raise SystemExit(f"persistent {name} cannot be set: status {status}")
         self._inputs = [aligned(net.inputs[port.name]) for port in self.plan.inputs]
         self.outputs = {port.name: aligned(np.zeros(port.type.shape, np.float32)) for port in self.plan.outputs}
         self._in = (ctypes.c_void_p * len(self._inputs))(*(a.ctypes.data for a in self._inputs))
@@ -111,6 +137,18 @@ class Generated:
         if status != 0:
             raise SystemExit(f"the step ended with status {status}")
         return list(times)
+
+
+def _state_text(net: Net) -> str:
+    """Return the functions that set persistent variables."""
+    if not net.state:
+        return _NO_STATE
+    lines = [
+        f"{{ const int64_t to = {int(net.state[name])};"
+        f' if (set_variable("{name}", &to, sizeof to) != 0) {{ return 0; }} }}'
+        for name in net.counters
+    ]
+    return _STATE.replace("{counters}", "\n    ".join(lines))
 
 
 def aligned(array: Array) -> Array:

@@ -26,6 +26,10 @@ class Net:
         multiply_adds: of one step.
         tolerance: largest difference between two right results, as a share of the largest element.
         types: element types of weights that are not f32.
+        past: inputs of the ONNX model alone, which the program has in persistent memory.
+        state: what persistent variables of the program hold before a step.
+        counters: those of them that a step changes and the next one of a measurement finds as they were.
+        limits: how far caches may grow.
     """
 
     name: str
@@ -37,6 +41,10 @@ class Net:
     multiply_adds: int
     tolerance: float = 2e-5
     types: Mapping[str, str] = field(default_factory=dict)
+    past: Mapping[str, Array] = field(default_factory=dict)
+    state: Mapping[str, Array] = field(default_factory=dict)
+    counters: Sequence[str] = ()
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     def model(self, file: Path) -> oi.Model:
         """Return the weights as the model of a new file."""
@@ -59,6 +67,12 @@ class Builder:
         self._nodes: list[onnx.NodeProto] = []
         self._initialisers: dict[str, Array] = {}
         self._types: dict[str, str] = {}
+        self._past: dict[str, Array] = {}
+        self._presents: list[str] = []
+        self._state: dict[str, Array] = {}
+        self._persistent: list[str] = []
+        self._counters: list[str] = []
+        self._limits: dict[str, int] = {}
 
     def title(self, name: str) -> str:
         """Return the name of a network with what these layers have of their own."""
@@ -69,9 +83,33 @@ class Builder:
         self.shapes[name] = shape
         return name
 
-    def weight(self, name: str, array: Array) -> str:
-        self._weights[name] = self._initialisers[name] = np.ascontiguousarray(array, np.float32)
+    def weight(self, name: str, array: Array, *, is_used: bool = True) -> str:
+        """Add a weight; one that is not used is of the ONNX graph alone."""
+        self._initialisers[name] = np.ascontiguousarray(array, np.float32)
+        if is_used:
+            self._weights[name] = self._initialisers[name]
         return name
+
+    def counter(self, name: str, value: int) -> None:
+        """Add a persistent integer that has the same value before each step of a measurement."""
+        self._persistent.append(f"{name}: i64;")
+        self._state[name] = np.array(value, np.int64)
+        self._counters.append(name)
+
+    def cache(self, name: str, index: str, filled: int, room: int, *entry: int) -> Array:
+        """Add a cache whose first entries are random; return them."""
+        self._persistent.append(f"{name}({index}): f32[{', '.join(map(str, entry))}] @table;")
+        self._state[name] = np.zeros((room, *entry), np.float32)
+        self._state[name][:filled] = self.rng.standard_normal((filled, *entry))
+        self._state[f"{name}.{index}"] = np.array(filled, np.int64)
+        self._limits[f"{name}.{index}"] = room
+        return self._state[name][:filled]
+
+    def past(self, name: str, array: Array, present: str) -> None:
+        """Add an input and an output of the ONNX graph alone, of which the output has one row more."""
+        self._past[name] = np.ascontiguousarray(array)
+        self.shapes[present] = (array.shape[0], array.shape[1] + 1, *array.shape[2:])
+        self._presents.append(present)
 
     def normal(self, name: str, scale: float, *shape: int) -> str:
         return self.weight(name, self.rng.standard_normal(shape) * scale)
@@ -176,6 +214,7 @@ class Builder:
                 [
                     f"dynamic {{ {self._declared(self._inputs)} }}",
                     f"constant {{ {self._declared(self._weights)} }}",
+                    f"persistent {{ {' '.join(self._persistent)} }}",
                     "block entry {",
                     *(f"  {line}" for line in self._lines),
                     f"  return {returned};",
@@ -189,6 +228,10 @@ class Builder:
             multiply_adds=self.multiply_adds,
             tolerance=tolerance,
             types=self._types,
+            past=self._past,
+            state=self._state,
+            counters=self._counters,
+            limits=self._limits,
         )
 
     def _declared(self, arrays: Mapping[str, Array]) -> str:
@@ -198,9 +241,10 @@ class Builder:
         )
 
     def _graph(self, name: str) -> onnx.GraphProto:
-        floats = onnx.TensorProto.FLOAT
-        inputs = [helper.make_tensor_value_info(n, floats, array.shape) for n, array in self._inputs.items()]
-        outputs = [helper.make_tensor_value_info(n, floats, self.shapes[n]) for n in self._outputs]
+        floats, given = onnx.TensorProto.FLOAT, {**self._inputs, **self._past}
+        inputs = [helper.make_tensor_value_info(n, floats, array.shape) for n, array in given.items()]
+        made = (*self._outputs, *self._presents)
+        outputs = [helper.make_tensor_value_info(n, floats, self.shapes[n]) for n in made]
         initialisers = [numpy_helper.from_array(array, n) for n, array in self._initialisers.items()]
         return helper.make_graph(self._nodes, name, inputs, outputs, initialisers)
 

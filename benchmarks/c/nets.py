@@ -1,13 +1,14 @@
 """Networks with random weights, each twice: as a program with a model, and as an ONNX model of the same arithmetic.
 
 The first four have the shapes of MLPerf Tiny's reference models, batch norms folded into the weights; `decoder_layer`
-is a layer of GPT-2's small size for one token behind 255 others.
+is a layer of GPT-2's small size for one token behind 255 others. `cached_layer` is the same with a cache: persistent
+memory of the program, past and present keys and values of the ONNX model.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from byte_layers import QuantisedBuilder, SmallWeights
@@ -80,45 +81,108 @@ def decoder(layers: int = 2, width: int = 128, heads: int = 4, tokens: int = 201
     return b.net(f"decoder of {layers} layers", tolerance=1e-4)
 
 
+def cached_layer(width: int = 768, heads: int = 12, past: int = 256, room: int = 1024) -> Net:
+    """A layer of GPT-2's small size with its cache: one token behind others, of which there may be ``room`` in all."""
+    b = Builder(10)
+    x = b.input("x", 1, width)
+    parts = _projected(b, x, "", heads)
+    b.output(_fed_forward(b, x, _attended_to_cache(b, parts, heads, past, room), ""))
+    return b.net(f"GPT-2 layer with a cache of {past}", tolerance=1e-4)
+
+
 def _decoder_layer(b: Builder, x: str, prefix: str, heads: int, tokens: int) -> str:
     """Append a layer for one token behind others; the names of its values begin with a prefix."""
+    depth, past = b.shapes[x][1] // heads, tokens - 1
+    b.input(f"{prefix}keys", heads, past, depth)
+    b.input(f"{prefix}values", heads, past, depth)
+    parts = _projected(b, x, prefix, heads)
+    return _fed_forward(b, x, _attended(b, parts, prefix, tokens), prefix)
+
+
+def _projected(b: Builder, x: str, prefix: str, heads: int) -> list[str]:
+    """Append the query, key and value of a token [heads, 1, depth]."""
     width = b.shapes[x][1]
-    depth, past = width // heads, tokens - 1
+    row, head = (1, width), (heads, 1, width // heads)
+    qkv, thirds = f"{prefix}qkv", f"{prefix}thirds"
+    b.linear(_layer_norm(b, x, f"{prefix}n1"), qkv, 3 * width, scale=0.02)
+    parts = [f"{prefix}{name}0" for name in "qkv"]
+    made = dict.fromkeys(parts, row)
+    b.line(f"op split({qkv}, axis=1, sizes=[{width}, {width}, {width}]) >> {', '.join(parts)};", **made)
+    b.node("Split", (qkv, b.integers(thirds, width, width, width)), *parts, axis=1)
+    for part in parts:
+        name = part[:-1]
+        b.line(f"op reshape({part}, shape={list(head)}) >> {name};", **{name: head})
+        b.node("Reshape", (part, b.integers(f"{name}_shape", *head)), name)
+    return [part[:-1] for part in parts]
+
+
+def _attended(b: Builder, parts: Sequence[str], prefix: str, tokens: int) -> str:
+    """Append the attention of a query to keys and values that are inputs, and to its own."""
+    q, k, v = parts
+    heads, _, depth = b.shapes[q]
+    every = (heads, tokens, depth)
+    for name, old, new in (("all_keys", "keys", k), ("all_values", "values", v)):
+        whole = f"{prefix}{name}"
+        b.line(f"op concat({prefix}{old}, {new}, axis=1) >> {whole};", **{whole: every})
+        b.node("Concat", (f"{prefix}{old}", new), whole, axis=1)
+    keys, scores, scaled = f"{prefix}all_keys", f"{prefix}scores", f"{prefix}scaled"
+    b.line(f"op matmul({q}, {keys}, trans_b=true) >> {scores};", **{scores: (heads, 1, tokens)})
+    scale_by = b.weight(f"{prefix}scale_by", np.full((1,), 1 / math.sqrt(depth)))
+    b.line(f"op mul({scores}, {scale_by}) >> {scaled};", **{scaled: (heads, 1, tokens)})
+    chances, mixed = f"{prefix}chances", f"{prefix}mixed"
+    b.line(f"op softmax({scaled}, axis=2) >> {chances};", **{chances: (heads, 1, tokens)})
+    b.line(f"op matmul({chances}, {prefix}all_values) >> {mixed};", **{mixed: (heads, 1, depth)})
+    _attention_nodes(b, q, keys, f"{prefix}all_values", prefix)
+    attended = f"{prefix}attended"
+    b.line(f"op reshape({mixed}, shape=[1, {heads * depth}]) >> {attended};", **{attended: (1, heads * depth)})
+    b.multiply_adds += 2 * heads * tokens * depth
+    return attended
+
+
+def _attended_to_cache(b: Builder, parts: Sequence[str], heads: int, past: int, room: int) -> str:
+    """Append the attention of a query to keys and values in a cache, after its own were appended to it."""
+    q, k, v = parts
+    _, _, depth = b.shapes[q]
+    b.counter("n", past)
+    b.line("cache.read n >> at;")
+    for name, new, cache in (("keys", k, "K"), ("values", v, "V")):
+        array = b.cache(cache, "t", past, room, heads, depth)
+        b.past(f"past_{name}", array.transpose(1, 0, 2), f"present_{name}")
+        b.node("Concat", (f"past_{name}", new), f"present_{name}", axis=1)
+        b.line(f"op reshape({new}, shape=[{heads}, {depth}]) >> {new}_row;", **{f"{new}_row": (heads, depth)})
+        b.line(f"cache.write {new}_row >> {cache}[at];")
+        b.line(f"cache.read {cache}[0..at + 1] >> {name};")
+    row = (1, heads * depth)
+    b.line(f"op reshape({q}, shape=[1, {heads * depth}]) >> q_row;", q_row=row)
+    b.line("op attn(q_row, keys, values) >> attended;", attended=row)
+    b.line("cache.increment n;")
+    b.weight("scale_by", np.full((1,), 1 / math.sqrt(depth)), is_used=False)
+    _attention_nodes(b, q, "present_keys", "present_values", "")
+    b.multiply_adds += 2 * heads * (past + 1) * depth
+    return "attended"
+
+
+def _attention_nodes(b: Builder, q: str, keys: str, values: str, prefix: str) -> None:
+    heads, _, depth = b.shapes[q]
 
     def of(name: str) -> str:
         return f"{prefix}{name}"
 
-    b.input(of("keys"), heads, past, depth)
-    b.input(of("values"), heads, past, depth)
-    h = _layer_norm(b, x, of("n1"))
-    b.linear(h, of("qkv"), 3 * width, scale=0.02)
-    row, head = (1, width), (heads, 1, depth)
-    parts = [of(f"{name}0") for name in "qkv"]
-    made = dict.fromkeys(parts, row)
-    b.line(f"op split({of('qkv')}, axis=1, sizes=[{width}, {width}, {width}]) >> {', '.join(parts)};", **made)
-    b.node("Split", (of("qkv"), b.integers(of("thirds"), width, width, width)), *parts, axis=1)
-    for name in (of("q"), of("k"), of("v")):
-        b.line(f"op reshape({name}0, shape={list(head)}) >> {name};", **{name: head})
-        b.node("Reshape", (f"{name}0", b.integers(f"{name}_shape", *head)), name)
-    every = (heads, tokens, depth)
-    for whole, old, new in (("all_keys", "keys", "k"), ("all_values", "values", "v")):
-        b.line(f"op concat({of(old)}, {of(new)}, axis=1) >> {of(whole)};", **{of(whole): every})
-        b.node("Concat", (of(old), of(new)), of(whole), axis=1)
-    q, keys, scores, scaled = of("q"), of("all_keys"), of("scores"), of("scaled")
-    b.line(f"op matmul({q}, {keys}, trans_b=true) >> {scores};", **{scores: (heads, 1, tokens)})
     b.node("Transpose", (keys,), of("keys_t"), perm=[0, 2, 1])
-    b.node("MatMul", (q, of("keys_t")), scores)
-    scale_by = b.weight(of("scale_by"), np.full((1,), 1 / math.sqrt(depth)))
-    b.line(f"op mul({scores}, {scale_by}) >> {scaled};", **{scaled: (heads, 1, tokens)})
-    b.node("Mul", (scores, scale_by), scaled)
-    chances, mixed, attended = of("chances"), of("mixed"), of("attended")
-    b.line(f"op softmax({scaled}, axis=2) >> {chances};", **{chances: (heads, 1, tokens)})
-    b.node("Softmax", (scaled,), chances, axis=2)
-    b.line(f"op matmul({chances}, {of('all_values')}) >> {mixed};", **{mixed: head})
-    b.node("MatMul", (chances, of("all_values")), mixed)
-    b.line(f"op reshape({mixed}, shape=[1, {width}]) >> {attended};", **{attended: row})
-    b.node("Reshape", (mixed, b.integers(of("row"), 1, width)), attended)
-    b.multiply_adds += 2 * heads * tokens * depth
+    b.node("MatMul", (q, of("keys_t")), of("scores"))
+    b.node("Mul", (of("scores"), of("scale_by")), of("scaled"))
+    b.node("Softmax", (of("scaled"),), of("chances"), axis=2)
+    b.node("MatMul", (of("chances"), values), of("mixed"))
+    b.node("Reshape", (of("mixed"), b.integers(of("row"), 1, heads * depth)), of("attended"))
+
+
+def _fed_forward(b: Builder, x: str, attended: str, prefix: str) -> str:
+    """Append what comes behind the attention of a layer."""
+
+    def of(name: str) -> str:
+        return f"{prefix}{name}"
+
+    width = b.shapes[x][1]
     x1 = b.add(x, b.linear(attended, of("projected"), width, scale=0.02), of("x1"))
     h, active = b.linear(_layer_norm(b, x1, of("n2")), of("wide"), 4 * width, scale=0.02), of("active")
     b.line(f'op gelu({h}, approximate="tanh") >> {active};', **{active: (1, 4 * width)})
@@ -190,6 +254,8 @@ NETS: Mapping[str, Callable[[], Net]] = {
     "gpt2": decoder_layer,
     "gpt2_int8": lambda: decoder_layer(SmallWeights(5, bits=8)),
     "gpt2_int4": lambda: decoder_layer(SmallWeights(5, bits=4, group=32)),
+    "gpt2_cached": cached_layer,
+    "gpt2_cached_1024": lambda: cached_layer(past=1024, room=2048),
     "decoder": decoder,
     "lstm": lstm_cell,
     "audio": audio_front,

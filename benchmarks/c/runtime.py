@@ -21,12 +21,13 @@ class Runtime:
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(net.onnx_model, options, providers=["CPUExecutionProvider"])
         self._binding = self._session.io_binding()
-        for name, array in net.inputs.items():
+        given = {**net.inputs, **net.past}
+        for name, array in given.items():
             self._binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
         for output in self._session.get_outputs():
             value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(output.shape, np.float32)
             self._binding.bind_ortvalue_output(output.name, value)
-        self.outputs = dict(zip(net.outputs, self._session.run(list(net.outputs), dict(net.inputs)), strict=True))
+        self.outputs = dict(zip(net.outputs, self._session.run(list(net.outputs), given), strict=True))
         self.run(3)
 
     def run(self, count: int) -> list[float]:
