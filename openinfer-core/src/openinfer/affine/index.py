@@ -353,7 +353,21 @@ def _is_never_negative(index: Index) -> bool:
             return _is_never_negative(index.substituted({var: Index()}))
         if _is_never_negative(-slope):
             return _is_never_negative(index.substituted({var: Index.of(var.extent) - 1}))
-    return False
+    less = _without_quotients(index)
+    return less != index and _is_never_negative(less)
+
+
+def _without_quotients(index: Index) -> Index:
+    """Return an index that is never greater, in which what is subtracted has no quotients ``c * (x // c)``."""
+    total = Index()
+    for atoms, factor in index.terms:
+        term = Index(((atoms, factor),))
+        if factor < 0 and len(atoms) == 1 and isinstance(atoms[0], Quotient):
+            by = atoms[0].by.constant
+            if by is not None and factor % by == 0:
+                term = atoms[0].of * (factor // by)
+        total = total + term
+    return total
 
 
 def _slope(index: Index, var: Var) -> Index | None:

@@ -123,6 +123,12 @@ class PlacedStage:
         )
         return loops[number].step == 1 and loops[number].bind is Bind.SERIAL and inside >= LEAST_INSIDE
 
+    def longest(self, axis: Var) -> int:
+        """Return the extent of an axis, or how many places one step covers where it is known at run time only."""
+        if isinstance(axis.extent, int):
+            return axis.extent
+        return max(loop.step for loop in self.schedule.loops if loop.axis == axis)
+
     def address(self, values: Mapping[Var, Index]) -> Index:
         """Return where the stage stores."""
         return self.layout.address(behind(tuple(index.substituted(values) for index in self.stage.at), self.origin))
@@ -143,14 +149,17 @@ class PlacedStage:
     ) -> tuple[Statement, ...]:
         """Return loops over the terms that fill no lanes, where these lie along a folded axis."""
         loop = self.schedule.lanes
-        if loop is None or not isinstance(loop.axis.extent, int):
+        if loop is None or loop.axis.extent is None:
             return ()
-        rest = loop.axis.extent % self.lanes
-        if rest == 0:
+        extent = Index.of(loop.axis.extent)
+        whole = extent // self.lanes * self.lanes
+        rest = extent - whole
+        if rest == Index():
             return ()
-        variables = {axis: Var(axis.name, rest if axis == loop.axis else axis.extent) for axis in self.folded}
+        left = rest if rest.constant is None else rest.constant
+        variables = {axis: Var(axis.name, left if axis == loop.axis else axis.extent) for axis in self.folded}
         at = {axis: Index.of(var) for axis, var in variables.items()}
-        at[loop.axis] = at[loop.axis] + (loop.axis.extent - rest)
+        at[loop.axis] = at[loop.axis] + whole
         return nest(list(variables.values()), body(at))
 
     def padded(self) -> int | None:

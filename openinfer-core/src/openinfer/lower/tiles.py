@@ -111,7 +111,7 @@ class Tile:
         }
 
     def _part_offsets(self) -> list[tuple[int, ...]]:
-        spans = {axis: axis.extent for axis in self._placed.folded if isinstance(axis.extent, int)}
+        spans = {axis: self._placed.longest(axis) for axis in self._placed.folded}
         return [copy.of(self._parts) for copy in self._copies(self._parts, spans)]
 
     def _by_out(self, totals: Totals) -> list[list[list[Accumulator]]]:

@@ -73,9 +73,7 @@ class _Walk:
         number, *inner = numbers
         axis = self._loops[number].axis
         if not isinstance(axis.extent, int):
-            var = Var(self._name(number), axis.extent)
-            nested = self._nested(inner, {**at, axis: Index.of(var)}, left, body)
-            return (For(var, Bind.SERIAL, nested),) if nested else ()
+            return self._varying(number, inner, at, left, body)
         statements: tuple[Statement, ...] = ()
         for start, trips, step in self._pieces(number, at, left):
             size = {**left, axis: step}
@@ -88,6 +86,31 @@ class _Walk:
             test = self._placed.test_along(axis, place, size)
             if nested:
                 statements += (For(var, Bind.SERIAL, nested if test is None else (If((test,), nested),)),)
+        return statements
+
+    def _varying(
+        self,
+        number: int,
+        inner: Sequence[int],
+        at: Mapping[Var, Index],
+        left: Mapping[Var, int],
+        body: Callable[[Mapping[Var, Index], Mapping[Var, int]], tuple[Statement, ...]],
+    ) -> tuple[Statement, ...]:
+        """Return loops over an axis whose extent is known at run time only: whole steps, lanes, single places."""
+        loop, lanes = self._loops[number], self._placed.schedule.lanes
+        extent, in_lanes = Index.of(loop.axis.extent or 0), lanes is not None and lanes.axis == loop.axis
+        steps = [loop.step, *([self._placed.lanes] if in_lanes else [])]
+        # Terms that fill no lanes are added behind the lanes (`PlacedStage.terms_without_lanes`).
+        steps += [] if in_lanes and self._placed.is_across else [1]
+        statements: tuple[Statement, ...] = ()
+        begin = Index()
+        for step in dict.fromkeys(steps):
+            end = extent // step
+            var = Var(self._name(number), end - begin // step)
+            place = {**at, loop.axis: begin + var * step}
+            nested = self._nested(inner, place, {**left, loop.axis: step}, body)
+            statements += (For(var, Bind.SERIAL, nested),) if nested else ()
+            begin = end * step
         return statements
 
     def _pieces(self, number: int, at: Mapping[Var, Index], left: Mapping[Var, int]) -> Iterator[tuple[int, int, int]]:

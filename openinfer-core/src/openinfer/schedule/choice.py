@@ -10,7 +10,7 @@ from openinfer.compute import Read
 from openinfer.compute.stage import expressions_of
 from openinfer.expr.linear import linearise
 from openinfer.schedule.elementwise import by_address, in_lanes
-from openinfer.schedule.loops import Loop, Schedule, plain
+from openinfer.schedule.loops import Loop, Schedule, plain, usual_extent
 from openinfer.schedule.tiling import estimated, ranked, tiled
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _chosen(
     varying = [axis for axis in _axes(stage) if not isinstance(axis.extent, int)]
     if target is not None and (_may_vary(stage) if varying else _is_regular(stage)):
         lanes = target.lanes(_itemsize(stage))
-        within = {**within, **dict.fromkeys(varying, 1)}
+        within = {**within, **{axis: usual_extent(axis) for axis in varying}}
         found = (
             in_lanes(stage, layouts, lanes)
             if stage.fold is None
@@ -152,7 +152,7 @@ def _is_regular(stage: Stage) -> bool:
 
 
 def _may_vary(stage: Stage) -> bool:
-    """Return whether places may be visited several at once along axes that do not vary, in each place of the others.
+    """Return whether places may be visited several at once where extents are known at run time only.
 
     Borders are found where all extents are numbers.
     """

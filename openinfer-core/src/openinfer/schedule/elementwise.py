@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.compute import Read
 from openinfer.expr.linear import linearise
 from openinfer.loops import Bind
-from openinfer.schedule.loops import Loop, Schedule
+from openinfer.schedule.loops import Loop, Schedule, distance, usual_extent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,15 +31,16 @@ def in_lanes(stage: Stage, layouts: Mapping[str, Layout], lanes: int) -> Schedul
     """
     store = layouts[stage.tensor].address(stage.at)
     lane = next((axis for axis in stage.axes if store.coefficient(axis) == 1), None)
-    if lane is None or not isinstance(lane.extent, int) or lane.extent < 2:
+    extent = 1 if lane is None else usual_extent(lane)
+    if lane is None or extent < 2:
         return None
     if not all(_is_even(stage, number, layouts, lane) for number in range(len(stage.elements))):
         return None
     steps = sum(1 for i in linearise(stage.value).instructions if i.function not in ("input", "literal"))
-    vectors = ceil(lane.extent / lanes)
+    vectors = ceil(extent / lanes)
     most = max(1, min(MOST_COPIES, SHORT // max(1, steps)))
     copies = next(count for count in range(most, 0, -1) if vectors % count == 0 or vectors > 4 * count)
-    outer = sorted((a for a in stage.axes if a != lane), key=lambda axis: -abs(store.coefficient(axis) or 0))
+    outer = sorted((a for a in stage.axes if a != lane), key=lambda axis: -distance(store, axis))
     unrolled = [Loop(lane, lanes, Bind.UNROLL)] if copies > 1 else []
     return Schedule((*(Loop(axis) for axis in outer), Loop(lane, copies * lanes), *unrolled, Loop(lane, 1, Bind.LANES)))
 
@@ -47,7 +48,7 @@ def in_lanes(stage: Stage, layouts: Mapping[str, Layout], lanes: int) -> Schedul
 def by_address(stage: Stage, layouts: Mapping[str, Layout]) -> Schedule:
     """Return a schedule without lanes that stores from the first address on; a short innermost axis is written out."""
     store = layouts[stage.tensor].address(stage.at)
-    axes = sorted(stage.axes, key=lambda axis: -abs(store.coefficient(axis) or 0))
+    axes = sorted(stage.axes, key=lambda axis: -distance(store, axis))
     is_short = len(axes) > 1 and isinstance(axes[-1].extent, int) and 1 < axes[-1].extent <= SHORT
     last = Loop(axes[-1], 1, Bind.UNROLL if is_short else Bind.SERIAL)
     return Schedule((*(Loop(axis) for axis in axes[:-1]), last))

@@ -10,7 +10,7 @@ from openinfer.loops import Bind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.affine import Var
+    from openinfer.affine import Index, Var
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,31 @@ class Schedule:
     def span(self, number: int) -> int | None:
         """Return how many places loop ``number`` walks: the step of the loop over its axis further out.
 
-        None: the extent is known at run time only.
+        None: all of an axis whose extent is known at run time only.
         """
         axis = self.loops[number].axis
         outer = [loop.step for loop in self.loops[:number] if loop.axis == axis]
         if outer:
             return outer[-1]
         return axis.extent if isinstance(axis.extent, int) else None
+
+
+USUAL = 256
+"""How long an axis is taken to be whose extent is known at run time only."""
+
+_FAR = 1 << 40
+"""How far places are taken to lie apart whose distance is known at run time only."""
+
+
+def usual_extent(axis: Var) -> int:
+    """Return the extent of an axis, or one that schedules are chosen for where it is known at run time only."""
+    return axis.extent if isinstance(axis.extent, int) else USUAL
+
+
+def distance(address: Index, axis: Var) -> int:
+    """Return how many elements lie between neighbours along an axis, which may be known at run time only."""
+    step = address.coefficient(axis)
+    return _FAR if step is None else abs(step)
 
 
 def plain(axes: Sequence[Var]) -> Schedule:

@@ -15,7 +15,7 @@ from openinfer.loops import Bind
 from openinfer.schedule.borders import LEAST_INSIDE, MOST_BORDERS, windows
 from openinfer.schedule.cost import LATENCY, Operand, Tiling, Work, cycles, rate, registers
 from openinfer.schedule.folds import has_parts, is_tileable, joining
-from openinfer.schedule.loops import Loop, Schedule
+from openinfer.schedule.loops import Loop, Schedule, distance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -228,7 +228,7 @@ class _Search:
         lane, lanes = tiling.lane, tiling.lanes
         copied = {**tiling.tile, **tiling.taps, **tiling.parts}
         operands = self._work(lane).operands
-        own = sorted(self._stage.axes, key=lambda axis: -abs(self._store.coefficient(axis) or 0))
+        own = sorted(self._stage.axes, key=lambda axis: -distance(self._store, axis))
         shared = [a for a in own if a != lane and any(not operand.varies(a) for operand in operands)]
         alone = [a for a in own if a != lane and a not in shared]
         blocks = [lane] if lane in own else []
@@ -307,8 +307,8 @@ class _Search:
     def _tiles(self, lane: Var) -> Iterator[dict[Var, int]]:
         """Yield how many copies there may be along the axis in lanes and the two innermost others."""
         most = self._target.registers
-        own = sorted(self._stage.axes, key=lambda axis: abs(self._store.coefficient(axis) or 0))
-        near = [axis for axis in own if axis != lane and self._extents[axis] > 1][:2]
+        own = sorted(self._stage.axes, key=lambda axis: distance(self._store, axis))
+        near = [a for a in own if a != lane and isinstance(a.extent, int) and self._extents[a] > 1][:2]
         counts = [
             _columns(self._extents[axis], most) if not place else _rows(self._extents[axis])
             for place, axis in enumerate(near)

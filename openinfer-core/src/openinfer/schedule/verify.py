@@ -41,7 +41,7 @@ class _Check:
     def all(self, target: TargetInfo | None) -> None:
         loops = self._schedule.loops
         is_tiled = any(loop.is_copied or loop.axis in self._folded for loop in loops)
-        self._steps((*self._stage.axes, *self._folded) if is_tiled else self._stage.axes)
+        self._steps((*self._stage.axes, *self._folded) if is_tiled else self._stage.axes, is_tiled=is_tiled)
         if not is_tiled:
             self._order_of_places()
             return
@@ -59,7 +59,7 @@ class _Check:
         if most is not None and self._totals() > most:
             raise self._error(f"{self._totals()} totals at once, the target has {most} registers")
 
-    def _steps(self, axes: tuple[Var, ...]) -> None:
+    def _steps(self, axes: tuple[Var, ...], *, is_tiled: bool) -> None:
         known = set(axes)
         for loop in self._schedule.loops:
             if loop.axis not in known:
@@ -71,7 +71,7 @@ class _Check:
             for outer, inner in pairwise(steps):
                 if outer % inner:
                     raise self._error(f"{axis.name} is walked in steps of {inner} inside of {outer}: no divisor")
-            if not isinstance(axis.extent, int) and len(steps) > 1:
+            if not isinstance(axis.extent, int) and len(steps) > 1 and not is_tiled:
                 raise self._error(f"{axis.name} is walked in steps, but its extent is known at run time only")
 
     def _order_of_places(self) -> None:
