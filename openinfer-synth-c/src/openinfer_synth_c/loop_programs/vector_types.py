@@ -344,6 +344,35 @@ def across(code: Code, function: str, dtype: DType, count: int) -> str:
     return name
 
 
+def across_vector(code: Code, function: str, dtype: DType, count: int) -> str:
+    """Return the name of the same function of a vector, of 2, 4, 8... lanes: halves are combined as vectors.
+
+    GCC takes parts of a register so, where it goes by way of memory for an array of lanes.
+    """
+    name = f"oi_across_{function}_vector_{dtype}x{count}"
+    if name in code.definitions:
+        return name
+    whole, last, lines = vector_type(code, dtype, count), "v", list[str]()
+    while count > 1:
+        count //= 2
+        kind = vector_type(code, dtype, count) if count > 1 else c_type(dtype)
+        low, high, bytes_ = f"a{count}", f"b{count}", f"sizeof a{count}"
+        lines += [
+            f"{kind} {low};",
+            f"{kind} {high};",
+            f"memcpy(&{low}, &{last}, {bytes_});",
+            f"memcpy(&{high}, (const char *)&{last} + {bytes_}, {bytes_});",
+        ]
+        both = (low, high)
+        if count > 1:
+            lines.append(f"{low} = {applied(code, function, (dtype, dtype), dtype, count, both)};")
+        else:
+            lines.append(f"return {code.noted(call_text(function, (dtype, dtype), dtype, both))};")
+        last = low
+    define(code, name, f"VECTOR_FUNCTION {c_type(dtype)} {name}({whole} v)", lines)
+    return name
+
+
 def define(code: Code, name: str, head: str, lines: Sequence[str]) -> None:
     """Define a function by its head and the lines of its body."""
     body = "".join(f"{line}\n" if line.startswith("#") else f"    {line}\n" for line in lines)

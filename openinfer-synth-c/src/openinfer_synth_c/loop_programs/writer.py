@@ -39,7 +39,7 @@ from openinfer_synth_c.loop_programs.addresses import (
 from openinfer_synth_c.loop_programs.lane_loops import LaneLoop
 from openinfer_synth_c.loop_programs.lanes import vector_buffers
 from openinfer_synth_c.loop_programs.places import Places
-from openinfer_synth_c.loop_programs.vector_types import across, vector_type
+from openinfer_synth_c.loop_programs.vector_types import across, across_vector, vector_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -155,6 +155,8 @@ class _Writer:
     def _across(self, function: str, buffer: Buffer) -> str:
         name, size = buffer_name(buffer), buffer.size.constant or 0
         if buffer.name in self._places.vectors:
+            if self._code.has_vector_types and size & (size - 1) == 0:
+                return f"{across_vector(self._code, function, buffer.dtype, size)}({name})"
             copy = f"v{self._places.fresh()}"
             self._code.line(f"{c_type(buffer.dtype)} {copy}[{size}];", f"memcpy({copy}, &{name}, sizeof {copy});")
             name = copy
