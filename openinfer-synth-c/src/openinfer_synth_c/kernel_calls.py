@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from openinfer.codegen import loop_program, operands_of
 from openinfer.expr.c_renderer import item_type
-from openinfer.plan.steps import ComputeStep, LoopIndex, ValueRef
+from openinfer.plan.accesses import operands
+from openinfer.plan.steps import ComputeStep, LoopIndex, TableRef, ValueRef
 from openinfer.plan.values import ArenaMemory
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.integers import declare_integers
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.steps import Argument, LoopProgramStep, Operand
+    from openinfer.plan.steps import Argument, LoopProgramStep, Operand, Step
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.kernel_functions import KernelFunction, KernelFunctions
     from openinfer_synth_c.names import Names
@@ -39,14 +40,15 @@ def write_call(
     """Append the call of a step's function; values without elements are handed over as they are."""
     kernel, given = loop_program(step), operands_of(step)
     if not kernel.body:
+        write_tests(code, names, plan, step)
         return
-    operands = tuple(given.values())
+    bound = tuple(given.values())
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
     parameters = tuple(
         Parameter(
             buffers[name],
             is_written=number >= len(step.inputs),
-            is_alone=not any(_share(plan, operand, other) for place, other in enumerate(operands) if place != number),
+            is_alone=not any(_share(plan, operand, other) for place, other in enumerate(bound) if place != number),
             is_pointer=not isinstance(operand, LoopIndex),
         )
         for number, (name, operand) in enumerate(given.items())
@@ -54,6 +56,7 @@ def write_call(
     function = functions.of(kernel, parameters)
     counts = step.arguments if isinstance(step, ComputeStep) else ()
     arguments = [given[parameter.buffer.name] for parameter in function.parameters]
+    _test_entries(code, names, plan, [operand for operand in step.inputs if operand not in arguments])
     if all(isinstance(argument, ValueRef) for argument in arguments) and not function.has_status and not counts:
         _write(code, Binder(code, names, plan), function, arguments, names)
     else:
@@ -64,6 +67,25 @@ def write_call(
         type_ = names.type_of_value(value)
         if type_.dtype.is_packed and type_.count * type_.dtype.bits % 8:
             Bound(names.value(value), type_, code).clear_tail()
+
+
+def write_tests(code: Code, names: Names, plan: ExecutionPlan, step: Step) -> None:
+    """Append the tests of a step that has no element to compute: it fails like any other where indices are wrong."""
+    _test_entries(code, names, plan, operands(step))
+    if isinstance(step, ComputeStep) and step.arguments:
+        with code.braces():
+            _sizes(code, names, step.arguments)
+
+
+def _test_entries(code: Code, names: Names, plan: ExecutionPlan, unread: Sequence[Operand]) -> None:
+    """Append the tests that entries of tables exist, which nothing reads."""
+    entries = dict.fromkeys(operand for operand in unread if isinstance(operand, TableRef) and operand.checked)
+    if not entries:
+        return
+    with code.braces():
+        binder = Binder(code, names, plan)
+        for number, entry in enumerate(entries):
+            code.line(f"(void){binder.input(entry, f'x{number}').variable};")
 
 
 def _sizes(code: Code, names: Names, arguments: Sequence[Argument]) -> list[str]:

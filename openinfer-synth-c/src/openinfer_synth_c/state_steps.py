@@ -1,11 +1,11 @@
-"""Steps on caches and run-time sizes as C statements."""
+"""Steps on caches and run-time sizes as C statements, and tests that entries of tables exist."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from openinfer.expr.c_renderer import item_type, literal_text
-from openinfer.plan.steps import ClearStep, EqualStep, LoadStep, PlaceStep, SetStep
+from openinfer.plan.steps import ClearStep, EntryStep, EqualStep, LoadStep, PlaceStep, SetStep
 from openinfer_synth_c.integers import declare_integers, number_text
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.regions import RegionWriter
@@ -21,7 +21,7 @@ def write_state_step(
     code: Code,
     names: Names,
     plan: ExecutionPlan,
-    step: LoadStep | StoreStep | ClearStep | SetStep | PlaceStep | EqualStep,
+    step: LoadStep | StoreStep | ClearStep | SetStep | PlaceStep | EqualStep | EntryStep,
 ) -> None:
     """Append the statements of a step; one that fails returns a status before it changes anything."""
     with code.braces():
@@ -33,6 +33,8 @@ def write_state_step(
             case EqualStep():
                 declare_integers(code, names, {"left": step.left, "right": step.right})
                 code.line("if (left != right) { return MODEL_SHAPE; }")
+            case EntryStep():
+                code.line(f"(void){Binder(code, names, plan).input(step.entry, 'x0').variable};")
             case LoadStep():
                 _load(code, names, step)
             case ClearStep():

@@ -20,6 +20,7 @@ from openinfer.plan.steps import (
     ComputeStep,
     CopyStep,
     CountStep,
+    EntryStep,
     EqualStep,
     FillStep,
     InputStep,
@@ -37,7 +38,7 @@ from openinfer.synth.c_text import comment
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.index_text import for_head
 from openinfer_synth_c.integers import declare_integers
-from openinfer_synth_c.kernel_calls import results_of, write_call
+from openinfer_synth_c.kernel_calls import results_of, write_call, write_tests
 from openinfer_synth_c.loop_programs import operand_name, write_kernel
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.site import KernelSite, Store
@@ -106,7 +107,7 @@ class StatementWriter:
                 self._fill(step)
             case CountStep():
                 self._count(step)
-            case LoadStep() | StoreStep() | ClearStep() | SetStep() | PlaceStep() | EqualStep():
+            case LoadStep() | StoreStep() | ClearStep() | SetStep() | PlaceStep() | EqualStep() | EntryStep():
                 write_state_step(self._code, self._names, self._plan, step)
             case InputStep():
                 self._input(step)
@@ -127,6 +128,7 @@ class StatementWriter:
 
     def _kernel(self, step: KernelStep) -> None:
         if not any(type_.count for type_ in step.call.outputs):
+            write_tests(self._code, self._names, self._plan, step)
             return
         write = step.kernel.load()
         with self._code.braces():
@@ -146,6 +148,7 @@ class StatementWriter:
 
     def _loops(self, step: ComputeStep | LoopProgramStep) -> None:
         if not any(self._names.type_of_value(value).count for value in step.outputs):
+            write_tests(self._code, self._names, self._plan, step)
             return
         if self._functions is not None:
             write_call(self._code, self._names, self._plan, step, self._functions)
@@ -176,7 +179,10 @@ class StatementWriter:
         self._code.line(*(f"(void){name};" for name in names if name not in words))
 
     def _copy(self, step: CopyStep) -> None:
-        if not self._names.type_of_value(step.output).count or self._plan.is_view(step):
+        if self._plan.is_view(step):
+            return
+        if not self._names.type_of_value(step.output).count:
+            write_tests(self._code, self._names, self._plan, step)
             return
         with self._code.braces():
             binder = Binder(self._code, self._names, self._plan)

@@ -11,6 +11,7 @@ from openinfer.plan.steps import (
     ComputeStep,
     CopyStep,
     CountStep,
+    EntryStep,
     EqualStep,
     FillStep,
     IndexExpr,
@@ -90,6 +91,8 @@ def operands(step: Step) -> tuple[Operand, ...]:
             return (step.source,)
         case LoadStep():
             return (ValueRef(step.source),)
+        case EntryStep():
+            return (step.entry,)
         case _:
             return ()
 
@@ -147,7 +150,9 @@ def writes(step: Step) -> int:
             return 1 << step.output
         case CountStep() | StoreStep() | ClearStep():
             return 1 << step.target
-        case LoopStep() | CallStep() | ReturnStep() | BarrierStep() | SetStep() | PlaceStep() | EqualStep():
+        case LoopStep() | CallStep() | ReturnStep() | BarrierStep():
+            return 0
+        case SetStep() | PlaceStep() | EqualStep() | EntryStep():
             return 0
 
 

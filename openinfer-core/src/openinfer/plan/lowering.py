@@ -25,6 +25,7 @@ from openinfer.ir.nodes import (
 from openinfer.ir.resolved import Filled, Storage
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError
+from openinfer.plan.accesses import operands, walk
 from openinfer.plan.bounds import CacheBounds
 from openinfer.plan.call_order import callees_first
 from openinfer.plan.calls import CallLowering, Operation
@@ -39,6 +40,7 @@ from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
     CopyStep,
+    EntryStep,
     FillStep,
     IndexExpr,
     LoopIndex,
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
     from openinfer.ir.values import AttrValue, Ref
     from openinfer.model import Model
     from openinfer.plan.indices import Interval
-    from openinfer.plan.steps import Operand, Step
+    from openinfer.plan.steps import Operand, Origin, Step
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
     from openinfer.symbolic import IntExpr
@@ -297,6 +299,13 @@ class _BlockLowering:
     def _op(self, node: Node, hints: Mapping[str, AttrValue]) -> Iterator[Step]:
         op = self._resolved.ops[node.index]
         inputs = tuple(None if ref is None else self._operand(ref, node) for ref in op.inputs)
+        steps = tuple(self._called(op, inputs, node, hints))
+        yield from _untested_entries(inputs, steps, origin_of(self._block, node))
+        yield from steps
+
+    def _called(
+        self, op: ResolvedOp, inputs: tuple[Operand | None, ...], node: Node, hints: Mapping[str, AttrValue]
+    ) -> Iterator[Step]:
         outputs = [self._value(name, node) for name in op.outputs]
         if self._keeps_state and self._varies(op, inputs, node):
             at = Operation(
@@ -352,6 +361,13 @@ class _BlockLowering:
             raise at_node("unsupported", f"{op.op}: {error}", self._block, node, hint=hint) from error
         except DivisionError as error:
             raise at_node("bad-division", f"{op.op}: {error}", self._block, node) from error
+
+
+def _untested_entries(inputs: Sequence[Operand | None], steps: Sequence[Step], origin: Origin) -> Iterator[EntryStep]:
+    """Yield tests of the table entries that a statement names, and that its steps do not compute with."""
+    for entry in dict.fromkeys(inputs):
+        if isinstance(entry, TableRef) and entry.checked and not any(entry in operands(each) for each in walk(steps)):
+            yield EntryStep(origin=origin, entry=entry)
 
 
 def _settable(op: ResolvedOp, error: RuntimeSettingError, *, is_index: bool) -> str:

@@ -14,6 +14,7 @@ from openinfer.plan.steps import (
     ComputeStep,
     CopyStep,
     CountStep,
+    EntryStep,
     EqualStep,
     FillStep,
     InputStep,
@@ -138,6 +139,8 @@ def step_text(plan: ExecutionPlan, step: Step) -> str:
             return "barrier"
         case FillStep():
             return f"fill {step.value} >> {plan.values[step.output].name}"
+        case EntryStep():
+            return f"entry {operand_text(plan, step.entry)}"
         case InputStep():
             return f"input {plan.inputs[step.number].name} >> {plan.values[step.output].name}"
         case _:
@@ -192,6 +195,7 @@ def kind_of(step: Step) -> str:
                 SetStep: "sizes",
                 PlaceStep: "place",
                 EqualStep: "equal sizes",
+                EntryStep: "entry",
             }
             return names[type(step)]
 

@@ -303,6 +303,17 @@ class EqualStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EntryStep:
+    """The entry of a table that a statement names has to exist; an error at run time where it does not.
+
+    Other steps test the entries that are among their inputs; this is for those that nothing computes with.
+    """
+
+    origin: Origin
+    entry: TableRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputStep:
     """``output`` takes input ``number`` of the caller, or its default where the caller gives none."""
 
@@ -365,6 +376,7 @@ Step: TypeAlias = (
     | SetStep
     | PlaceStep
     | EqualStep
+    | EntryStep
     | InputStep
     | LoopStep
     | CallStep
