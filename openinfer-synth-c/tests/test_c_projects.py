@@ -60,6 +60,15 @@ def test_a_bundle_has_the_files_of_one_build_system(project, files):
     assert any(f"| `{name}` |".encode() in made["README.md"] for name in files)
 
 
+@pytest.mark.parametrize(("project", "prefix"), [("make", "clean"), ("cmake", "install"), ("cmake", "m")])
+def test_a_prefix_that_the_build_system_uses_is_refused(project, prefix):
+    with pytest.raises(SynthesisError, match=f"the prefix '{prefix}' has a meaning for {project}"):
+        bundle(project, prefix=prefix)
+
+    other = "platformio" if project == "make" else "make"
+    assert f"{prefix}.c" in bundle(other, prefix=prefix).files
+
+
 def test_an_unknown_build_system_is_refused(tmp_path):
     with pytest.raises(SynthesisError, match="the project is 'ninja', expected one of make, cmake, platformio"):
         bundle("ninja")

@@ -16,21 +16,35 @@ class Build:
         command: what builds the program around the model.
         program: path of that program, in which ``{prefix}`` is the prefix.
         summary: what its first file does.
+        targets: names that its targets cannot have.
     """
 
     templates: tuple[tuple[str, str], ...]
     command: str
     program: str
     summary: str
+    targets: frozenset[str] = frozenset()
 
+
+_CMAKE_TARGETS = """
+all clean depend edit_cache help install m package package_source preinstall rebuild_cache test zero_check
+"""
+"""Targets that CMake makes or reserves, and the library of mathematics that the model links to."""
 
 BUILDS = {
-    "make": Build((("Makefile", "Makefile.j2"),), "make", "./{prefix}", "builds the program: `make`"),
+    "make": Build(
+        (("Makefile", "Makefile.j2"),),
+        "make",
+        "./{prefix}",
+        "builds the program: `make`",
+        frozenset({"clean"}),
+    ),
     "cmake": Build(
         (("CMakeLists.txt", "CMakeLists.txt.j2"),),
         "cmake -S . -B ../build && cmake --build ../build",
         "../build/{prefix}",
         "builds the model as a library and the program, and installs the library for `find_package`",
+        frozenset(_CMAKE_TARGETS.split()),
     ),
     "platformio": Build(
         (("platformio.ini", "platformio.ini.j2"), ("library.json", "library.json.j2")),
@@ -42,12 +56,17 @@ BUILDS = {
 """By the names that ``--project`` takes."""
 
 
-def build_of(name: str) -> Build:
-    """Return a build system.
+def build_of(name: str, prefix: str) -> Build:
+    """Return a build system whose targets are named after a prefix.
 
     Raises:
-        SynthesisError: there is none of that name.
+        SynthesisError: there is none of that name, or its targets cannot have that of the prefix.
     """
     if name not in BUILDS:
         raise SynthesisError(f"the project is {name!r}, expected one of {', '.join(BUILDS)}")
-    return BUILDS[name]
+    build = BUILDS[name]
+    if prefix in build.targets:
+        raise SynthesisError(
+            f"the prefix {prefix!r} has a meaning for {name}, which names a target after it: choose another"
+        )
+    return build

@@ -89,7 +89,7 @@ def bundle_of(plan: ExecutionPlan) -> Bundle:
         SynthesisError: an element type that C does not hold, or a prefix that names cannot have.
     """
     check_prefix(plan.options.prefix)
-    build = build_of(plan.options.project)
+    build = build_of(plan.options.project, plan.options.prefix)
     blob = chosen_blob(plan)
     body = _body(plan, blob)
     ports = _ports(plan, body, blob)
