@@ -86,3 +86,26 @@ def test_long_rows_behind_a_border_begin_at_cache_lines(side: int, row: int) -> 
 
     (bordered,) = [value for value in found.values if value.name == "x.bordered"]
     assert bordered.stored.shape == ((side + 2) * row,)
+
+
+@pytest.mark.parametrize(("channels", "stored"), [(512, 528), (256, 256)], ids=["two sets", "four sets"])
+def test_neighbouring_places_of_an_image_lie_in_more_than_two_sets_of_the_first_cache(
+    channels: int, stored: int
+) -> None:
+    program = f"""
+dynamic {{ x: f32[1, 4, 6, 6]; }}
+constant {{ w: f32[{channels}, 4, 3, 3]; b: f32[{channels}]; v: f32[8, {channels}, 1, 1]; c: f32[8]; }}
+block entry {{
+  assign t: f32[1, {channels}, 4, 4];
+  assign y: f32[1, 8, 4, 4];
+  op conv2d(x, w, b) >> t;
+  op conv2d(t, v, c) >> y;
+  return y;
+}}
+"""
+    shapes = {"w": (channels, 4, 3, 3), "b": (channels,), "v": (8, channels, 1, 1), "c": (8,)}
+    weights = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    found = oi.Synthesizer("c", arch="x86-64-v4").synthesize(oi.Model.from_arrays(weights), oi.graph(program)).plan
+
+    (between,) = [value for value in found.values if value.name == "t"]
+    assert between.stored.shape == (16 * stored,)

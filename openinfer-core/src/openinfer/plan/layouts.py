@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 LARGEST_GROWTH = 2
 """A halo that makes a tensor larger than this many times its size is left out: its readers test where they are."""
 
+WAYS = 8
+"""Lines of a set of the first cache."""
+
 _RANK = 4
 """Images: batch, channels, rows, columns."""
 
@@ -63,23 +66,29 @@ def layouts_of(
         shape = types[value].shape
         if value not in slid or len(shape) != _RANK or shape[2] * shape[3] <= 1 or not types[value].count:
             continue
-        lanes = target.lanes(max(types[value].dtype.bits // 8, 1))
         halo = halo_of([(tensor, stage) for other, tensor, stage in uses if other == value], shape)
-        found[value] = channels_last(shape, lanes, halo)
+        found[value] = channels_last(shape, max(types[value].dtype.bits // 8, 1), target, halo)
     return found
 
 
-def channels_last(shape: Sequence[int], lanes: int, halo: Sequence[tuple[int, int]] = ()) -> Layout:
+def channels_last(
+    shape: Sequence[int], itemsize: int, target: TargetInfo, halo: Sequence[tuple[int, int]] = ()
+) -> Layout:
     """Return the layout of an image [batch, channels, rows, columns] whose channels lie innermost.
 
-    Channels are padded to whole vector registers, or, where they are fewer than lanes, to a power of two.
+    Channels are padded to whole vector registers, or, where they are fewer than lanes, to a power of two. A cache line
+    is added where neighbouring places would all lie in two sets of the first cache, which hold few lines of a tile.
 
     Args:
+        itemsize: bytes of an element.
         halo: places before and behind the rows and the columns; none by default.
     """
     batch, channels, rows, columns = shape
     around = tuple(halo) or ((0, 0), (0, 0))
-    extents = ((0, batch), (2, rows + sum(around[0])), (3, columns + sum(around[1])), (1, _padded(channels, lanes)))
+    padded = _padded(channels, target.lanes(itemsize))
+    if padded * itemsize % (target.l1_nbytes // WAYS // 2) == 0:
+        padded += target.line_nbytes // itemsize
+    extents = ((0, batch), (2, rows + sum(around[0])), (3, columns + sum(around[1])), (1, padded))
     digits = tuple(Digit(dim, 1, Index.of(extent)) for dim, extent in extents)
     places = ((0, 0), (0, 0), *around) if any(map(any, around)) else ()
     return Layout(tuple(Index.of(extent) for extent in shape), digits, places)

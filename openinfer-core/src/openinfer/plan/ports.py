@@ -104,8 +104,8 @@ def _with_collection(step: ComputeStep, values: list[PlanValue], free: int, targ
         value = values[output]
         if free >> output & 1 or not value.type.count or not _reads_apart(step, tensor, values):
             continue
-        lanes = target.lanes(max(value.type.dtype.bits // 8, 1))
-        made = _beside(values, value, "collected", channels_last(value.type.shape, lanes))
+        itemsize = max(value.type.dtype.bits // 8, 1)
+        made = _beside(values, value, "collected", channels_last(value.type.shape, itemsize, target))
         outputs[number] = made.number
         copies.append(_copy(step, "transpose", made.number, value))
     yield replace(step, outputs=tuple(outputs))
