@@ -112,6 +112,16 @@ def test_bounds_over_parameters_are_proved() -> None:
     assert not Index.of(N).is_within(0, 100)
 
 
+def test_whole_parts_of_a_parameter_and_what_is_left_of_it_lie_within() -> None:
+    whole, lane = Var("w", Index.of(N) // 16), Var("l", 16)
+    pair, rest = Var("p", Index.of(N) // 64), Var("r", Index.of(N) - Index.of(N) // 16 * 16)
+    assert (whole * 16 + lane).is_within(0, Index.of(N))
+    assert (pair * 64 + lane + 48).is_within(0, Index.of(N))
+    assert (Index.of(N) // 16 * 16 + rest).is_within(0, Index.of(N))
+    assert not (whole * 16 + lane + 1).is_within(0, Index.of(N))
+    assert not (whole * 17 + lane).is_within(0, Index.of(N))
+
+
 def test_a_coefficient_is_known_where_the_variable_is_alone() -> None:
     index = Index.of(ROW) * 3 + Index.of(J) * N + Index.of(K) // 2
     assert index.coefficient(ROW) == 3
