@@ -1,72 +1,51 @@
-"""The examples with state and consumers as C: no warning, no sanitizer finding, the values of the simulator."""
+"""The examples as C: no warning, no sanitizer finding, the values of the simulator."""
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
+import runpy
 from pathlib import Path
 
-import numpy as np
 import pytest
+from c_streams import COMPILERS, assert_same_in_c
 
 from openinfer import programs
 from openinfer.model import ModelLoader
-from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
-from openinfer.synth.comparison import compare
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
-    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
-)
-STEPS = 100
-COMPILERS = [
-    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed"))
-    for name in ("gcc", "clang")
-]
 KEYS_ARE_ROUNDED = 2e-3
 """Keys and values are stored in f16: sums of f32 in another order may round to a neighbour of theirs."""
 
 
 def written_model(folder, path):
-    spec = importlib.util.spec_from_file_location(f"make_{folder}", EXAMPLES / folder / "make_model.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.make(path)
+    runpy.run_path(str(EXAMPLES / folder / "make_model.py"))["make"](path)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize(
-    ("folder", "file", "limits", "tolerance"),
+    ("folder", "file", "steps", "limits", "tolerance"),
     [
-        ("cache-decode", "decode.oi", {"t": STEPS}, KEYS_ARE_ROUNDED),
-        ("cache-decode", "step.oi", {"t": STEPS}, KEYS_ARE_ROUNDED),
-        ("yield-await", "streaming.oi", {}, None),
+        ("auto-dim", "growing.oi", 16, {}, None),
+        ("branching", "branching.oi", 10, {}, None),
+        ("cache-decode", "decode.oi", 100, {"t": 100}, KEYS_ARE_ROUNDED),
+        ("cache-decode", "step.oi", 100, {"t": 100}, KEYS_ARE_ROUNDED),
+        ("minimal", "minimal.oi", 10, {}, None),
+        ("prefix-tables", "tables.oi", 10, {}, None),
+        ("yield-await", "streaming.oi", 100, {}, None),
     ],
 )
-def test_an_example_is_the_same_program_in_c(folder, file, limits, tolerance, compiler, tmp_path, monkeypatch):
-    monkeypatch.setenv("CC", compiler)
+def test_an_example_is_the_same_program_in_c(folder, file, steps, limits, tolerance, compiler, tmp_path):
     written_model(folder, tmp_path / "model.oinf")
     program = programs.graph(EXAMPLES / folder / file)
     with ModelLoader.open(tmp_path / "model.oinf") as model:
-        synthesis = Synthesizer("c", limits=limits).synthesize(model, program)
-        generator = np.random.default_rng(4)
-        inputs = {
-            port.name: generator.normal(size=(STEPS, *port.type.shape)).astype(np.float32)
-            for port in synthesis.plan.inputs
-        }
-        target = synthesis.target
-        found = target.build_and_run(synthesis.plan, synthesis.bundle, inputs, steps=STEPS, flags=FLAGS).outputs
-        executor = Simulator(model, program, device="cpu").make_executor()
-        for step in range(STEPS):
-            executor.step(**{name: stacked[step] for name, stacked in inputs.items()})
-            for name, stacked in found.items():
-                expected = np.asarray(executor.fetch(name), stacked.dtype)
-                difference = compare(name, expected, stacked[step], tolerance)
-                assert difference.within, (step, difference)
+        assert_same_in_c(model, program, compiler, tmp_path, steps=steps, limits=limits, tolerance=tolerance)
+
+
+def test_every_example_is_in_the_table():
+    (table,) = [mark for mark in test_an_example_is_the_same_program_in_c.pytestmark if "folder" in mark.args[0]]
+    # The digits have tests of their own.
+    expected = {path.relative_to(EXAMPLES) for path in EXAMPLES.glob("*/*.oi")} - {Path("digits/digits.oi")}
+    assert {Path(row[0], row[1]) for row in table.args[1]} == expected
 
 
 def test_the_decoder_copies_no_cache(tmp_path):
