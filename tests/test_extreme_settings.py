@@ -138,6 +138,34 @@ def test_a_padded_image_has_places_that_64_bits_count() -> None:
     assert caught.value.code == "too-large"
 
 
+PADDED = {
+    "conv1d(x, w, dilation={far}, padding=[{far}, 0])": [1, 2, 3, 4],
+    "conv1d(x, w, dilation={far}, padding=[0, {far}])": [1, 2, 3, 4],
+    "conv1d(x, w, stride={far}, padding=[{far}, {far}])": [0, 3, 0],
+    "conv2d(x, v, dilation=[{far}, 1], padding=[{far}, 0, 0, 0])": [1, 2, 3, 4],
+    "conv_transpose2d(x, v, dilation=[{far}, 1], padding=[{far}, 0, 0, 0])": [1, 2, 3, 4],
+    "max_pool1d(x, kernel=2, dilation={far}, padding=[{far}, 0])": [1, 2, 3, 4],
+}
+"""Calls on the image [1, 2, 3, 4] and taps of 1 with far more padding than any memory holds, and their results."""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("far", [2**31, 2**40, 2**60])
+@pytest.mark.parametrize("call", PADDED)
+def test_padding_that_no_memory_holds_is_zeros(device: str, far: int, call: str) -> None:
+    found = PADDED[call]
+    shape = "1, 1, 4, 1" if "2d" in call else f"1, 1, {len(found)}"
+    text = f"""
+        dynamic {{ x: f32[{"1, 1, 4, 1" if "2d" in call else "1, 1, 4"}]; w: f32[1, 1, 2]; v: f32[1, 1, 2, 1]; }}
+        volatile {{ y: f32[{shape}]; }}
+        block entry {{ op {call.format(far=far)} >> y; return y; }}
+    """
+    with Simulator(oi.Model.from_arrays({}), graph(text), device=device).make_executor() as executor:
+        x = np.arange(1, 5, dtype=np.float32).reshape((1, 1, 4, 1) if "2d" in call else (1, 1, 4))
+        executor.step(x=x, w=np.ones((1, 1, 2), np.float32), v=np.ones((1, 1, 2, 1), np.float32))
+        assert executor.fetch("y").ravel().tolist() == found
+
+
 def program(statements: str, declared: str = "") -> str:
     return (
         f"dynamic {{ x: f32[4]; n: i64; }} {declared} volatile {{ y: f32[1]; turns: i64; }} "

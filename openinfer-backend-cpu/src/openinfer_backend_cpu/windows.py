@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -10,15 +11,29 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
+    from openinfer.ops.calls import OpCall
     from openinfer.ops.windows import Window
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
+
+MOST_PADDED, MOST_TIMES = 1 << 24, 8
+"""Elements that a padded image may have in any event, and how many times those of the image and the result together.
+Padding of any size is legal, and most of it is between the taps of every window where it is larger."""
+
+
+def is_held(call: OpCall, extents: Sequence[int]) -> bool:
+    """Whether a kernel may hold the image of a call with spatial extents that are padded to these."""
+    image, made = call.inputs[0], call.outputs[0]
+    if image is None:
+        return False
+    held = math.prod((*made.shape[:1], max(image.shape[1], made.shape[1]), *extents))
+    return held <= max(MOST_PADDED, MOST_TIMES * (image.count + made.count))
 
 
 @dataclass(frozen=True, slots=True)

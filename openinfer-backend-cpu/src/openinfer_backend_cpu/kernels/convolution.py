@@ -22,7 +22,7 @@ from openinfer_backend_cpu.lanes import in_lanes
 from openinfer_backend_cpu.matrix_products import bind_part, bind_product
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging
-from openinfer_backend_cpu.windows import Windows, padded_input
+from openinfer_backend_cpu.windows import Windows, is_held, padded_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +43,11 @@ FEW_PRODUCTS = 64
 """Below so many products for each position of a group, memory decides and not arithmetic."""
 
 
-@kernel("conv2d")
+def _supported(call: OpCall) -> bool:
+    return is_held(call, _windows(call).padded)
+
+
+@kernel("conv2d", supports=_supported)
 def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Cross-correlation of x [N, C, H, W] with w [O, C/groups, kh, kw] plus bias [O]."""
     x, w = inputs[0], inputs[1]
@@ -55,7 +59,7 @@ def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], work
     factors = factor_dtype(first_element(call), w[0].size, dtype)
     staging = Staging(workspace)
     target = staging.deliver(outputs[0], computed, call.outputs[0].dtype)
-    where = Windows(windows(x.shape[2:], w.shape[2:], call.settings))
+    where = _windows(call)
     groups = cast("int", call.settings.get("groups", 1))
     weights = staging.load(w, factors).reshape(groups, w.shape[0] // groups, w[0].size)
     source, fill = padded_input(x, where, factors, 0, workspace)
@@ -71,7 +75,7 @@ def conv2d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], work
     return staging.around(*work)
 
 
-@kernel("conv1d")
+@kernel("conv1d", supports=_supported)
 def conv1d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Cross-correlation of x [N, C, L] with w [O, C/groups, l] plus bias [O]: that of images of one row."""
     kinds = (*(None if kind is None else lifted(kind) for kind in call.inputs[:2]), *call.inputs[2:])
@@ -79,6 +83,11 @@ def conv1d(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], work
     image = OpCall(op="conv2d", inputs=kinds, outputs=results, settings=lifted_settings(call.settings))
     x, w, *bias = inputs
     return conv2d(image, [x[..., None, :], w[..., None, :], *bias], [outputs[0][..., None, :]], workspace)
+
+
+def _windows(call: OpCall) -> Windows:
+    image, taps = (() if given is None else given.shape[2:] for given in call.inputs[:2])
+    return Windows(windows(image, taps, call.settings))
 
 
 def _computed(call: OpCall) -> DType:

@@ -12,7 +12,7 @@ from openinfer.dtypes import FLOAT, SINT, UINT
 from openinfer.ops.windows import per_dim, windows
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging, compute_dtype, quieted
-from openinfer_backend_cpu.windows import Windows, padded_input
+from openinfer_backend_cpu.windows import Windows, is_held, padded_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,13 +29,22 @@ _FLOAT = frozenset(dtype.name for dtype in FLOAT)
 _NUMBERS = frozenset(dtype.name for dtype in (*FLOAT, *SINT, *UINT))
 
 
-@kernel("max_pool2d", dtypes=_NUMBERS)
-@kernel("max_pool1d", dtypes=_NUMBERS)
+MOST_TAPS = 1 << 20
+"""Taps up to which a call whose padding is not held is left to the definition, which goes through all of them."""
+
+
+def _supported(call: OpCall) -> bool:
+    where = _windows(call)
+    return is_held(call, where.padded) or math.prod(where.kernel) > MOST_TAPS
+
+
+@kernel("max_pool2d", dtypes=_NUMBERS, supports=_supported)
+@kernel("max_pool1d", dtypes=_NUMBERS, supports=_supported)
 def max_pool(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Maximum over the valid positions of each window; a NaN is skipped unless a window holds nothing else."""
     x = inputs[0]
     dtype = compute_dtype(x.dtype)
-    where = _windows(call, x)
+    where = _windows(call)
     floating = dtype.kind == "f"
     border = np.nan if floating else np.iinfo(dtype).min
     source, fill = padded_input(x, where, dtype, border, workspace)
@@ -47,13 +56,13 @@ def max_pool(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], wo
     return staging.around(*fill, make_quiet, *_accumulate(quiet, where, target, np.fmax))
 
 
-@kernel("avg_pool2d", dtypes=_FLOAT)
-@kernel("avg_pool1d", dtypes=_FLOAT)
+@kernel("avg_pool2d", dtypes=_FLOAT, supports=_supported)
+@kernel("avg_pool1d", dtypes=_FLOAT, supports=_supported)
 def avg_pool(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Mean over the valid positions of each window, or with ``count_include_pad`` over the padded extent too."""
     x = inputs[0]
     dtype = compute_dtype(x.dtype)
-    where = _windows(call, x)
+    where = _windows(call)
     source, fill = padded_input(x, where, dtype, 0, workspace)
     staging = Staging(workspace)
     target = staging.store(outputs[0], dtype)
@@ -62,8 +71,9 @@ def avg_pool(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], wo
     return staging.around(*fill, *_accumulate(source, where, target, np.add), divide)
 
 
-def _windows(call: OpCall, x: Array) -> Windows:
-    size = x.shape[2:]
+def _windows(call: OpCall) -> Windows:
+    image = call.inputs[0]
+    size = () if image is None else image.shape[2:]
     return Windows(windows(size, per_dim(call.settings, "kernel", len(size)), call.settings))
 
 

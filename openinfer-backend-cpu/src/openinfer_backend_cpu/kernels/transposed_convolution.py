@@ -17,6 +17,7 @@ from openinfer.simulate.binding import in_order
 from openinfer_backend_cpu.matrix_products import bind_product
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging
+from openinfer_backend_cpu.windows import is_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +37,11 @@ WORKSPACE = 4 << 20
 _FLOAT = frozenset(dtype.name for dtype in FLOAT)
 
 
-@kernel("conv_transpose2d", dtypes=_FLOAT)
+def _supported(call: OpCall) -> bool:
+    return is_held(call, [window.whole for window in _windows(call)])
+
+
+@kernel("conv_transpose2d", dtypes=_FLOAT, supports=_supported)
 def conv_transpose2d(
     call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace
 ) -> BoundCall:
@@ -46,7 +51,7 @@ def conv_transpose2d(
         return in_order([])
     dtype = storage_dtype(widest([given.dtype for given in call.inputs if given is not None]))
     staging = Staging(workspace)
-    over = transposed_windows(x.shape[2:], w.shape[2:], call.settings)
+    over = _windows(call)
     groups = integer(call.settings.get("groups"), "groups")
     target = staging.store(outputs[0], dtype)
     source, weights = staging.load(x, dtype), staging.load(w, dtype)
@@ -59,6 +64,11 @@ def conv_transpose2d(
     else:
         work.append(partial(np.add, inside, staging.load(bias, dtype)[:, None, None], out=target))
     return staging.around(*work)
+
+
+def _windows(call: OpCall) -> tuple[TransposedWindow, ...]:
+    image, taps = (() if given is None else given.shape[2:] for given in call.inputs[:2])
+    return transposed_windows(image, taps, call.settings)
 
 
 def _taps(
