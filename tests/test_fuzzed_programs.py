@@ -185,6 +185,16 @@ def test_what_does_not_compile_is_found_and_keeps_no_other_program(
 
 
 @needs_gcc
+def test_programs_that_collide_are_an_error_of_the_fuzzer(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    written_wrongly(programs, monkeypatch, r"\bblock_entry\b", "same_in_all")
+    plan = plan_of(programs, builds=(build_of(programs, sanitize=False),))
+    sample = sample_of(programs, TEXT, **inputs_of_text())
+
+    with pytest.raises(programs("c_batches").CollisionError, match="same_in_all"):
+        programs("examining").examine({0: sample, 1: sample}, plan, programs("tally").Tally())
+
+
+@needs_gcc
 def test_a_program_that_does_not_end_is_found(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     endless = r"for (volatile int i = 0; i == 0;) { } return block_entry("
     written_wrongly(programs, monkeypatch, r"return block_entry\(", endless)

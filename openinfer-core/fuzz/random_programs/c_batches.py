@@ -75,8 +75,16 @@ class Given:
     steps: Sequence[Mapping[str, Array]]
 
 
+class CollisionError(Exception):
+    """Programs that compile apart and not together: names at file scope that `unit_of` does not tell apart."""
+
+
 def run_batch(given: Sequence[Given], build: Build) -> list[tuple[Step, ...] | str]:
-    """Compile programs together and run them; return the steps of each, or why it has none."""
+    """Compile programs together and run them; return the steps of each, or why it has none.
+
+    Raises:
+        CollisionError: each compiles alone.
+    """
     if not given:
         return []
     with tempfile.TemporaryDirectory(prefix="openinfer-") as name:
@@ -87,7 +95,10 @@ def run_batch(given: Sequence[Given], build: Build) -> list[tuple[Step, ...] | s
     if len(given) == 1:
         return [f"does not compile: {said}"]
     middle = len(given) // 2
-    return [*run_batch(given[:middle], build), *run_batch(given[middle:], build)]
+    outcomes = [*run_batch(given[:middle], build), *run_batch(given[middle:], build)]
+    if not any(isinstance(outcome, str) for outcome in outcomes):
+        raise CollisionError(said)
+    return outcomes
 
 
 def _built(given: Sequence[Given], build: Build, folder: Path) -> str | None:

@@ -16,7 +16,7 @@ from random_programs.sample import Array, Sample
 
 DRIVER = Path(__file__).with_name("batch.c")
 
-_OWN = re.compile(r"\b(?:model|(?:a|w|t|oi|block|model|MODEL|OPENINFER)_\w+)\b")
+_OWN = re.compile(r"\b(?:model|(?:a|k|w|t|oi|block|model|MODEL|OPENINFER)_\w+)\b")
 _INCLUDED = re.compile(r'^#include "model.h"\n', re.MULTILINE)
 
 
