@@ -14,10 +14,11 @@ from openinfer.affine import Index
 from openinfer.arch import TargetInfo
 from openinfer.codegen import loop_program
 from openinfer.compute import Computation, Read, Tensor
-from openinfer.compute.dot_products import dot_product_of, in_dot_products, own_places
+from openinfer.compute.dot_products import dot_products_of, in_dot_products, own_places
 from openinfer.compute.evaluate import evaluate
 from openinfer.compute.reading import parse_computation
 from openinfer.dtypes import I32
+from openinfer.layout import Digit, Layout
 from openinfer.loops import verify
 from openinfer.loops.interpret import interpret
 from openinfer.loops.reading import parse_kernel
@@ -56,11 +57,17 @@ def drawn(dtype: str, *shape: int) -> Array:
     return RANDOM.integers(low, high, shape, endpoint=True).astype(np.uint8 if low == 0 else np.int8)
 
 
+def channels_last(channels: int, rows: int, columns: int, halo: tuple[tuple[int, int], tuple[int, int]]) -> Layout:
+    """Return the layout of [channels, rows, columns] with channels innermost and room around rows and columns."""
+    high, wide = (n + sum(around) for n, around in zip((rows, columns), halo, strict=True))
+    digits = tuple(Digit(dim, 1, Index.of(extent)) for dim, extent in ((1, high), (2, wide), (0, channels)))
+    return Layout(tuple(map(Index.of, (channels, rows, columns))), digits, ((0, 0), *halo))
+
+
 def in_words(computation: Computation, weight: Array, zero: int) -> tuple[Computation, Array, Array]:
     """Return the computation in dot products, its weight, and what its sums begin with."""
     (stage,) = computation.stages
-    product = dot_product_of(stage, frozenset(("w", "z", "s")))
-    assert product is not None
+    product = dot_products_of(stage, frozenset(("w", "z", "s")))[0]
     lacking = -(product.lacking + zero) * weight.astype(np.int64).sum(axis=0)
     x, w, z, s = computation.inputs
     inputs = (
@@ -112,7 +119,7 @@ def test_other_folds_stay(old: str, new: str) -> None:
     assert old in text
     computation = parse_computation(text.replace(old, new))
 
-    assert dot_product_of(computation.stages[0], frozenset(("w", "z", "s"))) is None
+    assert not dot_products_of(computation.stages[0], frozenset(("w", "z", "s")))
 
 
 def test_a_zero_point_and_padding_stay_bytes() -> None:
@@ -121,7 +128,51 @@ def test_a_zero_point_and_padding_stay_bytes() -> None:
     (stage,) = computation.stages
     assert any(isinstance(element, Read) and element.fill is not None for element in stage.elements)
 
-    assert dot_product_of(stage, frozenset(("w", "z"))) is None
+    assert not dot_products_of(stage, frozenset(("w", "z")))
+
+
+WINDOWS = """
+def windows(x: {x}[20, 9, 8], w: i8[20, {rows}, 3], /, y: i32[20, 5, 8]):
+    for c, i, j in grid(20, 5, 8):
+        for p, q in unordered({rows}, 3):
+            total0 = start(i32(0))
+            term0 = cast(w[c, p, q], i32) * cast(fill(x[c, 2*i + p - 1, j + q - 1], {x}(0)), i32)
+            total0 = total0 + term0
+        y[c, i, j] = total0
+"""
+
+
+@pytest.mark.parametrize(("rows", "axes"), [(3, "p q"), (4, "p q"), (8, "p q"), (5, "q")])
+@pytest.mark.parametrize("x", ["u8", "i8"])
+def test_words_are_made_of_the_bytes_of_a_window(x: str, rows: int, axes: str) -> None:
+    """A depthwise convolution, with a border; windows of five rows have no words of rows."""
+    computation = parse_computation(WINDOWS.format(x=x, rows=rows))
+    (stage,) = computation.stages
+    image, codes = drawn(x, 20, 9, 8), drawn("i8", 20, rows, 3)
+    (expected,) = evaluate(computation, [image, codes])
+    products = dot_products_of(stage, frozenset("w"))
+    assert " ".join(product.axis.name for product in products) == axes
+
+    for product in products:
+        dim = product.weight_dim
+        padded = np.pad(codes, [(0, -size % 4 if dim == d else 0) for d, size in enumerate(codes.shape)])
+        words, lacking = word_array(padded, dim, 0, 8), -product.lacking * codes.sum(axis=(1, 2), dtype=np.int32)
+        inputs = (
+            computation.inputs[0],
+            replace(computation.inputs[1], dtype=I32, shape=tuple(map(Index.of, words.shape))),
+            Tensor("c0", I32, (Index.of(20),)),
+        )
+        made = replace(computation, inputs=inputs, stages=(in_dot_products(stage, product, "c0"),))
+        around = {"x": channels_last(20, 9, 8, ((1, 7), (1, 1))), "y": channels_last(20, 5, 8, ((0, 0), (0, 0)))}
+        kernel = lowered(made, around, SIXTEEN)
+        buffers = {"x": around["x"].pack(image), "w": words.reshape(-1), "c0": lacking, "y": np.zeros(800, np.int32)}
+        interpret(kernel, buffers)
+
+        assert (evaluate(made, [image, words, lacking])[0] == expected).all()
+        assert (buffers["y"] == around["y"].pack(expected)).all()
+        assert verify(kernel).guarded == 0
+        assert "word(x" in kernel_text(kernel)
+        assert parse_kernel(kernel_text(kernel)) == kernel
 
 
 @pytest.mark.parametrize("has_dot4", [True, False])

@@ -149,12 +149,17 @@ LAYERS = """
 dynamic { x: f32[1, 3, 9, 7]; row: f32[2, 24]; }
 constant {
   first: i8[20, 3, 3, 3]; second: i8[9, 20, 1, 1]; depthwise: i8[20, 1, 3, 3]; m: f32[1, 20, 1, 1] @init(0.002);
+  gray: i8[20, 1, 3, 4]; signed: i8[3, 1, 3, 3];
   w: i8[24, 37]; four: i4[24, 5]; odd: i8[9, 6]; z: u8 @init(77); zi: i8 @init(-3); zw: i8[37] @init(2);
 }
 volatile { a: i32[1, 9, 5, 4]; b: i32[1, 20, 5, 4]; c: i32[2, 37]; d: i32[2, 5]; e: i32[2, 37]; f: i32[2, 6]; }
+volatile { g: i32[1, 20, 5, 4]; h: i32[1, 3, 9, 7]; }
 block entry {
   op round(x) >> whole;
   op cast(whole, to=i8) >> image;
+  op narrow(image, axis=1, start=1, length=1) >> plane;
+  op conv_integer(plane, gray, padding=[1, 1, 1, 2], stride=2) >> g;
+  op conv_integer(image, signed, padding=1, groups=3) >> h;
   op conv_integer(image, first, padding=1, stride=2) >> total;
   op cast(total, to=f32) >> reals;
   op mul(reals, m) >> scaled;
@@ -170,7 +175,7 @@ block entry {
   op matmul_integer(codes, w, z, zw) >> e;
   op narrow(codes, axis=1, start=0, length=9) >> part;
   op matmul_integer(part, odd) >> f;
-  return a, b, c, d, e, f;
+  return a, b, c, d, e, f, g, h;
 }
 """
 
@@ -181,6 +186,8 @@ def layers(tmp_path: Path) -> Model:
         "first": (20, 3, 3, 3),
         "second": (9, 20, 1, 1),
         "depthwise": (20, 1, 3, 3),
+        "gray": (20, 1, 3, 4),
+        "signed": (3, 1, 3, 3),
         "w": (24, 37),
         "four": (24, 5),
         "odd": (9, 6),

@@ -1,4 +1,4 @@
-"""`tree.dot4`: four products of bytes, which NumPy and compiled C compute as Python's integers do."""
+"""`tree.dot4` and `tree.word`: products and words of bytes, in NumPy and compiled C as Python's integers are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openinfer.dtypes import F32, I32
+from openinfer.array_types import storage_dtype
+from openinfer.dtypes import F32, I8, I32, U8, DType
 from openinfer.expr import c_renderer, linearise, tree
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.testing.waiting import limit_s
@@ -66,6 +67,21 @@ def test_glsl_has_it() -> None:
     fragment = glsl_renderer.render(PROGRAM, {0: "a", 1: "b", 2: "c"})
 
     assert fragment.helpers == ("oi_dot4_i32",)
+
+
+@pytest.mark.parametrize(("dtype", "code"), [(U8, "<4B"), (I8, "<4b")])
+def test_the_first_byte_of_a_word_is_its_lowest(dtype: DType, code: str) -> None:
+    bytes_ = RANDOM.integers(0, 256, (4, 500), np.uint8).view(storage_dtype(dtype))
+    out = np.empty(500, np.int32)
+    compile_program(linearise(tree.word(*(tree.Input(number, dtype) for number in range(4)))))(list(bytes_), out)
+
+    words = [struct.unpack("<i", struct.pack(code, *column))[0] for column in bytes_.T.tolist()]
+    assert out.tolist() == words
+
+
+def test_words_are_made_of_bytes() -> None:
+    with pytest.raises(tree.ExprError, match="word is not defined on i32"):
+        tree.word(*(tree.Input(number, I32) for number in range(4)))
 
 
 def test_only_words_of_i32_have_bytes() -> None:

@@ -295,8 +295,8 @@ def equal(case: Case, got: Any, want: Any) -> bool:
 def test_every_function_of_the_tree_has_a_case() -> None:
     functions = {name for name, value in vars(tree).items() if inspect.isfunction(value) and not name.startswith("_")}
     builders = functions - {"literal", "substitute", "dataclass"}
-    # `fma` and `dot4` have three operands and tests of their own, `test_core_expr_fma.py` and `test_core_expr_dot4.py`.
-    assert builders == {case.function for case in CASES} | {"fma", "dot4"}
+    # Those of more operands have tests of their own: `test_core_expr_fma.py`, `test_core_expr_dot4.py`.
+    assert builders == {case.function for case in CASES} | {"fma", "dot4", "word"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

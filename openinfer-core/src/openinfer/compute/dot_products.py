@@ -1,5 +1,8 @@
 """Sums of products of bytes, four at a time: both operands are read as words along one folded axis.
 
+Where the bytes of the image do not share a word in memory, as those below one another in a window, a word is made of
+them. It takes a few instructions, which the terms of neighbouring windows share.
+
 ``sum (x - z) w`` over bytes is ``sum dot4(x + b, w) - (b + z) sum w``, where ``b`` is 128 for bytes with sign, whose
 highest bit is changed for it, and 0 for others. The second sum is a constant for each result where ``w`` is one.
 """
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
 from openinfer.compute.stage import Read, Total
+from openinfer.compute.substitution import moved
 from openinfer.dtypes import I8, I32, U8, Kind
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
@@ -33,7 +37,7 @@ class DotProduct:
         weight: that of ``w``, which is a constant.
         zero: that of ``z``; None: there is none.
         axis: the folded axis; no other element uses it.
-        image_dim, weight_dim: the dimensions that it walks.
+        image_dim, weight_dim: the dimensions that it walks. ``image_dim`` is None where words are made of bytes.
         lacking: what ``w`` is multiplied with in the second sum, but for ``z``: 128 or 0.
     """
 
@@ -41,17 +45,51 @@ class DotProduct:
     weight: int
     zero: int | None
     axis: Var
-    image_dim: int
+    image_dim: int | None
     weight_dim: int
     lacking: int
 
 
-def dot_product_of(stage: Stage, constants: frozenset[str]) -> DotProduct | None:
-    """Return what the terms of a stage multiply; None: they are no products of bytes with a constant.
+@dataclass(frozen=True, slots=True)
+class _Factors:
+    """The numbers of ``x``, ``w`` and ``z`` in `DotProduct`."""
+
+    image: int
+    weight: int
+    zero: int | None
+
+
+def dot_products_of(stage: Stage, constants: frozenset[str]) -> tuple[DotProduct, ...]:
+    """Return the ways in which the terms of a stage multiply four bytes at a time, the best first.
+
+    Nothing where they are no products of bytes with a constant. Words that are read are better than those that are made
+    of bytes, and of these such that use all four of them.
 
     Args:
         constants: names of the tensors that are known.
     """
+    fold, found = stage.fold, _factors_of(stage, constants)
+    if fold is None or found is None:
+        return ()
+    x, w = stage.elements[found.image], stage.elements[found.weight]
+    if not isinstance(x, Read) or not isinstance(w, Read):
+        return ()
+    lacking = 128 if x.dtype is I8 else 0
+    whole: list[DotProduct] = []
+    made: list[DotProduct] = []
+    for axis in _free_axes(stage, fold, found):
+        dims = [_alone(axis, read) for read in (x, w)]
+        if dims[1] is None:
+            continue
+        product = DotProduct(found.image, found.weight, found.zero, axis, dims[0], dims[1], lacking)
+        if dims[0] is not None:
+            whole.append(product)
+        if _extent(axis) == BYTES - 1 or _extent(axis) % BYTES == 0:
+            made.append(replace(product, image_dim=None))
+    return (*whole, *sorted(made, key=lambda product: _extent(product.axis) % BYTES))
+
+
+def _factors_of(stage: Stage, constants: frozenset[str]) -> _Factors | None:
     fold = stage.fold
     if fold is None or fold.running or len(fold.totals) != 1 or stage.lookups or stage.checks:
         return None
@@ -61,15 +99,11 @@ def dot_product_of(stage: Stage, constants: frozenset[str]) -> DotProduct | None
                 return None
         case _:
             return None
-    for first, second in ((left, right), (right, left)):
-        found = _factors(stage, fold, first, second, constants)
-        if found is not None:
-            return found
-    return None
+    return _factors(stage, left, right, constants) or _factors(stage, right, left, constants)
 
 
-def _factors(stage: Stage, fold: Fold, first: Expr, second: Expr, constants: frozenset[str]) -> DotProduct | None:
-    """Return the product of ``x - z`` and ``w``."""
+def _factors(stage: Stage, first: Expr, second: Expr, constants: frozenset[str]) -> _Factors | None:
+    """Return ``x - z`` and ``w``, if that is what two factors are."""
     weight, (image, zero) = _cast_input(second), _difference(first)
     if weight is None or image is None:
         return None
@@ -86,17 +120,21 @@ def _factors(stage: Stage, fold: Fold, first: Expr, second: Expr, constants: fro
         return None
     if any(number in linearise(stage.value).inputs for number in (image, weight)):
         return None
-    others = [e for number, e in enumerate(stage.elements) if number not in (image, weight) and isinstance(e, Read)]
-    for axis in fold.axes:
-        if not isinstance(axis.extent, int) or axis.extent < 2:
-            continue
-        if any(axis in index.variables() for e in others for index in e.at):
-            continue
-        dims = [_alone(axis, read) for read in (x, w)]
-        if dims[0] is not None and dims[1] is not None:
-            lacking = 128 if x.dtype is I8 else 0
-            return DotProduct(image, weight, zero, axis, dims[0], dims[1], lacking)
-    return None
+    return _Factors(image, weight, zero)
+
+
+def _free_axes(stage: Stage, fold: Fold, factors: _Factors) -> list[Var]:
+    """Return the folded axes that nothing but the image and the weight uses."""
+    own = (factors.image, factors.weight)
+    others = [e for number, e in enumerate(stage.elements) if number not in own and isinstance(e, Read)]
+    used = {axis for e in others for index in e.at for axis in index.variables()}
+    return [axis for axis in fold.axes if isinstance(axis.extent, int) and axis.extent >= 2 and axis not in used]
+
+
+def _extent(axis: Var) -> int:
+    if not isinstance(axis.extent, int):
+        raise TypeError(f"{axis.name} has an extent that is known at run time only")
+    return axis.extent
 
 
 def _cast_input(expr: Expr) -> int | None:
@@ -126,20 +164,25 @@ def _alone(axis: Var, read: Read) -> int | None:
 def in_dot_products(stage: Stage, product: DotProduct, lacking: str | None) -> Stage:
     """Return a stage that multiplies four bytes at a time.
 
-    Its image and weight have words where they had four elements along the axis. ``lacking`` is the tensor of i32, of
-    the shape of the results along the axes of the weight that are not folded, that the sums begin with; None: with 0.
+    Its weight has words where it had four elements along the axis, and so has the image unless words are made of its
+    bytes. ``lacking`` is the tensor of i32, of the shape of the results along the axes of the weight that are not
+    folded, that the sums begin with; None: with 0.
     """
     fold, x, w = stage.fold, stage.elements[product.image], stage.elements[product.weight]
-    if fold is None or not isinstance(x, Read) or not isinstance(w, Read) or not isinstance(product.axis.extent, int):
+    if fold is None or not isinstance(x, Read) or not isinstance(w, Read):
         raise TypeError("a dot product is the fold of two reads")
     taken = {var.name for var in (*stage.axes, *fold.axes)}
     name = next(n for number in count() if (n := f"i{number}") not in taken)
-    quotient = Var(name, -(-product.axis.extent // BYTES))
+    quotient = Var(name, -(-_extent(product.axis) // BYTES))
     elements: list[Element] = list(stage.elements)
-    fill = None if x.fill is None else tree.literal(0, I32)
-    elements[product.image] = Read(x.tensor, _words(x, product.image_dim, quotient), I32, fill, x.guards)
     elements[product.weight] = Read(w.tensor, _words(w, product.weight_dim, quotient), I32)
-    image: Expr = tree.Input(product.image, I32)
+    image: Expr
+    if product.image_dim is None:
+        image = _gathered(elements, product, quotient)
+    else:
+        fill = None if x.fill is None else tree.literal(0, I32)
+        elements[product.image] = Read(x.tensor, _words(x, product.image_dim, quotient), I32, fill, x.guards)
+        image = tree.Input(product.image, I32)
     if product.lacking:
         image = tree.bit_xor(image, tree.literal(-(1 << 31) + 0x00808080, I32))
     start: Expr = tree.literal(0, I32)
@@ -150,6 +193,21 @@ def in_dot_products(stage: Stage, product: DotProduct, lacking: str | None) -> S
     axes = tuple(quotient if axis == product.axis else axis for axis in fold.axes)
     total = Total(start, term, fold.totals[0].combine)
     return replace(stage, elements=tuple(elements), fold=replace(fold, axes=axes, totals=(total,)))
+
+
+def _gathered(elements: list[Element], product: DotProduct, quotient: Var) -> Expr:
+    """Return the word of the bytes that an image has along an axis; elements grow by the reads of these."""
+    read = elements[product.image]
+    parts: list[Expr] = [tree.literal(0, read.dtype)] * BYTES
+    for place in range(min(_extent(product.axis), BYTES)):
+        number = len(elements) if place else product.image
+        part = moved(read, {product.axis: quotient * BYTES + place})
+        if place:
+            elements.append(part)
+        else:
+            elements[number] = part
+        parts[place] = tree.Input(number, read.dtype)
+    return tree.word(*parts)
 
 
 def own_places(stage: Stage, product: DotProduct) -> tuple[Index, ...]:

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from openinfer.dtypes import BITSET, BOOL, F32, F64, I32, PACKED_SINT, PACKED_UINT, SINT, U32, UINT, DType, Kind
+from openinfer.dtypes import BITSET, BOOL, F32, F64, I8, I32, PACKED_SINT, PACKED_UINT, SINT, U8, U32, UINT, DType, Kind
 from openinfer.expr.c_low_floats import low_float_helpers
 from openinfer.expr.c_packed import packed_helpers
 from openinfer.expr.c_types import c_type, literal_text
@@ -202,6 +202,7 @@ _INTEGER: dict[str, Writer] = {
     "shr": _helper("shr"),
     "from_bits": _helper("from_bits"),
     "dot4": _helper("dot4"),
+    "word": _helper("word"),
 }
 
 
@@ -251,6 +252,7 @@ def helpers() -> dict[str, Helper]:
         "oi_from_bits_u32": _reinterpretation("oi_from_bits_u32", U32, F32),
     }
     found |= _function(I32, "dot4", "a b c", *_DOT4, needs=("oi_wrap_i32",))
+    found |= {f"oi_word_{dtype}": _word(dtype) for dtype in (I8, U8)}
     for dtype in FLOATS:
         found |= _float_helpers(dtype)
         found |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in _WHOLE}
@@ -278,6 +280,14 @@ _DOT4 = (
     "}",
     "return oi_wrap_i32(total);",
 )
+
+
+def _word(dtype: DType) -> Helper:
+    """Return the function that makes a word of bytes; compilers load those that follow one another at once."""
+    head = f"static inline int32_t oi_word_{dtype}({', '.join(f'{c_type(dtype)} {letter}' for letter in 'abcd')})"
+    parts = (f"(uint32_t)(uint8_t){letter} << {8 * place}" for place, letter in enumerate("abcd"))
+    total = " | ".join(parts).replace(" << 0", "", 1)
+    return Helper(f"{head}\n{{\n    return oi_wrap_i32({total});\n}}\n", ("oi_wrap_i32",))
 
 
 def _reinterpretation(name: str, source: DType, target: DType) -> Helper:

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from openinfer.dtypes import BITSET, BOOL, F32, F64, PACKED_SINT, PACKED_UINT, SINT, UINT, DType, Kind
+from openinfer.dtypes import BITSET, BOOL, F32, F64, I8, PACKED_SINT, PACKED_UINT, SINT, U8, UINT, DType, Kind
 from openinfer.expr.fragment import Call, Helper
 from openinfer.expr.glsl_low_floats import low_float_helpers
 from openinfer.expr.glsl_math import FUNCTIONS
@@ -164,6 +164,7 @@ _INTEGER: dict[str, Writer] = {
     "bit_not": lambda dtype, x: Call(_wrapped(dtype, f"~{x[0]}")),
     "shl": _helper("shl"),
     "dot4": _helper("dot4"),
+    "word": _helper("word"),
     "from_bits": lambda _dtype, x: Call(f"uintBitsToFloat({x[0]})"),
     "shr": _helper("shr"),
 }
@@ -205,6 +206,9 @@ def helpers() -> dict[str, Helper]:
     """Return every helper function by name."""
     found = {**FUNCTIONS, **low_float_helpers(), **_bit_functions_f32(), **_functions_f64()}
     found["oi_dot4_i32"] = _function("int", "oi_dot4_i32", "int a, int b, int c", *_DOT4)
+    for dtype, kind in ((I8, "int"), (U8, "uint")):
+        name = f"oi_word_{dtype}"
+        found[name] = _function("int", name, ", ".join(f"{kind} {letter}" for letter in "abcd"), *_WORD)
     for dtype in FLOATS:
         found |= {f"oi_{name}_{dtype}": _float_extremum(dtype, name, op) for name, op in _EXTREMA.items()}
         found |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in _WHOLE}
@@ -296,6 +300,12 @@ _DOT4 = (
     "    total += bitfieldExtract(uint(a), low, 8) * uint(bitfieldExtract(b, low, 8));",
     "}",
     "return int(total);",
+)
+
+
+_WORD = (
+    "uint low = bitfieldInsert(uint(a) & 255u, uint(b), 8, 8);",
+    "return int(bitfieldInsert(bitfieldInsert(low, uint(c), 16, 8), uint(d), 24, 8));",
 )
 
 

@@ -195,6 +195,17 @@ def _dot4(out: Array, scratch: Sequence[Array], a: Array, b: Array, c: Array) ->
     np.copyto(out, total)
 
 
+def _word(out: Array, scratch: Sequence[Array], *parts: Array) -> None:
+    total, byte = scratch
+    total.fill(0)
+    for place, part in enumerate(parts):
+        np.copyto(byte, part, casting="unsafe")
+        np.bitwise_and(byte, 255, out=byte)
+        np.left_shift(byte, 8 * place, out=byte)
+        np.bitwise_or(total, byte, out=total)
+    np.copyto(out, total)
+
+
 def _reinterpret(operand: DType) -> Routine:
     """Return the routine that copies the bits of an element to one of another type."""
     bits = storage_dtype(operand)
@@ -218,6 +229,7 @@ _INTEGER_ROUTINES: dict[str, Callable[[DType], Routine]] = {
     "select": _select,
     "div": _divide_integers,
     "dot4": lambda _operand: Routine(_dot4, (np.dtype(np.int32),) * 3),
+    "word": lambda _operand: Routine(_word, (np.dtype(np.int32),) * 2),
     "from_bits": _reinterpret,
     "shl": _shift(np.left_shift),
     "shr": _shift(np.right_shift),

@@ -25,6 +25,7 @@ cos, tan, tanh, erf,    are as good as the library at hand; on f32, C and loop p
 expm1, log1p, power     (`openinfer.expr.elementary`)
 fma(a, b, c)            a * b + c of floats, rounded once (the operator of this name rounds twice)
 dot4(a, b, c)           c + the sum of four products modulo 2^32: the bytes of the i32 a as u8, those of the i32 b as i8
+word(a, b, c, d)        the i32 that four i8 or u8 are the bytes of, ``a`` the lowest
 floor, ceil, trunc,     IEEE, the sign of zero is kept; ``round_even`` rounds halves to even
 round_even
 is_nan, is_inf          on floats
@@ -41,7 +42,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from openinfer.dtypes import BOOL, F32, I8, I16, I32, U32, DType, Kind
+from openinfer.dtypes import BOOL, F32, I8, I16, I32, U8, U32, DType, Kind
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
@@ -330,6 +331,12 @@ def fma(a: Expr, b: Expr, c: Expr) -> Apply:
 def dot4(a: Expr, b: Expr, c: Expr) -> Apply:
     _need("dot4", _same("dot4", a, b, c) is I32, a.dtype)
     return Apply("dot4", (a, b, c), I32)
+
+
+def word(a: Expr, b: Expr, c: Expr, d: Expr) -> Apply:
+    dtype = _same("word", a, b, c, d)
+    _need("word", dtype in (I8, U8), dtype)
+    return Apply("word", (a, b, c, d), I32)
 
 
 def floor(x: Expr) -> Apply:

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Operand:
-    """A largest part of an expression that uses one element and no total: ``expr`` with that element as Input(0)."""
+    """A largest part of an expression that uses one element and no total, or the bytes of one word.
 
-    number: int
+    ``numbers`` are those of the elements; ``Input(k)`` of ``expr`` is that of ``numbers[k]``.
+    """
+
+    numbers: tuple[int, ...]
     expr: Expr
 
 
@@ -41,47 +44,54 @@ class Body:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._forms: dict[int, tuple[Expr, _Form]] = {}
-        self._entries: list[tuple[Callable[[Value], Statement], _Form, tuple[Leaf, ...]]] = []
+        self._entries: list[tuple[Callable[[Value], Statement], _Form, tuple[tuple[Leaf, ...], ...]]] = []
         self._numbered: dict[tuple[int, tuple[tuple[int, int], ...]], tuple[Expr, Expr]] = {}
         self._inlined: dict[tuple[int, tuple[int, ...]], Expr] = {}
 
     def put(self, make: Callable[[Value], Statement], expr: Expr, leaves: Mapping[int, Leaf]) -> None:
         """Append the statement that ``make`` returns for the value of an expression, ``Input(k)`` is ``leaves[k]``."""
         form = self._form(self._with_numbers(expr, leaves))
-        self._entries.append((make, form, tuple(leaves[operand.number] for operand in form.operands)))
+        given = tuple(tuple(leaves[number] for number in operand.numbers) for operand in form.operands)
+        self._entries.append((make, form, given))
 
     def statements(self) -> Iterator[Statement]:
         """Yield the statements in their order, with names for what they share."""
         uses = Counter(
-            (id(operand.expr), id(leaf))
+            _key(operand, given)
             for _, form, leaves in self._entries
-            for operand, leaf in zip(form.operands, leaves, strict=True)
+            for operand, given in zip(form.operands, leaves, strict=True)
         )
-        known: dict[tuple[int, int], Register] = {}
+        known: dict[tuple[int, ...], Register] = {}
         for make, form, leaves in self._entries:
-            given: list[Leaf] = []
+            found: list[Leaf] = []
             named: list[int] = []
-            for place, (operand, leaf) in enumerate(zip(form.operands, leaves, strict=True)):
-                key = (id(operand.expr), id(leaf))
-                if uses[key] > 1 and isinstance(leaf, Load):
+            for place, (operand, given) in enumerate(zip(form.operands, leaves, strict=True)):
+                key, loads = _key(operand, given), [leaf for leaf in given if isinstance(leaf, Load)]
+                if uses[key] > 1 and len(loads) == len(given):
                     if key not in known:
-                        known[key] = Register(self._names.new(leaf.buffer.name), operand.expr.dtype)
-                        yield Let(known[key].name, Value(operand.expr, (leaf,)))
-                    given.append(known[key])
+                        known[key] = Register(self._names.new(loads[0].buffer.name), operand.expr.dtype)
+                        yield Let(known[key].name, _value(operand.expr, list(given)))
+                    found.append(known[key])
                     named.append(place)
                 else:
-                    given.append(leaf)
-            yield make(_value(self._expr(form, tuple(named)), given))
+                    found += given
+            yield make(_value(self._expr(form, tuple(named)), found))
 
     def _expr(self, form: _Form, named: tuple[int, ...]) -> Expr:
         """Return the expression of a form in which operands are written out but for those that have names."""
         key = (id(form), named)
         if key not in self._inlined:
             parts: dict[int, Expr] = {}
+            first = 0
             for place, operand in enumerate(form.operands):
-                if place not in named:
-                    (leaf,) = (i for i in linearise(operand.expr).instructions if i.function == "input")
-                    parts[place] = tree.substitute(operand.expr, {0: tree.Input(place, leaf.dtype)})
+                if place in named:
+                    parts[place] = tree.Input(first, operand.expr.dtype)
+                    first += 1
+                    continue
+                types = {i.index: i.dtype for i in linearise(operand.expr).instructions if i.function == "input"}
+                inputs: dict[int, Expr] = {number: tree.Input(first + number, types[number]) for number in types}
+                parts[place] = tree.substitute(operand.expr, inputs)
+                first += len(operand.numbers)
             self._inlined[key] = tree.substitute(form.expr, parts)
         return self._inlined[key]
 
@@ -116,18 +126,23 @@ def _value(expr: Expr, leaves: list[Leaf]) -> Value:
     return Value(tree.substitute(expr, inputs), tuple(leaves[place] for place in kept))
 
 
+def _key(operand: _Operand, leaves: tuple[Leaf, ...]) -> tuple[int, ...]:
+    return (id(operand.expr), *map(id, leaves))
+
+
 def _form(expr: Expr) -> _Form:
     operands: list[_Operand] = []
     known: dict[tuple[object, ...], int] = {}
 
-    def operand(part: Expr, number: int) -> Expr:
+    def operand(part: Expr, numbers: tuple[int, ...]) -> Expr:
         """Return the input that stands for a part; parts of one form are one operand."""
         own = linearise(part)
-        key = (number, own)
+        key = (numbers, own)
         if key not in known:
             known[key] = len(operands)
-            (leaf,) = (i for i in own.instructions if i.function == "input")
-            operands.append(_Operand(number, tree.substitute(part, {number: tree.Input(0, leaf.dtype)})))
+            types = {i.index: i.dtype for i in own.instructions if i.function == "input"}
+            inputs: dict[int, Expr] = {n: tree.Input(place, types[n]) for place, n in enumerate(numbers)}
+            operands.append(_Operand(numbers, tree.substitute(part, inputs)))
         return tree.Input(known[key], part.dtype)
 
     done: dict[int, Expr] = {}
@@ -135,8 +150,9 @@ def _form(expr: Expr) -> _Form:
     def split(part: Expr) -> Expr:
         if id(part) not in done:
             inputs = linearise(part).inputs
-            if len(inputs) == 1 and (inputs[0] >= 0 or isinstance(part, tree.Input)):
-                done[id(part)] = operand(part, inputs[0])
+            is_one = len(inputs) == 1 and (inputs[0] >= 0 or isinstance(part, tree.Input))
+            if is_one or (_is_word(part) and min(inputs, default=-1) >= 0):
+                done[id(part)] = operand(part, tuple(inputs))
             elif isinstance(part, tree.Apply):
                 done[id(part)] = tree.Apply(part.function, tuple(split(arg) for arg in part.args), part.dtype)
             else:
@@ -144,3 +160,15 @@ def _form(expr: Expr) -> _Form:
         return done[id(part)]
 
     return _Form(split(expr), tuple(operands))
+
+
+def _is_word(part: Expr) -> bool:
+    """Return whether a part is a word of bytes, or made of one and constants."""
+    match part:
+        case tree.Apply("word"):
+            return True
+        case tree.Apply(_, args):
+            rest = [arg for arg in args if not isinstance(arg, tree.Literal)]
+            return len(rest) == 1 and _is_word(rest[0])
+        case _:
+            return False

@@ -1,7 +1,8 @@
 """Products of bytes in dot products of four, on machines that have an instruction for these.
 
-The image stays as it is in memory: where its bytes lie in a row along the folded axis, words of four are read from it.
-The weights become words, and the constant part of each sum a tensor of its own.
+The image stays as it is in memory: where its bytes lie in a row along the folded axis, words of four are read from it;
+elsewhere its bytes are read, and words made of them. The weights become words, and the constant part of each sum a
+tensor of its own.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import numpy as np
 
 from openinfer.affine import Index
 from openinfer.compute import Read, Tensor
-from openinfer.compute.dot_products import BYTES, dot_product_of, in_dot_products
+from openinfer.compute.dot_products import BYTES, dot_products_of, in_dot_products
 from openinfer.dtypes import I32
 from openinfer.ir.types import TensorType
-from openinfer.layout import Digit, Layout
+from openinfer.layout import Digit, Layout, row_major
 from openinfer.plan.steps import ValueRef
 from openinfer.plan.values import NoMemory, PackedWeight, WeightMemory
 from openinfer.plan.words import elements_of, word_array
@@ -37,9 +38,11 @@ def with_dot_products(step: ComputeStep, values: list[PlanValue], weights: list[
     layout then.
     """
     for place, stage in enumerate(step.computation.stages):
-        product = dot_product_of(stage, _constants(step, values))
-        if product is not None and _is_possible(step, stage, product, values, weights):
-            step = _rewritten(step, place, product, values, weights)
+        products = dot_products_of(stage, _constants(step, values))
+        possible = [p for p in products if _is_possible(step, stage, p, values, weights)]
+        if possible:
+            best = min(possible, key=lambda p: p.image_dim is None and not _is_in_row(step, stage, p, values))
+            step = _rewritten(step, place, best, values, weights)
     return step
 
 
@@ -69,20 +72,22 @@ def _operand(step: ComputeStep, tensor: str) -> Operand:
 def _is_possible(
     step: ComputeStep, stage: Stage, product: DotProduct, values: list[PlanValue], weights: list[PackedWeight]
 ) -> bool:
-    """Return whether nothing else reads the image or the weight, and words of the image lie in a row in memory."""
+    """Return whether nothing else reads the weight, and words of the image lie in a row in memory, or are made."""
     x, w = (stage.elements[number] for number in (product.image, product.weight))
     every = [e.tensor for s in step.computation.stages for e in s.elements if isinstance(e, Read)]
     names = {tensor.name for tensor in step.computation.inputs}
     if not isinstance(x, Read) or not isinstance(w, Read) or x.tensor not in names:
         return False
-    if every.count(x.tensor) != 1 or every.count(w.tensor) != 1:
+    if every.count(w.tensor) != 1:
         return False
     operand, number = _operand(step, x.tensor), _weight_of(_operand(step, w.tensor), values)
     if number is None or weights[number].layout is not None or not isinstance(operand, ValueRef):
         return False
+    if product.image_dim is None:
+        return True
     value = values[operand.value]
     # Only the arena is known to begin at a multiple of four bytes.
-    if not isinstance(value.memory, NoMemory):
+    if every.count(x.tensor) != 1 or not isinstance(value.memory, NoMemory):
         return False
     extent = _extent(product.axis)
     if value.layout is None:
@@ -92,6 +97,17 @@ def _is_possible(
         return False
     room, has_halo = digits[-1].extent.constant, bool(value.layout.halo) and any(value.layout.halo[product.image_dim])
     return digits[-1].stride == 1 and room is not None and room % BYTES == 0 and room >= extent and not has_halo
+
+
+def _is_in_row(step: ComputeStep, stage: Stage, product: DotProduct, values: list[PlanValue]) -> bool:
+    """Return whether the bytes that make a word are neighbours in memory."""
+    x = stage.elements[product.image]
+    if not isinstance(x, Read):
+        return False
+    operand = _operand(step, x.tensor)
+    layout = values[operand.value].layout if isinstance(operand, ValueRef) else None
+    at = (layout or row_major(step.computation.tensor(x.tensor).shape)).address(x.at)
+    return at.coefficient(product.axis) == 1
 
 
 def _rewritten(
@@ -107,10 +123,11 @@ def _rewritten(
     weight = weights[number or 0]
     codes = elements_of(weight)
     tensors = list(computation.inputs)
-    image = tensors[names.index(x.tensor)]
-    words = -(-_extent(product.axis) // BYTES)
-    shape = tuple(Index.of(words) if dim == product.image_dim else n for dim, n in enumerate(image.shape))
-    tensors[names.index(x.tensor)] = Tensor(x.tensor, I32, shape)
+    if product.image_dim is not None:
+        image = tensors[names.index(x.tensor)]
+        words = -(-_extent(product.axis) // BYTES)
+        shape = tuple(Index.of(words) if dim == product.image_dim else n for dim, n in enumerate(image.shape))
+        tensors[names.index(x.tensor)] = Tensor(x.tensor, I32, shape)
     packed = word_array(_padded(codes, product.weight_dim), product.weight_dim, 0, 8)
     tensors[names.index(w.tensor)] = Tensor(w.tensor, I32, tuple(map(Index.of, packed.shape)))
     inputs[names.index(w.tensor)] = _constant(packed, weight, values, weights)

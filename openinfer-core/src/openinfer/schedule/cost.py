@@ -53,15 +53,24 @@ class Operand:
         lane_step: how far neighbouring lanes lie apart in the buffer; None: they are loaded one by one.
         is_packed: whether its elements lie in the order in which they are read.
         size: how many elements its buffer has, where it is not packed.
+        loads: how many load one of its registers: the bytes of a word.
     """
 
     def __init__(
-        self, number: int, at: Sequence[Index], lane_step: int | None, *, is_packed: bool, size: int = 0
+        self,
+        number: int,
+        at: Sequence[Index],
+        lane_step: int | None,
+        *,
+        is_packed: bool,
+        size: int = 0,
+        loads: int = 1,
     ) -> None:
         self.number = number
         self.lane_step = lane_step
         self.is_packed = is_packed
         self.size = size
+        self.loads = loads
         dims = [[(axis, slope) for axis in i.variables() if (slope := i.coefficient(axis))] for i in at]
         # Copies along the only axis of a dimension read one element each.
         self._alone = [dim[0][0] for dim in dims if len(dim) == 1]
@@ -238,7 +247,7 @@ def _tile(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInf
 
 
 def _loads(operand: Operand, distinct: int, lanes: int) -> float:
-    return distinct * (lanes * GATHERED if operand.lane_step is None else 1.0)
+    return distinct * operand.loads * (lanes * GATHERED if operand.lane_step is None else 1.0)
 
 
 def _far(work: Work, tiling: Tiling, size: Mapping[Var, int], walked: float, target: TargetInfo) -> float:

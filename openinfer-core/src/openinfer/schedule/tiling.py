@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from openinfer.affine import Index
     from openinfer.arch import TargetInfo
     from openinfer.compute import Element, Fold, Stage
+    from openinfer.expr.linear import Program
     from openinfer.layout import Layout
     from openinfer.schedule.borders import Window
 
@@ -130,7 +131,10 @@ class _Search:
         every = {axis: axis.extent for axis in (*stage.axes, *fold.axes) if isinstance(axis.extent, int)}
         self._extents = {**every, **within}
         terms = [linearise(total.term) for total in fold.totals]
-        self._read = sorted({n for term in terms for n in term.inputs if isinstance(stage.elements[n], Read)})
+        self._bytes = _bytes_of_words(terms)
+        others = {number for numbers in self._bytes.values() for number in numbers[1:]}
+        read = {n for term in terms for n in term.inputs if isinstance(stage.elements[n], Read)}
+        self._read = sorted(read - others)
         # What shifts parts of a word to their place is a constant in code that is written out.
         numbers = {var for n in {n for t in terms for n in t.inputs} for var in _position(stage.elements, n)}
         is_free = fold.order is Order.ANY
@@ -286,13 +290,12 @@ class _Search:
         read = self._stage.elements[number]
         if not isinstance(read, Read):
             raise TypeError(f"element {number} is not read")
-        layout = self._layouts.get(read.tensor)
+        layout, loads = self._layouts.get(read.tensor), len(self._bytes.get(number, (number,)))
         if layout is None:
             return Operand(number, read.at, 1 if any(lane in i.variables() for i in read.at) else 0, is_packed=True)
         step = layout.address(read.at).coefficient(lane)
-        return Operand(
-            number, read.at, step if step in (0, 1) else None, is_packed=False, size=layout.size.constant or 0
-        )
+        lane_step, size = step if step in (0, 1) else None, layout.size.constant or 0
+        return Operand(number, read.at, lane_step, is_packed=False, size=size, loads=loads)
 
     def _lane_axes(self) -> Iterator[Var]:
         for axis in self._stage.axes:
@@ -391,6 +394,18 @@ def _tensor(stage: Stage, number: int) -> str:
     if not isinstance(element, Read):
         raise TypeError(f"element {number} is not read")
     return element.tensor
+
+
+def _bytes_of_words(terms: Sequence[Program]) -> dict[int, list[int]]:
+    """Return the elements that words are made of, by the first of them, which counts for all: a word is a register."""
+    found: dict[int, list[int]] = {}
+    for term in terms:
+        for step in term.instructions:
+            if step.function == "word":
+                parts = [term.instructions[operand] for operand in step.operands]
+                numbers = [part.index for part in parts if part.function == "input"]
+                found[numbers[0]] = numbers
+    return found
 
 
 def _position(elements: Sequence[Element], number: int) -> frozenset[Var]:

@@ -1,4 +1,4 @@
-"""Instructions for vectors of bytes: their dot products, and wider integers made from them.
+"""Instructions for vectors of bytes: their dot products, and wider integers and words made from them.
 
 All compute what plain C does. GCC takes conversions of vectors apart into their elements where others follow them,
 which it does not do to these.
@@ -58,3 +58,51 @@ def widened(kind: str, count: int, plain: str, *, signed: bool) -> list[str]:
         f"return {plain};",
         "#endif",
     ]
+
+
+def word(kind: str, count: int, plain: str) -> list[str]:
+    """Return the body of `openinfer.expr.tree.word` of vectors ``a`` to ``d`` of bytes, with ``count`` elements."""
+    if count not in _REGISTER:
+        return [f"return {plain};"]
+    loads = [
+        line
+        for letter in "abcd"
+        for line in (
+            f"__m128i {letter}_bytes = _mm_setzero_si128();",
+            f"memcpy(&{letter}_bytes, &{letter}, sizeof {letter});",
+        )
+    ]
+    if count == 4:
+        halves = [f"_mm_unpacklo_epi8({x}_bytes, {y}_bytes)" for x, y in ("ab", "cd")]
+        return [
+            "#if defined(__SSE4_1__)",
+            *loads,
+            f"return ({kind})_mm_unpacklo_epi16({', '.join(halves)});",
+            "#else",
+            f"return {plain};",
+            "#endif",
+        ]
+    order = ", ".join(str(place) for place in _interleaved(count))
+    if count == 8:
+        pairs = [f"_mm256_castsi128_si256(_mm_unpacklo_epi64({x}_bytes, {y}_bytes))" for x, y in ("ab", "cd")]
+    else:
+        pairs = [
+            f"_mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256({x}_bytes), {y}_bytes, 1))"
+            for x, y in ("ab", "cd")
+        ]
+    return [
+        "#if defined(__AVX512VBMI__) && defined(__AVX512VL__)",
+        f"static const uint8_t order[{4 * count}] = {{{order}}};",
+        *loads,
+        f"{_REGISTER[count]} places;",
+        "memcpy(&places, order, sizeof places);",
+        f"return ({kind}){_PREFIX[count]}_permutex2var_epi8({pairs[0]}, places, {pairs[1]});",
+        "#else",
+        f"return {plain};",
+        "#endif",
+    ]
+
+
+def _interleaved(count: int) -> list[int]:
+    """Return where each byte of the words lies in two registers: ``a`` and ``b`` in a row, and ``c`` and ``d``."""
+    return [lane + part % 2 * count + part // 2 * 4 * count for lane in range(count) for part in range(4)]

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, F32, I32, DType, Kind, dtype_named
+from openinfer.dtypes import BOOL, F32, I32, U8, U32, DType, Kind, dtype_named
 from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import c_type, literal_text
-from openinfer_synth_c.loop_programs.byte_vectors import INCLUDES, dot_product, widened
+from openinfer_synth_c.loop_programs.byte_vectors import INCLUDES, dot_product, widened, word
 from openinfer_synth_c.rolled_loops import rolled
 
 if TYPE_CHECKING:
@@ -181,6 +181,8 @@ def applied(
         return f"({vector_type(code, result, count)}){texts[0]}"
     if function == "dot4":
         return f"{dot4(code, count)}({', '.join(texts)})"
+    if function == "word":
+        return f"{_word(code, operands[0], count)}({', '.join(texts)})"
     if function == "div" and result.is_float:
         return f"{texts[0]} / {texts[1]}"
     if function == "cast" and is_narrow(operands[0], result):
@@ -270,6 +272,22 @@ def dot4(code: Code, count: int) -> str:
         # Clang warns of functions that only another machine uses.
         lines = [f"(void){name}_plain;", *dot_product(kind, count, f"{name}_plain(a, b, c)")]
         define(code, name, f"VECTOR_FUNCTION {kind} {name}({kind} a, {kind} b, {kind} c)", lines)
+    return name
+
+
+def _word(code: Code, source: DType, count: int) -> str:
+    """Return the name of `openinfer.expr.tree.word` on vectors of bytes."""
+    name, kind, operand = f"oi_word_{source}x{count}", vector_type(code, I32, count), vector_type(code, source, count)
+    if name not in code.definitions:
+        code.definitions.setdefault("bytes", INCLUDES)
+        unsigned, wide = vector_type(code, U8, count), vector_type(code, U32, count)
+        parts = [
+            f"(({wide}){_converted(code, U8, I32, count, f'({unsigned}){letter}')} << {8 * place})"
+            for place, letter in enumerate(PARAMETERS[:4])
+        ]
+        head = ", ".join(f"{operand} {letter}" for letter in PARAMETERS[:4])
+        lines = word(kind, count, f"({kind})({' | '.join(parts)})")
+        define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", lines)
     return name
 
 
