@@ -213,6 +213,41 @@ def test_dot_products_of_bytes_without_the_instruction(layers: Model, lanes: int
     assert_c_agrees(layers, LAYERS, arch=DeviceArch.load(arch), x=x, row=row)
 
 
+ROUNDED = """
+dynamic { x: f32[5, 16]; s: f32[16]; }
+block entry {
+  assign u8s: u8[5, 16]; assign i8s: i8[5, 16]; assign u16s: u16[5, 16]; assign i16s: i16[5, 16];
+  op round(x, mode="half_even") >> a;  op cast(a, to=u8) >> u8s;
+  op round(x, mode="half_even") >> b;  op cast(b, to=i8) >> i8s;
+  op mul(x, s) >> c; op round(c, mode="half_even") >> d; op cast(d, to=u16) >> u16s;
+  op mul(x, s) >> e; op round(e, mode="half_even") >> f; op cast(f, to=i16) >> i16s;
+  return u8s, i8s, u16s, i16s;
+}
+"""
+
+
+@pytest.mark.parametrize("dialect", ["vector", "c99"])
+def test_reals_are_rounded_to_the_nearest_integer_of_few_bits(dialect: str) -> None:
+    """Halves go to even ones, what is out of range to the nearest limit, NaN to 0."""
+    special = [np.nan, np.inf, -np.inf, 3e38, -3e38, 2.0**31, -(2.0**31), 2.0**23 + 1, 1e-40, -0.0]
+    near = [limit + d for limit in (0, 255, -128, 127, 65535, -32768, 32767) for d in (-1.5, -0.5, 0.49999, 0.5, 1.5)]
+    x = np.resize(np.array([*special, *near, *(RANDOM.integers(-600, 600, 35) / 2)], np.float32), (5, 16))
+    arch = {
+        "version": 2,
+        "device": {"type": "cpu", "api": "c", "name": "roundings"},
+        "target": {"lanes": 8, "dialect": dialect, "flags": []},
+    }
+    synthesis = Synthesizer("c", arch=DeviceArch.load(arch)).synthesize(Model.from_arrays({}), graph(ROUNDED))
+    given = {"x": x, "s": np.ones(16, np.float32)}
+    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, given, flags=FLAGS).outputs
+
+    assert "oi_round_u8_f32x8" in synthesis.bundle.files["model.c"].decode()
+    for name, kind in (("u8s", np.uint8), ("i8s", np.int8), ("u16s", np.uint16), ("i16s", np.int16)):
+        limits = np.iinfo(kind)
+        expected = np.clip(np.nan_to_num(np.rint(x), nan=0.0), limits.min, limits.max).astype(kind)
+        assert (found[name].reshape(5, 16) == expected).all(), name
+
+
 def test_dot_products_of_bytes_on_this_machine(layers: Model) -> None:
     """By the instruction where the processor has it, with the flags that users compile with."""
     synthesis = Synthesizer("c", arch="host").synthesize(layers, graph(LAYERS))

@@ -20,10 +20,11 @@ from openinfer_synth_c.loop_programs.vector_types import (
     define_by_lane,
     is_narrow,
     lanes,
+    rounded,
     splat,
     vector_type,
 )
-from openinfer_synth_c.loop_programs.vector_values import WHOLE
+from openinfer_synth_c.loop_programs.vector_values import WHOLE, roundings, within_roundings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,6 +73,7 @@ def _define_by_function(code: Code, name: str, program: Program, count: int) -> 
     """Define a function on vectors by its functions, of which each treats all lanes before the next one does."""
     letters = dict(zip(program.inputs, PARAMETERS, strict=False))
     instructions, texts, lines, parameters = program.instructions, list[str](), list[str](), dict[str, str]()
+    rounding, unused = roundings(instructions), within_roundings(instructions)
     for number, step in enumerate(instructions):
         kind = vector_type(code, step.dtype, count)
         if step.value is not None:
@@ -79,8 +81,13 @@ def _define_by_function(code: Code, name: str, program: Program, count: int) -> 
         elif step.function == "input":
             texts.append(letters[step.index])
             parameters[letters[step.index]] = kind
-        elif step.function == "trunc" and instructions[step.operands[0]].function in WHOLE:
+        elif number not in unused and step.function == "trunc" and instructions[step.operands[0]].function in WHOLE:
             texts.append(texts[step.operands[0]])
+        elif number in unused:
+            texts.append("")
+        elif number in rounding:
+            lines.append(f"const {kind} v{number} = {rounded(code, step.dtype, count, texts[rounding[number]])};")
+            texts.append(f"v{number}")
         else:
             types = [instructions[operand].dtype for operand in step.operands]
             given = [texts[operand] for operand in step.operands]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*"}
 _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
+_WHOLE_FROM = literal_text(F32, 1.5 * 2**23)
+
 FEW = 4
 """Up to so many narrow lanes GCC makes better code of conversions that are written out than of a loop."""
 
@@ -250,15 +252,37 @@ def _clipped(code: Code, result: DType, count: int) -> str:
     With vector types its result is of i32.
     """
     name = f"oi_clip_{result}_f32x{count}"
+    before, inside = _limited(code, result)
+    to = I32 if code.has_vector_types else result
+    cast = "(int32_t)" if code.has_vector_types else f"({c_type(result)})(int32_t)"
+    define_by_lane(code, name, (F32,), to, count, f"{cast}({inside})", before)
+    return name
+
+
+def _limited(code: Code, result: DType) -> tuple[tuple[str, ...], str]:
+    """Return statements for a lane of f32, and its value within the limits of a narrow type; NaN is 0."""
     low, high = (literal_text(F32, float(limit or 0)) for limit in (result.minimum, result.maximum))
     (lane,) = lanes(code, 1)
     # In this form compilers have it as a maximum and a minimum; NaN gives the lower end, which is 0 without sign.
     number = lane if result.minimum == 0 else f"({lane} == {lane} ? {lane} : 0.0f)"
     before = (f"const float x = {number};", f"const float least = x > {low} ? x : {low};")
-    to = I32 if code.has_vector_types else result
-    cast = "(int32_t)" if code.has_vector_types else f"({c_type(result)})(int32_t)"
-    define_by_lane(code, name, (F32,), to, count, f"{cast}(least < {high} ? least : {high})", before)
-    return name
+    return before, f"least < {high} ? least : {high}"
+
+
+def rounded(code: Code, result: DType, count: int, text: str) -> str:
+    """Return the conversion of a vector of f32 to integers of 8 or 16 bits, the nearest ones, halves to even.
+
+    An f32 in [2^23, 2^24) is a whole number, which its lowest bits hold: the sum with ``1.5 * 2^23`` rounds, and needs
+    no conversion.
+    """
+    before, inside = _limited(code, result)
+    name = f"oi_round_{result}_f32x{count}"
+    bits = f"(int32_t){code.noted(call_text('to_bits', (F32,), U32, (f'({inside}) + {_WHOLE_FROM}',)))}"
+    if code.has_vector_types:
+        define_by_lane(code, name, (F32,), I32, count, bits, before)
+        return f"__builtin_convertvector({name}({text}), {vector_type(code, result, count)})"
+    define_by_lane(code, name, (F32,), result, count, f"({c_type(result)})({bits} - 0x4b400000)", before)
+    return f"{name}({text})"
 
 
 def dot4(code: Code, count: int) -> str:

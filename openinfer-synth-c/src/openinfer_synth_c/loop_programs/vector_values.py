@@ -5,18 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL
+from openinfer.dtypes import BOOL, F32
 from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.expr.linear import linearise
 from openinfer.loops import Load
 from openinfer_synth_c.loop_programs.addresses import counter, loop_head, tests_text
 from openinfer_synth_c.loop_programs.places import is_plain
-from openinfer_synth_c.loop_programs.vector_types import applied, load, select_of, splat, vector_type
+from openinfer_synth_c.loop_programs.vector_types import (
+    applied,
+    is_narrow,
+    load,
+    rounded,
+    select_of,
+    splat,
+    vector_type,
+)
 from openinfer_synth_c.rolled_loops import rolled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.expr.linear import Instruction
@@ -27,6 +35,30 @@ _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 
 WHOLE = frozenset(("round_even", "floor", "ceil", "trunc"))
 """Functions that return whole numbers, which `trunc` leaves as they are."""
+
+
+def roundings(instructions: Sequence[Instruction]) -> Mapping[int, int]:
+    """Return the conversions of f32 to narrow integers that round to the nearest one, with what they convert."""
+    found: dict[int, int] = {}
+    for number, step in enumerate(instructions):
+        if step.function != "cast" or not is_narrow(instructions[step.operands[0]].dtype, step.dtype):
+            continue
+        given = step.operands[0]
+        if instructions[given].function == "trunc":
+            (given,) = instructions[given].operands
+        if instructions[given].function == "round_even" and instructions[given].dtype is F32:
+            (found[number],) = instructions[given].operands
+    return found
+
+
+def within_roundings(instructions: Sequence[Instruction]) -> frozenset[int]:
+    """Return the instructions that nothing but `roundings` uses, which need them no longer."""
+    found, rounding = set[int](), roundings(instructions)
+    for number in reversed(range(len(instructions) - 1)):
+        users = [place for place, step in enumerate(instructions) if number in step.operands]
+        if instructions[number].function in ("trunc", "round_even") and all(u in rounding or u in found for u in users):
+            found.add(number)
+    return frozenset(found)
 
 
 def vector_value(loop: LaneLoop, value: Value, varying: Sequence[bool]) -> str:
@@ -62,13 +94,17 @@ class _VectorValue:
         code = self.loop.places.code
         prefix = f"v{self.loop.places.fresh()}_"
         instructions = linearise(self.value.expr).instructions
+        rounding, unused = roundings(instructions), within_roundings(instructions)
         texts: list[str] = []
         for number, step in enumerate(instructions):
-            if self.varying[number] and is_choice(instructions, number):
+            if self.varying[number] and (is_choice(instructions, number) or number in unused):
                 texts.append("")
                 continue
             used = sum(number in other.operands for other in instructions)
-            text, named = self._instruction(step, instructions, texts)
+            if self.varying[number] and number in rounding:
+                text, named = rounded(code, step.dtype, self.loop.count, texts[rounding[number]]), True
+            else:
+                text, named = self._instruction(step, instructions, texts)
             last = number + 1 == len(instructions)
             is_short = self.varying[number] or is_plain(text)
             if named and not last and (step.function != "input" or used > 1 or not is_short):
