@@ -122,11 +122,12 @@ def _write(
 
 
 def _value(names: Names, argument: ValueRef, parameter: Parameter) -> str:
-    """Return the address of a value. Bytes may be read as words, which the address is a multiple of."""
+    """Return the address of a value. Bytes may be read or written as words, which the address is a multiple of."""
     text, dtype = names.value(argument.value), parameter.buffer.dtype
     if names.type_of(argument).dtype is dtype:
         return text
-    return f"(const {item_type(dtype)} *)(const void *){text}"
+    const = "" if parameter.is_written else "const "
+    return f"({const}{item_type(dtype)} *)({const}void *){text}"
 
 
 def _share(plan: ExecutionPlan, one: Operand, other: Operand) -> bool:

@@ -30,6 +30,7 @@ from openinfer.plan.schedules import GivenSchedules, ScheduleFile
 from openinfer.plan.steps import Arrangement, ComputeStep, LoopStep, Procedure, TableRef, ValueRef
 from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, WeightMemory, WeightTable
 from openinfer.plan.weights import is_finite
+from openinfer.plan.word_results import with_word_results
 from openinfer.schedule import choose, equals, merged, packing, padded_factor, plain
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class _Arranging:
 
     def _computed(self, step: ComputeStep) -> ComputeStep:
         if self._target.dot4 and not step.arrangement.fusion:
-            step = with_dot_products(step, self.values, self.weights)
+            step = with_word_results(with_dot_products(step, self.values, self.weights), self.values)
         step = with_exact_sums(step, self.values, self.weights)
         layouts, free = self._layouts(step), packable(step, self._is_constant)
         fusion, computation = step.arrangement.fusion, step.computation
