@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Quotient, Var
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.affine import Within
     from openinfer.affine.index import Atom
@@ -42,12 +43,12 @@ class Notation:
         """Return the number of values of a variable."""
         return self.index(var.extent) if isinstance(var.extent, Index) else str(var.extent)
 
-    def tests(self, tests: Sequence[Within]) -> str:
-        """Return the tests that are not certain to hold, ``true`` where all are."""
+    def tests(self, tests: Sequence[Within], names: Mapping[Index, str] = MappingProxyType({})) -> str:
+        """Return the tests that are not certain to hold, ``true`` where all are. ``names`` has variables of indices."""
         texts: list[str] = []
         for test in tests:
             low, slack = test.index.interval.low, (test.extent - 1 - test.index).interval.low
-            index = self.index(test.index)
+            index = names.get(test.index) or self.index(test.index)
             texts += [f"{index} >= 0"] if low is None or low < 0 else []
             texts += [f"{index} < {self.index(test.extent)}"] if slack is None or slack < 0 else []
         return " && ".join(texts) or "true"

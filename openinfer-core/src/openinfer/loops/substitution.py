@@ -41,7 +41,12 @@ def values_of(body: Sequence[Statement]) -> Iterator[Value]:
 
 def substituted(body: Sequence[Statement], values: Mapping[Var, Index]) -> tuple[Statement, ...]:
     """Return statements with variables replaced by indices."""
-    return tuple(_rewritten(statement, lambda index: index.substituted(values)) for statement in body)
+    return rewritten(body, lambda index: index.substituted(values))
+
+
+def rewritten(body: Sequence[Statement], change: Callable[[Index], Index]) -> tuple[Statement, ...]:
+    """Return statements with every index changed to one of the same value."""
+    return tuple(_rewritten(statement, change) for statement in body)
 
 
 def _rewritten(statement: Statement, change: Callable[[Index], Index]) -> Statement:

@@ -143,8 +143,8 @@ class LaneLoop:
             self._let_vector(name, value)
             return
         self._forms[name] = Form.ARRAY
-        # Lanes without a value are not used; compilers do not know that.
-        code.line(f"{kind} {register(name)}[{self._count}]{' = {0}' if tests else ''};")
+        # Compilers do not know that lanes without a value are unused, nor analysers that a loop sets all lanes.
+        code.line(f"{kind} {register(name)}[{self._count}] = {{0}};")
         self._set(name, value, tests)
 
     def _let_vector(self, name: str, value: Value) -> None:
@@ -202,7 +202,7 @@ class LaneLoop:
         code = self.places.code
         lanes = f"v{self.places.fresh()}"
         with code.braces():
-            code.line(f"{c_type(value.dtype)} {lanes}[{self._count}];")
+            code.line(f"{c_type(value.dtype)} {lanes}[{self._count}] = {{0}};")
             if tests:
                 code.line(f"memcpy({lanes}, &{place}, sizeof {lanes});")
             self._over_lanes(value, tests, lambda text: f"{lanes}[{counter(self.lane)}] = {text};")

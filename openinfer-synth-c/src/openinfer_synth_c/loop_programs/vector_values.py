@@ -162,7 +162,7 @@ class _VectorValue:
         if row is None:
             row = f"v{self.loop.places.fresh()}"
             lane = self.loop.lane
-            code.line(f"{c_type(leaf.dtype)} {row}[{count}];")
+            code.line(f"{c_type(leaf.dtype)} {row}[{count}] = {{0}};")
             element = f"{row}[{counter(lane)}] = {self.loop.scalar_leaf(leaf)};"
             code.line(f"{rolled(loop_head(lane))} {{ {element} }}")
             return load(code, leaf.dtype, count, row), True

@@ -36,6 +36,7 @@ from openinfer_synth_c.loop_programs.addresses import (
     register,
     tests_text,
 )
+from openinfer_synth_c.loop_programs.guards import guarded
 from openinfer_synth_c.loop_programs.lane_loops import LaneLoop
 from openinfer_synth_c.loop_programs.lanes import vector_buffers
 from openinfer_synth_c.loop_programs.places import Places
@@ -103,8 +104,10 @@ class _Writer:
                 with code.braces(loop_head(var)):
                     self.block(body)
             case If(tests, body):
-                with code.braces(f"if ({tests_text(tests)})"):
-                    self.block(body)
+                under = guarded(tests, body, self._places.fresh)
+                code.line(*under.lines)
+                with code.braces(f"if ({under.test})"):
+                    self.block(under.body)
             case Let(name, value):
                 code.line(f"{c_type(value.dtype)} {register(name)} = {self._value(value)};")
             case Set(name, value):

@@ -1,0 +1,65 @@
+"""Tests of several variables, whose index gets a name: addresses in the body are written with it where they can be.
+
+An analyser that knows an interval for each variable then sees from the test that the body's accesses are in bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Var
+from openinfer.loops.substitution import indices_of, rewritten
+from openinfer_synth_c.loop_programs.addresses import counter, index_text, tests_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from openinfer.affine import Within
+    from openinfer.loops import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """An `If` in C.
+
+    Attributes:
+        lines: declarations before the test.
+        body: the statements behind it.
+    """
+
+    lines: tuple[str, ...]
+    test: str
+    body: tuple[Statement, ...]
+
+
+def guarded(tests: Sequence[Within], body: Sequence[Statement], fresh: Callable[[], int]) -> Guarded:
+    """Return statements under tests; ``fresh`` returns a number for a new name."""
+    names: dict[Index, Var] = {}
+    taken = {var.name for index in indices_of(body) for var in index.variables()}
+    for test in tests:
+        if len(test.index.variables()) < 2 or test.is_certain:
+            continue
+        var = Var(f"within{fresh()}", test.extent.constant or test.extent)
+        named = rewritten(body, lambda index, of=test.index, var=var: _written_with(index, of, var))
+        if var.name not in taken and any(var in index.variables() for index in indices_of(named)):
+            names[test.index], body = var, named
+    return Guarded(
+        tuple(f"const ptrdiff_t {counter(var)} = {index_text(index)};" for index, var in names.items()),
+        tests_text(tests, {index: counter(var) for index, var in names.items()}),
+        tuple(body),
+    )
+
+
+def _written_with(index: Index, of: Index, var: Var) -> Index:
+    """Return an index with ``var`` for a multiple of ``of`` where no variable of that is left; else as it is."""
+    factors = {_quotient(index.coefficient(each), of.coefficient(each)) for each in of.variables()}
+    factor = factors.pop()
+    return index if factors or not factor else index + (var - of) * factor
+
+
+def _quotient(dividend: int | None, divisor: int | None) -> int:
+    """Return an exact quotient, 0 where there is none."""
+    if not dividend or not divisor or dividend % divisor:
+        return 0
+    return dividend // divisor
