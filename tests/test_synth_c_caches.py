@@ -381,10 +381,23 @@ def test_limits_are_for_an_index_of_one_cache_or_of_all(limits):
     assert shapes == {"n": (), "K": (3, 5), "V": (limits.get("V.t", 5),)}
 
 
-@pytest.mark.parametrize(("limits", "message"), [({"u": 5}, "'u' is for no index"), ({"t": 0}, "'t' is 0, expected 1")])
+@pytest.mark.parametrize(
+    ("limits", "message"), [({"u": 5}, "no cache has the index 'u'"), ({"t": 0}, "'t' is 0, expected 1")]
+)
 def test_a_limit_that_means_nothing_is_an_error(limits, message):
     with pytest.raises(SynthesisError, match=message):
         synthesised(UNBOUNDED, limits=limits)
+
+
+def test_each_cache_without_a_limit_is_reported_once():
+    with pytest.raises(SynthesisError) as caught:
+        synthesised(UNBOUNDED)
+
+    assert [(d.code, "`V`" in d.message) for d in caught.value.diagnostics] == [
+        ("cache-limit", False),
+        ("cache-limit", True),
+    ]
+    assert "(and 1 more)" in str(caught.value)
 
 
 def test_an_input_keeps_its_shape():

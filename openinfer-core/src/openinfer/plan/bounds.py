@@ -39,7 +39,7 @@ class CacheBounds:
         limits: by ``CACHE.INDEX`` or the name of an index.
 
     Raises:
-        SynthesisError: ``cache-index``: a limit is for no index of a cache, or is not positive.
+        SynthesisError: ``cache-index``: a limit names an index that no cache has, or is not positive.
     """
 
     def __init__(self, resolved: ResolvedGraph, limits: Mapping[str, int]) -> None:
@@ -81,8 +81,11 @@ class CacheBounds:
         known |= {f"{name}.{formal}" for name, decl in self._declarations.items() for formal in decl.formals}
         for key, value in self._limits.items():
             if key not in known:
-                hint = did_you_mean(key, known) or f"its caches have {', '.join(sorted(known)) or 'no indices'}"
-                raise SynthesisError(f"limit {key!r} is for no index of a cache: {hint}", code="cache-index")
+                hint = (
+                    did_you_mean(key, known)
+                    or f"the program has {', '.join(sorted(known)) or 'no caches with indices'}"
+                )
+                raise SynthesisError(f"no cache has the index {key!r} of a limit: {hint}", code="cache-index")
             if value < 1:
                 raise SynthesisError(f"limit {key!r} is {value}, expected 1 or more", code="cache-index")
 

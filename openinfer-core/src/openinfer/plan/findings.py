@@ -59,7 +59,7 @@ def about(code: str, message: str, hint: str | None = None) -> SynthesisError:
 
 
 def all_of(errors: Sequence[SynthesisError]) -> SynthesisError:
-    """Return one error with the diagnostics of several, of which there is at least one."""
-    first, more = errors[0], len(errors) - 1
-    diagnostics = tuple(diagnostic for error in errors for diagnostic in error.diagnostics)
+    """Return one error with the diagnostics of several, at least one; equal ones are reported once."""
+    diagnostics = tuple(dict.fromkeys(diagnostic for error in errors for diagnostic in error.diagnostics))
+    first, more = errors[0], len(diagnostics) - 1
     return SynthesisError(f"{first}{f' (and {more} more)' if more else ''}", code=first.code, diagnostics=diagnostics)
