@@ -10,7 +10,7 @@ from openinfer.serialize import GraphDeserialize
 
 @pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity"])
 def test_tokens_that_are_no_json_are_refused(token: str) -> None:
-    with pytest.raises(SerializationError, match="is no JSON") as caught:
+    with pytest.raises(SerializationError, match="is not JSON") as caught:
         GraphDeserialize.from_json(f'{{"a \\"NaN": "Infinity",\n "next_index": {token}}}')
     (finding,) = caught.value.diagnostics
     assert (finding.code, finding.path) == ("non-finite", "")

@@ -124,5 +124,5 @@ def test_flash_holds_no_values_and_has_to_hold_the_weights() -> None:
 
     with pytest.raises(oi.SynthesisError, match="the weights take 400 bytes, the flash of the device has 399"):
         synthesis(("flash", 399, "flash"), ("ram", 65536, "sram"))
-    with pytest.raises(oi.SynthesisError, match="the memories of the device are none that is not flash"):
+    with pytest.raises(oi.SynthesisError, match="the device has no memory but flash"):
         synthesis(("flash", 65536, "flash"))

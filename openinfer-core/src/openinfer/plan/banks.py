@@ -98,11 +98,9 @@ def _over_budget(
     left: Sequence[PlanValue], every: Sequence[PlanValue], banks: Sequence[MemoryBank], needed: int
 ) -> SynthesisError:
     largest = max(left, key=lambda value: (value.stored.nbytes, -value.number))
-    room = ", ".join(f"{bank.name} {bank.nbytes:,}" for bank in banks) or "none that is not flash"
-    message = (
-        f"the intermediate results take {needed:,} bytes, the memories of the device are {room}:"
-        f" {largest.name} does not fit"
-    )
+    room = ", ".join(f"{bank.name} {bank.nbytes:,}" for bank in banks)
+    has = f"the memories of the device are {room}" if banks else "the device has no memory but flash"
+    message = f"the intermediate results take {needed:,} bytes, {has}: {largest.name} does not fit"
     ordered = sorted(every, key=lambda value: (-value.stored.nbytes, value.number))
     sizes = [f"{value.name} {value.stored.nbytes:,}" for value in ordered[:LONGEST_MAP]]
     sizes += [f"{len(ordered) - LONGEST_MAP} more"] if len(ordered) > LONGEST_MAP else []

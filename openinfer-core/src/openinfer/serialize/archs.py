@@ -78,8 +78,14 @@ _PREFERENCES: dict[str, Form[Any]] = {
 }
 
 
-def _read_power_of_two(value: object) -> int:
-    number = _POSITIVE.read(value)
+_MOST_LANES = 1 << 11
+"""Those of 65,536 bits, the widest vector registers of RISC-V."""
+
+_LANES = integer(1, _MOST_LANES)
+
+
+def _read_lanes(value: object) -> int:
+    number = _LANES.read(value)
     if number & (number - 1):
         raise wrong(f"expected a power of two, found {number}")
     return number
@@ -109,7 +115,7 @@ def _read_caches(value: object) -> tuple[int, ...]:
 
 
 _TARGET: dict[str, Form[Any]] = {
-    "lanes": Form(int, _read_power_of_two, _POSITIVE.schema),
+    "lanes": Form(int, _read_lanes, _LANES.schema),
     **dict.fromkeys(("registers", "multiply_adds", "loads", "line"), _POSITIVE),
     **dict.fromkeys(("fma", "dot4"), BOOLEAN),
     "caches": Form(list, _read_caches, {**_CACHES.schema, "maxItems": _MOST_CACHES}),
@@ -168,18 +174,24 @@ def _target(
 
 
 _KINDS = ("tcm", "sram", "external", "flash")
-_BANK_NAME = r"[A-Za-z][A-Za-z0-9_]*"
+_BANK_NAME = r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*"
+_LONGEST_BANK_NAME = 31
+"""Characters, so that macros with a prefix differ within the 63 by which C99 tells identifiers apart."""
 
 
 def _read_bank_name(value: object) -> str:
     text = TEXT.read(value)
-    if not re.fullmatch(_BANK_NAME, text):
-        raise wrong(f"expected an identifier such as dtcm, found {text!r}")
+    if len(text) > _LONGEST_BANK_NAME or not re.fullmatch(_BANK_NAME, text):
+        wanted = f"letters, digits and single underscores between them, at most {_LONGEST_BANK_NAME}, such as dtcm"
+        raise wrong(f"expected {wanted}, found {text!r}")
     return text
 
 
+_BANK_NAME_SCHEMA = {"type": "string", "pattern": f"^{_BANK_NAME}$", "maxLength": _LONGEST_BANK_NAME}
+
+
 class _MemorySchema(ObjectSchema):
-    name = Member(Form(str, _read_bank_name, {"type": "string", "pattern": f"^{_BANK_NAME}$"}))
+    name = Member(Form(str, _read_bank_name, _BANK_NAME_SCHEMA))
     bytes = Member(_POSITIVE)
     kind = Member(Form(str, lambda value: one_of(value, _KINDS, "a kind of memory"), {"enum": list(_KINDS)}))
 
@@ -196,9 +208,8 @@ def _read_banks(value: object) -> tuple[MemoryBank, ...]:
     names = [bank.name.upper() for bank in banks]
     for number, name in enumerate(names):
         if name in names[:number]:
-            raise wrong(f"the name {banks[number].name!r} is in use, upper and lower case being one").within(
-                number, "name"
-            )
+            message = f"another memory has the name {banks[number].name!r}; case does not distinguish names"
+            raise wrong(message).within(number, "name")
     return banks
 
 

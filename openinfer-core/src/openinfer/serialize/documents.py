@@ -83,7 +83,7 @@ def parse_json(text: str, name: str) -> Any:
 
 
 def _not_json(error: json.JSONDecodeError, text: str) -> str:
-    """Return what is wrong with a text that is no JSON; Python's own message, unless the text just ends."""
+    """Return what is wrong with a text that is not JSON; Python's own message, unless the text just ends."""
     if not text.strip():
         return "not JSON: the document is empty"
     if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
@@ -127,7 +127,7 @@ def _refuse_non_finite(text: str, name: str) -> NoReturn:
     found = next(found for found in _STRING_OR_NON_FINITE.finditer(text) if not found[0].startswith('"'))
     diagnostic = Diagnostic(
         code="non-finite",
-        message=f"{found[0]} is no JSON",
+        message=f"{found[0]} is not JSON",
         span=Source(name, text).span(found.start(), found.end()),
         hint='write the string "inf", "-inf" or "nan"',
         path="",
