@@ -69,10 +69,10 @@ if TYPE_CHECKING:
     from openinfer.plugins.selection import KernelTable
     from openinfer.symbolic import IntExpr
 
-ELSEWHERE = "run this program in the simulator, on cpu or another device that takes statements one by one"
+ELSEWHERE = "run this program on device cpu, or another that executes statement by statement"
 
 OUTSIDE = (
-    "keep the state outside of the program: read it from a dynamic variable, return its new value and give that to the "
+    "keep the state outside of the program: read it from a dynamic variable, return its new value and pass that to the "
     f"next step; or {ELSEWHERE}"
 )
 
@@ -131,7 +131,7 @@ class _BlockLowering:
         self._persistent = persistent
         self._hand_overs = HandOvers(resolved.graph)
         self._varying = VaryingOps(environment, table, draft, persistent)
-        self._target = table.target
+        self._target = f"{'device' if table.is_device else 'target'} {table.target}"
         self._keeps_state = table.state
         self._calls = CallLowering(environment, table, draft.intermediate, lambda value: draft.values[value].type)
         self._loops: list[LoopScope] = []
@@ -213,8 +213,8 @@ class _BlockLowering:
     def _unsupported(self, node: Node) -> Exception:
         kind = type(node.kind).__name__
         spoken = "".join(f" {c.lower()}" if c.isupper() else c for c in kind).strip().replace("cache ", "cache.")
-        lacks = "persistent memory or consumers"
-        message = f"`{spoken}` cannot be synthesised: target {self._target} of this version has no {lacks}"
+        lacks = "supports neither persistent memory nor consumers"
+        message = f"`{spoken}` cannot be synthesised: {self._target} {lacks}"
         hint = OUTSIDE if spoken.startswith("cache.") else ELSEWHERE
         return at_node("unsupported", message, self._block, node, hint=hint)
 

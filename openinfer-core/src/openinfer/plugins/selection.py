@@ -101,6 +101,7 @@ class KernelTable:
         computations: whether operators may be carried out by their stages.
         loop_programs: whether operators may be carried out by loop programs of their own.
         state: whether values may be kept between steps.
+        is_device: whether it is of a device, else of a synth target.
     """
 
     target: str
@@ -110,6 +111,7 @@ class KernelTable:
     computations: bool = False
     loop_programs: bool = False
     state: bool = False
+    is_device: bool = False
 
 
 def kernel_table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -> KernelTable:
@@ -118,8 +120,16 @@ def kernel_table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -
     taken = every if spec.expression_dtypes is None else spec.expression_dtypes
     optional = spec.optional_dtypes if isinstance(spec, DeviceSpec) else frozenset[str]()
     kernels = environment.kernels(spec.name)
-    state = isinstance(spec, SynthTargetSpec) and spec.state
-    return KernelTable(spec.name, kernels, taken, optional, spec.computations, spec.loop_programs, state)
+    return KernelTable(
+        spec.name,
+        kernels,
+        taken,
+        optional,
+        spec.computations,
+        spec.loop_programs,
+        state=isinstance(spec, SynthTargetSpec) and spec.state,
+        is_device=isinstance(spec, DeviceSpec),
+    )
 
 
 def select(environment: Environment, table: KernelTable, call: OpCall) -> Implementation:
