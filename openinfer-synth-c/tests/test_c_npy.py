@@ -144,8 +144,8 @@ def test_what_cannot_be_fed_is_refused(running, tmp_path, options, reason):
 
 GOOD = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n"
 DAMAGED = {
-    "no file of this kind": (b"PK\x03\x04" + bytes(60), "it is no .npy file"),
-    "empty": (b"", "it is no .npy file"),
+    "no file of this kind": (b"PK\x03\x04" + bytes(60), "it is not a .npy file"),
+    "empty": (b"", "it is not a .npy file"),
     "unknown version": (npy(X).replace(b"NUMPY\x01", b"NUMPY\x09"), "unknown version"),
     "header cut": (npy(X)[:60], "it ends inside its header"),
     "data cut": (npy(X)[:-1], "it ends inside its data"),
@@ -163,7 +163,7 @@ DAMAGED = {
     "header too long": (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "header is too long"),
     "huge extent": (with_header(GOOD.replace("2, 3", "99999999999999999999999, 3")), "shape"),
     "negative extent": (with_header(GOOD.replace("2, 3", "-2, 3")), "shape"),
-    "no dictionary": (with_header("[1, 2]\n"), "no dictionary"),
+    "no dictionary": (with_header("[1, 2]\n"), "not a dictionary"),
     "key twice": (with_header("{'descr': '<f4', 'descr': '<f4', 'shape': (2, 3)}"), "a key twice"),
     "key missing": (with_header("{'descr': '<f4', 'shape': (2, 3)}"), "lacks a key"),
     "unknown key": (with_header("{'descr': '<f4', 'x': 1}"), "unknown key"),
@@ -232,6 +232,18 @@ def test_wrong_arguments_are_named_before_the_usage(program, tmp_path, options, 
 
     assert finished.returncode == 2
     assert finished.stderr.startswith(f"model: {told}\nusage: model ")
+
+
+@pytest.mark.parametrize("option", ["--input", "--output"])
+def test_an_output_shares_its_file_with_no_other_port(running, tmp_path, option):
+    port = {"--input": "x", "--output": "next"}[option]
+
+    finished = feed(running, tmp_path, "--output", f"half={tmp_path / port}.npy")
+
+    assert finished.returncode == 1
+    assert finished.stderr == "model: output half: another input or output has the same file\n"
+    assert np.load(tmp_path / "x.npy").shape == (3, 2)
+    assert not (tmp_path / "next.npy").exists()
 
 
 def test_help_lists_types_wherever_it_stands(program, tmp_path):

@@ -169,7 +169,7 @@ static inline const char *npy_check_dictionary(
     struct npy_cursor *cursor, const struct npy_type *type, size_t steps) {
     unsigned seen = 0;
     if (!npy_take(cursor, '{')) {
-        return "its header is no dictionary";
+        return "its header is not a dictionary";
     }
     while (!npy_take(cursor, '}')) {
         char key[32];
@@ -203,7 +203,7 @@ static inline const char *npy_read_header(FILE *file, const struct npy_type *typ
     const char *wrong;
     size_t length;
     if (fread(head, 1, 10, file) != 10 || memcmp(head, "\x93NUMPY", 6) != 0) {
-        return "it is no .npy file";
+        return "it is not a .npy file";
     }
     length = (size_t)head[8] | (size_t)head[9] << 8;
     if (head[6] == 2 || head[6] == 3) {
