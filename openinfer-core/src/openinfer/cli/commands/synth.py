@@ -12,7 +12,7 @@ from openinfer.cli.program_options import input_option, values_of
 from openinfer.cli.terminal import print_document, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from openinfer.cli.run_values import Input
@@ -93,16 +93,10 @@ def command(
         raise click.UsageError("give --target or --arch")
     if directory is None and not verify:
         raise click.UsageError("give a directory with -o, or --verify")
-    if tolerance is not None and not verify:
-        raise click.UsageError("--tolerance goes with --verify, which is not given")
-    if steps is not None and not verify:
-        raise click.UsageError("--steps goes with --verify, which is not given")
-    if sequences is not None and not verify:
-        raise click.UsageError("--inputs goes with --verify, which is not given")
-    if inputs and not verify:
-        raise click.UsageError("--input goes with --verify, which is not given")
     if show_plan and as_json:
         raise click.UsageError("--plan prints tables: leave --json out")
+    if not verify:
+        _refuse_given({"--tolerance": tolerance, "--steps": steps, "--inputs": sequences, "--input": inputs or None})
     synthesizer = Synthesizer(
         target, arch=arch, schedules=schedules, limits=limits, prefix=prefix, project=project, weights=weights
     )
@@ -114,8 +108,7 @@ def command(
         if verify:
             simulator = Simulator(model, program, device="cpu", sizes=sizes)
             checked = _verified(synthesis, simulator, inputs, seed, steps or 1, sequences or 1, tolerance, timeout)
-            if checked.first is not None:
-                node = _first_node(checked.first, simulator, synthesis.plan.target, model, program, sizes)
+            node = _first_node(checked.first, simulator, synthesis.plan.target, model, program, sizes)
     if as_json:
         print_document(_document(synthesis, written, checked))
     else:
@@ -124,16 +117,28 @@ def command(
         _refuse_differences(checked.first, sequences or 1, node)
 
 
+def _refuse_given(options: Mapping[str, object]) -> None:
+    """Refuse options that mean nothing without ``--verify``."""
+    for option, value in options.items():
+        if value is not None:
+            raise click.UsageError(f"{option} goes with --verify, which is not given")
+
+
 def _first_node(
-    first: FirstDifference, reference: Simulator, target: str, model: Model, program: Graph, sizes: dict[str, int]
+    first: FirstDifference | None,
+    reference: Simulator,
+    target: str,
+    model: Model,
+    program: Graph,
+    sizes: dict[str, int],
 ) -> str:
-    """Return which node differs first, on the device that runs the target's code; empty where no device does."""
+    """Return which node differs first, on the device that runs the target's code; empty where none differs or does."""
     from openinfer.cli.verification import first_node
     from openinfer.errors import OpenInferError
     from openinfer.plugins.environment import Environment
     from openinfer.simulate import Simulator
 
-    if target not in Environment.default().devices:
+    if first is None or target not in Environment.default().devices:
         return ""
     try:
         return first_node(first, reference, Simulator(model, program, device=target, sizes=sizes))
