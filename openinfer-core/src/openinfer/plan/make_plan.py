@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.arch import TargetInfo
@@ -38,15 +39,18 @@ from openinfer.plan.weights import WeightStore
 from openinfer.plan.words import worded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.arch import MemoryBank
     from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.ir.types import TensorType
     from openinfer.model import Model
+    from openinfer.plan.arrangement import Arranged
     from openinfer.plan.draft import Draft
     from openinfer.plan.schedules import ScheduleFile
     from openinfer.plan.stages import Watch
     from openinfer.plan.steps import Step
+    from openinfer.plan.values import PlanValue
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
 
@@ -87,70 +91,110 @@ def make_plan(
         SynthesisError: something in the program cannot be carried out on the target; it names the line.
     """
     draft = lower(resolved, model, environment, table, limits)
-
-    def after(name: str, procedures: Sequence[Procedure]) -> None:
-        watch(name, lambda: listing(draft, _inputs(draft, 0), procedures))
-
+    after = _watching(draft, watch)
     after("lower", draft.procedures)
+    started = _started(draft, resolved)
+    after("initialise", started.procedures)
+    wanted = started.wanted
+    procedures = with_passes(started.procedures, _types(draft), wanted, environment, "lowered", after)
+    procedures = with_constants(draft, procedures, wanted, model)
+    after("constants", procedures)
+    procedures = _fused(draft, procedures, wanted, epilogues=epilogues, most_ops=most_ops)
+    after("fuse", procedures)
+    procedures = with_passes(procedures, _types(draft), wanted, environment, "plan", after)
+    made = _arranged(draft, procedures, started, model, machine or TargetInfo(), overlaps=overlaps, schedules=schedules)
+    live, banks = Liveness(made.procedures, wanted), writable(memories) if memories else None
+    values, used = placed(made.values, made.procedures, live, overlaps=overlaps, banks=banks)
+    return ExecutionPlan(
+        target=table.target,
+        inputs=_inputs(draft, started.needed),
+        outputs=_outputs(draft, values, started),
+        values=values,
+        weights=made.weights,
+        tables=made.tables,
+        procedures=made.procedures[1:],
+        arena_nbytes=sum(used),
+        banks=_banks(banks, used) if banks else (),
+        states=_states(draft),
+        registers=tuple(draft.registers),
+        reset=made.procedures[0].steps,
+    )
+
+
+def _watching(draft: Draft, watch: Watch) -> Callable[[str, Sequence[Procedure]], None]:
+    """Return a function that shows ``watch`` the program after a pass."""
+    return lambda name, procedures: watch(name, lambda: listing(draft, _inputs(draft, 0), procedures))
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A program that begins with the steps that give values their first contents.
+
+    Attributes:
+        names, results: of the outputs, with their values.
+        wanted: values that are needed when a step of the program ends, as bits.
+        needed: those that a step needs when it begins, as bits.
+    """
+
+    procedures: tuple[Procedure, ...]
+    names: tuple[str, ...]
+    results: Sequence[int]
+    wanted: int
+    needed: int
+
+
+def _started(draft: Draft, resolved: ResolvedGraph) -> _Started:
     reachable = reached(draft.procedures)
     changed = written(reachable)
     names = _output_names(draft, resolved, changed)
     _refuse_varying_packed(draft, names)
     results, copies = output_copies(draft, names, changed)
-    kept = mask(state_values(draft))
-    wanted = mask(results) | kept
-    procedures = _with_start(reachable, copies)
-    procedures, liveness = without_dead_steps(procedures, wanted)
-    changed = written(procedures)
+    wanted = mask(results) | mask(state_values(draft))
+    procedures, liveness = without_dead_steps(_with_start(reachable, copies), wanted)
     needed = liveness.at_start
-    procedures = _with_start(procedures, list(initial_steps(draft, needed, changed)))
-    after("initialise", procedures)
-    types = tuple(value.type for value in draft.values)
-    procedures = with_passes(procedures, types, wanted, environment, "lowered", after)
-    procedures = with_constants(draft, procedures, wanted, model)
-    after("constants", procedures)
-    procedures = _fused(draft, procedures, wanted, kept=kept, epilogues=epilogues, most_ops=most_ops)
-    after("fuse", procedures)
-    types = tuple(value.type for value in draft.values)
-    procedures = with_passes(procedures, types, wanted, environment, "plan", after)
-    procedures, _ = without_dead_steps(procedures, wanted)
+    procedures = _with_start(procedures, list(initial_steps(draft, needed, written(procedures))))
+    return _Started(procedures, names, results, wanted, needed)
+
+
+def _arranged(
+    draft: Draft,
+    procedures: Sequence[Procedure],
+    started: _Started,
+    model: Model,
+    machine: TargetInfo,
+    *,
+    overlaps: bool,
+    schedules: ScheduleFile | None,
+) -> Arranged:
+    """Return the program with memory for weights, views, layouts and schedules; values have no places yet."""
+    live_steps, _ = without_dead_steps(procedures, started.wanted)
+    procedures = (Procedure(RESET, reset_steps(draft)), *live_steps)
     store = WeightStore(model)
-    procedures = (Procedure(RESET, reset_steps(draft)), *procedures)
-    values = roles_and_memory(draft, procedures, results, store)
+    values = roles_and_memory(draft, procedures, started.results, store)
     read = touched_tables(procedures)
     tables = [weight_table(use, model, store) for use in draft.tables.values() if use.number in read]
-    procedures, values = with_views(draft, procedures, values, Liveness(procedures, wanted))
+    procedures, values = with_views(draft, procedures, values, Liveness(procedures, started.wanted))
     small = worded(procedures, values, store.weights)
-    made = arranged(
+    return arranged(
         small.procedures,
         small.values,
         small.weights,
         tables,
-        machine or TargetInfo(),
-        wanted,
+        machine,
+        started.wanted,
         overlaps=overlaps,
         schedules=schedules,
     )
-    banks = writable(memories)
-    live = Liveness(made.procedures, wanted)
-    values, used = placed(made.values, made.procedures, live, overlaps=overlaps, banks=banks if memories else None)
-    reset, *blocks = made.procedures
-    return ExecutionPlan(
-        target=table.target,
-        inputs=_inputs(draft, needed),
-        outputs=tuple(
-            PlanOutput(name=n, type=values[v].type, value=v, extents=_extents(draft, v))
-            for n, v in zip(names, results, strict=True)
-        ),
-        values=values,
-        weights=made.weights,
-        tables=made.tables,
-        procedures=tuple(blocks),
-        arena_nbytes=sum(used),
-        banks=_banks(banks, used) if memories else (),
-        states=_states(draft),
-        registers=tuple(draft.registers),
-        reset=reset.steps,
+
+
+def _types(draft: Draft) -> tuple[TensorType, ...]:
+    return tuple(value.type for value in draft.values)
+
+
+def _outputs(draft: Draft, values: Sequence[PlanValue], started: _Started) -> tuple[PlanOutput, ...]:
+    return tuple(
+        PlanOutput(name=name, type=values[value].type, value=value, extents=_extents(draft, value))
+        for name, value in zip(started.names, started.results, strict=True)
     )
 
 
@@ -225,10 +269,10 @@ def _states(draft: Draft) -> tuple[PlanState, ...]:
 
 
 def _fused(
-    draft: Draft, procedures: Sequence[Procedure], wanted: int, *, kept: int, epilogues: bool, most_ops: int | None
+    draft: Draft, procedures: Sequence[Procedure], wanted: int, *, epilogues: bool, most_ops: int | None
 ) -> tuple[Procedure, ...]:
-    types = tuple(value.type for value in draft.values)
-    around = Fusion(types, Liveness(procedures, wanted), Accesses(procedures), epilogues, kept, most_ops)
+    kept, live = mask(state_values(draft)), Liveness(procedures, wanted)
+    around = Fusion(_types(draft), live, Accesses(procedures), epilogues, kept, most_ops)
     return fuse(procedures, around)
 
 
