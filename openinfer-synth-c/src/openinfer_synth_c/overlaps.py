@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.plan.accesses import Accesses, called, walk
+from openinfer.plan.accesses import Accesses, called, mask, members, walk
 from openinfer.plan.steps import InputStep
 from openinfer.plan.values import InputMemory, OutputMemory
 
@@ -15,26 +15,27 @@ if TYPE_CHECKING:
     from openinfer.plan.steps import Step
 
 
-def free_pairs(plan: ExecutionPlan) -> frozenset[tuple[int, int]]:
-    """Return the pairs of an input and an output, by number, that may overlap in any way."""
+def free_inputs(plan: ExecutionPlan) -> tuple[tuple[int, ...], ...]:
+    """Return for each output the numbers of the inputs that it may overlap in any way, ascending."""
     accesses, taken = Accesses(plan.procedures), _taken(plan)
     inputs = {v.number: v.memory.number for v in plan.values if isinstance(v.memory, InputMemory)}
     outputs = {v.number: v.memory.number for v in plan.values if isinstance(v.memory, OutputMemory)}
+    of_inputs, of_outputs = mask(inputs), mask(outputs)
     last_read: dict[int, int] = {}
     first_write: dict[int, int] = {}
     for at, step in enumerate(plan.procedures[-1].steps):
         read, written = accesses.of(step)
-        for value, number in inputs.items():
-            if read >> value & 1:
-                last_read[number] = at
+        for value in members(read & of_inputs):
+            last_read[inputs[value]] = at
         for number in _taken_in(step, taken):
             last_read[number] = at
-        for value, number in outputs.items():
-            if (read | written) >> value & 1:
-                first_write.setdefault(number, at)
-    ports = ((i, o) for i in range(len(plan.inputs)) for o in range(len(plan.outputs)))
-    end = len(plan.procedures[-1].steps)
-    return frozenset((i, o) for i, o in ports if last_read.get(i, -1) < first_write.get(o, end))
+        for value in members((read | written) & of_outputs):
+            first_write.setdefault(outputs[value], at)
+    end, ports = len(plan.procedures[-1].steps), [last_read.get(number, -1) for number in range(len(plan.inputs))]
+    return tuple(
+        tuple(number for number, read in enumerate(ports) if read < first_write.get(output, end))
+        for output in range(len(plan.outputs))
+    )
 
 
 def _taken(plan: ExecutionPlan) -> dict[str, frozenset[int]]:

@@ -31,7 +31,7 @@ from openinfer_synth_c.kernel_calls import has_vector_types
 from openinfer_synth_c.kernel_functions import DEFINITION as KERNEL_DEFINITION
 from openinfer_synth_c.kernel_functions import KernelFunctions
 from openinfer_synth_c.names import Names
-from openinfer_synth_c.overlaps import free_pairs
+from openinfer_synth_c.overlaps import free_inputs
 from openinfer_synth_c.polls import definition, with_polls
 from openinfer_synth_c.prefix import check_prefix, with_prefix
 from openinfer_synth_c.provenance import with_provenance
@@ -96,7 +96,7 @@ def bundle_of(plan: ExecutionPlan) -> Bundle:
     document = json.dumps(plan_json(plan), indent=1, sort_keys=True, allow_nan=False)
     checksum = None if blob is None else blob.checksum
     texts = {
-        **_model(plan, body, blob, checksum=checksum),
+        **_model(plan, body, blob, ports, checksum=checksum),
         "main.c": with_prefix(_render("main.c.j2", ports), plan.options.prefix),
         HEADER_NAME: harness_header(),
         **{name: _render(template, {**ports, **_flags(plan)}) for name, template in build.templates},
@@ -141,14 +141,21 @@ def program_source(plan: ExecutionPlan, blob: Blob | None) -> ProgramSource:
         SynthesisError: an element type that C does not hold.
     """
     body = _body(plan, blob, polls=True)
-    return ProgramSource(_model(plan, body, blob, polls=definition("model_stop")), body.work, body.instance)
+    files = _model(plan, body, blob, _ports(plan, body, blob), polls=definition("model_stop"))
+    return ProgramSource(files, body.work, body.instance)
 
 
 def _model(
-    plan: ExecutionPlan, body: _Body, blob: Blob | None, *, polls: str = "", checksum: int | None = None
+    plan: ExecutionPlan,
+    body: _Body,
+    blob: Blob | None,
+    ports: dict[str, object],
+    *,
+    polls: str = "",
+    checksum: int | None = None,
 ) -> dict[str, str]:
     """Return the header and the source; with a ``checksum`` the source checks the weights."""
-    prefix, ports = plan.options.prefix, _ports(plan, body, blob)
+    prefix = plan.options.prefix
     source = {**ports, **_source(plan, body, blob), "polls": polls, "checksum": checksum}
     return {
         f"{prefix}.h": with_prefix(_render("model.h.j2", ports), prefix),
@@ -157,7 +164,7 @@ def _model(
 
 
 def _ports(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, object]:
-    names, free = body.names, free_pairs(plan)
+    names = body.names
     outputs = [_output(p, names, n) for n, p in enumerate(plan.outputs)]
     return {
         "prefix": plan.options.prefix,
@@ -177,8 +184,8 @@ def _ports(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, obj
         "identity": identity(body.instance.variables),
         "head_nbytes": HEAD_NBYTES,
         "overlaps": [
-            comment(_overlap_text(port, [plan.inputs[i].name for i, o in sorted(free) if o == number]))
-            for number, port in enumerate(plan.outputs)
+            comment(_overlap_text(port, [plan.inputs[number].name for number in free]))
+            for port, free in zip(plan.outputs, free_inputs(plan), strict=True)
         ],
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_UNPRINTABLE = re.compile(r"[^ -~]")
 _BREAKS = re.compile(r"(?<=\*)(?=/)|(?<=/)(?=\*)|(?<=\?)(?=\?)")
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-+.,:;()[]{}<>=!@#$^&*/|~'`%")
 
@@ -14,7 +15,7 @@ def comment(text: str) -> str:
     Characters outside printable ASCII are shown as escapes (line ends and text direction marks among them); what would
     end or open a comment, or make a trigraph (``??/`` is a backslash in C99), is taken apart by a space.
     """
-    shown = "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode("ascii") for c in text)
+    shown = _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
     return f"/* {_BREAKS.sub(' ', shown)} */"
 
 
