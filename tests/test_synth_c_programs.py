@@ -1,59 +1,62 @@
-"""Programs written out as C give what the simulator gives: compiled without a warning, run under sanitizers."""
+"""Programs written out as C give what the simulator gives: compiled without a warning, run under sanitizers.
+
+Cases that differ in a call only share a program, which is compiled once.
+"""
 
 from __future__ import annotations
 
-import shutil
+import re
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from generated_c import SANITISED, assert_agree, both, needs_gcc, noise, run_sanitised, synthesised
 
-from openinfer.dsl import graph
-from openinfer.model import Model
-from openinfer.simulate import Simulator
-from openinfer.synth import Synthesizer
-from openinfer.synth.comparison import compare
+from openinfer_synth_c import project
 
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O2", "-ffp-contract=off"),
-    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
-)
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = needs_gcc
 
-
-def noise(*shape, dtype=np.float32, seed=0, low=-1.0, high=1.0):
-    drawn = np.random.default_rng(seed).uniform(low, high, shape)
-    return drawn.astype(dtype)
+Call = tuple[str, list[tuple[int, ...]], str]
+"""The text of a call on inputs a, b and c, their shapes, and the type of its result."""
 
 
 def whole(*shape, dtype=np.int32, seed=0, low=-100, high=100):
     return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
 
 
-def both(text, arrays=None, sizes=None, **inputs):
-    """Return the outputs of the simulator and those of the compiled program, and the plan."""
-    model = Model.from_arrays(arrays or {}, sizevars=sizes or {})
-    program = graph(text)
-    synthesis = Synthesizer("c").synthesize(model, program)
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs
-    executor = Simulator(model, program, device="cpu").make_executor()
-    executor.step(**inputs)
-    expected = {name: np.asarray(executor.fetch(name), found[name].dtype) for name in found}
-    return expected, found, synthesis.plan
+def calls(cases: Mapping[str, Call], dtypes: Mapping[str, str] | str = "f32") -> str:
+    """Return a program that carries out every call, with inputs and a result that have the case in their names."""
+    dynamic, volatile, statements, results = "", "", "", []
+    for case, (call, shapes, out) in cases.items():
+        name = identifier(case)
+        dtype = dtypes if isinstance(dtypes, str) else dtypes[case]
+        for letter, shape in zip("abc", shapes, strict=False):
+            dynamic += f"{letter}_{name}: {dtype}[{', '.join(map(str, shape))}]; "
+        volatile += f"y_{name}: {out}; "
+        named = re.sub(r"\b([abc])\b", rf"\1_{name}", call)
+        statements += f"op {named} >> y_{name}; "
+        results.append(f"y_{name}")
+    returned = f"return {', '.join(results)};"
+    return f"dynamic {{ {dynamic} }} volatile {{ {volatile} }} block entry {{ {statements} {returned} }}"
 
 
-def assert_agree(text, arrays=None, sizes=None, **inputs):
-    expected, found, plan = both(text, arrays, sizes, **inputs)
-    assert found
-    for name, array in found.items():
-        assert array.dtype == expected[name].dtype
-        assert array.shape == expected[name].shape
-        difference = compare(name, expected[name], array)
-        assert difference.within, difference
-    return plan
+def identifier(case: str) -> str:
+    return re.sub(r"\W+", "_", case)
 
 
-def one_op(call, shapes, out, dtype="f32"):
+def drawn(cases: Mapping[str, Call], dtype: Any = np.float32) -> dict[str, np.ndarray]:
+    """Return random inputs for every call."""
+    return {
+        f"{letter}_{identifier(case)}": noise(*shape, dtype=dtype, seed=seed)
+        for case, (_, shapes, _) in cases.items()
+        for seed, (letter, shape) in enumerate(zip("abc", shapes, strict=False))
+    }
+
+
+def one_op(call: str, shapes: Sequence[tuple[int, ...]], out: str, dtype: str = "f32") -> str:
     """Return a program with one operator on dynamic inputs a, b, c."""
     names = "abc"
     dynamic = " ".join(f"{names[n]}: {dtype}[{', '.join(map(str, shape))}];" for n, shape in enumerate(shapes))
@@ -77,14 +80,11 @@ MATMULS = {
 }
 
 
-@pytest.mark.parametrize("case", MATMULS)
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_products(case, dtype):
-    call, shapes, out = MATMULS[case]
-    kind = {"f32": np.float32, "f64": np.float64}[dtype]
-    inputs = {"abc"[n]: noise(*shape, dtype=kind, seed=n) for n, shape in enumerate(shapes)}
+@pytest.mark.parametrize(("dtype", "kind"), [("f32", np.float32), ("f64", np.float64)])
+def test_products(dtype, kind):
+    cases = {case: (call, shapes, f"{dtype}{out}") for case, (call, shapes, out) in MATMULS.items()}
 
-    assert_agree(one_op(call, shapes, f"{dtype}{out}", dtype), **inputs)
+    assert_agree(calls(cases, dtype), **drawn(cases, kind))
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [("i32", np.int32), ("i8", np.int8), ("u64", np.uint64)])
@@ -120,15 +120,20 @@ CONVERTED_ONCE = {
 }
 
 
-@pytest.mark.parametrize("case", CONVERTED_ONCE)
-def test_an_accumulator_is_converted_once_by_the_rules_of_cast(case):
-    call, shapes, out, dtype, value, result = CONVERTED_ONCE[case]
-    kind = {"i8": np.int8, "u8": np.uint8}[dtype]
-    inputs = {"abc"[n]: np.full(shape, value, kind) for n, shape in enumerate(shapes)}
+def test_an_accumulator_is_converted_once_by_the_rules_of_cast():
+    cases = {case: (call, shapes, out) for case, (call, shapes, out, *_) in CONVERTED_ONCE.items()}
+    dtypes = {case: dtype for case, (_, _, _, dtype, *_) in CONVERTED_ONCE.items()}
+    inputs = {
+        f"{letter}_{identifier(case)}": np.full(shape, value, {"i8": np.int8, "u8": np.uint8}[dtype])
+        for case, (_, shapes, _, dtype, value, _) in CONVERTED_ONCE.items()
+        for letter, shape in zip("ab", shapes, strict=False)
+    }
 
-    expected, found, _ = both(one_op(call, shapes, out, dtype), **inputs)
+    expected, found, _ = both(calls(cases, dtypes), **inputs)
 
-    assert expected["y"].tolist() == found["y"].tolist() == result
+    wanted = {f"y_{identifier(case)}": result for case, (*_, result) in CONVERTED_ONCE.items()}
+    assert {name: array.tolist() for name, array in expected.items()} == wanted
+    assert {name: array.tolist() for name, array in found.items()} == wanted
 
 
 CONVOLUTIONS = {
@@ -148,12 +153,10 @@ CONVOLUTIONS = {
 }
 
 
-@pytest.mark.parametrize("case", CONVOLUTIONS)
-def test_convolutions(case):
-    call, shapes, out = CONVOLUTIONS[case]
-    inputs = {"abc"[n]: noise(*shape, seed=n) for n, shape in enumerate(shapes)}
+def test_convolutions():
+    cases = {case: (call, shapes, f"f32{out}") for case, (call, shapes, out) in CONVOLUTIONS.items()}
 
-    assert_agree(one_op(call, shapes, f"f32{out}"), **inputs)
+    assert_agree(calls(cases), **drawn(cases))
 
 
 def test_integer_convolution_in_a_wider_accumulator():
@@ -181,11 +184,10 @@ POOLS = {
 }
 
 
-@pytest.mark.parametrize("case", POOLS)
-def test_pools(case):
-    call, shape, out = POOLS[case]
+def test_pools():
+    cases: dict[str, Call] = {case: (call, [shape], f"f32{out}") for case, (call, shape, out) in POOLS.items()}
 
-    assert_agree(one_op(call, [shape], f"f32{out}"), a=noise(*shape))
+    assert_agree(calls(cases), **drawn(cases))
 
 
 def test_max_pool_passes_a_nan_over():
@@ -216,11 +218,10 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("case", OTHERS)
-def test_other_operators(case):
-    call, out = OTHERS[case]
+def test_other_operators():
+    cases: dict[str, Call] = {case: (call, [(2, 3, 4)], out) for case, (call, out) in OTHERS.items()}
 
-    assert_agree(one_op(call, [(2, 3, 4)], out), a=noise(2, 3, 4))
+    assert_agree(calls(cases), **drawn(cases))
 
 
 @pytest.mark.parametrize("setting", ["", ", select_first=false"])
@@ -234,23 +235,39 @@ def test_argmax_of_ties_and_nans(setting):
 ARITHMETIC = ["add", "sub", "mul", "div"]
 
 
-@pytest.mark.parametrize("op", ARITHMETIC)
-@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64", "u8"])
-def test_arithmetic_on_special_values_is_equal_bit_for_bit(op, dtype):
-    kind = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "u8": np.uint8}[dtype]
+def special_values(kind):
+    """Return every pair of values at which arithmetic has rules of its own."""
     if np.dtype(kind).kind == "f":
         tiny = np.finfo(kind).smallest_subnormal
         special = [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, tiny, np.finfo(kind).max]
     else:
         special = [0, 1, 3, np.iinfo(kind).max, np.iinfo(kind).min, np.iinfo(kind).max - 1]
-    a, b = (axis.reshape(-1) for axis in np.meshgrid(np.array(special, kind), np.array(special, kind)))
+    return [axis.reshape(-1) for axis in np.meshgrid(np.array(special, kind), np.array(special, kind))]
 
-    expected, found, _ = both(one_op(f"{op}(a, b)", [a.shape, b.shape], f"{dtype}[{a.size}]", dtype), a=a, b=b)
 
-    bits = f"u{a.itemsize}"
-    plain = ~np.isnan(expected["y"]) if a.dtype.kind == "f" else slice(None)
-    np.testing.assert_array_equal(np.isnan(found["y"]), np.isnan(expected["y"])) if a.dtype.kind == "f" else None
-    np.testing.assert_array_equal(found["y"].view(bits)[plain], expected["y"].view(bits)[plain])
+@pytest.mark.parametrize("flags", [SANITISED, project.FLAGS], ids=["sanitised", "optimised"])
+def test_arithmetic_on_special_values_is_equal_bit_for_bit(flags):
+    kinds = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "u8": np.uint8}
+    pairs = {dtype: special_values(kind) for dtype, kind in kinds.items()}
+    cases: dict[str, Call] = {
+        f"{op} {dtype}": (f"{op}(a, b)", [a.shape, b.shape], f"{dtype}[{a.size}]")
+        for op in ARITHMETIC
+        for dtype, (a, b) in pairs.items()
+    }
+    inputs = {
+        f"{letter}_{op}_{dtype}": array
+        for op in ARITHMETIC
+        for dtype, pair in pairs.items()
+        for letter, array in zip("ab", pair, strict=True)
+    }
+
+    expected, found, _ = both(calls(cases, {case: case.split()[1] for case in cases}), flags=flags, **inputs)
+
+    for name, array in found.items():
+        bits = f"u{array.itemsize}"
+        plain = ~np.isnan(expected[name]) if array.dtype.kind == "f" else slice(None)
+        np.testing.assert_array_equal(np.isnan(array), np.isnan(expected[name]), err_msg=name)
+        np.testing.assert_array_equal(array.view(bits)[plain], expected[name].view(bits)[plain], err_msg=name)
 
 
 def test_broadcasting():
@@ -344,12 +361,10 @@ def test_an_index_that_no_entry_has_ends_the_step_with_an_error():
     block entry { transfer w[at*2] >> y; return y; }
     """
     arrays = {"w.0": noise(2), "w.2": noise(2, seed=1)}
-    model = Model.from_arrays(arrays)
-    synthesis = Synthesizer("c").synthesize(model, graph(text))
+    _, _, synthesis = synthesised(text, arrays)
 
     def run(at):
-        inputs = {"x": noise(2), "at": np.array(at, np.int64)}
-        return synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs["y"]
+        return run_sanitised(synthesis, {"x": noise(2), "at": np.array(at, np.int64)})["y"]
 
     np.testing.assert_array_equal(run(1), arrays["w.2"])
     for at in (-1, 2, 2**62, -(2**62)):
@@ -416,11 +431,10 @@ def test_memory_starts_afresh_every_step():
       return total, w;
     }
     """
-    model = Model.from_arrays({"w": noise(2)})
+    _, _, synthesis = synthesised(text, {"w": noise(2)})
     x = noise(3, 2, seed=1)
-    synthesis = Synthesizer("c").synthesize(model, graph(text))
 
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, {"x": x}, steps=3, flags=FLAGS).outputs
+    found = run_sanitised(synthesis, {"x": x}, steps=3)
 
     np.testing.assert_array_equal(found["total"], np.float32(1.0) + x)
     np.testing.assert_array_equal(found["w"], noise(2) + (np.float32(1.0) + x))
