@@ -29,7 +29,7 @@ from openinfer.cli.explanations.pages import error_index, messages
 from openinfer.cli.failures import findings_of
 from openinfer.cli.findings import as_json
 from openinfer.diagnostics import render
-from openinfer.errors import ExecutionError, OpenInferError
+from openinfer.errors import ExecutionError, ModelImportError, OpenInferError
 from openinfer.ops.schema import InputSpec, OpSchema, Primitive
 from openinfer.plugins import loader
 from openinfer.plugins.environment import Environment
@@ -41,6 +41,7 @@ from openinfer.plugins.types import (
     CommandSpec,
     DeviceSpec,
     Fallback,
+    ImporterSpec,
     KernelSpec,
     SynthTargetSpec,
 )
@@ -150,6 +151,10 @@ class Plugin:
         yield SynthTargetSpec(name="hasty", summary="zeros", target="example_plugin:Hasty", expression_dtypes=types)
 
     @hookimpl
+    def openinfer_importers(self) -> Iterator[ImporterSpec]:
+        yield ImporterSpec(name="net", summary="an importer", suffixes=(".net",), load="example_plugin:import_net")
+
+    @hookimpl
     def openinfer_commands(self) -> Iterator[CommandSpec]:
         yield CommandSpec(name="greet", summary="fails", command="example_plugin:greet")
 
@@ -182,6 +187,13 @@ class Hasty:
 @click.command
 def greet() -> None:
     raise OpenInferError("there is nobody to greet")
+
+
+def import_net(path: Path, *_: object) -> None:
+    if "Reshape" in path.read_text(encoding="utf-8"):
+        message = "node Reshape: the input `shape` has to be known: fix it with --set shape=VALUE"
+        raise ModelImportError(message, code="import-value", inputs=["shape"])
+    raise ModelImportError("node NonZero: no operator stands for it", code="import-unsupported")
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +239,7 @@ def test_the_host_or_command_of_an_example_gets_the_code_and_the_message(
     explained = explanation(code)
     if not {"cpu", "npu"} <= set(environment.devices) or "c" not in environment.targets:
         pytest.skip("the device cpu and the target c are not installed to run examples with")
-    parts = {"probe": probe, "probe_gpu": probe_gpu, "Hasty": Hasty, "greet": greet}
+    parts = {"probe": probe, "probe_gpu": probe_gpu, "Hasty": Hasty, "greet": greet, "import_net": import_net}
     monkeypatch.setitem(sys.modules, "example_plugin", SimpleNamespace(**parts))
     monkeypatch.setattr(loader, "default_environment", lambda: environment)
     for make_true in [GIVEN[code]] if code in GIVEN else []:

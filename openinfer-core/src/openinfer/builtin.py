@@ -11,7 +11,7 @@ from openinfer.dtypes import BUILTIN
 from openinfer.ops import catalog
 from openinfer.ops.schema import OpSchema
 from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import CommandSpec, RunnerSpec
+from openinfer.plugins.types import CommandSpec, ImporterSpec, RunnerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,9 +43,15 @@ def openinfer_runners() -> Iterable[RunnerSpec]:
 
 
 @hookimpl
+def openinfer_importers() -> Iterable[ImporterSpec]:
+    load = "openinfer.importers.onnx_files.loading:load"
+    yield ImporterSpec(name="onnx", summary="ONNX models", suffixes=(".onnx",), load=load)
+
+
+@hookimpl
 def openinfer_commands() -> Iterable[CommandSpec]:
     # The folder is listed, not imported: programs that use the library have no need of the command line.
     folder = Path(__file__).with_name("cli") / "commands"
     for found in pkgutil.iter_modules([str(folder)]):
         path = f"openinfer.cli.commands.{found.name}:command"
-        yield CommandSpec(name=found.name.replace("_", "-"), summary="built into openinfer", command=path)
+        yield CommandSpec(name=found.name.rstrip("_").replace("_", "-"), summary="built into openinfer", command=path)

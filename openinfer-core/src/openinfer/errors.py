@@ -247,6 +247,23 @@ class SynthesisError(OpenInferError):
     default_code = "synthesis"
 
 
+class ModelImportError(OpenInferError):
+    """A model of another format cannot become a program.
+
+    ``nodes`` are the nodes at fault, by their names in the model. ``inputs`` are inputs of the model whose values would
+    have to be fixed at import.
+    """
+
+    default_code = "import-unsupported"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, nodes: Sequence[str] = (), inputs: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message, code=code)
+        self.nodes = tuple(nodes)
+        self.inputs = tuple(inputs)
+
+
 class EnvironmentLacksError(OpenInferError):
     """The machine lacks something that was asked for, such as a compiler; the command line exits with 3."""
 

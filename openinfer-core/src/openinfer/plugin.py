@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from openinfer.events import TraceEvent
     from openinfer.expr import Expr, Instruction, Program, linearise, tree
     from openinfer.expr.numpy_renderer import compile_program
+    from openinfer.importers import ImportedModel, ImportOptions, ImportReport
     from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
     from openinfer.loops import Kernel
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         CommandSpec,
         DeviceSpec,
         Fallback,
+        ImporterSpec,
         KernelSpec,
         ModelFormatSpec,
         ObserverSpec,
@@ -109,6 +111,10 @@ __all__ = [
     "I32",
     "I64",
     "I8",
+    "ImportOptions",
+    "ImportReport",
+    "ImportedModel",
+    "ImporterSpec",
     "Index",
     "InputSpec",
     "Instruction",
@@ -216,6 +222,10 @@ _MODULES = {
     "I32": "openinfer.dtypes",
     "I64": "openinfer.dtypes",
     "I8": "openinfer.dtypes",
+    "ImportOptions": "openinfer.importers",
+    "ImportReport": "openinfer.importers",
+    "ImportedModel": "openinfer.importers",
+    "ImporterSpec": "openinfer.plugins.types",
     "Index": "openinfer.affine",
     "InputSpec": "openinfer.ops",
     "Instruction": "openinfer.expr",

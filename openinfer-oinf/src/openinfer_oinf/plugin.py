@@ -122,10 +122,17 @@ def save(path: Path, contents: ModelContents) -> None:
                 writer.metadata(name, text)
             for name, (dtype, shape, _) in contents.tensors.items():
                 writer.declare(name, dtype.name, shape)
-            for name, (_, _, stored) in sorted(contents.tensors.items()):
-                writer.write_raw(name, stored.tobytes())
+            for name, (_, _, given) in sorted(contents.tensors.items()):
+                writer.write_raw(name, _bytes_of(given() if callable(given) else given))
     except (OinfError, OSError) as error:
         raise _model_error(error, str(path)) from error
+
+
+def _bytes_of(stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The bytes of an array in C order, without a copy where it lies so."""
+    import numpy as np
+
+    return np.ascontiguousarray(stored).reshape(-1).view(np.uint8)
 
 
 def _quantisation(quant: QuantParams) -> Quantisation:

@@ -113,7 +113,7 @@ def _failures_told(*, debug: bool, json: bool, context: click.Context | None = N
 
 def _builtin() -> Mapping[str, str]:
     return {
-        found.name.replace("_", "-"): f"{commands.__name__}.{found.name}"
+        found.name.rstrip("_").replace("_", "-"): f"{commands.__name__}.{found.name}"
         for found in pkgutil.iter_modules(commands.__path__)
     }
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy.typing as npt
 
@@ -57,11 +57,11 @@ class MetadataValue:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelContents:
     """What goes into a model file: named sizes, metadata strings, and tensors with element type, shape and stored form
-    (packed types: their packed bytes)."""
+    (packed types: their packed bytes), or a function that returns the stored form when it is written."""
 
     sizevars: Mapping[str, int]
     metadata: Mapping[str, str]
-    tensors: Mapping[str, tuple[DType, tuple[int, ...], Array]]
+    tensors: Mapping[str, tuple[DType, tuple[int, ...], Array | Callable[[], Array]]]
 
 
 class ModelStore(Protocol):

@@ -184,7 +184,7 @@ _FORMS: dict[str, tuple[Callable[[object], bool], str]] = {
     "aliases": (_are_names, "a tuple of identifiers"),
     "domain": (_are_ranges, "a mapping from names of inputs to (least, greatest)"),
     **dict.fromkeys(
-        ("probe", "backend", "target", "run", "open", "runner", "observer", "command"),
+        ("probe", "backend", "target", "run", "open", "load", "runner", "observer", "command"),
         (_is_reference, "'module:attribute'"),
     ),
     **dict.fromkeys(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         AttributeSpec,
         CommandSpec,
         DeviceSpec,
+        ImporterSpec,
         KernelSpec,
         ModelFormatSpec,
         ObserverSpec,
@@ -88,6 +89,7 @@ class Environment:
     targets: Mapping[str, SynthTargetSpec] = field(default_factory=_none)
     passes: Mapping[str, PassSpec] = field(default_factory=_none)
     model_formats: Mapping[str, ModelFormatSpec] = field(default_factory=_none)
+    importers: Mapping[str, ImporterSpec] = field(default_factory=_none)
     attributes: Mapping[str, AttributeSpec] = field(default_factory=_none)
     runners: Mapping[str, RunnerSpec] = field(default_factory=_none)
     observers: Mapping[str, ObserverSpec] = field(default_factory=_none)

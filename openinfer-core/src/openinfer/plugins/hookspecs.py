@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         AttributeSpec,
         CommandSpec,
         DeviceSpec,
+        ImporterSpec,
         KernelSpec,
         ModelFormatSpec,
         ObserverSpec,
@@ -80,6 +81,12 @@ def openinfer_passes(stage: str) -> Iterable[PassSpec]:
 @hookspec
 def openinfer_model_formats() -> Iterable[ModelFormatSpec]:
     """Model file formats."""
+    return ()
+
+
+@hookspec
+def openinfer_importers() -> Iterable[ImporterSpec]:
+    """Foreign model formats that become programs."""
     return ()
 
 

@@ -60,6 +60,7 @@ KINDS = (
         arguments=tuple({"stage": stage} for stage in types.PASS_STAGES),
     ),
     OfferKind(hook="openinfer_model_formats", field="model_formats", noun="model format", type=types.ModelFormatSpec),
+    OfferKind(hook="openinfer_importers", field="importers", noun="importer", type=types.ImporterSpec),
     OfferKind(hook="openinfer_attributes", field="attributes", noun="attribute", type=types.AttributeSpec),
     OfferKind(hook="openinfer_runners", field="runners", noun="runner", type=types.RunnerSpec),
     OfferKind(hook="openinfer_observers", field="observers", noun="observer", type=types.ObserverSpec),

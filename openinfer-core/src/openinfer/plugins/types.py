@@ -244,6 +244,26 @@ class ModelFormatSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImporterSpec:
+    """A foreign model format that becomes a program with its weights.
+
+    Attributes:
+        summary: what it reads, one line.
+        suffixes: file name endings, with the point.
+        magic: first bytes of a file; empty when it has none.
+        load: ``"module:function"`` from a path and `openinfer.importers.ImportOptions` to an
+            `openinfer.importers.ImportedModel`.
+    """
+
+    name: str
+    summary: str
+    suffixes: tuple[str, ...]
+    load: str
+    magic: bytes = b""
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeSpec:
     """A declaration attribute that a plugin understands: it loses the "unknown attribute" warning."""
 

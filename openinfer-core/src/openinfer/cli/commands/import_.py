@@ -1,0 +1,109 @@
+"""`openinfer import`: a model of another format as a program and a container."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from openinfer.cli.terminal import print_document
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from openinfer.importers import ImportedModel
+
+
+def _pairs(kind: str) -> Any:
+    def parse(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for text in texts:
+            name, equals, value = (part.strip() for part in text.partition("="))
+            if not name or not equals or not value:
+                raise click.BadParameter(f"expected {kind}, found {text!r}", ctx=context, param=parameter)
+            found[name] = value
+        return found
+
+    return parse
+
+
+@click.command(name="import", short_help="Make a program and a container of a model of another format.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-o", "--output", "folder", default=".", metavar="DIR", help="Folder for the two files; by default this.")
+@click.option("--name", metavar="NAME", help="Name of the two files, by default that of FILE.")
+@click.option(
+    "--set",
+    "values",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_pairs("NAME=VALUE"),
+    help="Fix an input (a number, numbers with commas, or a .npy file) or a symbolic dimension.",
+)
+@click.option("--keep-norms", is_flag=True, help="Leave batch norms apart from the layers before them.")
+@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+def command(
+    *, file: Path, folder: str, name: str | None, values: dict[str, str], keep_norms: bool, as_json: bool
+) -> None:
+    """Write FILE, such as model.onnx, as NAME.oi and NAME.oinf.
+
+    \b
+    openinfer import model.onnx -o build
+    openinfer import model.onnx --set sequence=128
+    """
+    from openinfer import importers
+
+    given = {key: _value(text) for key, text in values.items()}
+    found = importers.load(file, values=given, keep_norms=keep_norms)
+    program, container = found.save(folder, name or file.stem)
+    if as_json:
+        print_document(_document(found, program, container))
+        return
+    click.echo(f"{program}, {container}: {found.report}")
+
+
+def _value(text: str) -> Any:
+    """Return what an option gives: an array of a file, a number, or a list of numbers.
+
+    Raises:
+        BadParameter: it is none of these.
+    """
+    import numpy as np
+
+    if text.endswith(".npy"):
+        try:
+            return np.load(text, allow_pickle=False)
+        except ValueError as error:
+            raise click.BadParameter(f"{text!r} is not an array: {error}", param_hint="--set") from error
+    try:
+        numbers = [_number(part) for part in text.strip("[]").split(",") if part.strip()]
+    except ValueError as error:
+        message = f"expected a number, numbers with commas or a .npy file, found {text!r}"
+        raise click.BadParameter(message, param_hint="--set") from error
+    return numbers[0] if len(numbers) == 1 and not text.startswith("[") else numbers
+
+
+def _number(text: str) -> int | float | bool:
+    words = {"true": True, "false": False}
+    plain = text.strip()
+    if plain in words:
+        return words[plain]
+    try:
+        return int(plain)
+    except ValueError:
+        return float(plain)
+
+
+def _document(found: ImportedModel, program: Path, container: Path) -> Mapping[str, Any]:
+    report = found.report
+    return {
+        "program": str(program),
+        "container": str(container),
+        "format": report.format,
+        "nodes": report.nodes,
+        "statements": report.statements,
+        "folded": report.folded,
+        "inputs": dict(report.inputs),
+        "outputs": dict(report.outputs),
+        "notes": list(report.notes),
+    }

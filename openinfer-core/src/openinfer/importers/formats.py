@@ -1,0 +1,99 @@
+"""Which importer reads a file: by its first bytes, then by the ending of its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openinfer.boundary import public
+from openinfer.errors import ModelImportError
+from openinfer.importers.imported import ImportOptions
+from openinfer.plugins.crossing import crossing
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.types import load_object
+from openinfer.regular_files import head_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from openinfer.importers.imported import ImportedModel
+    from openinfer.plugins.types import ImporterSpec
+
+_HEAD_NBYTES = 64
+
+_PYTORCH = "export it from PyTorch as ONNX: `torch.onnx.export(model, args, 'model.onnx', dynamo=True)`"
+
+
+@public
+def load(
+    path: str | os.PathLike[str],
+    *,
+    values: Mapping[str, Any] | None = None,
+    feeds: Mapping[str, str] | None = None,
+    roll: bool = True,
+    keep_norms: bool = False,
+    environment: Environment | None = None,
+) -> ImportedModel:
+    """Return a model of another format as a program with its weights.
+
+    Args:
+        path: the file; what belongs to it, such as weights in files of their own, lies in its folder.
+        values: inputs of the model that become constants, and symbolic dimensions that become numbers, by name.
+        feeds: outputs of the model whose values are inputs in the next step: output name to input name.
+        roll: whether repeated layers become a loop.
+        keep_norms: whether batch norms stay apart from the layers before them.
+        environment: what the plugins offer; by default the installed ones.
+
+    Raises:
+        ModelImportError: the file is missing, damaged, of an unknown kind, or has nodes that no operator stands for.
+        EnvironmentLacksError: a package that reads the format is not installed.
+        PluginError: the plugin of its format failed.
+    """
+    file, offered = Path(path), environment or Environment.default()
+    spec = _importer_of(file, offered.importers)
+    options = ImportOptions(values=values or {}, feeds=feeds or {}, roll=roll, keep_norms=keep_norms)
+    owner = offered.owner("importer", spec.name)
+    make = load_object(spec.load, owner)
+    with crossing(owner, f"importing {str(file)!r} as {spec.name}"):
+        return make(file, options, offered)
+
+
+def _importer_of(file: Path, importers: Mapping[str, ImporterSpec]) -> ImporterSpec:
+    try:
+        head = head_of(file, _HEAD_NBYTES)
+    except OSError as error:
+        message = f"cannot read {str(file)!r}: {error.strerror or error}"
+        raise ModelImportError(message, code="import-file") from error
+    by_magic = [spec for spec in importers.values() if spec.magic and head.startswith(spec.magic)]
+    if by_magic:
+        return by_magic[0]
+    recipe = _recipe(file, head)
+    if recipe is not None:
+        raise ModelImportError(f"{str(file)!r} is {recipe}", code="import-format")
+    by_suffix = [spec for spec in importers.values() if file.suffix.lower() in spec.suffixes]
+    if by_suffix:
+        return by_suffix[0]
+    known = ", ".join(f"{spec.name} ({', '.join(spec.suffixes)})" for spec in importers.values()) or "none installed"
+    message = f"{str(file)!r} is of no format that can be imported; known: {known}"
+    raise ModelImportError(message, code="import-format")
+
+
+def _recipe(file: Path, head: bytes) -> str | None:
+    """Return what kind of file this is and what to do with it; None where nothing is known about it."""
+    suffix = file.suffix.lower()
+    if head.startswith(b"OINF\0"):
+        return "a container of weights without a program: run it with a program of yours (`openinfer run`)"
+    if head.startswith(b"PK\x03\x04") and suffix in (".pt", ".pth", ".pt2", ".torchscript", ".jit"):
+        return f"a PyTorch archive (TorchScript, or saved weights), which holds no ONNX graph: {_PYTORCH}"
+    if head[4:8] == b"TFL3":
+        return "a TFLite model: convert it with `python -m tf2onnx.convert --tflite model.tflite --output model.onnx`"
+    if head.startswith(b"\x89HDF\r\n\x1a\n"):
+        return "an HDF5 file (Keras): convert it with `python -m tf2onnx.convert --keras model.h5 --output model.onnx`"
+    if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":
+        return f"a pickle, which runs code when it is read and is never opened: {_PYTORCH}"
+    if suffix == ".safetensors":
+        return "weights without a program: `oinf convert` makes a container of them"
+    if head.startswith(b"PK\x03\x04") and suffix in (".keras", ".npz"):
+        return "an archive of Keras or NumPy: export the model as ONNX (tf2onnx), or `oinf convert` its weights"
+    return None

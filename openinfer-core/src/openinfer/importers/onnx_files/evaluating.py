@@ -1,0 +1,102 @@
+"""Nodes whose inputs are all known, computed by ONNX's reference evaluator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.errors import ModelImportError
+from openinfer.importers.onnx_files.elements import array_type, number_of, stored_form
+from openinfer.importers.onnx_files.package import onnx_module
+from openinfer.importers.onnx_files.values import known
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.importers.onnx_files.node import Node
+    from openinfer.importers.onnx_files.source import Array
+    from openinfer.importers.onnx_files.values import Value
+
+MOST_FOLDED = 1 << 16
+"""Elements of the largest result that is computed at import; larger ones are left to the program."""
+
+_RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+
+
+def may_be_computed(node: Node) -> bool:
+    """Whether the inputs of a node are known and few, and its results are always the same."""
+    if node.source.domain or node.op in _RANDOM:
+        return False
+    given = [value.payload for value in node.inputs if value is not None]
+    return all(payload is not None and payload.count <= MOST_FOLDED for payload in given)
+
+
+def computed(node: Node, opsets: Mapping[str, int]) -> list[Value | None] | None:
+    """Return the results of a node; None where the evaluator cannot tell."""
+    onnx, reference = onnx_module(), onnx_module("onnx.reference")
+    names = [name for name in dict.fromkeys(node.source.inputs) if name]
+    arrays = {
+        name: value.array() for name, value in zip(node.source.inputs, node.inputs, strict=False) if value is not None
+    }
+    infos = [
+        onnx.helper.make_tensor_value_info(name, number_of(onnx, value.dtype), None)
+        for name, value in zip(node.source.inputs, node.inputs, strict=False)
+        if value is not None and name in names
+    ]
+    outputs = [name for name in node.source.outputs if name]
+    made = [onnx.helper.make_tensor_value_info(name, 0, None) for name in outputs]
+    graph = onnx.helper.make_graph([node.source.proto], "node", list({i.name: i for i in infos}.values()), made)
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    model = onnx.helper.make_model(graph, opset_imports=imports)
+    try:
+        with np.errstate(all="ignore"):
+            found = reference.ReferenceEvaluator(model).run(None, _foreign(onnx, node, arrays))
+    except Exception:  # noqa: BLE001 - the evaluator raises whatever its code meets; the program computes it instead
+        return None
+    return _values(node, dict(zip(outputs, found, strict=True)))
+
+
+def _foreign(onnx: Any, node: Node, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return arrays with the NumPy types that the evaluator has for packed elements."""
+    types = {name: value.dtype for name, value in zip(node.source.inputs, node.inputs, strict=False) if value}
+    found: dict[str, Array] = {}
+    for name, array in arrays.items():
+        dtype = types[name]
+        wanted = onnx.helper.tensor_dtype_to_np_dtype(number_of(onnx, dtype)) if dtype.is_packed else array.dtype
+        found[name] = np.asarray(array).astype(wanted, copy=False)
+    return found
+
+
+def _values(node: Node, results: Mapping[str, Any]) -> list[Value | None] | None:
+    values: list[Value | None] = []
+    for name in node.source.outputs:
+        array = results.get(name)
+        if array is None:
+            values.append(None)
+            continue
+        if not hasattr(array, "dtype"):
+            return None
+        held: Array = np.asarray(array)
+        try:
+            dtype = array_type(held)
+        except ModelImportError:
+            return None
+        values.append(known(stored_form(held, dtype), dtype, name))
+    return values
+
+
+def sizes_of(results: Sequence[Value | None]) -> int | None:
+    """Return how many elements results have together; None where that depends on sizes."""
+    total = 0
+    for value in results:
+        if value is None:
+            continue
+        shape = value.shape
+        if shape is None:
+            return None
+        count = 1
+        for extent in shape:
+            count *= extent
+        total += count
+    return total

@@ -1,0 +1,70 @@
+"""Numbers that lie in files beside a model: they may lie in its folder only."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.array_types import storage_dtype
+from openinfer.errors import ModelImportError
+from openinfer.importers.onnx_files.source import Payload
+from openinfer.ir.types import TensorType
+from openinfer.regular_files import open_regular
+from openinfer_oinf.packing import unpack
+from openinfer_oinf.valuetypes import element_type
+
+if TYPE_CHECKING:
+    from openinfer.dtypes import DType
+    from openinfer.importers.onnx_files.source import Array
+
+
+def external_payload(model: str, folder: Path | None, proto: Any, dtype: DType, shape: tuple[int, ...]) -> Payload:
+    """Return the numbers of a tensor that names a file.
+
+    Raises:
+        ModelImportError: the file lies outside of the folder, is missing or too short.
+    """
+    entries = {entry.key: entry.value for entry in proto.external_data}
+    title = f"{model}: tensor {proto.name!r}"
+    path = _inside(title, folder, entries.get("location", ""))
+    nbytes = TensorType(dtype, shape).nbytes
+    try:
+        offset, length = int(entries.get("offset") or 0), int(entries.get("length") or nbytes)
+        with open_regular(path) as stream:
+            size = stream.seek(0, 2)
+    except ValueError as error:
+        raise _wrong(f"{title} has an offset or length that is not a number") from error
+    except OSError as error:
+        raise _wrong(f"{title}: cannot read {str(path)!r}: {error.strerror or error}") from error
+    if offset < 0 or length != nbytes or offset + length > size:
+        message = f"{title} claims {length} bytes at {offset} of {path.name}, which has {size}; its type needs {nbytes}"
+        raise _wrong(message)
+    return Payload(dtype, shape, partial(_mapped, path, offset, dtype, shape))
+
+
+def _inside(title: str, folder: Path | None, location: str) -> Path:
+    if folder is None:
+        raise _wrong(f"{title} lies in a file, and the model does not come from one")
+    root = folder.resolve()
+    path = (root / location).resolve()
+    if not location or not path.is_relative_to(root):
+        message = f"{title} names the file {location!r}: data of a model lie in its own folder"
+        raise _wrong(message)
+    return path
+
+
+def _mapped(path: Path, offset: int, dtype: DType, shape: tuple[int, ...]) -> Array:
+    kind = TensorType(dtype, shape)
+    if not kind.count:
+        return np.zeros(shape, storage_dtype(dtype))
+    if dtype.is_packed:
+        stored = np.memmap(path, np.uint8, "r", offset, (kind.nbytes,))
+        return unpack(np.asarray(stored), element_type(dtype.name), 0, kind.count).reshape(shape)
+    return np.memmap(path, storage_dtype(dtype).newbyteorder("<"), "r", offset, shape or (1,)).reshape(shape)
+
+
+def _wrong(message: str) -> ModelImportError:
+    return ModelImportError(message, code="import-file")

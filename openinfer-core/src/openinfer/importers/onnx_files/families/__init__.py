@@ -1,0 +1,1 @@
+"""Translators of ONNX operators, one module for each family; modules are found by listing this folder."""

@@ -1,0 +1,346 @@
+"""Operators that work element by element."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.dtypes import F8, F32, DType
+from openinfer.importers.onnx_files.elements import element_name, element_type, scalar_of
+from openinfer.importers.onnx_files.node import Node
+from openinfer.importers.onnx_files.package import onnx_module
+from openinfer.importers.onnx_files.registry import translates
+from openinfer.importers.onnx_files.values import plain_element
+
+if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.values import Setting, Value
+
+SAME = {
+    "Abs": "abs",
+    "Add": "add",
+    "And": "and",
+    "BitwiseAnd": "and",
+    "BitwiseNot": "not",
+    "BitwiseOr": "or",
+    "BitwiseXor": "xor",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Equal": "eq",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "Greater": "gt",
+    "GreaterOrEqual": "ge",
+    "HardSwish": "hard_swish",
+    "IsNaN": "is_nan",
+    "Less": "lt",
+    "LessOrEqual": "le",
+    "Log": "log",
+    "Mish": "mish",
+    "Mul": "mul",
+    "Neg": "neg",
+    "Not": "not",
+    "Or": "or",
+    "Relu": "relu",
+    "Sigmoid": "sigmoid",
+    "Sin": "sin",
+    "Softplus": "softplus",
+    "Sqrt": "sqrt",
+    "Sub": "sub",
+    "Tan": "tan",
+    "Tanh": "tanh",
+    "Where": "where",
+    "Xor": "xor",
+}
+"""Operators with the same inputs here, and no settings."""
+
+
+@translates(*SAME)
+def _same(node: Node) -> Value:
+    return node.call(SAME[node.op], *node.inputs)
+
+
+WITH_ALPHA = {
+    "Elu": ("elu", {"alpha": 1.0}),
+    "HardSigmoid": ("hard_sigmoid", {"alpha": 0.2, "beta": 0.5}),
+    "LeakyRelu": ("relu", {"alpha": 0.01}),
+}
+"""Operators whose attributes are settings of the same name, with ONNX's defaults."""
+
+
+@translates(*WITH_ALPHA)
+def _with_alpha(node: Node) -> Value:
+    op, defaults = WITH_ALPHA[node.op]
+    return node.call(
+        op, node.given(0), **{name: short_float(node.get(name, value)) for name, value in defaults.items()}
+    )
+
+
+def short_float(value: float) -> float:
+    """Return an attribute, which is an f32, as the shortest double that rounds to it."""
+    return float(str(np.float32(value)))
+
+
+@translates("PRelu")
+def _prelu(node: Node) -> Value:
+    x, slope = node.given(0), node.given(1)
+    if slope.rank == 1 and x.rank > 2 and slope.dims[0] == x.dims[1] != x.dims[-1]:
+        # Before opset 7 a slope for each channel had one dim.
+        slope = node.reshaped(slope, (plain_element(slope.dims[0]), *[1] * (x.rank - 2)))
+    return node.call("prelu", x, slope)
+
+
+@translates("Swish")
+def _swish(node: Node) -> Value:
+    beta = short_float(node.get("alpha", 1.0))
+    return node.call("silu", node.given(0), **({} if beta == 1.0 else {"beta": beta}))
+
+
+@translates("Gelu")
+def _gelu(node: Node) -> Value:
+    approximate = node.get("approximate", "none")
+    return node.call("gelu", node.given(0), **({} if approximate == "none" else {"approximate": approximate}))
+
+
+@translates("Celu")
+def _celu(node: Node) -> Value:
+    x, alpha = node.given(0), node.number(node.get("alpha", 1.0), node.given(0).dtype)
+    return node.call("mul", node.call("elu", node.call("div", x, alpha)), alpha)
+
+
+@translates("Selu")
+def _selu(node: Node) -> Value:
+    alpha, gamma = (float(node.get(name, value)) for name, value in (("alpha", 1.6732632), ("gamma", 1.0507010)))
+    if math.isclose(alpha, 1.6732632, rel_tol=1e-6) and math.isclose(gamma, 1.0507010, rel_tol=1e-6):
+        return node.call("selu", node.given(0))
+    found = node.call("elu", node.given(0), alpha=short_float(alpha))
+    return node.call("mul", found, node.number(gamma, found.dtype))
+
+
+@translates("ThresholdedRelu")
+def _thresholded_relu(node: Node) -> Value:
+    x = node.given(0)
+    bound, zero = node.number(node.get("alpha", 1.0), x.dtype), node.number(0, x.dtype)
+    return node.call("where", node.call("gt", x, bound), x, zero)
+
+
+@translates("Shrink")
+def _shrink(node: Node) -> Value:
+    x = node.given(0)
+    lambd, bias = float(node.get("lambd", 0.5)), float(node.get("bias", 0.0))
+    low = node.call("lt", x, node.number(-lambd, x.dtype))
+    high = node.call("gt", x, node.number(lambd, x.dtype))
+    below, above = (node.call(op, x, node.number(bias, x.dtype)) for op in ("add", "sub"))
+    return node.call("where", low, below, node.call("where", high, above, node.number(0, x.dtype)))
+
+
+@translates("Softsign")
+def _softsign(node: Node) -> Value:
+    x = node.given(0)
+    return node.call("div", x, node.call("add", node.call("abs", x), node.number(1, x.dtype)))
+
+
+@translates("Sinh", "Cosh")
+def _hyperbolic(node: Node) -> Value:
+    x = node.given(0)
+    up, down = node.call("exp", x), node.call("exp", node.call("neg", x))
+    joined = node.call("sub" if node.op == "Sinh" else "add", up, down)
+    return node.call("mul", joined, node.number(0.5, x.dtype))
+
+
+@translates("Asinh", "Acosh", "Atanh")
+def _inverse_hyperbolic(node: Node) -> Value:
+    """Logarithms; the odd ones are those of the magnitude with the sign of x, which keeps them exact where x < 0."""
+    x = node.given(0)
+    one = node.number(1, x.dtype)
+    if node.op == "Atanh":
+        quotient = node.call("div", node.call("add", one, x), node.call("sub", one, x), div_by_zero_mask="ieee")
+        return node.call("mul", node.call("log", quotient), node.number(0.5, x.dtype))
+    if node.op == "Acosh":
+        inside = node.call("sub", node.call("square", x), one)
+        return node.call("log", node.call("add", x, node.call("sqrt", inside)))
+    size = node.call("abs", x)
+    root = node.call("sqrt", node.call("add", node.call("square", size), one))
+    found = node.call("log", node.call("add", size, root))
+    return node.call("where", node.call("lt", x, node.number(0, x.dtype)), node.call("neg", found), found)
+
+
+@translates("Div")
+def _div(node: Node) -> Value:
+    a, b = node.given(0), node.given(1)
+    if not a.dtype.is_float or _is_never_zero(b):
+        return node.call("div", a, b)
+    return node.call("div", a, b, div_by_zero_mask="ieee")
+
+
+def _is_never_zero(value: Value) -> bool:
+    """Whether a divisor is known and has no zero, so that what a quotient by zero is needs no setting."""
+    return value.payload is not None and value.payload.count <= 1 << 16 and bool(np.all(value.array() != 0))
+
+
+@translates("Reciprocal")
+def _reciprocal(node: Node) -> Value:
+    return node.call("recip", node.given(0), div_by_zero_mask="ieee")
+
+
+@translates("Pow")
+def _pow(node: Node) -> Value:
+    """Operands of two types go through that of the floats; the result has the type of the base."""
+    a, b = node.given(0), node.given(1)
+    if b.payload is not None and b.payload.count == 1 and a.rank >= b.rank and a.dtype.is_float:
+        exponent = float(scalar_of(b.array(), b.dtype))
+        if exponent in (2.0, 0.5):
+            return node.call("square" if exponent == 2.0 else "sqrt", a)
+    if a.dtype is b.dtype:
+        return node.call("pow", a, b)
+    wide = a.dtype if a.dtype.is_float else b.dtype if b.dtype.is_float else a.dtype
+    found = node.call("pow", *(cast(node, value, wide) for value in (a, b)))
+    return cast(node, found, a.dtype)
+
+
+@translates("Round")
+def _round(node: Node) -> Value:
+    return node.call("round", node.given(0), mode="half_even")
+
+
+@translates("Sign")
+def _sign(node: Node) -> Value:
+    return cast(node, _sign_of(node, node.given(0)), node.given(0).dtype)
+
+
+def _sign_of(node: Node, x: Value) -> Value:
+    if x.dtype.name.startswith("u"):
+        return node.call("ne", x, node.number(0, x.dtype))
+    return node.call("sign", x)
+
+
+@translates("Max", "Min", "Sum", "Mean")
+def _variadic(node: Node) -> Value:
+    op = {"Max": "max", "Min": "min"}.get(node.op, "add")
+    found = node.given(0)
+    settings: dict[str, Setting] = {"nan": "propagate"} if op != "add" and found.dtype.is_float else {}
+    for position in range(1, len(node.inputs)):
+        found = node.call(op, found, node.given(position), **settings)
+    if node.op == "Mean" and len(node.inputs) > 1:
+        return node.call("div", found, node.number(len(node.inputs), found.dtype))
+    return node.call("identity", found) if len(node.inputs) == 1 else found
+
+
+@translates("Mod")
+def _mod(node: Node) -> Value:
+    return node.call("rem" if node.flag("fmod") else "mod", *node.inputs)
+
+
+@translates("Clip")
+def _clip(node: Node) -> Value:
+    settings: dict[str, Setting] = {}
+    for position, name in ((1, "min"), (2, "max")):
+        bound = node.input(position)
+        if node.has(name):
+            settings[name] = short_float(node.get(name))
+        elif bound is not None:
+            settings[name] = scalar_of(bound.array(), bound.dtype) if bound.payload is not None else bound
+    x = node.given(0)
+    if settings.get("min") == 0 and x.dtype.is_float and isinstance(settings.get("max", 0.0), float):
+        high = settings.get("max")
+        return node.call("relu", x, **({} if high is None else {"clamp_max": high}))
+    lowest, highest = -3.4028234663852886e38, 3.4028234663852886e38
+    unbounded = {"min": lowest, "max": highest}
+    kept = {name: value for name, value in settings.items() if not (node.has(name) and value == unbounded[name])}
+    return node.call("clamp", x, **kept) if kept else node.call("identity", x)
+
+
+@translates("IsInf")
+def _is_inf(node: Node) -> Value:
+    x = node.given(0)
+    found = node.call("is_inf", x)
+    negative, positive = (node.flag(f"detect_{sign}", True) for sign in ("negative", "positive"))
+    if negative and positive:
+        return found
+    if not negative and not positive:
+        return node.call("and", found, node.call("not", found))
+    side = node.call("is_neg", x)
+    return node.call("and", found, side if negative else node.call("not", side))
+
+
+@translates("BitShift")
+def _bit_shift(node: Node) -> Value:
+    """All elements are shifted by as many bits; a tensor of shifts becomes products or quotients of powers of two."""
+    x, left, bits = node.given(0), node.get("direction") == "LEFT", node.known_array(1)
+    if bits is None:
+        node.refuse("the number of bits is left out")
+    if np.unique(bits).size == 1:
+        number = int(bits.reshape(-1)[0])
+        # Taken as unsigned, a negative number of bits is one above the width.
+        return node.call("shl" if left else "shr", x, bits=number if number >= 0 else x.dtype.bits)
+    if int(bits.max()) >= x.dtype.bits or int(bits.min()) < 0:
+        node.refuse("shifts by as many bits as the type has, others for each element")
+    powers = node.numbers((np.uint64(1) << bits.astype(np.uint64)).astype(bits.dtype))
+    return node.call("mul", x, powers) if left else node.call("floor_div", x, powers, mode="floor")
+
+
+@translates("Cast", "CastLike")
+def _cast(node: Node) -> Value:
+    x = node.given(0)
+    return cast(node, x, _cast_type(node), saturate=node.flag("saturate", True), explicit=True)
+
+
+def _cast_type(node: Node) -> DType:
+    if node.op == "CastLike":
+        return node.given(1).dtype
+    onnx = onnx_module()
+    number = int(node.get("to"))
+    found = element_type(onnx, number)
+    if found is None:
+        node.refuse(f"to={element_name(onnx, number)}, which OpenInfer does not have")
+    node.require("round_mode", "up", "nearest")
+    return found
+
+
+def cast(node: Node, x: Value, to: DType, *, saturate: bool = True, explicit: bool = False) -> Value:
+    """Return a value with another element type, converted as ONNX does: integers wrap, floats truncate."""
+    if x.dtype is to:
+        return node.call("identity", x) if explicit else x
+    given = x
+    if to is F8 and saturate:
+        given = node.call("clamp", x, min=-57344.0, max=57344.0)
+    settings: dict[str, Setting] = {"to": to}
+    if to.is_integer and not _widens(x.dtype, to):
+        settings["saturate"] = False
+    return node.call("cast", given, **settings)
+
+
+def _widens(source: DType, to: DType) -> bool:
+    """Whether every value of an integer type is one of another, so that saturation makes no difference."""
+    if not source.is_integer:
+        return source.name == "bool"
+    low, high = source.minimum or 0, source.maximum or 0
+    return (to.minimum or 0) <= low and high <= (to.maximum or 0)
+
+
+@translates("Identity")
+def _identity(node: Node) -> Value:
+    return node.given(0)
+
+
+@translates("Dropout")
+def _dropout(node: Node) -> tuple[Value, Value | None]:
+    """Identity, as in inference; a mask that is asked for keeps everything."""
+    training = node.input(2)
+    if training is not None and (training.payload is None or bool(training.array())):
+        ratio = node.known_scalar(1)
+        if ratio != 0 and (training.payload is None or ratio is None):
+            node.refuse("training_mode: imports are for inference")
+        if ratio:
+            node.refuse("training_mode: imports are for inference")
+    x = node.given(0)
+    if len(node.source.outputs) < 2 or not node.source.outputs[1]:
+        return x, None
+    return x, node.call("eq", node.call("fill", x, value=1.0), node.number(1, x.dtype))
+
+
+def as_float(node: Node, value: Value) -> Value:
+    """Return integers as f32; floats stay."""
+    return value if value.dtype.is_float else node.call("cast", value, to=F32)

@@ -1,0 +1,236 @@
+"""Operators that move elements, or say where they lie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.dtypes import F32
+from openinfer.importers.onnx_files.elements import scalar_of
+from openinfer.importers.onnx_files.node import Node
+from openinfer.importers.onnx_files.registry import translates
+from openinfer.importers.onnx_files.values import dims_of, elements_of, known, plain_element
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.importers.onnx_files.values import Element, Setting, Value
+
+
+@translates("Concat")
+def _concat(node: Node) -> Value:
+    inputs = [value for value in node.inputs if value is not None]
+    return node.call("concat", *inputs, axis=int(node.get("axis", 1)))
+
+
+@translates("DepthToSpace", "SpaceToDepth")
+def _depth(node: Node) -> Value:
+    settings: dict[str, Setting] = {"block": int(node.get("blocksize"))}
+    if node.op == "SpaceToDepth":
+        node.require("mode", "DCR")
+        return node.call("space_to_depth", node.given(0), **settings)
+    mode = node.get("mode", "DCR")
+    return node.call("depth_to_space", node.given(0), **settings, **({} if mode == "DCR" else {"mode": mode}))
+
+
+@translates("Expand")
+def _expand(node: Node) -> Value:
+    x, shape = node.given(0), node.integers(1) or ()
+    wanted = _broadcast(elements_of(x.dims), shape)
+    return x if dims_of(wanted) == x.dims else node.call("expand", x, shape=tuple(wanted))
+
+
+def _broadcast(left: Sequence[Element], right: Sequence[Element]) -> list[Element]:
+    """Return a shape that both fit; extents that depend on sizes are taken to be equal or not 1."""
+    rank = max(len(left), len(right))
+    pairs = zip([1] * (rank - len(left)) + list(left), [1] * (rank - len(right)) + list(right), strict=True)
+    return [one if other == 1 else other for one, other in pairs]
+
+
+@translates("Flatten")
+def _flatten(node: Node) -> Value:
+    return node.call("flatten", node.given(0), axis=int(node.get("axis", 1)))
+
+
+@translates("Reshape")
+def _reshape(node: Node) -> Value:
+    x = node.given(0)
+    found = node.integers(1)
+    shape = list(node.get("shape", ())) if found is None else list(found)
+    if not node.flag("allowzero"):
+        shape = [plain_element(x.dims[axis]) if extent == 0 else extent for axis, extent in enumerate(shape)]
+    elif 0 in shape:
+        if -1 in shape:
+            node.refuse("allowzero with an extent that is left to infer")
+        return node.emit.typed("reshape", x.dtype, dims_of(shape), x)
+    if 0 in shape and -1 not in shape:
+        return node.emit.typed("reshape", x.dtype, dims_of(shape), x)
+    return node.call("reshape", x, shape=tuple(_with_copies(x, shape)))
+
+
+def _with_copies(x: Value, shape: list[Element]) -> list[Element]:
+    """Return a shape with 0 in place of extents that depend on sizes and are those of the input at the same place."""
+    return [
+        0 if not isinstance(extent, int) and axis < x.rank and plain_element(x.dims[axis]) == extent else extent
+        for axis, extent in enumerate(shape)
+    ]
+
+
+@translates("Slice")
+def _slice(node: Node) -> Value:
+    x, settings = node.given(0), dict[str, "Setting"]()
+    for position, name in enumerate(("starts", "ends", "axes", "steps"), start=1):
+        found = node.get(name) if len(node.inputs) == 1 else node.integers(position)
+        if found is not None:
+            settings[name] = tuple(_clamped(element) for element in found)
+    steps = settings.get("steps")
+    if isinstance(steps, tuple) and all(step == 1 for step in steps):
+        del settings["steps"]
+    return node.call("slice", x, **settings)
+
+
+def _clamped(element: Element) -> Element:
+    """Return a place; exporters write the largest integers for an open end, of which readers need only the sign."""
+    far = (1 << 31) - 1
+    return min(max(element, -far), far) if isinstance(element, int) else element
+
+
+@translates("Split")
+def _split(node: Node) -> tuple[Value, ...]:
+    sizes = node.get("split") if node.input(1) is None else node.integers(1)
+    parts = int(node.get("num_outputs", len(node.source.outputs)))
+    settings: dict[str, Setting] = {"axis": int(node.get("axis", 0))}
+    settings |= {"sizes": tuple(sizes)} if sizes is not None else {"parts": parts}
+    return node.emit.ops("split", [node.given(0)], settings)
+
+
+@translates("Squeeze", "Unsqueeze")
+def _squeeze(node: Node) -> Value:
+    axes = node.get("axes") if node.input(1) is None else node.plain_integers(1)
+    settings: dict[str, Setting] = {} if axes is None else {"axes": tuple(axes)}
+    return node.call(node.op.lower(), node.given(0), **settings)
+
+
+@translates("Tile")
+def _tile(node: Node) -> Value:
+    return node.call("tile", node.given(0), repeats=tuple(node.integers(1) or ()))
+
+
+@translates("Transpose")
+def _transpose(node: Node) -> Value:
+    perm = node.get("perm")
+    x = node.given(0)
+    if perm is not None and list(perm) == list(range(x.rank)):
+        return x
+    return node.call("transpose", x, **({} if perm is None else {"perm": tuple(perm)}))
+
+
+@translates("Trilu")
+def _trilu(node: Node) -> Value:
+    k = node.plain_integers(1)
+    settings: dict[str, Setting] = {"k": k[0]} if k and k[0] else {}
+    return node.call("triu" if node.flag("upper", True) else "tril", node.given(0), **settings)
+
+
+@translates("Pad")
+def _pad(node: Node) -> Value:
+    x = node.given(0)
+    rank = x.rank
+    found = node.get("pads", node.get("paddings")) if len(node.inputs) == 1 else node.integers(1)
+    named = node.plain_integers(3)
+    axes = list(range(rank)) if named is None else [axis % rank for axis in named]
+    given: list[Element] = list(found or [0] * (2 * len(axes)))
+    pads: list[Element] = [0] * (2 * rank)
+    for place, axis in enumerate(axes):
+        pads[axis], pads[rank + axis] = given[place], given[len(axes) + place]
+    settings: dict[str, Setting] = {"pads": tuple(pads)}
+    mode = node.get("mode", "constant")
+    if mode != "constant":
+        return node.call("pad", x, **settings, mode=mode)
+    value = node.input(2)
+    if value is not None:
+        number = scalar_of(value.array(), value.dtype) if value.payload is not None else value
+        settings |= {} if number == 0 else {"value": number}
+    elif node.get("value", 0.0):
+        settings["value"] = float(node.get("value"))
+    return node.call("pad", x, **settings)
+
+
+@translates("ConstantOfShape")
+def _constant_of_shape(node: Node) -> Value:
+    payload = node.tensor_attribute("value")
+    value = known(np.zeros(1, np.float32), F32) if payload is None else known(payload.load(), payload.dtype)
+    shape = node.integers(0) or ()
+    number = node.number(scalar_of(value.array(), value.dtype), value.dtype)
+    return node.call("expand", number, shape=tuple(shape)) if shape else number
+
+
+@translates("Constant")
+def _constant(node: Node) -> Value:
+    payload = node.tensor_attribute("value") or node.tensor_attribute("sparse_value")
+    if payload is not None:
+        from openinfer.importers.onnx_files.values import Value as Known
+        from openinfer.symbolic import Const
+
+        return Known("", payload.dtype, tuple(map(Const, payload.shape)), payload)
+    for name, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64)):
+        if node.has(name):
+            return node.numbers(np.array(node.get(name), dtype))
+    if node.has("value_ints"):
+        return node.numbers(np.array(node.get("value_ints"), np.int64))
+    return node.refuse("text, which OpenInfer does not have as an element type")
+
+
+@translates("EyeLike")
+def _eye_like(node: Node) -> Value:
+    from openinfer.array_types import storage_dtype
+    from openinfer.importers.onnx_files.elements import element_type
+    from openinfer.importers.onnx_files.package import onnx_module
+
+    rows, columns = node.shape(0)
+    number = node.get("dtype")
+    dtype = node.given(0).dtype if number is None else element_type(onnx_module(), int(number))
+    if dtype is None:
+        node.refuse("dtype, which OpenInfer does not have")
+    return known(np.eye(rows, columns, int(node.get("k", 0))).astype(storage_dtype(dtype)), dtype)
+
+
+@translates("Range")
+def _range(node: Node) -> Value:
+    start, limit, step = (_bound(node, position) for position in range(3))
+    dtype = node.given(0).dtype
+    if all(isinstance(bound, int | float) for bound in (start, limit, step)):
+        found = np.arange(start, limit, step)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
+        dims = dims_of([len(found)])  # pyright: ignore[reportUnknownArgumentType]
+    elif step == 1 and not dtype.is_float:
+        from openinfer.importers.onnx_files.values import expression
+        from openinfer.symbolic import BinOp
+
+        dims = dims_of([BinOp("-", expression(limit), expression(start))])  # pyright: ignore[reportArgumentType]
+    else:
+        node.refuse("bounds that depend on sizes with a step other than 1")
+    return node.emit.typed("range", dtype, dims, start=start, limit=limit, step=step)
+
+
+def _bound(node: Node, position: int) -> Element | float:
+    if node.given(position).dtype.is_float:
+        return float(node.known_scalar(position) or 0.0)
+    found = node.integers(position)
+    return found[0] if found else 0
+
+
+@translates("Compress")
+def _compress(node: Node) -> Value:
+    """Chosen places along an axis, which have to be known: the shape of the result depends on them."""
+    condition = node.known_array(1)
+    places = np.flatnonzero(np.zeros(0) if condition is None else condition)
+    x = node.given(0)
+    if not node.has("axis"):
+        x = node.call("reshape", x, shape=(-1,))
+    return node.call("gather", x, node.list([int(place) for place in places]), axis=int(node.get("axis", 0)))
+
+
+@translates("Shape", "Size")
+def _shape(node: Node) -> Value:
+    node.refuse("its input has no shape")

@@ -1,0 +1,110 @@
+"""Quantised forms: they stay quantised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import F8, F32, U8, DType
+from openinfer.importers.onnx_files.elements import element_type
+from openinfer.importers.onnx_files.families.windows import groups, spatial, windows
+from openinfer.importers.onnx_files.node import Node
+from openinfer.importers.onnx_files.package import onnx_module
+from openinfer.importers.onnx_files.registry import translates
+from openinfer.importers.onnx_files.values import elements_of, plain_element
+
+if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.values import Setting, Value
+
+
+@translates("QuantizeLinear")
+def _quantize(node: Node) -> Value:
+    x = node.given(0)
+    scale, zero = _parameters(node)
+    dtype = _quantised_type(node)
+    return node.emit.typed("quantize_linear", dtype, x.dims, x, scale, zero, **_blocks(node, scale))
+
+
+def _quantised_type(node: Node) -> DType:
+    number, zero = int(node.get("output_dtype", 0)), node.input(2)
+    found = element_type(onnx_module(), number) if number else zero.dtype if zero is not None else U8
+    if found is None:
+        node.refuse("output_dtype, which OpenInfer does not have")
+    return found
+
+
+@translates("DequantizeLinear")
+def _dequantize(node: Node) -> Value:
+    x = node.given(0)
+    scale, zero = _parameters(node)
+    number = int(node.get("output_dtype", 0))
+    dtype = element_type(onnx_module(), number) if number else scale.dtype
+    if dtype is None:
+        node.refuse("output_dtype, which OpenInfer does not have")
+    return node.emit.typed("dequantize_linear", dtype, x.dims, x, scale, zero, **_blocks(node, scale))
+
+
+def _parameters(node: Node) -> tuple[Value, Value | None]:
+    """Return scale and zero point in one shape: f8 has no zero point, and one of a single element is a scalar."""
+    scale, zero = node.given(1), node.input(2)
+    if scale.rank == 1 and scale.shape == (1,) and node.given(0).rank != 1 and not node.get("block_size", 0):
+        axis = int(node.get("axis", 1))
+        if axis < node.given(0).rank and node.given(0).dims[axis] != scale.dims[0]:
+            scale = node.reshaped(scale, ())
+    if zero is None or zero.dtype is F8:
+        return scale, None
+    return scale, node.reshaped(zero, elements_of(scale.dims))
+
+
+def _blocks(node: Node, scale: Value) -> dict[str, Setting]:
+    settings: dict[str, Setting] = {} if scale.rank == 0 else {"axis": int(node.get("axis", 1))}
+    size = int(node.get("block_size", 0))
+    return settings | ({"block_size": size} if size else {})
+
+
+@translates("DynamicQuantizeLinear")
+def _dynamic_quantize(node: Node) -> tuple[Value, ...]:
+    return node.emit.ops("dynamic_quantize_linear", [node.given(0)], {})
+
+
+def _as_scalar(node: Node, value: Value | None) -> Value | None:
+    """Return a zero point or scale; one of a single element is a scalar."""
+    return node.reshaped(value, ()) if value is not None and value.shape == (1,) else value
+
+
+@translates("MatMulInteger")
+def _matmul_integer(node: Node) -> Value:
+    zeros = [_as_scalar(node, node.input(position)) for position in (2, 3)]
+    return node.call("matmul_integer", node.given(0), node.given(1), *zeros)
+
+
+@translates("ConvInteger")
+def _conv_integer(node: Node) -> Value:
+    dims = spatial(node, 2)
+    zeros = [_as_scalar(node, node.input(position)) for position in (2, 3)]
+    return node.call("conv_integer", node.given(0), node.given(1), *zeros, **windows(node, dims), **groups(node))
+
+
+@translates("QLinearMatMul")
+def _qlinear_matmul(node: Node) -> Value:
+    inputs = [value if position in (0, 3) else _as_scalar(node, value) for position, value in enumerate(node.inputs)]
+    return node.call("qlinear_matmul", *inputs)
+
+
+@translates("QLinearConv")
+def _qlinear_conv(node: Node) -> Value:
+    """The exact sum of integers, scaled and quantised again."""
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (
+        node.given(position) if position in (0, 3) else _as_scalar(node, node.given(position)) for position in range(8)
+    )
+    if x is None or w is None or y_zero is None:
+        node.refuse("an input is left out")
+    dims = spatial(node, 2)
+    summed = node.call("conv_integer", x, w, x_zero, w_zero, **windows(node, dims), **groups(node))
+    bias = node.input(8)
+    if bias is not None:
+        summed = node.call("add", summed, node.reshaped(bias, (plain_element(bias.dims[0]), 1, 1)))
+    scale = node.call("mul", x_scale, w_scale)
+    if scale.rank == 1:
+        scale = node.reshaped(scale, (plain_element(scale.dims[0]), 1, 1))
+    real = node.call("mul", node.call("cast", summed, to=F32), scale)
+    return node.emit.typed("quantize_linear", y_zero.dtype, real.dims, real, y_scale, y_zero)

@@ -1,0 +1,194 @@
+"""Convolution and pooling."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.importers.onnx_files.node import Node
+from openinfer.importers.onnx_files.registry import translates
+
+if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.values import Setting, Value
+
+
+def spatial(node: Node, *most: int) -> int:
+    """Return the number of spatial dims of the first input, which has to be one of these."""
+    dims = node.given(0).rank - 2
+    if dims not in most:
+        node.refuse(f"over {dims} dims")
+    return dims
+
+
+def windows(node: Node, dims: int) -> dict[str, Setting]:
+    """Return the settings of a window that differ from the defaults."""
+    settings: dict[str, Setting] = {}
+    auto = node.get("auto_pad", "NOTSET").lower()
+    if auto not in ("notset", "", "valid"):
+        settings["padding"] = auto
+    elif auto != "valid":
+        pads = tuple(int(pad) for pad in node.get("pads", [0] * (2 * dims)))
+        if any(pads):
+            settings["padding"] = _short(pads)
+    for theirs, ours in (("strides", "stride"), ("dilations", "dilation")):
+        given = tuple(int(step) for step in node.get(theirs, [1] * dims))
+        if any(step != 1 for step in given):
+            settings[ours] = _short(given)
+    return settings
+
+
+def _short(numbers: tuple[int, ...]) -> Setting:
+    """Return one number for all dims where they are equal."""
+    return numbers[0] if len(set(numbers)) == 1 else numbers
+
+
+def groups(node: Node) -> dict[str, Setting]:
+    """Return the number of groups, where there are several."""
+    number = int(node.get("group", 1))
+    return {} if number == 1 else {"groups": number}
+
+
+@translates("Conv")
+def _conv(node: Node) -> Value:
+    dims = spatial(node, 1, 2)
+    return node.call(f"conv{dims}d", *node.inputs, **windows(node, dims), **groups(node))
+
+
+@translates("ConvTranspose")
+def _conv_transpose(node: Node) -> Value:
+    dims = spatial(node, 1, 2)
+    x, w = node.given(0), node.given(1)
+    settings = _transposed_windows(node, dims) | groups(node)
+    if dims == 2:
+        return node.call("conv_transpose2d", x, w, node.input(2), **settings)
+    # A signal is an image of one row.
+    image, kernel = (node.call("unsqueeze", value, axes=(2,)) for value in (x, w))
+    rows = {name: _with_row(value, name) for name, value in settings.items() if name != "groups"} | groups(node)
+    return node.call("squeeze", node.call("conv_transpose2d", image, kernel, node.input(2), **rows), axes=(2,))
+
+
+def _with_row(value: Setting, name: str) -> Setting:
+    parts = value if isinstance(value, tuple) else (value,)
+    if name == "padding":
+        begin, end = (parts[0], parts[-1])
+        return (0, begin, 0, end)  # pyright: ignore[reportReturnType]
+    return (0 if name == "output_padding" else 1, parts[0])  # pyright: ignore[reportReturnType]
+
+
+def _transposed_windows(node: Node, dims: int) -> dict[str, Setting]:
+    """Return the settings of a transposed window; padding that a shape or rule asks for is computed."""
+    settings = windows(node, dims)
+    extra = [int(n) for n in node.get("output_padding", [0] * dims)]
+    auto = node.get("auto_pad", "NOTSET")
+    if node.has("output_shape") or auto in ("SAME_UPPER", "SAME_LOWER"):
+        settings["padding"] = _padding_for_shape(node, dims, extra, lower=auto == "SAME_LOWER")
+    if any(extra):
+        settings["output_padding"] = tuple(extra)
+    return settings
+
+
+def _padding_for_shape(node: Node, dims: int, extra: list[int], *, lower: bool) -> Setting:
+    sizes, kernel = node.shape(0)[2:], node.shape(1)[2:]
+    stride = node.get("strides", [1] * dims)
+    dilation = node.get("dilations", [1] * dims)
+    wanted = node.get("output_shape") or [size * step for size, step in zip(sizes, stride, strict=True)]
+    begin: list[int] = []
+    end: list[int] = []
+    for axis in range(dims):
+        full = stride[axis] * (sizes[axis] - 1) + extra[axis] + (kernel[axis] - 1) * dilation[axis] + 1
+        total = max(full - wanted[axis], 0)
+        extra[axis] += max(wanted[axis] - full, 0)
+        first = total - total // 2 if lower else total // 2
+        begin.append(first)
+        end.append(total - first)
+    return (*begin, *end)
+
+
+@translates("MaxPool")
+def _max_pool(node: Node) -> tuple[Value, ...]:
+    if len(node.source.outputs) > 1 and node.source.outputs[1]:
+        node.refuse("the indices of the greatest elements")
+    dims = spatial(node, 1, 2)
+    settings = _pooling(node, dims)
+    return (node.call(f"max_pool{dims}d", node.given(0), **settings),)
+
+
+def _pooling(node: Node, dims: int) -> dict[str, Setting]:
+    settings: dict[str, Setting] = {"kernel": _short(tuple(int(k) for k in node.get("kernel_shape")))}
+    settings |= windows(node, dims)
+    return settings | ({"ceil_mode": True} if node.flag("ceil_mode") else {})
+
+
+@translates("AveragePool")
+def _avg_pool(node: Node) -> Value:
+    dims = spatial(node, 1, 2)
+    node.require("dilations", [1] * dims)
+    include = {"count_include_pad": True} if node.flag("count_include_pad") else {}
+    return node.call(f"avg_pool{dims}d", node.given(0), **_pooling(node, dims), **include)
+
+
+@translates("LpPool")
+def _lp_pool(node: Node) -> Value:
+    """The root of as many times the mean as a window has elements; zeros around the image count as such."""
+    dims = spatial(node, 1, 2)
+    node.require("dilations", [1] * dims)
+    power = int(node.get("p", 2))
+    if power not in (1, 2) or node.flag("ceil_mode"):
+        node.refuse(f"p={power}" if power not in (1, 2) else "ceil_mode=1")
+    x = node.given(0)
+    raised = node.call("square" if power == 2 else "abs", x)
+    mean = node.call(f"avg_pool{dims}d", raised, **_pooling(node, dims), count_include_pad=True)
+    total = node.call("mul", mean, node.number(math.prod(node.get("kernel_shape")), x.dtype))
+    return node.call("sqrt", total) if power == 2 else total
+
+
+@translates("GlobalAveragePool", "GlobalMaxPool")
+def _global_pool(node: Node) -> Value:
+    return node.call("global_avg_pool" if node.op == "GlobalAveragePool" else "global_max_pool", node.given(0))
+
+
+@translates("LRN")
+def _lrn(node: Node) -> Value:
+    """Means over windows of channels: channels are the rows of an image."""
+    x, size = node.given(0), int(node.get("size"))
+    shape = node.shape(0)
+    alpha, beta, bias = (float(node.get(name, value)) for name, value in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1)))
+    image = node.reshaped(node.call("square", x), (shape[0], 1, shape[1], math.prod(shape[2:])))
+    before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
+    mean = node.call("avg_pool2d", image, kernel=(size, 1), padding=(before, 0, after, 0), count_include_pad=True)
+    scaled = node.call("mul", node.reshaped(mean, shape), node.number(alpha, x.dtype))
+    base = node.call("add", scaled, node.number(bias, x.dtype))
+    return node.call("div", x, node.call("pow", base, node.number(beta, x.dtype)))
+
+
+@translates("Col2Im")
+def _col2im(node: Node) -> Value:
+    """Columns scattered back by a transposed convolution with kernels of one element each."""
+    image, block = node.plain_integers(1), node.plain_integers(2)
+    if image is None or block is None or len(image) != 2:
+        node.refuse("over other than 2 dims")
+    batch, columns, places = node.shape(0)
+    count = math.prod(block)
+    channels = columns // count
+    stride, dilation = (list(node.get(name, [1, 1])) for name in ("strides", "dilations"))
+    pads = list(node.get("pads", [0, 0, 0, 0]))
+    steps = [
+        (image[axis] + pads[axis] + pads[axis + 2] - dilation[axis] * (block[axis] - 1) - 1) // stride[axis] + 1
+        for axis in range(2)
+    ]
+    if math.prod(steps) != places:
+        node.refuse(f"{places} places where the image has {math.prod(steps)}")
+    kernel = np.zeros((columns, channels, *block), np.float32)
+    for column in range(columns):
+        channel, place = divmod(column, count)
+        kernel[column, channel, place // block[1], place % block[1]] = 1
+    x = node.reshaped(node.given(0), (batch, columns, *steps))
+    full = [stride[axis] * (steps[axis] - 1) + dilation[axis] * (block[axis] - 1) + 1 for axis in range(2)]
+    extra = [image[axis] + pads[axis] + pads[axis + 2] - full[axis] for axis in range(2)]
+    settings: dict[str, Setting] = {"stride": tuple(stride), "dilation": tuple(dilation), "padding": tuple(pads)}
+    if any(extra):
+        settings["output_padding"] = tuple(extra)
+    weights = node.emit.constant(kernel, x.dtype)
+    return node.call("conv_transpose2d", x, weights, **settings)

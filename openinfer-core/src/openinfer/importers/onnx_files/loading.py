@@ -1,0 +1,55 @@
+"""The importer of ONNX models: what the plugin hook names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.dsl import graph
+from openinfer.importers.imported import ImportedModel, ImportOptions, ImportReport
+from openinfer.importers.onnx_files.printing import printed
+from openinfer.importers.onnx_files.reading import read_model
+from openinfer.importers.onnx_files.translating import translate
+from openinfer.importers.onnx_files.unused import without_unused
+from openinfer.importers.onnx_files.weights import WeightStore
+from openinfer.model import Model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from openinfer.importers.onnx_files.source import SourceModel
+    from openinfer.plugins.environment import Environment
+
+
+def load(path: Path, options: ImportOptions, environment: Environment) -> ImportedModel:
+    """Return the model of an ONNX file as a program with its weights.
+
+    Raises:
+        ModelImportError: the file is damaged, or has nodes that cannot be imported.
+        EnvironmentLacksError: the package ``onnx`` is not installed.
+    """
+    return imported(read_model(path), options, environment)
+
+
+def imported(model: SourceModel, options: ImportOptions, environment: Environment) -> ImportedModel:
+    """Return a model that was read as a program with its weights.
+
+    Raises:
+        ModelImportError: it has nodes that cannot be imported.
+    """
+    translation = translate(model, options, environment)
+    program = translation.program
+    without_unused(program)
+    producer = f", made by {model.producer}" if model.producer else ""
+    result = printed(program, environment, f"{model.name}: imported from ONNX{producer}")
+    store = WeightStore(result.weights, program.sizes)
+    report = ImportReport(
+        format="onnx",
+        nodes=translation.nodes,
+        statements=len(program.calls),
+        folded=translation.folded,
+        inputs=result.inputs,
+        outputs=result.outputs,
+        values=result.values,
+    )
+    program_graph = graph(result.text, check=True, name=model.name)
+    return ImportedModel(graph=program_graph, text=result.text, model=Model(store, model.name), report=report)

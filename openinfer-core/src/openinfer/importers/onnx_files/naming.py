@@ -1,0 +1,87 @@
+"""Short legal names for what a model calls its values."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BY_NAME
+from openinfer.symbolic import LITERAL_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+LONGEST = 40
+"""Characters of a name, before a number that sets it apart."""
+
+_ODD = re.compile(r"[^A-Za-z0-9]+")
+_OUTPUT = re.compile(r"_output_\d+$")
+_LETTER = re.compile(r"[A-Za-z]")
+
+_NUMBERS = {0.0: "zero", 1.0: "one", 2.0: "two", 0.5: "half", -1.0: "minus_one"}
+
+
+class Names:
+    """Hands out names, each once; case does not set names apart, since files and C compilers may ignore it."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = {name.lower() for name in (*taken, *LITERAL_WORDS, *BY_NAME)}
+
+    def new(self, stem: str) -> str:
+        """Return a name that starts with ``stem``, which is legal."""
+        name, number = stem, 2
+        while name.lower() in self._taken:
+            name, number = f"{stem}_{number}", number + 1
+        self._taken.add(name.lower())
+        return name
+
+
+def legal(text: str, fallback: str) -> str:
+    """Return a text as a name: letters, digits and single underscores; ``fallback`` where no letter is left."""
+    name = _ODD.sub("_", text).strip("_")
+    if not _LETTER.search(name):
+        return fallback
+    if name[0].isdigit():
+        name = f"n{name}"
+    return name if len(name) <= LONGEST else name[-LONGEST:].partition("_")[2] or name[-LONGEST:]
+
+
+def weight_stems(names: Sequence[str]) -> dict[str, str]:
+    """Return a stem for each weight: its whole name, or the last parts of it that no other weight ends in."""
+    parts = {name: [part for part in re.split(r"[./:]+", name) if part] for name in names}
+    counts: dict[tuple[str, ...], int] = {}
+    for found in parts.values():
+        for length in range(1, len(found) + 1):
+            tail = tuple(found[-length:])
+            counts[tail] = counts.get(tail, 0) + 1
+    stems: dict[str, str] = {}
+    for name, found in parts.items():
+        whole = _ODD.sub("_", ".".join(found)).strip("_")
+        if len(whole) <= LONGEST // 2 * 3 // 2 or len(found) < 2:
+            stems[name] = whole
+            continue
+        length = next((n for n in range(2, len(found)) if counts[tuple(found[-n:])] == 1), len(found))
+        stems[name] = _ODD.sub("_", ".".join(found[-length:])).strip("_")
+    return stems
+
+
+def value_stem(name: str, op: str) -> str:
+    """Return a stem for a value that a call of ``op`` writes; ``name`` is what the model calls it."""
+    plain = _OUTPUT.sub("", name)
+    parts = [part for part in plain.split("/") if part]
+    if len(parts) < 2:
+        return legal(plain, op)
+    module, kind = parts[-2].rpartition(".")[2], parts[-1].rstrip("0123456789").rstrip("_")
+    module = module if not module.isdigit() else parts[-2].replace(".", "_")
+    return legal(module if kind.lower() in module.lower() or op in _MAIN else f"{module}_{kind.lower()}", op)
+
+
+_MAIN = ("conv1d", "conv2d", "linear", "batch_norm", "layer_norm", "embedding")
+"""Operators that are what their module is for."""
+
+
+def number_stem(value: float | bool) -> str:
+    """Return a stem for a constant number."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return _NUMBERS.get(float(value)) or legal(f"c_{value!r}".replace("-", "m"), "number")

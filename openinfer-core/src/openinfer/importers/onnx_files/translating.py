@@ -1,0 +1,293 @@
+"""From the nodes of a graph to the calls of a program, in one pass."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer import symbolic
+from openinfer.diagnostics import counted
+from openinfer.errors import ModelImportError
+from openinfer.importers.onnx_files.dimensions import Dimensions
+from openinfer.importers.onnx_files.elements import stored_form
+from openinfer.importers.onnx_files.emitter import Emitter
+from openinfer.importers.onnx_files.evaluating import MOST_FOLDED, computed, may_be_computed, sizes_of
+from openinfer.importers.onnx_files.expansion import expanded
+from openinfer.importers.onnx_files.folding import folded
+from openinfer.importers.onnx_files.node import NeedsValueError, Node, UnsupportedNodeError
+from openinfer.importers.onnx_files.registry import translators
+from openinfer.importers.onnx_files.stages import stage_of
+from openinfer.importers.onnx_files.values import Program, Value, known
+from openinfer.symbolic import Const
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.importers.imported import ImportOptions
+    from openinfer.importers.onnx_files.source import SourceGraph, SourceModel, SourceNode, TensorInfo
+    from openinfer.plugins.environment import Environment
+
+MOST_LISTED = 100
+"""Nodes that one error lists."""
+
+
+@dataclass(slots=True)
+class Translation:
+    """A program, and what is known about how it was made."""
+
+    program: Program
+    nodes: int = 0
+    folded: int = 0
+
+
+@dataclass(slots=True)
+class _Problem:
+    """Why a node cannot be translated."""
+
+    node: SourceNode
+    reason: str
+    types: str
+    code: str = "import-unsupported"
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _State:
+    """What is known while nodes are translated."""
+
+    model: SourceModel
+    emit: Emitter
+    problems: list[_Problem] = field(default_factory=list["_Problem"])
+    failed: set[str] = field(default_factory=set[str])
+    folded: int = 0
+    nodes: int = 0
+
+
+def translate(model: SourceModel, options: ImportOptions, environment: Environment) -> Translation:
+    """Return a model as a program.
+
+    Raises:
+        ModelImportError: nodes cannot be translated; all of them.
+    """
+    values = dict(options.values)
+    dimensions = Dimensions(model.graph, values)
+    emit = Emitter(environment, dimensions.sizes)
+    state = _State(model, emit)
+    scope: dict[str, Value] = {}
+    inputs: list[Value] = []
+    for info in model.graph.inputs:
+        value = _input(info, dimensions, values)
+        scope[info.name] = value
+        if value.payload is None:
+            inputs.append(value)
+    if values:
+        listed = ", ".join(repr(name) for name in values)
+        known_names = ", ".join([*(i.name for i in model.graph.inputs), *dimensions.names]) or "none"
+        message = f"the model has no input or symbolic dimension {listed}; it has: {known_names}"
+        raise ModelImportError(message, code="import-value")
+    translate_graph(model.graph, scope, state)
+    _raise_problems(state)
+    outputs = [(info.name, _output(info, scope, state)) for info in model.graph.outputs]
+    program = Program(model.name, inputs, outputs, emit.calls, dict(dimensions.sizes), dict(dimensions.origins))
+    return Translation(program, state.nodes, state.folded)
+
+
+def _input(info: TensorInfo, dimensions: Dimensions, values: dict[str, Any]) -> Value:
+    if info.dtype is None or info.kind != "tensor":
+        message = f"input {info.name!r} is of kind {info.kind.lower()}, which OpenInfer does not have"
+        raise ModelImportError(message, code="import-unsupported")
+    if info.name not in values:
+        return Value(info.name, info.dtype, dimensions.of(info))
+    array = stored_form(np.asarray(values.pop(info.name)), info.dtype)
+    dims = dimensions.of(info) if info.dims is not None else tuple(map(Const, array.shape))
+    if array.ndim == 0 and dims:
+        shape = tuple(dim.value if isinstance(dim, Const) else 1 for dim in dims)
+        array = np.broadcast_to(array, shape)
+    wrong = len(dims) != array.ndim or any(
+        isinstance(dim, Const) and dim.value != extent for dim, extent in zip(dims, array.shape, strict=False)
+    )
+    if wrong:
+        shown = ", ".join(map(symbolic.text, dims))
+        message = f"the value for input {info.name!r} has shape {list(array.shape)}, expected [{shown}]"
+        raise ModelImportError(message, code="import-value")
+    return known(array, info.dtype, info.name)
+
+
+def _output(info: TensorInfo, scope: Mapping[str, Value], state: _State) -> Value:
+    value = scope.get(info.name)
+    if value is None:
+        raise ModelImportError(f"no node writes the output {info.name!r}", code="import-file")
+    return state.emit.materialised(value)
+
+
+def translate_graph(graph: SourceGraph, scope: dict[str, Value], state: _State) -> None:
+    """Translate the nodes of a graph; ``scope`` has its inputs, and then all of its values."""
+    for name, payload in graph.payloads.items():
+        scope[name] = Value(name, payload.dtype, tuple(map(Const, payload.shape)), payload)
+    for node in graph.nodes:
+        state.nodes += 1
+        _translate_node(node, scope, state)
+
+
+def _translate_node(source: SourceNode, scope: dict[str, Value], state: _State) -> None:
+    if any(name in state.failed for name in source.inputs):
+        state.failed.update(source.outputs)
+        return
+    missing = [name for name in source.inputs if name and name not in scope]
+    if missing:
+        message = (
+            f"{source.title} reads {missing[0]!r} before any node writes it: nodes form a cycle or are out of order"
+        )
+        raise ModelImportError(message, code="import-file")
+    node = Node(source, tuple(scope[name] if name else None for name in source.inputs), state.emit)
+    mark = len(state.emit.calls)
+    state.emit.stage = stage_of(source)
+    try:
+        results = _results(node, state)
+    except NeedsValueError as needed:
+        del state.emit.calls[mark:]
+        state.problems.append(_needs_value(node, needed, state.model))
+        results = None
+    except (UnsupportedNodeError, ModelImportError) as error:
+        del state.emit.calls[mark:]
+        state.problems.append(_Problem(source, str(error), _types(node)))
+        results = None
+    if results is None:
+        state.failed.update(source.outputs)
+        return
+    for name, value in zip(source.outputs, results, strict=False):
+        if value is not None and name:
+            value.name = value.name or name
+            scope[name] = value
+
+
+def _results(node: Node, state: _State) -> Sequence[Value | None] | None:
+    """Return the results of a node, computed at import where that can be."""
+    if any(value is not None and value.elements is not None for value in node.inputs) or node.op in ("Shape", "Size"):
+        early = folded(node)
+        if early is not None:
+            state.folded += 1
+            return [early]
+    mark, is_known = len(state.emit.calls), may_be_computed(node)
+    translator = translators().get((node.source.domain, node.op))
+    if translator is None:
+        found = _computed_only(node, state) if is_known else None
+        if found is not None:
+            return found
+        body = expanded(node, state.model.opsets)
+        if body is None:
+            node.refuse(_nearest(node, state.emit.environment))
+        return _inlined(node, body, state)
+    made = translator(node)
+    results = [made] if isinstance(made, Value) else list(made)
+    if is_known and len(state.emit.calls) > mark and (sizes_of(results) or 0) <= MOST_FOLDED:
+        found = computed(node, state.model.opsets)
+        if found is not None:
+            del state.emit.calls[mark:]
+            state.folded += 1
+            return found
+    return results
+
+
+def _computed_only(node: Node, state: _State) -> Sequence[Value | None] | None:
+    """Compute a node that no operator stands for: its inputs have few elements and say how many the result has."""
+    elements = [element for value in node.inputs if value for element in value.integers() or ()]
+    bounded = all(isinstance(element, int) and abs(element) <= MOST_FOLDED for element in elements)
+    found = computed(node, state.model.opsets) if bounded else None
+    state.folded += found is not None
+    return found
+
+
+def _inlined(node: Node, body: SourceGraph, state: _State) -> Sequence[Value | None]:
+    """Translate a node by the function that ONNX defines it with."""
+    scope = {f"in{position}": value for position, value in enumerate(node.inputs) if value is not None}
+    problems = len(state.problems)
+    translate_graph(body, scope, state)
+    if len(state.problems) > problems:
+        inner = state.problems[problems]
+        del state.problems[problems:]
+        position = _unknown_integers(node)
+        if inner.code == "import-value" and position is not None:
+            raise NeedsValueError(node.source, position)
+        node.refuse(f"inside of its definition: {inner.node.op}: {inner.reason}")
+    return [scope.get(f"out{position}") for position in range(len(node.source.outputs))]
+
+
+def _unknown_integers(node: Node) -> int | None:
+    """Return the position of the first input of integers that is not known; None where there is none."""
+    found = (
+        position
+        for position, value in enumerate(node.inputs)
+        if value is not None and value.dtype.is_integer and value.integers() is None
+    )
+    return next(found, None)
+
+
+# Problems
+
+
+def _nearest(node: Node, environment: Environment) -> str:
+    names = {schema.onnx: schema.name for schema in environment.ops.values() if schema.onnx}
+    listed = {part.strip(): name for onnx, name in names.items() for part in onnx.split(",")}
+    near = difflib.get_close_matches(node.op, listed, 1, 0.5)
+    if node.source.domain:
+        return f"operators of the domain {node.source.domain!r} are unknown"
+    return (
+        f"no operator stands for it; the nearest is {listed[near[0]]} ({near[0]})"
+        if near
+        else "no operator stands for it"
+    )
+
+
+def _needs_value(node: Node, needed: NeedsValueError, model: SourceModel) -> _Problem:
+    name = node.source.inputs[needed.position]
+    sources = _sources(name, model.graph)
+    reason = f"input {name!r} has to be known at import"
+    if sources:
+        reason += f": fix {' and '.join(f'--set {source}=VALUE' for source in sources)}"
+    return _Problem(node.source, reason, _types(node), "import-value", sources)
+
+
+def _sources(name: str, graph: SourceGraph) -> tuple[str, ...]:
+    """Return the inputs of a graph that a value depends on."""
+    writers = {output: node for node in graph.nodes for output in node.outputs}
+    inputs = [info.name for info in graph.inputs]
+    found: dict[str, None] = {}
+    seen, waiting = {name}, [name]
+    while waiting:
+        current = waiting.pop()
+        if current in inputs:
+            found.setdefault(current)
+        for before in writers[current].inputs if current in writers else ():
+            if before not in seen:
+                seen.add(before)
+                waiting.append(before)
+    return tuple(found)
+
+
+def _types(node: Node) -> str:
+    shown = [
+        "none" if value is None else f"{value.dtype}[{','.join(map(symbolic.text, value.dims))}]"
+        for value in node.inputs
+    ]
+    return ", ".join(shown)
+
+
+def _raise_problems(state: _State) -> None:
+    if not state.problems:
+        return
+    lines = [f"{problem.node.title}({problem.types}): {problem.reason}" for problem in state.problems[:MOST_LISTED]]
+    more = len(state.problems) - len(lines)
+    if more:
+        lines.append(f"and {more} more")
+    only_values = all(problem.code == "import-value" for problem in state.problems)
+    raise ModelImportError(
+        f"{counted(len(state.problems), 'node')} cannot be imported:\n  " + "\n  ".join(lines),
+        code="import-value" if only_values else "import-unsupported",
+        nodes=[problem.node.title for problem in state.problems],
+        inputs=list(dict.fromkeys(name for problem in state.problems for name in problem.inputs)),
+    )

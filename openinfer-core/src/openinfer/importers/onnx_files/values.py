@@ -1,0 +1,186 @@
+"""Values and statements of a program that is being made: names come last, shapes may be symbolic."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from openinfer.dtypes import I64, DType
+from openinfer.importers.onnx_files.source import Payload
+from openinfer.polynomials import simplified
+from openinfer.symbolic import BinOp, Const, IntExpr, Name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from openinfer.importers.onnx_files.source import Array
+
+Element: TypeAlias = "int | IntExpr"
+"""An integer that is known at import, up to sizes."""
+
+MOST_ELEMENTS = 4096
+"""Elements of the largest tensor of integers that takes part in shape arithmetic."""
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """A tensor.
+
+    Attributes:
+        name: what the model calls it; a hint where several values have one.
+        payload: its numbers, where they are known at import.
+        elements: its integers in row-major order, where they are known up to sizes.
+    """
+
+    name: str
+    dtype: DType
+    dims: tuple[IntExpr, ...]
+    payload: Payload | None = None
+    elements: tuple[Element, ...] | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Its extents where all are numbers."""
+        found = tuple(dim.value for dim in self.dims if isinstance(dim, Const))
+        return found if len(found) == len(self.dims) else None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its numbers are known at import."""
+        return self.payload is not None
+
+    def array(self) -> Array:
+        """Return its numbers, which have to be known."""
+        return self.known.load()
+
+    @property
+    def known(self) -> Payload:
+        """Its numbers, which have to be known at import."""
+        if self.payload is None:
+            raise ValueError(f"the numbers of {self.name!r} are not known")
+        return self.payload
+
+    def integers(self) -> tuple[Element, ...] | None:
+        """Return its integers in row-major order, where they are known up to sizes and few."""
+        if self.elements is not None:
+            return self.elements
+        if self.payload is None or self.payload.count > MOST_ELEMENTS or self.dtype.is_float:
+            return None
+        return tuple(int(element) for element in self.array().reshape(-1))
+
+
+Setting: TypeAlias = "bool | int | float | str | DType | IntExpr | Value | tuple[int | float | IntExpr, ...]"
+"""A setting of an operator; a `Value` is a scalar that is read when the operator runs."""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """An operator applied to values.
+
+    Attributes:
+        inputs: by position of the schema; None for an optional one left out.
+        declared: whether types of the outputs come from their declaration.
+        stage: what the model calls the part that this belongs to.
+    """
+
+    op: str
+    inputs: tuple[Value | None, ...]
+    settings: dict[str, Setting]
+    outputs: tuple[Value, ...]
+    declared: bool = False
+    stage: str = ""
+
+    def reads(self) -> Iterator[Value]:
+        """Yield every value that it reads."""
+        yield from (value for value in self.inputs if value is not None)
+        yield from (value for value in self.settings.values() if isinstance(value, Value))
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """Everything that is printed.
+
+    Attributes:
+        inputs: with the names that the model gives them.
+        outputs: likewise; the value may be an input or known.
+        sizes: size variables with values at which the program is legal.
+        origins: size variables that stand for symbolic dimensions, with what the model calls these.
+    """
+
+    name: str
+    inputs: list[Value]
+    outputs: list[tuple[str, Value]]
+    calls: list[Call]
+    sizes: dict[str, int]
+    origins: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def known(array: Array, dtype: DType, name: str = "") -> Value:
+    """Return a value whose numbers are known."""
+    held = np.ascontiguousarray(array).reshape(array.shape)
+    payload = Payload(dtype, held.shape, lambda: held)
+    return Value(name, dtype, tuple(map(Const, held.shape)), payload)
+
+
+def of_elements(elements: Sequence[Element], dims: tuple[IntExpr, ...], dtype: DType = I64, name: str = "") -> Value:
+    """Return a value of integers that are known up to sizes, as numbers where all are."""
+    plain = tuple(plain_element(element) for element in elements)
+    numbers = [element for element in plain if isinstance(element, int)]
+    shape = tuple(dim.value for dim in dims if isinstance(dim, Const))
+    if len(numbers) == len(plain) and len(shape) == len(dims) and math.prod(shape) == len(plain):
+        from openinfer.array_types import storage_dtype
+
+        return known(np.array(numbers, np.int64).astype(storage_dtype(dtype)).reshape(shape), dtype, name)
+    return Value(name, dtype, dims, elements=plain)
+
+
+def plain_element(element: Element) -> Element:
+    """Return an element as a number where it is one, else as a short expression."""
+    if isinstance(element, int):
+        return element
+    short = simplified(element)
+    number = constant_of(short)
+    return short if number is None else number
+
+
+def constant_of(expr: IntExpr) -> int | None:
+    """Return the number that an expression is, or None."""
+    if isinstance(expr, Const):
+        return expr.value
+    if isinstance(expr, BinOp) and expr.op == "-" and isinstance(expr.left, Const) and isinstance(expr.right, Const):
+        return expr.left.value - expr.right.value
+    return None
+
+
+def expression(element: Element) -> IntExpr:
+    """Return an element as an expression."""
+    if not isinstance(element, int):
+        return element
+    return Const(element) if element >= 0 else BinOp("-", Const(0), Const(-element))
+
+
+def dims_of(elements: Sequence[Element]) -> tuple[IntExpr, ...]:
+    """Return elements as extents."""
+    return tuple(expression(plain_element(element)) for element in elements)
+
+
+def elements_of(dims: Sequence[IntExpr]) -> tuple[Element, ...]:
+    """Return extents as elements."""
+    return tuple(plain_element(dim) for dim in dims)
+
+
+def renamed(value: Value, name: str) -> Value:
+    """Return a known value under another name."""
+    return replace(value, name=name)
+
+
+def size_name(dim: IntExpr) -> str | None:
+    """Return the size variable that an extent is, or None."""
+    return dim.name if isinstance(dim, Name) else None

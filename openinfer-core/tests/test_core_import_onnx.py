@@ -1,0 +1,251 @@
+"""ONNX models become programs that people can read and that compute the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from onnx_models import INT64, agrees, info, model, node, read, run, saved, weights
+
+from openinfer import EnvironmentLacksError, ModelImportError, ModelLoader, Simulator, load_graph
+from openinfer.cli import main
+from openinfer.importers import load
+from openinfer.importers.onnx_files import package
+from openinfer.plugins.environment import Environment
+
+pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
+
+RNG = np.random.default_rng(7)
+
+
+def rand(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def network() -> Any:
+    """Return a convolution and a classifier whose reshape computes its shape, as PyTorch exports it."""
+    path = "/body/body.0/conv"
+    nodes = [
+        node("Conv", "x body.0.conv.weight body.0.conv.bias", f"{path}/Conv_output_0", pads=[1] * 4, strides=[2, 2]),
+        node("Relu", f"{path}/Conv_output_0", "/body/relu/Relu_output_0"),
+        node("Shape", "/body/relu/Relu_output_0", "shape"),
+        node("Gather", "shape zero", "batch"),
+        node("Unsqueeze", "batch axes", "batch_1"),
+        node("Concat", "batch_1 rest", "target", axis=0),
+        node("Reshape", "/body/relu/Relu_output_0 target", "flat"),
+        node("Gemm", "flat head.weight", "logits", transB=1),
+    ]
+    for each, name in zip(nodes[:2], (f"{path}/Conv", "/body/relu/Relu"), strict=True):
+        each.name = name
+    named = {
+        "body.0.conv.weight": rand(4, 3, 3, 3),
+        "body.0.conv.bias": rand(4),
+        "zero": np.array(0),
+        "axes": np.array([0]),
+        "rest": np.array([-1]),
+        "head.weight": rand(5, 64),
+    }
+    return model(nodes, [info("x", ["batch size", 3, 8, 8])], [info("logits", None)], weights(**named))
+
+
+def test_a_network_computes_the_same_for_every_batch(tmp_path: Path) -> None:
+    imported = load(saved(network(), tmp_path))
+    proto = read(tmp_path / "small.onnx")
+    for batch in (1, 5):
+        agrees(proto, imported, {"x": rand(batch, 3, 8, 8)})
+
+
+def test_the_text_is_written_for_people(tmp_path: Path) -> None:
+    imported = load(saved(network(), tmp_path))
+    assert imported.text == (Path(__file__).parent / "golden" / "imported_network.oi").read_text(encoding="utf-8")
+
+
+def test_arithmetic_of_shapes_is_not_in_the_program(tmp_path: Path) -> None:
+    imported = load(saved(network(), tmp_path))
+    assert (imported.report.nodes, imported.report.statements, imported.report.folded) == (8, 4, 4)
+
+
+def test_a_symbolic_dimension_becomes_a_number(tmp_path: Path) -> None:
+    imported = load(saved(network(), tmp_path), values={"batch size": 2})
+    assert "x: f32[2, 3, 8, 8];" in imported.text
+    assert not imported.model.sizevars
+
+
+def test_what_is_saved_is_a_program_with_its_container(tmp_path: Path) -> None:
+    imported = load(saved(network(), tmp_path))
+    program, container = imported.save(tmp_path / "build", "net")
+    x = rand(2, 3, 8, 8)
+    executor = Simulator(ModelLoader.open(container), load_graph(program)).make_executor()
+    executor.insert(x=x)
+    executor.step()
+    np.testing.assert_array_equal(executor.fetch("logits"), run(imported, {"x": x})[0])
+
+
+def test_the_command_writes_both_files(tmp_path: Path) -> None:
+    path = saved(network(), tmp_path)
+    result = CliRunner().invoke(
+        main, ["import", str(path), "-o", str(tmp_path), "--name", "net", "--set", "batch size=2"]
+    )
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "net.oi").read_text(encoding="utf-8") == load(path, values={"batch size": 2}).text
+    assert set(ModelLoader.open(tmp_path / "net.oinf").tensors) == {
+        "body.0.conv.weight",
+        "body.0.conv.bias",
+        "head.weight",
+    }
+
+
+def test_every_unsupported_node_is_listed_with_its_inputs(tmp_path: Path) -> None:
+    nodes = [node("NonZero", "x", "a"), node("Relu", "x", "b"), node("Unique", "x", "c"), node("Neg", "a", "d")]
+    outputs = [info("d", None, INT64), info("b", None), info("c", None)]
+    path = saved(model(nodes, [info("x", [3])], outputs), tmp_path)
+    with pytest.raises(ModelImportError) as raised:
+        load(path)
+    assert raised.value.code == "import-unsupported"
+    assert raised.value.nodes == ("NonZero 'a'", "Unique 'c'")
+    assert "NonZero 'a'(f32[3]): no operator stands for it" in str(raised.value)
+
+
+def test_an_input_that_decides_about_a_shape_is_fixed_by_its_value(tmp_path: Path) -> None:
+    proto = model([node("Reshape", "x shape", "y")], [info("x", [4]), info("shape", [2], INT64)], [info("y", None)])
+    path = saved(proto, tmp_path)
+    with pytest.raises(ModelImportError, match="fix --set shape=VALUE") as raised:
+        load(path)
+    assert (raised.value.code, raised.value.inputs) == ("import-value", ("shape",))
+    imported = load(path, values={"shape": [2, -1]})
+    assert run(imported, {"x": np.arange(4, dtype=np.float32)})[0].tolist() == [[0, 1], [2, 3]]
+
+
+def test_a_value_for_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelImportError, match="no input or symbolic dimension 'widht'; it has: x, batch size"):
+        load(saved(network(), tmp_path), values={"widht": 3})
+
+
+def test_an_output_may_be_an_input_or_a_constant(tmp_path: Path) -> None:
+    nodes = [node("Identity", "x", "y"), node("Identity", "k", "z")]
+    proto = model(nodes, [info("x", [2])], [info("y", [2]), info("z", [2])], weights(k=np.array([1, 2], np.float32)))
+    agrees(proto, load(saved(proto, tmp_path)), {"x": rand(2)})
+
+
+def test_names_that_are_not_legal_or_taken_are_made_so(tmp_path: Path) -> None:
+    nodes = [node("Add", "1.x true", "inf"), node("Add", "inf w", "W")]
+    initial = weights(true=rand(3), w=rand(3))
+    proto = model(nodes, [info("1.x", [3])], [info("W", [3])], initial)
+    imported = load(saved(proto, tmp_path))
+    agrees(proto, imported, {"1.x": rand(3)})
+    assert "@ref" in imported.text
+
+
+def test_integers_that_depend_on_sizes_may_be_data(tmp_path: Path) -> None:
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("ReduceProd", "shape", "count", keepdims=0),
+        node("Range", "zero count one", "places"),
+        node("Cast", "count", "total", to=1),
+        node("Div", "x total", "y"),
+    ]
+    initial = weights(zero=np.array(0), one=np.array(1))
+    proto = model(nodes, [info("x", ["N", 3])], [info("y", None), info("places", None, INT64)], initial)
+    agrees(proto, load(saved(proto, tmp_path)), {"x": rand(4, 3)})
+
+
+def test_data_outside_of_the_folder_are_refused(tmp_path: Path) -> None:
+    proto = model([node("Add", "x w", "y")], [info("x", [2])], [info("y", [2])], weights(w=rand(2)))
+    tensor = proto.graph.initializer[0]
+    (tmp_path / "outside.bin").write_bytes(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = 1
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    for location in ("../outside.bin", str(tmp_path / "outside.bin"), ""):
+        del tensor.external_data[:]
+        tensor.external_data.add(key="location", value=location)
+        with pytest.raises(ModelImportError, match="data of a model lie in its own folder"):
+            load(saved(proto, inside))
+
+
+def test_external_data_are_read_from_their_file(tmp_path: Path) -> None:
+    proto = model([node("Add", "x w", "y")], [info("x", [2])], [info("y", [2])], weights(w=rand(2)))
+    tensor = proto.graph.initializer[0]
+    kept = tensor.raw_data
+    (tmp_path / "w.bin").write_bytes(b"\0" * 8 + kept)
+    tensor.ClearField("raw_data")
+    tensor.data_location = 1
+    for key, value in (("location", "w.bin"), ("offset", "8"), ("length", "8")):
+        tensor.external_data.add(key=key, value=value)
+    imported = load(saved(proto, tmp_path))
+    assert imported.model.load_tensor("w").tobytes() == kept
+    tensor.external_data[1].value = "16"
+    with pytest.raises(ModelImportError, match=r"claims 8 bytes at 16 of w\.bin, which has 16"):
+        load(saved(proto, tmp_path))
+
+
+def test_a_cycle_and_a_claim_of_more_than_there_is_are_errors(tmp_path: Path) -> None:
+    proto = model([node("Add", "x b", "a"), node("Add", "x a", "b")], [info("x", [2])], [info("b", [2])])
+    with pytest.raises(ModelImportError, match="before any node writes it"):
+        load(saved(proto, tmp_path))
+    large = model([node("Add", "x w", "y")], [info("x", [2])], [info("y", [2])], weights(w=rand(2)))
+    large.graph.initializer[0].dims[0] = 1 << 40
+    with pytest.raises(ModelImportError, match="holds 8 values or bytes"):
+        load(saved(large, tmp_path))
+
+
+def test_graphs_that_are_nested_deeply_are_refused(tmp_path: Path) -> None:
+    from onnx import helper
+
+    inner = helper.make_graph([node("Identity", "x", "y")], "g", [], [info("y", [1])])
+    for _ in range(20):
+        branch = node("If", "c", "y", then_branch=inner, else_branch=helper.make_graph([], "g", [], []))
+        inner = helper.make_graph([branch], "g", [], [info("y", [1])])
+    proto = model([node("Identity", "x", "y")], [info("x", [1])], [info("y", [1])])
+    proto.graph.node.append(inner.node[0])
+    with pytest.raises(ModelImportError, match="nested more than 16 levels"):
+        load(saved(proto, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "said"),
+    [
+        ("m.pt", b"PK\x03\x04", "torch.onnx.export"),
+        ("m.tflite", b"\x1c\0\0\0TFL3", "TFLite model: convert it"),
+        ("m.pkl", b"\x80\x04", "a pickle, which runs code"),
+        ("m.onnx", b"\x80\x04", "a pickle"),
+        ("m.h5", b"\x89HDF\r\n\x1a\n", "Keras"),
+        ("m.txt", b"hello", "known: onnx (.onnx)"),
+    ],
+)
+def test_other_files_are_named_with_what_to_do(name: str, head: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(head)
+    with pytest.raises(ModelImportError) as raised:
+        load(tmp_path / name)
+    assert raised.value.code == "import-format"
+    assert said in str(raised.value)
+
+
+def test_a_file_that_is_not_a_model_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"\x08\x07garbage" * 9)
+    with pytest.raises(ModelImportError) as raised:
+        load(tmp_path / "m.onnx")
+    assert raised.value.code == "import-file"
+
+
+def test_without_the_package_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(network(), tmp_path)
+
+    def missing(name: str) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr(package.importlib, "import_module", missing)
+    with pytest.raises(EnvironmentLacksError, match="pip install openinfer-core\\[onnx\\]"):
+        package.onnx_module()
+    assert path.exists()
+
+
+def test_importers_are_listed_without_the_package_onnx() -> None:
+    code = "import sys, openinfer.importers as i; i.load; sys.exit('onnx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
