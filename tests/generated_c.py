@@ -33,6 +33,9 @@ STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshado
 SANITISED = (*STRICT, "-O0", "-fsanitize=undefined,address", "-fno-sanitize-recover=all")
 """Without optimisation, because it removes accesses before they are checked, and takes up to five times as long."""
 
+STEPS = 20
+"""How many steps `assert_steps_agree` runs where nothing else is said."""
+
 COMPILERS = [
     pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed"))
     for name in ("gcc", "clang")
@@ -92,7 +95,7 @@ def assert_steps_agree(
     sizes: Mapping[str, int] | None = None,
     limits: Mapping[str, int] | None = None,
     *,
-    steps: int = 20,
+    steps: int = STEPS,
     **inputs: Array,
 ) -> ExecutionPlan:
     """Do the same for some steps, whose inputs are stacked on a first axis."""

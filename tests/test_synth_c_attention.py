@@ -5,23 +5,18 @@ from __future__ import annotations
 import shutil
 import subprocess
 
+import generated_c
 import numpy as np
 import pytest
+from generated_c import needs_gcc
 
 from openinfer.dsl import graph
 from openinfer.errors import SynthesisError
 from openinfer.model import Model
-from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer.synth.bundle import write_bundle
-from openinfer.synth.comparison import compare
 
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
-    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
-)
-
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = needs_gcc
 
 
 def noise(*shape, dtype=np.float32, seed=0):
@@ -34,27 +29,15 @@ def type_text(array):
     return f"{name}[{', '.join(map(str, array.shape))}]"
 
 
-def run_both(statements, outputs, inputs):
-    """Return the outputs of the simulator on cpu and those of the compiled program."""
+def program(statements, outputs, inputs):
     dynamic = " ".join(f"{name}: {type_text(array)};" for name, array in inputs.items())
     volatile = " ".join(f"{name}: {kind};" for name, kind in outputs.items())
-    text = (
-        f"dynamic {{ {dynamic} }} volatile {{ {volatile} }} block entry {{ {statements} return {', '.join(outputs)}; }}"
-    )
-    model, program = Model.from_arrays({}), graph(text)
-    synthesis = Synthesizer("c").synthesize(model, program)
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs
-    executor = Simulator(model, program, device="cpu").make_executor()
-    executor.step(**inputs)
-    return {name: np.asarray(executor.fetch(name), found[name].dtype) for name in found}, found
+    returned = f"return {', '.join(outputs)};"
+    return f"dynamic {{ {dynamic} }} volatile {{ {volatile} }} block entry {{ {statements} {returned} }}"
 
 
 def assert_agree(statements, outputs, inputs):
-    expected, found = run_both(statements, outputs, inputs)
-    assert set(found) == set(outputs)
-    for name, array in found.items():
-        difference = compare(name, expected[name], array)
-        assert difference.within, difference
+    generated_c.assert_agree(program(statements, outputs, inputs), **inputs)
 
 
 def test_sdpa_with_every_way_to_hide_keys():
@@ -62,16 +45,16 @@ def test_sdpa_with_every_way_to_hide_keys():
         "q": noise(2, 4, 5, 11),
         "k": noise(2, 2, 7, 11, seed=1),
         "v": noise(2, 2, 7, 3, seed=2),
-        "flags": noise(5, 7, seed=3) > -1,
+        "shown": noise(5, 7, seed=3) > -1,
         "added": noise(2, 1, 5, 7, seed=4),
     }
-    inputs["flags"][2] = False
+    inputs["shown"][2] = False
     calls = {
         "plain": "q, k, v",
         "causal": "q, k, v, causal=true",
         "window": "q, k, v, causal=true, window=1, q_offset=-1",
         "capped": "q, k, v, scale=0.7, softcap=1.5, kv_len=4",
-        "masked": "q, k, v, mask=flags",
+        "masked": "q, k, v, mask=shown",
         "shifted": "q, k, v, mask=added, causal=true, q_offset=0",
         "no_keys": "q, k, v, kv_len=0",
         "before_all": "q, k, v, causal=true, q_offset=-9",
@@ -131,7 +114,8 @@ def test_scans_and_order():
 def test_powers_of_integers():
     a, b = np.array([[-128], [127], [3], [0]], np.int8), np.array([0, 1, 2, 5, 127], np.int8)
 
-    expected, found = run_both("op pow(a, b) >> y;", {"y": "i8[4, 5]"}, {"a": a, "b": b})
+    text = program("op pow(a, b) >> y;", {"y": "i8[4, 5]"}, {"a": a, "b": b})
+    expected, found, _ = generated_c.both(text, a=a, b=b)
 
     assert found["y"].tolist() == expected["y"].tolist()
 
@@ -149,7 +133,7 @@ def test_powers_of_integers():
 )
 def test_what_is_out_of_range_ends_the_step_with_a_status(statement, kind, inputs):
     with pytest.raises(SynthesisError, match="status"):
-        run_both(statement, {"y": kind}, inputs)
+        generated_c.both(program(statement, {"y": kind}, inputs), **inputs)
 
 
 HIDDEN_KEYS = {

@@ -2,42 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
+from generated_c import STEPS, assert_steps_agree, needs_gcc, synthesised
 
-from openinfer.dsl import graph
 from openinfer.errors import SynthesisError
-from openinfer.model import Model
-from openinfer.simulate import Simulator
-from openinfer.synth import Synthesizer
-from openinfer.synth.comparison import compare
 
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
-    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
-)
-STEPS = 20
-
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
-
-
-def synthesised(text):
-    model = Model.from_arrays({})
-    return model, graph(text), Synthesizer("c").synthesize(model, graph(text))
-
-
-def assert_steps_agree(text, **inputs):
-    model, program, synthesis = synthesised(text)
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, steps=STEPS, flags=FLAGS).outputs
-    executor = Simulator(model, program, device="cpu").make_executor()
-    for step in range(STEPS):
-        executor.step(**{name: stacked[step] for name, stacked in inputs.items()})
-        for name, stacked in found.items():
-            difference = compare(name, np.asarray(executor.fetch(name), stacked.dtype), stacked[step])
-            assert difference.within, (step, difference)
-
+pytestmark = needs_gcc
 
 PROGRAMS = {
     "a writer and readers of what was yielded": """

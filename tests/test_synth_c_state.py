@@ -2,55 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-from textwrap import dedent
-
 import numpy as np
 import pytest
+from generated_c import COMPILERS, assert_steps_agree, needs_gcc, noise, printed_by, synthesised
 
-from openinfer.dsl import graph
 from openinfer.errors import SynthesisError
-from openinfer.model import Model
-from openinfer.scratch import scratch_directory
-from openinfer.simulate import Simulator
-from openinfer.synth import Synthesizer
-from openinfer.synth.comparison import compare
-from openinfer_synth_c.toolchain import run_tool
 
-STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off")
-FLAGS = (*STRICT, "-fsanitize=undefined,address", "-fno-sanitize-recover=all")
 STEPS = 100
-COMPILERS = [
-    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed"))
-    for name in ("gcc", "clang")
-]
+"""Enough for the narrow counters to wrap."""
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
-
-
-def noise(*shape, seed=0):
-    return np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
-
-
-def synthesised(text, arrays=None, sizes=None):
-    model = Model.from_arrays(arrays or {}, sizevars=sizes or {})
-    return model, graph(text), Synthesizer("c").synthesize(model, graph(text))
-
-
-def assert_steps_agree(text, arrays=None, sizes=None, steps=STEPS, **inputs):
-    """Run some steps, whose inputs are stacked on a first axis, in the simulator and as C, and compare all of them."""
-    model, program, synthesis = synthesised(text, arrays, sizes)
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, steps=steps, flags=FLAGS).outputs
-    executor = Simulator(model, program, device="cpu").make_executor()
-    assert found
-    for step in range(steps):
-        executor.step(**{name: stacked[step] for name, stacked in inputs.items()})
-        for name, stacked in found.items():
-            expected = np.asarray(executor.fetch(name), stacked.dtype)
-            difference = compare(name, expected, stacked[step])
-            assert difference.within, (step, difference)
-    return synthesis.plan
-
+pytestmark = needs_gcc
 
 AVERAGE = """
 dynamic { x: f32[D]; }
@@ -118,18 +79,18 @@ block entry {
 
 
 def test_a_running_average_is_that_of_all_steps():
-    plan = assert_steps_agree(AVERAGE, sizes={"D": 5}, x=noise(STEPS, 5))
+    plan = assert_steps_agree(AVERAGE, sizes={"D": 5}, x=noise(STEPS, 5), steps=STEPS)
 
     assert [state.name for state in plan.states] == ["mean", "n"]
     assert plan.state_nbytes == 24
 
 
 def test_counters_branches_and_loops_with_bounds_in_persistent_variables_agree():
-    assert_steps_agree(CONTROL, {"h": noise(4, seed=3)}, sizes={"D": 4}, x=noise(STEPS, 4))
+    assert_steps_agree(CONTROL, {"h": noise(4, seed=3)}, sizes={"D": 4}, x=noise(STEPS, 4), steps=STEPS)
 
 
 def test_what_was_read_stays_when_the_variable_changes():
-    assert_steps_agree(SWAPPED, x=noise(STEPS, 2))
+    assert_steps_agree(SWAPPED, x=noise(STEPS, 2), steps=STEPS)
 
 
 @pytest.mark.parametrize("dtype", ["i8", "u8", "i16", "u32", "i64", "u64", "f16", "bf16", "f64"])
@@ -148,7 +109,7 @@ def test_counters_of_every_type_wrap_or_add_as_in_the_simulator(dtype):
       return y, z;
     }}
     """
-    assert_steps_agree(text, by=np.random.default_rng(1).integers(0, 60, STEPS))
+    assert_steps_agree(text, by=np.random.default_rng(1).integers(0, 60, STEPS), steps=STEPS)
 
 
 def test_packed_variables_keep_their_elements():
@@ -158,7 +119,7 @@ def test_packed_variables_keep_their_elements():
     persistent { h: i4[5] @init(-3); }
     block entry { cache.read h >> y; cache.write x >> h; return y; }
     """
-    assert_steps_agree(text, x=np.random.default_rng(2).integers(-8, 8, (STEPS, 5)).astype(np.int8))
+    assert_steps_agree(text, x=np.random.default_rng(2).integers(-8, 8, (STEPS, 5)).astype(np.int8), steps=STEPS)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -206,12 +167,7 @@ def test_reset_gives_initial_values_back_and_a_failed_step_keeps_what_it_changed
     """
     _, _, synthesis = synthesised(text)
 
-    with scratch_directory() as directory:
-        for name, data in synthesis.bundle.files.items():
-            (directory / name).write_bytes(data)
-        (directory / "main.c").write_text(f"{dedent(main).strip()}\n")
-        run_tool([compiler, *FLAGS, "-o", "run", "main.c", "model.c", "-lm"], directory, 60, "the compiler")
-        printed = run_tool([str(directory / "run")], directory, 60, "the program")
+    printed = printed_by(main, synthesis.bundle, compiler)
 
     once = ["0 1.5 8", "0 5.5 9", "2 5.5 9", "0 7.5 11"]
     assert printed.split(";")[:-1] == once + once
