@@ -114,11 +114,16 @@ def assert_steps_agree(
 
 
 def run_sanitised(
-    synthesis: Synthesis, inputs: Mapping[str, Any], *, steps: int | None = None, flags: Sequence[str] = SANITISED
+    synthesis: Synthesis,
+    inputs: Mapping[str, Any],
+    *,
+    steps: int | None = None,
+    flags: Sequence[str] = SANITISED,
+    timeout_s: float | None = None,
 ) -> dict[str, Any]:
     """Return the outputs of the program that the bundle holds, compiled with the sanitizers or other flags."""
     ran = synthesis.target.build_and_run(
-        synthesis.plan, synthesis.bundle, inputs, steps=steps, flags=flags, timeout=limit_s(60)
+        synthesis.plan, synthesis.bundle, inputs, steps=steps, flags=flags, timeout=timeout_s or limit_s(60)
     )
     return ran.outputs
 
