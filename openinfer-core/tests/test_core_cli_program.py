@@ -483,3 +483,14 @@ def test_a_strict_failure_is_told_by_any_command_that_loads_plugins(monkeypatch:
 
 def test_a_table_is_aligned_and_harmless() -> None:
     assert table(("a", "bb"), [("long", "x"), ("\x1b", "y")]) == "a     bb\nlong  x\n\\x1b  y"
+
+
+def test_a_program_is_checked_without_the_simulator_and_the_planner(tmp_path: Path) -> None:
+    (tmp_path / "net.oi").write_text("dynamic { x: f32[2]; } block entry { op abs(x) >> y; return y; }")
+    check = "import sys; from openinfer.cli import main; main(['check', 'net.oi'], standalone_mode=False)"
+    command = [sys.executable, "-c", f"{check}; print('loaded:', *sys.modules)"]
+
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=limit_s(60), check=True)
+
+    assert "no errors" in ran.stdout
+    assert not {"openinfer.simulate", "openinfer.plan"} & set(ran.stdout.split())

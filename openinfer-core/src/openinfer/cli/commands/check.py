@@ -143,21 +143,30 @@ def _findings(
     reading: Reading, model: Model | None, device: str | None, target: str | None
 ) -> tuple[Sequence[Diagnostic], ResolvedGraph | None]:
     """Return the independent findings of every phase, and the program with its sizes where it has no errors."""
-    from openinfer.plugins.environment import Environment
-    from openinfer.simulate.whole_program import device_findings
-    from openinfer.synth.synthesizer import target_findings
     from openinfer.validate import checked_program, program_findings
 
     if model is None:
         return program_findings(reading), None
     checked = checked_program(reading, model=model, device=device)
-    refused: list[Diagnostic] = []
-    if checked.resolved is not None and device is not None:
-        refused += device_findings(checked.resolved, model, device, Environment.default())
-    if checked.resolved is not None and target is not None:
-        refused += target_findings(checked.resolved, model, target, Environment.default())
+    refused = () if checked.resolved is None else _refused(checked.resolved, model, device, target)
     # A device and a target may share their kernels, and then refuse the same statements.
     return (*dict.fromkeys(refused), *checked.findings), checked.resolved
+
+
+def _refused(resolved: ResolvedGraph, model: Model, device: str | None, target: str | None) -> Sequence[Diagnostic]:
+    """Return what a device and a target refuse. The simulator and planner are imported only where one is asked."""
+    from openinfer.plugins.environment import Environment
+
+    found: list[Diagnostic] = []
+    if device is not None:
+        from openinfer.simulate.whole_program import device_findings
+
+        found += device_findings(resolved, model, device, Environment.default())
+    if target is not None:
+        from openinfer.synth.synthesizer import target_findings
+
+        found += target_findings(resolved, model, target, Environment.default())
+    return found
 
 
 def _print(reports: Sequence[Report]) -> None:
