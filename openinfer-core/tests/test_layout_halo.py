@@ -5,6 +5,7 @@ import pytest
 
 from openinfer.affine import Index, Var
 from openinfer.layout import Digit, Layout
+from openinfer.layout.text import read_layout
 
 NHWC = Layout(
     (Index.of(3), Index.of(2), Index.of(4)),
@@ -34,3 +35,26 @@ def test_packed_arrays_have_zeros_around_their_elements() -> None:
 def test_packing_refuses_other_shapes() -> None:
     with pytest.raises(ValueError, match="shape"):
         NHWC.pack(np.zeros((3, 2, 5), np.float32))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[5, 6, 20] as d0:5 d1:6 d2:20",
+        "[5, 6, 20] as d2/8:3 d1/4:2 d0:5 d1:4 d2:8",
+        "[5, 6, 20] as d1:8 d2:22 d0:6 halo 0+1 2+0 1+1",
+        "[5, 6, 20] as d2/16:2 d2/4:4 d0:5 d1:6 d2:4",
+        "[5, 6, 20] as d2/12:2 d0:5 d1:6 d2:16",  # digits that are no whole ones of those below them
+        "[1, 6, 20] as d2:20 d1:6",
+    ],
+)
+def test_elements_lie_where_their_addresses_are(text: str) -> None:
+    layout = read_layout(text)
+    array = np.arange(1, 1 + np.prod([n.constant or 0 for n in layout.shape]), dtype=np.int32)
+    array = array.reshape([n.constant or 0 for n in layout.shape])
+    packed = layout.pack(array)
+
+    expected = np.zeros(layout.size.constant or 0, np.int32)
+    for place in np.ndindex(array.shape):
+        expected[layout.address([Index.of(index) for index in place]).evaluate({})] = array[place]
+    np.testing.assert_array_equal(packed, expected)

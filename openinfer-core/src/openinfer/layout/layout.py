@@ -6,6 +6,7 @@ Row-major, channels last, blocked, packed and interleaved are all lists of digit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from openinfer.affine import Index, rejoined
@@ -82,14 +83,50 @@ class Layout:
         shape = tuple(extent.constant for extent in self.shape)
         if shape != array.shape or self.size.constant is None:
             raise ValueError(f"the layout has shape {self.shape}, the array {array.shape}")
+        nested = self._nested()
+        if nested is not None:
+            # Padded to whole digits, an array has a dimension for each of them: large weights are packed by one copy.
+            around = [
+                (self._before(dim), prod(self._extent(digit) for digit in digits) - self._before(dim) - size)
+                for dim, (digits, size) in enumerate(zip(nested, array.shape, strict=True))
+            ]
+            whole = np.pad(array, around) if any(map(any, around)) else array
+            order = [digit for digits in nested for digit in digits]
+            apart = whole.reshape([self._extent(digit) for digit in order])
+            return np.ascontiguousarray(apart.transpose([order.index(digit) for digit in self.digits])).reshape(-1)
         out = np.zeros(self.size.constant, array.dtype)
-        address = np.zeros(array.shape, np.int64)
-        grid = np.indices(array.shape)
-        for digit in self.digits:
-            value = (grid[digit.dim] + self._before(digit.dim)) // digit.stride % digit.extent.evaluate({})
-            address = address * digit.extent.evaluate({}) + value
+        address, step = np.zeros([1] * array.ndim, np.int64), 1
+        for digit in reversed(self.digits):
+            first, count = self._before(digit.dim), array.shape[digit.dim]
+            value = np.arange(first, first + count, dtype=np.int64) // digit.stride % self._extent(digit) * step
+            address = address + value.reshape([-1 if dim == digit.dim else 1 for dim in range(array.ndim)])
+            step *= self._extent(digit)
         out[address] = array
         return out
+
+    def _nested(self) -> list[list[Digit]] | None:
+        """Return the digits of each dimension, the most significant first, if each is a number of whole ones below it.
+
+        None: they are not, or they have no room for all places.
+        """
+        if len(set(self.digits)) < len(self.digits):
+            return None
+        found: list[list[Digit]] = []
+        for dim, extent in enumerate(self.shape):
+            digits = sorted((d for d in self.digits if d.dim == dim), key=lambda d: (-d.stride, -self._extent(d)))
+            room = 1
+            for digit in reversed(digits):
+                if digit.stride != room:
+                    return None
+                room *= self._extent(digit)
+            if room < self._before(dim) + extent.evaluate({}):
+                return None
+            found.append(digits)
+        return found
+
+    @staticmethod
+    def _extent(digit: Digit) -> int:
+        return digit.extent.evaluate({})
 
     def _before(self, dim: int) -> int:
         return self.halo[dim][0] if self.halo else 0

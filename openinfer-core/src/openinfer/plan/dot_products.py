@@ -135,7 +135,7 @@ def _rewritten(
     name = None
     if factor:
         folded = {dim for dim, index in enumerate(w.at) if index.variables() & set(stage.fold.axes)}
-        lacking = (-factor * codes.astype(np.int64).sum(axis=tuple(folded))).astype(np.int32)
+        lacking = (-factor * codes.sum(axis=tuple(folded), dtype=np.int64)).astype(np.int32)
         every = {*names, *(t.name for t in (*computation.outputs, *computation.temporaries))}
         name = next(n for number in range(len(every) + 1) if (n := f"x{number}") not in every)
         tensors.append(Tensor(name, I32, tuple(map(Index.of, lacking.shape))))
@@ -165,7 +165,7 @@ def _zero(
 def _padded(codes: Array, dim: int) -> Array:
     """Return elements with zeros behind them along a dimension, up to whole words."""
     behind = -codes.shape[dim] % BYTES
-    return np.pad(codes, [(0, behind if other == dim else 0) for other in range(codes.ndim)])
+    return np.pad(codes, [(0, behind if other == dim else 0) for other in range(codes.ndim)]) if behind else codes
 
 
 def _constant(array: Array, of: PackedWeight, values: list[PlanValue], weights: list[PackedWeight]) -> ValueRef:

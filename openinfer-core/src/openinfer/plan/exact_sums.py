@@ -53,6 +53,8 @@ def _most(
         return float("inf")
     extents = {axis: axis.extent for axis in stage.fold.axes if isinstance(axis.extent, int)}
     bounds = [float(prod((*extents.values(), *products.limits)))]
+    if bounds[0] <= LARGEST:
+        return bounds[0]
     for number, other in zip(products.reads, reversed(products.limits), strict=True):
         read = None if number is None else stage.elements[number]
         codes = _codes(step, read, values, weights) if isinstance(read, Read) else None
@@ -63,7 +65,9 @@ def _most(
         if len(own) < sum(bool(index.variables() & extents.keys()) for index in read.at):
             continue
         rest = prod(extent for axis, extent in extents.items() if axis not in own)
-        sums = np.abs(codes.astype(np.int64)).sum(axis=tuple(walked.values()))
+        # The magnitude of the lowest number of a type is right without a sign.
+        magnitudes = np.abs(codes).view(f"u{codes.itemsize}")
+        sums = magnitudes.sum(axis=tuple(walked.values()), dtype=np.int64)
         bounds.append(float(sums.max(initial=0)) * other * rest)
     return min(bounds)
 

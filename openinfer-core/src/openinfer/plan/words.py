@@ -175,12 +175,16 @@ def word_array(array: Array, dim: int, outer: int, bits: int) -> Array:
     Args:
         outer: into how many parts ``dim`` is split before, which get a dimension of their own; 0: it is not split.
     """
-    codes = np.moveaxis(array.view(np.uint8) & np.uint8((1 << bits) - 1), dim, -1)
-    apart = codes.reshape(*codes.shape[:-1], -1, WORD // bits).astype(np.uint32)
-    words = np.bitwise_or.reduce(apart << np.arange(0, WORD, bits, dtype=np.uint32), axis=-1)
-    parts = words.reshape(*words.shape[:-1], outer, -1) if outer else words
-    ends = (-2, -1) if outer else (-1,)
-    return np.moveaxis(parts, ends, tuple(range(dim, dim + len(ends)))).astype(np.uint32).view(np.int32)
+    per, mask = WORD // bits, np.uint8((1 << bits) - 1)
+    codes = np.moveaxis(array.view(np.uint8), dim, 0)
+    words = np.zeros((codes.shape[0] // per, *codes.shape[1:]), np.uint32)
+    part = np.empty_like(words)
+    for place in range(per):
+        np.copyto(part, codes[place::per] & mask)
+        words |= np.left_shift(part, np.uint32(place * bits), out=part)
+    parts = words.reshape(outer, -1, *words.shape[1:]) if outer else words
+    starts = (0, 1) if outer else (0,)
+    return np.moveaxis(parts, starts, tuple(range(dim, dim + len(starts)))).view(np.int32)
 
 
 def _widened(stage: Stage, number: int, dtype: DType) -> Stage:
