@@ -1,6 +1,6 @@
-"""Tests of several variables, whose index gets a name: addresses in the body are written with it where they can be.
+"""Tests of indices, in words from which an analyser that knows an interval for each variable can draw conclusions.
 
-An analyser that knows an interval for each variable then sees from the test that the body's accesses are in bounds.
+The index of a test of several variables gets a name, and addresses in the body are written with it where they can be.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
+from openinfer.expr import tree
+from openinfer.loops import Number, Register
 from openinfer.loops.substitution import indices_of, rewritten
-from openinfer_synth_c.loop_programs.addresses import counter, index_text, tests_text
+from openinfer_synth_c.loop_programs.addresses import counter, index_text, register, tests_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from openinfer.affine import Within
-    from openinfer.loops import Statement
+    from openinfer.loops import Statement, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,27 @@ def guarded(tests: Sequence[Within], body: Sequence[Statement], fresh: Callable[
         tests_text(tests, {index: counter(var) for index, var in names.items()}),
         tuple(body),
     )
+
+
+def out_of_range(refused: Value) -> str | None:
+    """Return the test of a register against 0 and a number of elements, None for another test.
+
+    It names the register itself, where a test of copies would say nothing about it.
+    """
+    match refused.expr, refused.leaves:
+        case (
+            tree.Apply(
+                "logical_or",
+                (
+                    tree.Apply("lt", (tree.Input(0), tree.Literal(0))),
+                    tree.Apply("ge", (tree.Input(0), tree.Input(1))),
+                ),
+            ),
+            (Register(name), Number(extent)),
+        ):
+            return f"{register(name)} < 0 || {register(name)} >= {index_text(extent)}"
+        case _:
+            return None
 
 
 def _written_with(index: Index, of: Index, var: Var) -> Index:

@@ -36,7 +36,7 @@ from openinfer_synth_c.loop_programs.addresses import (
     register,
     tests_text,
 )
-from openinfer_synth_c.loop_programs.guards import guarded
+from openinfer_synth_c.loop_programs.guards import guarded, out_of_range
 from openinfer_synth_c.loop_programs.lane_loops import LaneLoop
 from openinfer_synth_c.loop_programs.lanes import vector_buffers
 from openinfer_synth_c.loop_programs.places import Places
@@ -115,7 +115,7 @@ class _Writer:
             case Lookup(var, value):
                 code.line(f"const ptrdiff_t {counter(var)} = (ptrdiff_t){self._value(value)};")
             case Fail(refused, _):
-                code.line(f"if ({self._value(refused)}) {{ return MODEL_INDEX; }}")
+                code.line(f"if ({out_of_range(refused) or self._value(refused)}) {{ return MODEL_INDEX; }}")
             case Store(buffer, address, value):
                 self._operands[buffer.name].store(address_text(buffer, address), self._value(value))
             case Alloc(buffer):
