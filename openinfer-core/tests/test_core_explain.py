@@ -46,6 +46,7 @@ from openinfer.plugins.types import (
     SynthTargetSpec,
 )
 from openinfer.synth.bundle import Bundle
+from openinfer.synth.proof import Alarm, Proof
 from openinfer.synth.target import RunResult
 
 if TYPE_CHECKING:
@@ -183,6 +184,13 @@ class Hasty:
     def build_and_run(self, plan: Any, *_: object, **__: object) -> RunResult:
         return RunResult({port.name: np.zeros(port.type.shape, np.float32) for port in plan.outputs}, 0.0)
 
+    def prove(self, plan: object, *, timeout: float) -> tuple[Proof, Bundle]:
+        del timeout
+        alarm = Alarm(file="main.c", line=12, function="step", kind="mem_access", condition=r"\valid(y + i)")
+        options = ("--fast",)
+        proof = Proof(analyser="Hasty", version="1", options=options, form="c99", alarms=(alarm,), seconds=0.0)
+        return proof, self.emit(plan)
+
 
 @click.command
 def greet() -> None:
@@ -225,6 +233,7 @@ def with_compiler(*command: str) -> Callable[[pytest.MonkeyPatch], None]:
 GIVEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "environment": without_pygls,
     "internal": with_a_mistake,
+    "no-analyser": without_compiler,
     "no-compiler": without_compiler,
     "tool-failed": with_compiler("sh", "-c", "echo cannot write objects >&2; exit 4"),
     "tool-timeout": with_compiler("sh", "-c", "sleep 60"),

@@ -51,6 +51,7 @@ class Variable:
         constant: name of its constant.
         macro: the macro of its size.
         most: largest value that an item may have; -1: any bits are a value.
+        is_scalar: whether its member is one integer, not an array.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Variable:
     width: int
     count: int
     most: int
+    is_scalar: bool
 
     @property
     def nbytes(self) -> int:
@@ -156,7 +158,7 @@ def _memories(plan: ExecutionPlan, names: Names) -> tuple[Memory, ...]:
 def _variables(plan: ExecutionPlan, names: Names) -> tuple[Variable, ...]:
     found: list[Variable] = []
 
-    def add(name: str, kind: str, member: str, width: int, count: int, most: int) -> None:
+    def add(name: str, kind: str, member: str, width: int, count: int, most: int, *, is_scalar: bool = False) -> None:
         constant = names.variables[len(found)]
         found.append(
             Variable(
@@ -170,6 +172,7 @@ def _variables(plan: ExecutionPlan, names: Names) -> tuple[Variable, ...]:
                 width=width,
                 count=count,
                 most=most,
+                is_scalar=is_scalar,
             )
         )
 
@@ -179,7 +182,7 @@ def _variables(plan: ExecutionPlan, names: Names) -> tuple[Variable, ...]:
         add(state.name, str(state.type), names.states[state.number], _width(state), items(state.type), most)
     for register in plan.registers:
         if register.is_kept:
-            add(register.name, "i64[]", names.registers[register.number], WORD, 1, register.most)
+            add(register.name, "i64[]", names.registers[register.number], WORD, 1, register.most, is_scalar=True)
     return tuple(found)
 
 

@@ -16,11 +16,10 @@ from openinfer.expr.c_renderer import helper_source, item_type
 from openinfer.expr.tree import ExprError
 from openinfer.plan.document import plan_json
 from openinfer.plan.places import ALIGNMENT
-from openinfer.plan.steps import Register
 from openinfer.plan.values import ArenaMemory, NoMemory
 from openinfer.synth.bundle import Bundle
-from openinfer.synth.c_text import comment, string_literal
-from openinfer.synth.npy_harness import HEADER_NAME, harness_header, npy_descr
+from openinfer.synth.c_text import comment
+from openinfer.synth.npy_harness import HEADER_NAME, harness_header
 from openinfer_synth_c.blob import FILE_NAME, OBJECT_NAME, chosen_blob
 from openinfer_synth_c.builds import build_of
 from openinfer_synth_c.code import Code
@@ -33,6 +32,7 @@ from openinfer_synth_c.kernel_functions import KernelFunctions
 from openinfer_synth_c.names import Names
 from openinfer_synth_c.overlaps import free_inputs
 from openinfer_synth_c.polls import definition, with_polls
+from openinfer_synth_c.ports import input_port, is_needed, output_port
 from openinfer_synth_c.prefix import check_prefix, with_prefix
 from openinfer_synth_c.provenance import with_provenance
 from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled
@@ -43,9 +43,9 @@ from openinfer_synth_c.statuses import STATUSES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.values import PlanInput, PlanOutput, WeightTable
+    from openinfer.plan.values import PlanOutput, WeightTable
+    from openinfer.synth.proof import Proof
     from openinfer_synth_c.blob import Blob
     from openinfer_synth_c.builds import Build
     from openinfer_synth_c.instance import Instance
@@ -57,6 +57,9 @@ FLAGS = (
 )
 """Flags of the compiler for every device; contraction to fused multiply-add would change results. Nobody looks at errno
 or exception flags, and choices between numbers stay in vector registers that way."""
+
+PROOF_NAME = "proof.c"
+"""What an analyser starts at, in bundles that it was asked about."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
 
@@ -82,8 +85,8 @@ class _Body:
     instance: Instance
 
 
-def bundle_of(plan: ExecutionPlan) -> Bundle:
-    """Return the files of a plan.
+def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
+    """Return the files of a plan, with what an analyser says of it if it was asked.
 
     Raises:
         SynthesisError: an element type that C does not hold, or a prefix that names cannot have.
@@ -100,14 +103,36 @@ def bundle_of(plan: ExecutionPlan) -> Bundle:
         "main.c": with_prefix(_render("main.c.j2", ports), plan.options.prefix),
         HEADER_NAME: harness_header(),
         **{name: _render(template, {**ports, **_flags(plan)}) for name, template in build.templates},
-        "README.md": _render("README.md.j2", {**ports, "build": build, "example": _example(plan, build)}),
+        "README.md": _render(
+            "README.md.j2", {**ports, "build": build, "example": _example(plan, build), "proof": proof}
+        ),
         "plan.json": f"{document}\n",
     }
     if ports["weights_object"]:
         texts[OBJECT_NAME] = with_prefix(_render("weights.S.j2", ports), plan.options.prefix)
+    if proof is not None:
+        texts[PROOF_NAME] = _harness(plan, ports)
     files = {name: text.encode("ascii") for name, text in texts.items()}
     files = files if blob is None else {**files, FILE_NAME: blob.data}
-    return Bundle(with_provenance(plan, files, compiler_flags(plan)), products=(plan.options.prefix,))
+    return Bundle(with_provenance(plan, files, compiler_flags(plan), proof), products=(plan.options.prefix,))
+
+
+def analysed_source(plan: ExecutionPlan) -> dict[str, str]:
+    """Return the model and a program that calls all of it with anything, `PROOF_NAME`, for an analyser.
+
+    Raises:
+        SynthesisError: as `bundle_of`.
+    """
+    blob = chosen_blob(plan)
+    body = _body(plan, blob)
+    checksum = None if blob is None else blob.checksum
+    ports = _ports(plan, body, blob)
+    model = _model(plan, body, blob, ports, checksum=checksum)
+    return {**model, PROOF_NAME: _harness(plan, ports)}
+
+
+def _harness(plan: ExecutionPlan, ports: Mapping[str, object]) -> str:
+    return with_prefix(_render("proof.c.j2", ports), plan.options.prefix)
 
 
 def _flags(plan: ExecutionPlan) -> dict[str, object]:
@@ -165,11 +190,11 @@ def _model(
 
 def _ports(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, object]:
     names = body.names
-    outputs = [_output(p, names, n) for n, p in enumerate(plan.outputs)]
+    outputs = [output_port(p, names, n) for n, p in enumerate(plan.outputs)]
     return {
         "prefix": plan.options.prefix,
         "arena_nbytes": plan.arena_nbytes,
-        "inputs": [_input(p, names, n) for n, p in enumerate(plan.inputs)],
+        "inputs": [input_port(p, names, n) for n, p in enumerate(plan.inputs)],
         "outputs": outputs,
         "varying": [port for port in outputs if port["extents"]],
         "weights_apart": blob is not None,
@@ -196,7 +221,7 @@ def _overlap_text(port: PlanOutput, inputs: list[str]) -> str:
 
 def _example(plan: ExecutionPlan, build: Build) -> str:
     """Return a command that runs the program; names that a shell may read otherwise are left as ``NAME``."""
-    options = [("--input", port.name) for port in plan.inputs if _is_needed(port)]
+    options = [("--input", port.name) for port in plan.inputs if is_needed(port)]
     options += [("--output", port.name) for port in plan.outputs]
     if not options or not all(_PLAIN.fullmatch(name) for _, name in options):
         options = [("--input", "NAME"), ("--output", "NAME")]
@@ -288,7 +313,7 @@ def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, ob
         "sizes": [{"name": names.registers[r.number], "initial": r.initial} for r in plan.registers if not r.is_kept],
         "reset": body.reset,
         "ports": [
-            *(f"inputs->{names.inputs[number]}" for number, port in enumerate(plan.inputs) if _is_needed(port)),
+            *(f"inputs->{names.inputs[number]}" for number, port in enumerate(plan.inputs) if is_needed(port)),
             *(f"outputs->{field}" for field in names.outputs),
         ],
         "entry": names.blocks[plan.procedures[-1].name],
@@ -319,55 +344,6 @@ def _table(table: WeightTable, names: Names, blob: Blob | None) -> dict[str, obj
         "entries": entries,
         "comment": comment(f"{table.name}: {table.type}, from index {', '.join(map(str, table.starts))}"),
     }
-
-
-def _is_needed(port: PlanInput) -> bool:
-    """Whether the caller has to give an input: the program reads it, and it has no default."""
-    return port.needed and port.default is None
-
-
-def _port(name: str, type: TensorType, field: str) -> dict[str, object]:
-    try:
-        spelled = item_type(type.dtype)
-        literal = string_literal(name)
-    except (ExprError, ValueError) as error:
-        raise SynthesisError(f"{name!r} is {type}: {error}", code="dtype-unsupported") from error
-    packed = type.dtype.is_packed
-    as_bytes = f", {type.nbytes} packed bytes" if packed else ""
-    return {
-        "field": field,
-        "literal": literal,
-        "shown": string_literal(f"{type}{as_bytes}"),
-        "c_type": spelled,
-        "comment": comment(f"{name}: {type}{as_bytes}"),
-        "nbytes": type.nbytes,
-        "descr": npy_descr(type.dtype),
-        "width": max(type.dtype.bits // 8, 1),
-        "count": items(type),
-        "room": max(items(type), 1),
-        "rank": 1 if packed else len(type.shape),
-        "shape": str(type.nbytes) if packed else ", ".join(map(str, type.shape)) or "1",
-    }
-
-
-def _input(port: PlanInput, names: Names, number: int) -> dict[str, object]:
-    return {
-        **_port(port.name, port.type, names.inputs[number]),
-        "macro": names.input_macros[number],
-        "needed": int(_is_needed(port)),
-    }
-
-
-def _output(port: PlanOutput, names: Names, number: int) -> dict[str, object]:
-    field = names.outputs[number]
-    made = {**_port(port.name, port.type, field), "macro": names.output_macros[number], "extents": ()}
-    if port.extents is None:
-        return made
-    extents = [
-        f"(size_t)model->{names.registers[extent.number]}" if isinstance(extent, Register) else str(extent)
-        for extent in port.extents
-    ]
-    return {**made, "extents": extents, "shape_field": f"shape_{field.removeprefix('v_')}"}
 
 
 @cache

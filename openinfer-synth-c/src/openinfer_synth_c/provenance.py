@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.synth.proof import Proof
 
 PROVENANCE, SBOM = "PROVENANCE.json", "sbom.spdx.json"
 
@@ -29,10 +31,25 @@ _EPOCH = "1970-01-01T00:00:00Z"
 """SPDX wants a time; that of writing would make equal bundles differ."""
 
 
-def with_provenance(plan: ExecutionPlan, files: Mapping[str, bytes], flags: Sequence[str]) -> dict[str, bytes]:
+def with_provenance(
+    plan: ExecutionPlan, files: Mapping[str, bytes], flags: Sequence[str], proof: Proof | None = None
+) -> dict[str, bytes]:
     """Return the files of a bundle with the two that describe them."""
-    described = {**files, PROVENANCE: _bytes(_provenance(plan, files, flags))}
+    provenance = _provenance(plan, files, flags)
+    if proof is not None:
+        provenance["proof"] = _proof(proof)
+    described = {**files, PROVENANCE: _bytes(provenance)}
     return {**described, SBOM: _bytes(_sbom(plan, described))}
+
+
+def _proof(proof: Proof) -> dict[str, Any]:
+    return {
+        "analyser": proof.analyser,
+        "version": proof.version,
+        "options": list(proof.options),
+        "form": proof.form,
+        "alarms": [asdict(alarm) for alarm in proof.alarms],
+    }
 
 
 def _provenance(plan: ExecutionPlan, files: Mapping[str, bytes], flags: Sequence[str]) -> dict[str, Any]:

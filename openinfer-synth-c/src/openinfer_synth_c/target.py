@@ -13,6 +13,7 @@ from openinfer.scratch import scratch_directory
 from openinfer.synth.arrays import file_form, from_npy, given_arrays
 from openinfer.synth.target import RunResult
 from openinfer_synth_c.blob import OBJECT_NAME
+from openinfer_synth_c.frama_c import prove
 from openinfer_synth_c.project import bundle_of, compiler_flags
 from openinfer_synth_c.toolchain import find_compiler, run_tool
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.synth.bundle import Bundle
+    from openinfer.synth.proof import Proof
     from openinfer.synth.target import Array
 
 _TIMING = re.compile(r"microseconds per step: ([0-9.]+)")
@@ -37,6 +39,11 @@ class CTarget:
     def emit(self, plan: ExecutionPlan) -> Bundle:
         """Return the source files; equal plans give equal bytes."""
         return bundle_of(plan)
+
+    def prove(self, plan: ExecutionPlan, *, timeout: float = 60.0) -> tuple[Proof, Bundle]:
+        """Return what Frama-C says of a plan's program, and the bundle that records it."""
+        proof = prove(plan, timeout=timeout)
+        return proof, bundle_of(plan, proof)
 
     def build_and_run(
         self,

@@ -74,7 +74,8 @@ def run_tool(arguments: Sequence[str], directory: Path, timeout: float, what: st
     finally:
         _end(process)
     if process.returncode != 0:
-        raise _failure(f"{what} failed with status {process.returncode}", messages.decode("utf-8", "replace").strip())
+        said = (messages.strip() or output.strip()).decode("utf-8", "replace")
+        raise _failure(f"{what} failed with status {process.returncode}", said)
     return output.decode("utf-8", "replace")
 
 

@@ -1,7 +1,18 @@
 """Synthesis: from a plan to a bundle of plain source files, and what synth targets share in writing them."""
 
 from openinfer.synth.bundle import Bundle, write_bundle
+from openinfer.synth.proof import Alarm, Proof, Prover
 from openinfer.synth.synthesizer import Synthesis, Synthesizer
 from openinfer.synth.target import RunResult, SynthTarget
 
-__all__ = ["Bundle", "RunResult", "SynthTarget", "Synthesis", "Synthesizer", "write_bundle"]
+__all__ = [
+    "Alarm",
+    "Bundle",
+    "Proof",
+    "Prover",
+    "RunResult",
+    "SynthTarget",
+    "Synthesis",
+    "Synthesizer",
+    "write_bundle",
+]

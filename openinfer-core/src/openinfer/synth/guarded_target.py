@@ -10,12 +10,14 @@ import numpy as np
 from openinfer.plugins.crossing import crossing, fault, shown, wrong
 from openinfer.plugins.types import load_object
 from openinfer.synth.bundle import Bundle
+from openinfer.synth.proof import Proof
 from openinfer.synth.target import RunResult
 
 if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plugins.crossing import Owner
     from openinfer.plugins.types import SynthTargetSpec
+    from openinfer.synth.proof import Prover
     from openinfer.synth.target import Array, SynthTarget
 
 
@@ -28,7 +30,11 @@ def opened_target(spec: SynthTargetSpec, owner: Owner) -> SynthTarget:
     make = load_object(spec.target, owner)
     with crossing(owner, f"making synth target {spec.name}"):
         target: SynthTarget = make()
-    return GuardedTarget(spec, owner, target) if owner.is_foreign else target
+    if not owner.is_foreign:
+        return target
+    with crossing(owner, f"reading the methods of synth target {spec.name}"):
+        proves = callable(getattr(target, "prove", None))
+    return (GuardedProver if proves else GuardedTarget)(spec, owner, target)
 
 
 class GuardedTarget:
@@ -62,7 +68,7 @@ class GuardedTarget:
         """Return the source files; see `openinfer.synth.SynthTarget.emit`."""
         with crossing(self._owner, f"emit of {self._what}"):
             bundle: Any = self._target.emit(plan)
-        if not isinstance(bundle, Bundle) or not all(type(data) is bytes for data in bundle.files.values()):
+        if not _is_bundle(bundle):
             raise fault(self._owner, f"emit of {self._what} {wrong(bundle, 'a Bundle of bytes')}")
         return bundle
 
@@ -83,6 +89,25 @@ class GuardedTarget:
         if not is_right:
             raise fault(self._owner, f"build_and_run of {self._what} {wrong(result, 'a RunResult of arrays')}")
         return result
+
+
+class GuardedProver(GuardedTarget):
+    """Stands for the target of a third party that has an analyser: an `openinfer.synth.Prover` too."""
+
+    def prove(self, plan: ExecutionPlan, *, timeout: float = 60.0) -> tuple[Proof, Bundle]:
+        """Return what the analyser says, and the bundle; see `openinfer.synth.Prover.prove`."""
+        prover = cast("Prover", self._target)
+        with crossing(self._owner, f"prove of {self._what}"):
+            found: Any = prover.prove(plan, timeout=timeout)
+        match found:
+            case (Proof() as proof, Bundle() as bundle) if _is_bundle(bundle):
+                return proof, bundle
+            case _:
+                raise fault(self._owner, f"prove of {self._what} {wrong(found, 'a Proof and a Bundle of bytes')}")
+
+
+def _is_bundle(found: Any) -> bool:
+    return isinstance(found, Bundle) and all(type(data) is bytes for data in found.files.values())
 
 
 def _are_arrays(found: Any) -> bool:

@@ -18,6 +18,7 @@ from openinfer.plugins.selection import kernel_table
 from openinfer.synth.bundle import Bundle, write_bundle
 from openinfer.synth.guarded_target import opened_target
 from openinfer.synth.profiles import device_of
+from openinfer.synth.proof import Prover
 
 if TYPE_CHECKING:
     import os
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from openinfer.plan.schedules import ScheduleFile
     from openinfer.plan.stages import Watch
     from openinfer.programs import Program
+    from openinfer.synth.proof import Proof
     from openinfer.synth.target import Array, RunResult, SynthTarget
 
 LARGE_ARENA = 2**30
@@ -44,12 +46,17 @@ OVER_BUDGET = "over-budget"
 @public_methods
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """A synthesised program: its plan, its source files, and the warnings found on the way."""
+    """A synthesised program: its plan, its source files, and the warnings found on the way.
+
+    Attributes:
+        proof: what an analyser says of it, once `prove` was called.
+    """
 
     plan: ExecutionPlan
     bundle: Bundle
     target: SynthTarget
     warnings: tuple[Diagnostic, ...] = ()
+    proof: Proof | None = None
 
     def __repr__(self) -> str:
         return f"<Synthesis for {self.plan.target}: {self._counts()}>"
@@ -92,6 +99,22 @@ class Synthesis:
     ) -> RunResult:
         """Compile and run the program; see `openinfer.synth.SynthTarget.build_and_run`."""
         return self.target.build_and_run(self.plan, self.bundle, inputs, steps=steps, repeat=repeat, timeout=timeout)
+
+    def prove(self, *, timeout: float = 60.0) -> Synthesis:
+        """Return the synthesis with `proof`, which its bundle records too; alarms are no error.
+
+        Args:
+            timeout: seconds that the analyser may take.
+
+        Raises:
+            EnvironmentLacksError: the analyser is not installed.
+            SynthesisError: it failed or took too long, or the target has none.
+        """
+        if not isinstance(self.target, Prover):
+            message = f"no analyser reads what target {self.plan.target} writes: programs of target c can be proved"
+            raise SynthesisError(message)
+        proof, bundle = self.target.prove(self.plan, timeout=timeout)
+        return replace(self, bundle=bundle, proof=proof)
 
 
 @public_methods

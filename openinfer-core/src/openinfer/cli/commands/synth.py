@@ -9,6 +9,7 @@ import click
 from openinfer.cli.findings import print_warnings
 from openinfer.cli.options import SECONDS, FiniteRange, limit_option, seed_option, size_option
 from openinfer.cli.program_options import input_option, values_of
+from openinfer.cli.proofs import proof_document, proof_text, refuse_alarms
 from openinfer.cli.terminal import print_document, table
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     help="With --verify: that many sequences of steps, each from the start.",
 )
-@click.option("--timeout", default=60.0, show_default=True, type=SECONDS, help="Seconds for compiling and for running.")
+@click.option("--prove", is_flag=True, help="Analyse the source for undefined behaviour (Frama-C).")
+@click.option("--timeout", default=60.0, show_default=True, type=SECONDS, help="Seconds that each tool may take.")
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
 @click.option("--plan", "show_plan", is_flag=True, help="Print the schedule and the memory map too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
@@ -74,6 +76,7 @@ def command(
     tolerance: float | None,
     steps: int | None,
     sequences: int | None,
+    prove: bool,
     timeout: float,
     strict: bool,
     show_plan: bool,
@@ -82,7 +85,8 @@ def command(
     """Write GRAPH (an .oi or .json file, or - for standard input) out as source code for a target.
 
     The directory is replaced if it holds an earlier bundle, and left alone if it holds anything else. Exit code 1 means
-    that something is wrong or that --verify found a difference, 3 that --verify found no compiler.
+    that something is wrong, that --verify found a difference or --prove an alarm; 3 that there is no compiler for
+    --verify or no analyser for --prove.
     """
     from openinfer.cli.graph_argument import read_graph
     from openinfer.model import ModelLoader
@@ -91,8 +95,8 @@ def command(
 
     if target is None and arch is None:
         raise click.UsageError("give --target or --arch")
-    if directory is None and not verify:
-        raise click.UsageError("give a directory with -o, or --verify")
+    if directory is None and not verify and not prove:
+        raise click.UsageError("give a directory with -o, --verify or --prove")
     if show_plan and as_json:
         raise click.UsageError("--plan prints tables: leave --json out")
     if not verify:
@@ -103,6 +107,8 @@ def command(
     program = read_graph(graph, strict=strict)
     with ModelLoader.open(model_path) as model:
         synthesis = synthesizer.synthesize(model, program, sizes=sizes, strict=strict)
+        if prove:
+            synthesis = synthesis.prove(timeout=timeout)
         written = synthesis.emit(directory) if directory is not None else None
         checked, node = None, ""
         if verify:
@@ -115,6 +121,8 @@ def command(
         _print(synthesis, written, checked, show_plan=show_plan)
     if checked is not None and checked.first is not None:
         _refuse_differences(checked.first, sequences or 1, node)
+    if synthesis.proof is not None:
+        refuse_alarms(synthesis.proof)
 
 
 def _refuse_given(options: Mapping[str, object]) -> None:
@@ -209,6 +217,8 @@ def _document(synthesis: Synthesis, written: Path | None, checked: Verification 
         "inputs": {port.name: str(port.type) for port in plan.inputs},
         "outputs": {port.name: str(port.type) for port in plan.outputs},
     }
+    if synthesis.proof is not None:
+        document["proof"] = proof_document(synthesis.proof)
     if checked is not None:
         first = checked.first
         document["verify"] = {
@@ -249,6 +259,8 @@ def _print(
     click.echo(f"arena {plan.arena_nbytes} bytes, weights {plan.weights_nbytes} bytes")
     if written is not None:
         click.echo(f"written to {written}")
+    if synthesis.proof is not None:
+        click.echo(proof_text(synthesis.proof))
     if checked is None:
         return
     rows = [

@@ -1,0 +1,118 @@
+"""Proofs by Frama-C: its analyser Eva follows the values that variables of a program may have."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from openinfer.errors import EnvironmentLacksError, SynthesisError
+from openinfer.scratch import scratch_directory
+from openinfer.synth.proof import Alarm, Proof
+from openinfer_synth_c.kernel_calls import has_vector_types
+from openinfer_synth_c.project import PROOF_NAME, analysed_source
+from openinfer_synth_c.toolchain import run_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from openinfer.plan.execution_plan import ExecutionPlan
+
+ANALYSER = "Eva of Frama-C"
+
+AS_WRITTEN, PLAIN = "as written", "c99"
+"""Forms that are analysed: the bundle's source, or the same loops without vector types."""
+
+_REPORT = "report.csv"
+_LONGEST_ANSWER = 20.0
+"""Seconds for the analyser to say which version it is."""
+
+_OPTIONS = (
+    *("-eva", "-eva-slevel", "0", "-eva-auto-loop-unroll", "0", "-eva-no-print"),
+    *("-eva-no-show-progress", "-eva-msg-key=-initial-state"),
+    *("-warn-special-float", "none", "-warn-invalid-pointer", "-kernel-warn-key", "annot:missing-spec=abort"),
+)
+_OPEN = frozenset({"Unknown", "Invalid", "Invalid or unreachable"})
+_LIBRARY = "FRAMAC_SHARE"
+"""Where the analyser's declarations of the C library are, of which a call that cannot be is an alarm of its own."""
+
+_END = "Frama_C_show_each_step"
+"""What `PROOF_NAME` calls to print the statuses with which a step may end."""
+
+_ENDS = re.compile(rf"{_END}: (.*)")
+_DONE = re.compile(r"\{0[};]|\[0\.\.|^0$")
+
+
+def prove(plan: ExecutionPlan, *, timeout: float) -> Proof:
+    """Return what Eva says of a plan's program, in which inputs and state hold anything of their types.
+
+    Args:
+        timeout: seconds that it may take.
+
+    Raises:
+        EnvironmentLacksError: Frama-C is not installed.
+        SynthesisError: it failed, took too long, or did not come to the end of a step.
+    """
+    command = _found()
+    form = PLAIN if has_vector_types(plan) else AS_WRITTEN
+    options = (*_OPTIONS, *_precise(plan))
+    with scratch_directory() as directory:
+        version = run_tool([command, "-version"], directory, _LONGEST_ANSWER, "Frama-C").strip()
+        for name, text in analysed_source(_in_plain_c(plan)).items():
+            (directory / name).write_text(text, encoding="ascii")
+        # Frama-C takes its directory from the environment: paths are absolute.
+        files = [str(directory / PROOF_NAME), "-then", "-report-csv", str(directory / _REPORT)]
+        started = time.perf_counter()
+        said = run_tool([command, *options, *files], directory, timeout, "Frama-C")
+        seconds = time.perf_counter() - started
+        alarms = tuple(_alarms(directory))
+        if not alarms:
+            _check_end(said)
+    return Proof(analyser=ANALYSER, version=version, options=options, form=form, alarms=alarms, seconds=seconds)
+
+
+def _found() -> str:
+    command = shutil.which("frama-c")
+    if command is None:
+        message = "Frama-C is not installed (looked for frama-c); install it, for example with"
+        raise EnvironmentLacksError(f"{message} `apt-get install frama-c-base`", code="no-analyser")
+    return command
+
+
+def _precise(plan: ExecutionPlan) -> tuple[str, ...]:
+    """Return options for functions over the few variables of a model, which lie at different places."""
+    if not plan.states and not any(register.is_kept for register in plan.registers):
+        return ()
+    functions = (f"{plan.options.prefix}_{name}:1000" for name in ("find", "save", "load"))
+    return ("-eva-slevel-function", ",".join(functions))
+
+
+def _in_plain_c(plan: ExecutionPlan) -> ExecutionPlan:
+    if plan.arch is None or not has_vector_types(plan):
+        return plan
+    return replace(plan, arch=replace(plan.arch, compiler=replace(plan.arch.compiler, dialect="c99")))
+
+
+def _check_end(said: str) -> None:
+    """Raise unless a step came to its end: nothing is proved about what is not reached."""
+    ends = _ENDS.findall(said)
+    if not any(_DONE.search(end) for end in ends):
+        raise SynthesisError(f"Frama-C did not reach the end of a step, whose status it finds in: {ends}")
+
+
+def _alarms(directory: Path) -> Iterable[Alarm]:
+    """Yield the properties that are not proved, which are few, from the table of all."""
+    with (directory / _REPORT).open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            if row["status"] in _OPEN and row["function"] != _END and not row["directory"].startswith(_LIBRARY):
+                yield Alarm(
+                    file=row["file"],
+                    line=int(row["line"]),
+                    function=row["function"],
+                    kind=row["property kind"],
+                    condition=row["property"],
+                )

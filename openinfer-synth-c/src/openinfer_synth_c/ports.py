@@ -1,0 +1,67 @@
+"""Inputs and outputs of a program, as contexts of the templates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.errors import SynthesisError
+from openinfer.expr.c_renderer import item_type
+from openinfer.expr.tree import ExprError
+from openinfer.plan.steps import Register
+from openinfer.synth.c_text import comment, string_literal
+from openinfer.synth.npy_harness import npy_descr
+from openinfer_synth_c.data import items
+
+if TYPE_CHECKING:
+    from openinfer.ir.types import TensorType
+    from openinfer.plan.values import PlanInput, PlanOutput
+    from openinfer_synth_c.names import Names
+
+
+def is_needed(port: PlanInput) -> bool:
+    """Whether the caller has to give an input: the program reads it, and it has no default."""
+    return port.needed and port.default is None
+
+
+def _port(name: str, type: TensorType, field: str) -> dict[str, object]:
+    try:
+        spelled = item_type(type.dtype)
+        literal = string_literal(name)
+    except (ExprError, ValueError) as error:
+        raise SynthesisError(f"{name!r} is {type}: {error}", code="dtype-unsupported") from error
+    packed = type.dtype.is_packed
+    as_bytes = f", {type.nbytes} packed bytes" if packed else ""
+    return {
+        "field": field,
+        "literal": literal,
+        "shown": string_literal(f"{type}{as_bytes}"),
+        "c_type": spelled,
+        "comment": comment(f"{name}: {type}{as_bytes}"),
+        "nbytes": type.nbytes,
+        "descr": npy_descr(type.dtype),
+        "width": max(type.dtype.bits // 8, 1),
+        "count": items(type),
+        "room": max(items(type), 1),
+        "rank": 1 if packed else len(type.shape),
+        "shape": str(type.nbytes) if packed else ", ".join(map(str, type.shape)) or "1",
+    }
+
+
+def input_port(port: PlanInput, names: Names, number: int) -> dict[str, object]:
+    return {
+        **_port(port.name, port.type, names.inputs[number]),
+        "macro": names.input_macros[number],
+        "needed": int(is_needed(port)),
+    }
+
+
+def output_port(port: PlanOutput, names: Names, number: int) -> dict[str, object]:
+    field = names.outputs[number]
+    made = {**_port(port.name, port.type, field), "macro": names.output_macros[number], "extents": ()}
+    if port.extents is None:
+        return made
+    extents = [
+        f"(size_t)model->{names.registers[extent.number]}" if isinstance(extent, Register) else str(extent)
+        for extent in port.extents
+    ]
+    return {**made, "extents": extents, "shape_field": f"shape_{field.removeprefix('v_')}"}
