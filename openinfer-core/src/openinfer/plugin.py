@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.backend import ComputationBackend, DeviceBackend, LoopBackend
     from openinfer.simulate.batch import Job, Runner, Session, Worker, WorkerLostError
     from openinfer.simulate.observers import Observer
+    from openinfer.simulate.state_program import Fault, StateBackend, StateProgram
     from openinfer.simulate.whole_program import ProgramBackend
     from openinfer.synth import Bundle, RunResult, SynthTarget
     from openinfer.synth.arrays import file_form, from_bytes, given_arrays
@@ -105,6 +106,7 @@ __all__ = [
     "F32",
     "F64",
     "Fallback",
+    "Fault",
     "FeatureMissingError",
     "Fold",
     "I16",
@@ -156,6 +158,8 @@ __all__ = [
     "Stage",
     "StageOperand",
     "StageValue",
+    "StateBackend",
+    "StateProgram",
     "SynthTarget",
     "SynthTargetSpec",
     "SynthesisError",
@@ -250,7 +254,10 @@ _MODULES = {
     "PassSpec": "openinfer.plugins.types",
     "Primitive": "openinfer.ops",
     "Program": "openinfer.expr",
+    "Fault": "openinfer.simulate.state_program",
     "ProgramBackend": "openinfer.simulate.whole_program",
+    "StateBackend": "openinfer.simulate.state_program",
+    "StateProgram": "openinfer.simulate.state_program",
     "Quotient": "openinfer.affine",
     "Reduction": "openinfer.ops",
     "Refusal": "openinfer.ops",

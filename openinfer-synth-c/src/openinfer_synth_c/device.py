@@ -28,7 +28,7 @@ from openinfer.plan.steps import Arrangement, ComputeStep, KernelStep, LoopProgr
 from openinfer.scalars import converted, repeated_code
 from openinfer.schedule import choose
 from openinfer_synth_c.profiles import host
-from openinfer_synth_c.program_calls import bind_plan
+from openinfer_synth_c.program_calls import PlanInstance, bind_plan
 from openinfer_synth_c.step_calls import StepCalls
 from openinfer_synth_c.step_functions import NOWHERE, step_function
 
@@ -225,6 +225,17 @@ class CDevice:
         """
         given = [own(inputs[port.name]).array for port in plan.inputs]
         return bind_plan(plan, given, [own(outputs[port.name]).array for port in plan.outputs])
+
+    def open_program(
+        self, plan: ExecutionPlan, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer]
+    ) -> PlanInstance:
+        """Return an instance of a program that keeps its state.
+
+        Raises:
+            SynthesisError, DeviceError: it cannot be written out or compiled.
+        """
+        given = [own(inputs[port.name]).array for port in plan.inputs]
+        return PlanInstance(plan, given, [own(outputs[port.name]).array for port in plan.outputs])
 
     def _bound(self, step: Step, inputs: Sequence[CBuffer], outputs: Sequence[CBuffer], what: str) -> BoundCall:
         types = [b.type for b in inputs], [b.type for b in outputs]

@@ -26,6 +26,7 @@ def openinfer_devices() -> Iterable[DeviceSpec]:
         computations=True,
         loop_programs=True,
         whole_programs=True,
+        state=True,
     )
 
 

@@ -8,21 +8,30 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
 from openinfer.errors import DeviceError
 from openinfer.plan.places import ALIGNMENT
+from openinfer.simulate.state_program import Fault
 from openinfer_synth_c.blob import blob_of
+from openinfer_synth_c.faults import parted
 from openinfer_synth_c.leaving import LONG_WORK, run_until_stopped
 from openinfer_synth_c.library import load_library, lock_of
 from openinfer_synth_c.project import program_source
+from openinfer_synth_c.statuses import STATUSES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer_synth_c.instance import Variable
 
     Array: TypeAlias = npt.NDArray[Any]
+
+
+_CODES = {"INDEX": "out-of-range", "LIMIT": "cache-limit", "SHAPE": "shape-mismatch"}
+"""Codes of errors by the names of statuses."""
 
 
 def bind_plan(plan: ExecutionPlan, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], bool]:
@@ -34,37 +43,117 @@ def bind_plan(plan: ExecutionPlan, inputs: Sequence[Array], outputs: Sequence[Ar
         SynthesisError: the plan holds something that cannot be written out in C.
         DeviceError: it cannot be compiled.
     """
-    blob = blob_of(plan, largest_embedded=0)
-    source = program_source(plan, blob)
-    library = load_library(source.files, () if plan.arch is None else plan.arch.compiler.flags)
-    instance = _aligned(bytes(source.instance.nbytes))
-    given = [instance, *([] if blob is None else [_aligned(blob.data)])]
-    given += [_aligned(bytes(memory.nbytes)) for memory in source.instance.memories]
-    status = library["model_init"](*(ctypes.c_void_p(array.ctypes.data) for array in given))
-    if status:
-        raise DeviceError(f"device c: the program cannot be initialised, status {status}")
-    call = partial(library["model_step"], ctypes.c_void_p(instance.ctypes.data), _pointers(inputs), _pointers(outputs))
-    kept = (*inputs, *outputs, *given)
-    if source.work < LONG_WORK:
-        return _checked(call, kept)
-    # The flag that ends a long step is one for all instances.
-    lock, stop = lock_of(library), ctypes.c_int.in_dll(library, "model_stop")
-    call = partial(run_until_stopped, call, stop)
-
-    def run(_kept: object = kept) -> bool:
-        with lock:
-            return call() == 0
-
-    return run
-
-
-def _checked(call: Callable[[], int], kept: object) -> Callable[[], bool]:
-    """Return a call that says whether another one returned 0, and keeps what that works on."""
+    call, kept = _Model(plan).stepping(inputs, outputs)
 
     def run(_kept: object = kept) -> bool:
         return call() == 0
 
     return run
+
+
+class PlanInstance:
+    """An instance of a model that keeps state, bound to arrays in the order of the plan's ports.
+
+    Raises:
+        SynthesisError: the plan holds something that cannot be written out in C.
+        DeviceError: it cannot be compiled.
+    """
+
+    def __init__(self, plan: ExecutionPlan, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        self._model = _Model(plan)
+        self._shapes = {
+            port.name: np.zeros(len(port.type.shape), np.uintp) for port in plan.outputs if port.extents is not None
+        }
+        arrays: list[Array] = []
+        for port, output in zip(plan.outputs, outputs, strict=True):
+            arrays += [output, self._shapes[port.name]] if port.name in self._shapes else [output]
+        self._call, self._kept = self._model.stepping(inputs, arrays)
+        self._variables = {variable.name: _held(variable, plan) for variable in self._model.source.instance.variables}
+
+    def step(self) -> Fault | None:
+        """Run a step."""
+        status, node = parted(self._call())
+        if not status:
+            return None
+        found = next(each for each in STATUSES if each.number == status)
+        return Fault(_CODES.get(found.name, "execution"), found.text, node)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the outputs whose shape varies."""
+        return {name: tuple(int(extent) for extent in shape) for name, shape in self._shapes.items()}
+
+    def reset(self) -> None:
+        """Give all variables their initial values."""
+        self._model.call("model_reset")
+
+    def get(self) -> dict[str, Array]:
+        """Return a copy of all variables, in storage form."""
+        found = {name: array.copy() for name, array in self._variables.items()}
+        for number, array in enumerate(found.values()):
+            self._model.call("model_get", number, array)
+        return found
+
+    def set(self, values: Mapping[str, Array]) -> None:
+        """Give all variables their values."""
+        for number, (name, array) in enumerate(self._variables.items()):
+            given = np.ascontiguousarray(values[name], array.dtype)
+            self._model.call("model_set", number, given)
+
+
+class _Model:
+    """A compiled model with one instance in memory."""
+
+    def __init__(self, plan: ExecutionPlan) -> None:
+        blob = blob_of(plan, largest_embedded=0)
+        self.source = program_source(plan, blob)
+        self._library = load_library(self.source.files, () if plan.arch is None else plan.arch.compiler.flags)
+        self._instance = _aligned(bytes(self.source.instance.nbytes))
+        self._given = [self._instance, *([] if blob is None else [_aligned(blob.data)])]
+        self._given += [_aligned(bytes(memory.nbytes)) for memory in self.source.instance.memories]
+        status = self._library["model_init"](*(ctypes.c_void_p(array.ctypes.data) for array in self._given))
+        if status:
+            raise DeviceError(f"device c: the program cannot be initialised, status {status}")
+
+    def stepping(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> tuple[Callable[[], int], object]:
+        """Return a call that runs a step and returns its status, and what has to be kept for it."""
+        instance = ctypes.c_void_p(self._instance.ctypes.data)
+        call = partial(self._library["model_step"], instance, _pointers(inputs), _pointers(outputs))
+        kept = (*inputs, *outputs, *self._given)
+        if self.source.work < LONG_WORK:
+            return call, kept
+        # The flag that ends a long step is one for all instances.
+        lock, stop = lock_of(self._library), ctypes.c_int.in_dll(self._library, "model_stop")
+        long_call = partial(run_until_stopped, call, stop)
+
+        def locked() -> int:
+            with lock:
+                return long_call()
+
+        return locked, kept
+
+    def call(self, function: str, number: int | None = None, array: Array | None = None) -> None:
+        """Call a function of the instance, of a variable by its number and with its elements.
+
+        Raises:
+            DeviceError: it returns another status than 0.
+        """
+        arguments: list[object] = [ctypes.c_void_p(self._instance.ctypes.data)]
+        if number is not None and array is not None:
+            pointer, nbytes = ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)
+            arguments += [ctypes.c_int(number), pointer, nbytes]
+        status = self._library[function](*arguments)
+        if status:
+            raise DeviceError(f"device c: {function} of the program returned status {status}")
+
+
+def _held(variable: Variable, plan: ExecutionPlan) -> Array:
+    """Return an array that holds a variable: of its shape, packed types as their bytes."""
+    state = next((state for state in plan.states if state.name == variable.name), None)
+    if state is None:
+        return np.zeros((), np.int64)
+    if state.type.dtype.is_packed:
+        return np.zeros(variable.nbytes, np.uint8)
+    return np.zeros(state.type.shape, storage_dtype(state.type.dtype))
 
 
 def _aligned(data: bytes) -> Array:

@@ -251,7 +251,7 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
     rolled, work, scratch_nbytes = False, dict[str, int](), 0
     for procedure in plan.procedures:
         code = Code(depth=1, scratch="model->scratch")
-        StatementWriter(code, names, plan, kernels).block(procedure.steps)
+        StatementWriter(code, names, plan, kernels, has_faults=polls and bool(plan.states)).block(procedure.steps)
         scratch_nbytes = max(scratch_nbytes, code.scratch_nbytes)
         for kernel in kernels:
             work[kernel.name] = kernel.work

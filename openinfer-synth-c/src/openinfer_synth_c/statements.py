@@ -36,6 +36,7 @@ from openinfer.plan.steps import (
 from openinfer.scalars import repeated_code
 from openinfer.synth.c_text import comment
 from openinfer_synth_c.elements import Bound
+from openinfer_synth_c.faults import mark_faults
 from openinfer_synth_c.index_text import for_head
 from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.kernel_calls import results_of, write_call, write_tests
@@ -58,13 +59,25 @@ _WORD = re.compile(r"\w+")
 
 
 class StatementWriter:
-    """Appends the statements of steps to ``code``; with ``functions``, loop programs are calls of these."""
+    """Appends the statements of steps to ``code``; with ``functions``, loop programs are calls of these.
 
-    def __init__(self, code: Code, names: Names, plan: ExecutionPlan, functions: KernelFunctions | None = None) -> None:
+    ``has_faults``: statuses say which statement failed (`openinfer_synth_c.faults`).
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        names: Names,
+        plan: ExecutionPlan,
+        functions: KernelFunctions | None = None,
+        *,
+        has_faults: bool = False,
+    ) -> None:
         self._code = code
         self._names = names
         self._plan = plan
         self._functions = functions
+        self._has_faults = has_faults
 
     def steps(self, steps: Sequence[Step]) -> None:
         """Append steps in order; each keeps the lines of the program that it comes from as a comment."""
@@ -82,6 +95,8 @@ class StatementWriter:
                 raise _of_plugin(step, error) from error.__cause__
             if not isinstance(step, LoopStep):
                 self._code.keep_rolled(start)
+            if self._has_faults and step.origin.statements:
+                mark_faults(self._code.lines, start, step.origin.statements[0].node)
 
     def block(self, steps: Sequence[Step]) -> None:
         """Append the steps of a block; the return at its end is that of the function."""

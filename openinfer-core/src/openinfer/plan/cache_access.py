@@ -68,14 +68,14 @@ def grown_shape(base: Sequence[int], growth: Sequence[int]) -> tuple[int, ...]:
 
 
 class Caches:
-    """The caches of a program, added to a plan when they are first used."""
+    """The caches of a program, added to a plan when they are first used; ``inspected``: with all sizes."""
 
-    def __init__(self, resolved: ResolvedGraph, draft: Draft, bounds: CacheBounds) -> None:
+    def __init__(self, resolved: ResolvedGraph, draft: Draft, bounds: CacheBounds, *, inspected: bool = False) -> None:
         self._resolved = resolved
         self._draft = draft
         self._bounds = bounds
         self._found: dict[str, Cache] = {}
-        self._sized = frozenset(_names_with_sizes(resolved))
+        self._sized = frozenset(resolved.variables if inspected else _names_with_sizes(resolved))
 
     def of(self, name: str) -> Cache:
         """Return a cache.

@@ -86,18 +86,21 @@ def lower(
     environment: Environment,
     table: KernelTable,
     limits: Mapping[str, int] | None = None,
+    *,
+    inspected: bool = False,
 ) -> Draft:
     """Return the program as steps.
 
     Args:
         limits: how far caches may grow, see `openinfer.plan.bounds.CacheBounds`.
+        inspected: whether the sizes of all caches are kept, also of those that no statement asks for.
 
     Raises:
         SynthesisError: statements, settings or operators cannot be carried out on the target; it has a diagnostic for
             each of the statements.
     """
     draft = Draft()
-    persistent = PersistentLowering(resolved, draft, CacheBounds(resolved, limits or {}))
+    persistent = PersistentLowering(resolved, draft, CacheBounds(resolved, limits or {}), inspected=inspected)
     for variable in resolved.variables.values():
         if variable.storage is Storage.DYNAMIC:
             draft.add_variable(variable)

@@ -72,6 +72,7 @@ def make_plan(
     most_ops: int | None = None,
     memories: Sequence[MemoryBank] = (),
     limits: Mapping[str, int] | None = None,
+    inspected: bool = False,
     watch: Watch = ignored,
 ) -> ExecutionPlan:
     """Return the plan of a program for the target of ``table``.
@@ -85,15 +86,17 @@ def make_plan(
         schedules: those that are not chosen but given.
         most_ops: most operators that one step carries out; None: any number.
         memories: those of the device, which values are spread over; () is one of any size.
+        inspected: whether memory is looked into between steps: every volatile that the program writes is a result
+            beside what it returns, and the sizes of all caches are kept.
         watch: is called after each pass.
 
     Raises:
         SynthesisError: something in the program cannot be carried out on the target; it names the line.
     """
-    draft = lower(resolved, model, environment, table, limits)
+    draft = lower(resolved, model, environment, table, limits, inspected=inspected)
     after = _watching(draft, watch)
     after("lower", draft.procedures)
-    started = _started(draft, resolved)
+    started = _started(draft, resolved, inspected=inspected)
     after("initialise", started.procedures)
     wanted = started.wanted
     procedures = with_passes(started.procedures, _types(draft), wanted, environment, "lowered", after)
@@ -143,10 +146,10 @@ class _Started:
     needed: int
 
 
-def _started(draft: Draft, resolved: ResolvedGraph) -> _Started:
+def _started(draft: Draft, resolved: ResolvedGraph, *, inspected: bool) -> _Started:
     reachable = reached(draft.procedures)
     changed = written(reachable)
-    names = _output_names(draft, resolved, changed)
+    names = _output_names(draft, resolved, changed, inspected=inspected)
     _refuse_varying_packed(draft, names)
     results, copies = output_copies(draft, names, changed)
     wanted = mask(results) | mask(state_values(draft))
@@ -220,8 +223,10 @@ def plan_findings(
     return ()
 
 
-def _output_names(draft: Draft, resolved: ResolvedGraph, changed: int) -> tuple[str, ...]:
-    """Return what ``entry`` returns, else every volatile that the program writes."""
+def _output_names(draft: Draft, resolved: ResolvedGraph, changed: int, *, inspected: bool) -> tuple[str, ...]:
+    """Return what ``entry`` returns, and every volatile that the program writes: without a return, or ``inspected``."""
+    volatile = [name for name, variable in resolved.variables.items() if variable.storage is Storage.VOLATILE]
+    found = tuple(name for name in volatile if name in draft.numbers and changed >> draft.numbers[name] & 1)
     if draft.returned:
         for name in draft.returned:
             if name not in resolved.variables:
@@ -231,9 +236,7 @@ def _output_names(draft: Draft, resolved: ResolvedGraph, changed: int) -> tuple[
                 raise about("unsupported", f"`return {name}`: a persistent variable cannot be a result", hint)
             if name not in draft.numbers:
                 draft.add_variable(resolved.variables[name])
-        return tuple(draft.returned)
-    volatile = [name for name, variable in resolved.variables.items() if variable.storage is Storage.VOLATILE]
-    found = tuple(name for name in volatile if name in draft.numbers and changed >> draft.numbers[name] & 1)
+        return tuple(dict.fromkeys((*draft.returned, *(found if inspected else ()))))
     if not found:
         hint = "end block entry with `return NAME;`, or write a volatile variable"
         raise about("no-outputs", "the program has no results: it returns nothing and writes no volatile", hint)

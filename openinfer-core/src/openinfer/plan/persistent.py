@@ -56,10 +56,10 @@ class Around:
 class PersistentLowering:
     """Lowers the statements on persistent memory of one program."""
 
-    def __init__(self, resolved: ResolvedGraph, draft: Draft, bounds: CacheBounds) -> None:
+    def __init__(self, resolved: ResolvedGraph, draft: Draft, bounds: CacheBounds, *, inspected: bool = False) -> None:
         self._resolved = resolved
         self._draft = draft
-        self._caches = Caches(resolved, draft, bounds)
+        self._caches = Caches(resolved, draft, bounds, inspected=inspected)
 
     def steps(self, node: Node, kind: CacheStatement, origin: Origin, around: Around) -> Iterator[Step]:
         """Yield the steps of a statement."""

@@ -127,7 +127,7 @@ def kernel_table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -
         optional,
         spec.computations,
         spec.loop_programs,
-        state=isinstance(spec, SynthTargetSpec) and spec.state,
+        state=spec.state,
         is_device=isinstance(spec, DeviceSpec),
     )
 

@@ -158,6 +158,8 @@ class DeviceSpec:
         fallback: where operators run that the device lacks; None where each of them is an error.
         whole_programs: whether the backend carries out execution plans (it is an
             `openinfer.simulate.whole_program.ProgramBackend`): a program that no plan holds is refused.
+        state: whether it carries out plans that keep values between steps (it is an
+            `openinfer.simulate.state_program.StateBackend`).
         computations: whether the backend runs operators that are defined by stages (it is an
             `openinfer.simulate.backend.ComputationBackend`).
         loop_programs: whether the backend runs operators that are defined by loop programs (it is an
@@ -173,6 +175,7 @@ class DeviceSpec:
     optional_dtypes: frozenset[str] = frozenset()
     fallback: Fallback | None = None
     whole_programs: bool = False
+    state: bool = False
     computations: bool = False
     loop_programs: bool = False
     replaces: str | None = None

@@ -21,9 +21,10 @@ from openinfer.plugins.selection import (
     select,
 )
 from openinfer.simulate.backend import ComputationBackend, HostBackend, LoopBackend
+from openinfer.simulate.state_program import keeps_state
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.ir.resolved import ResolvedGraph
@@ -74,18 +75,28 @@ class Binder:
         """Whether expressions on the device may read, compute and write an element type."""
         return dtype.name in self._table.expression_dtypes
 
-    def plan(self, resolved: ResolvedGraph, model: Model) -> ExecutionPlan:
-        """Return the execution plan of a program for the device.
+    def plan(self, resolved: ResolvedGraph, model: Model, limits: Mapping[str, int] | None = None) -> ExecutionPlan:
+        """Return the execution plan of a program for the device; ``limits`` say how far caches may grow.
 
         Raises:
             SynthesisError: a plan cannot hold something in it; the message names the statement.
         """
         arch = getattr(self._backend, "arch", None)
+        inspected = keeps_state(resolved)
         if not isinstance(arch, DeviceArch):
-            return make_plan(resolved, model, self._environment, self._table)
+            return make_plan(resolved, model, self._environment, self._table, limits=limits, inspected=inspected)
         given = getattr(self._backend, "schedules", None)
         schedules = given if isinstance(given, ScheduleFile) else None
-        plan = make_plan(resolved, model, self._environment, self._table, machine=arch.machine, schedules=schedules)
+        plan = make_plan(
+            resolved,
+            model,
+            self._environment,
+            self._table,
+            machine=arch.machine,
+            schedules=schedules,
+            limits=limits,
+            inspected=inspected,
+        )
         return replace(plan, arch=arch)
 
     def bind(self, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]) -> BoundCall:

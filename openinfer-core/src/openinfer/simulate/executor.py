@@ -60,6 +60,7 @@ class Executor:
         trace: bool = False,
         timer: bool = False,
         echo: bool = True,
+        limits: Mapping[str, int] | None = None,
         observers: Observers | None = None,
     ) -> None:
         self._device = binder.device
@@ -68,7 +69,7 @@ class Executor:
         self._recorder = Recorder(backend, timer)
         self._placements = placements
         self._tracing = trace
-        self._echo = echo
+        self._echo, self._limits = echo, limits
         self._observers = observers
         self._free = step_sizes(resolved, model)
         self._given: dict[str, tuple[int, str]] = {}
@@ -91,7 +92,9 @@ class Executor:
             consumers = ConsumerRuns(
                 resolved, shared, memory, backend, binder, placements, self._recorder, trace=self._tracing
             )
-        whole = None if placements.in_use else whole_program(resolved, self._model, backend, binder, memory)
+        whole = None
+        if not placements.in_use:
+            whole = whole_program(resolved, self._model, backend, binder, memory, self._limits)
         return Binding(resolved, memory, codes, consumers, whole, Host(memory, backend))
 
     def _use(self, binding: Binding) -> None:
@@ -113,9 +116,15 @@ class Executor:
         """Use the program bound to the sizes of a step."""
         binding = self._bindings.of(sizes)
         if binding is not self._binding:
+            self._settle(changing=True)
             self._keep_results(self._results)
             binding.memory.take_inserted(self._memory)
             self._use(binding)
+
+    def _settle(self, *, changing: bool = False) -> None:
+        """Let memory have what persistent variables are where the device keeps them."""
+        if self._whole is not None:
+            self._whole.settle(changing=changing)
 
     def _settle_sizes(self) -> None:
         """Begin a step with the sizes of its inputs, or the usual ones where nothing was inserted that has any."""
@@ -264,6 +273,7 @@ class Executor:
         Raises:
             ExecutionError: as for `fetch`.
         """
+        self._settle()
         return self._seen.type_of(access)
 
     def live_bytes(self) -> dict[str, int]:
@@ -272,6 +282,7 @@ class Executor:
         Weights count once something has used them, tables by the entries that are there, temporaries from their
         ``assign`` to the end of the step.
         """
+        self._settle()
         return self._memory.live_bytes()
 
     def input_type(self, name: str) -> TensorType:
@@ -293,6 +304,7 @@ class Executor:
             StepStateError: a step is running.
         """
         self._need_idle("reset memory")
+        self._settle(changing=True)
         self._keep_results(self._results)
         self._memory.reset()
 
@@ -303,6 +315,7 @@ class Executor:
             StepStateError: a step is running.
         """
         self._need_idle("take a snapshot")
+        self._settle()
         return take_snapshot(self._graph, self._memory, self._backend)
 
     def restore(self, state: Snapshot | str | os.PathLike[str], *, force: bool = False) -> None:
@@ -319,6 +332,7 @@ class Executor:
         """
         self._need_idle("restore memory")
         snapshot = state if isinstance(state, Snapshot) else Snapshot.load(state)
+        self._settle(changing=True)
         self._keep_results(self._results)
         restore_snapshot(snapshot, self._graph, self._memory, self._backend, force=force)
 
@@ -376,6 +390,7 @@ class Executor:
         self._need_idle("begin a step")
         self._settle_sizes()
         if self._whole is not None:
+            self._whole.settle(changing=True)
             self._whole.note_nodes()
         self._results = {}
         self._memory.begin_step()
@@ -419,6 +434,7 @@ class Executor:
         """
         for access in accesses:
             need_name(access, "fetch")
+        self._settle()
         if self._whole is None or self.is_running or not self._whole.lacks(accesses):
             return
         log(LogKind.TRACE, "a value other than a result is fetched: the program runs node by node from here on")

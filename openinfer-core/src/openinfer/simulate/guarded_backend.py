@@ -3,6 +3,7 @@ binds; what it returns is checked."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from openinfer.errors import OpenInferError
 from openinfer.plugins.crossing import crossing, fault, guarded_in_steps, guarded_methods, members, wrong
 from openinfer.plugins.types import load_object
 from openinfer.simulate.backend import ComputationBackend, DeviceBackend, HostBackend
+from openinfer.simulate.state_program import StateBackend, StateProgram
 from openinfer.simulate.whole_program import ProgramBackend
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class GuardedBackend:
         names = list(members(DeviceBackend))
         with crossing(owner, f"reading the methods of {what}"):
             self.name = str(cast("Any", backend).name)
-            for further in (HostBackend, ProgramBackend, ComputationBackend):
+            for further in (HostBackend, ProgramBackend, StateBackend, ComputationBackend):
                 own = members(further)
                 names += own if all(hasattr(backend, name) for name in own) else ()
         found = guarded_methods(owner, what, backend, names, passing=_PASSING)
@@ -69,6 +71,7 @@ class GuardedBackend:
             "scalar_reader": self._reader_or_none,
             "overlap": self._truth,
             "bind_program": self._program,
+            "open_program": self._state_program,
             "direct_kernel": self._call_or_none,
             "beside": self._beside,
         }
@@ -111,6 +114,13 @@ class GuardedBackend:
 
     def _program(self, name: str, found: Any, *_: object) -> Callable[[], bool]:
         return self._yielding(name, found, _is_bool, "a bool")
+
+    def _state_program(self, name: str, found: Any, *_: object) -> StateProgram:
+        what = f"the program that {name} of {self._what} returned"
+        return cast(
+            "StateProgram",
+            SimpleNamespace(**guarded_methods(self._owner, what, found, members(StateProgram), passing=_PASSING)),
+        )
 
     def _truth(self, name: str, found: Any, *_: object) -> bool:
         if not _is_bool(found):

@@ -38,6 +38,8 @@ class Simulator:
         trace, timer: whether executors record events, and time operators; by default as ``OPENINFER_TRACE`` says.
         echo: whether `Executor.step` prints the events that it records.
         sizes: named sizes that take the place of the model's.
+        limits: how far caches may grow on a device that holds them in static memory, as the synthesizer takes them; the
+            others, and programs with a cache that has no bound, need none.
         environment: what the plugins offer; the installed ones by default.
         placement: whether operators run on the devices that ``with { placement = "…" }`` names, of the operator or of a
             scope, loop or block around it. Off by default, so that no hint changes a result unasked.
@@ -58,6 +60,7 @@ class Simulator:
         timer: bool | None = None,
         echo: bool = True,
         sizes: Mapping[str, int] | None = None,
+        limits: Mapping[str, int] | None = None,
         environment: Environment | None = None,
         placement: bool = False,
     ) -> None:
@@ -67,7 +70,7 @@ class Simulator:
         self._strict = strict
         self._trace, self._timer = trace_by_default(trace, timer)
         self._echo = echo
-        self._sizes = dict(sizes or {})
+        self._sizes, self._limits = dict(sizes or {}), dict(limits or {})
         self._device = choose_device(name, self._environment)
         self._placement = placement
         self._resolved = None if program is None else self._resolve(program)
@@ -140,6 +143,7 @@ class Simulator:
                 trace=self._trace,
                 timer=self._timer,
                 echo=self._echo,
+                limits=self._limits,
                 resized=lambda sizes: self._resolve(resolved.graph, sizes),
                 observers=Observers(self._environment) if self._trace else None,
             )

@@ -1,7 +1,9 @@
 """Devices that run whole programs: what is asked of them, and steps that are run so.
 
 Such a device carries out the execution plan, fused and in the plan's order, and yields the plan's results only. It
-can also run a program node by node, as every `DeviceBackend` can: that is done wherever somebody looks at more.
+can also run a program node by node, as every `DeviceBackend` can: that is done wherever somebody looks at more. A
+program with persistent memory keeps it where the device has it (`openinfer.simulate.state_program`), and no step of it
+is run again: all volatile variables that it writes are results.
 """
 
 from __future__ import annotations
@@ -12,9 +14,18 @@ from openinfer.errors import StepStateError, SynthesisError
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Return
 from openinfer.ir.resolved import Storage
+from openinfer.ir.types import TensorType
 from openinfer.plan import plan_findings
 from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.backend import DeviceBackend
+from openinfer.simulate.state_program import (
+    StateBackend,
+    hand_over,
+    is_followed,
+    keeps_state,
+    raise_fault,
+    take_over,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,12 +39,13 @@ if TYPE_CHECKING:
     from openinfer.simulate.backend import Buffer
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.memory import Memory
+    from openinfer.simulate.state_program import StateProgram
 
     BoundProgram: TypeAlias = Callable[[], bool]
     """Runs one step; False when it failed, in which case nothing that it wrote counts."""
 
-NO_OUTPUTS = "no-outputs"
-"""The code of a program without results, which is run node by node."""
+_BY_NODE = frozenset(("no-outputs", "cache-limit"))
+"""Codes of programs that are run node by node: without results, or with caches that may grow without a bound."""
 
 
 @runtime_checkable
@@ -75,15 +87,16 @@ class WholeProgram:
         self._is_latest = False
         self._has_new_inputs = False
 
+    def settle(self, *, changing: bool = False) -> None:
+        """Let memory have what persistent variables are; ``changing``: it is about to change them."""
+
     def run(self) -> bool:
         """Run a step, of which memory is at the start; return whether it was done."""
         missing = self._memory.conditional - self._memory.available
         if any(port.needed and port.name in missing for port in self._plan.inputs):
             return False
         if self._bound is None:
-            inputs = {port.name: self._memory.buffer(port.name) for port in self._plan.inputs}
-            outputs = {port.name: self._result(port) for port in self._plan.outputs}
-            self._bound = self._backend.bind_program(self._plan, inputs, outputs)
+            self._bound = self._made()
         self._is_latest, self._has_new_inputs = False, False
         try:
             self._is_latest = self._bound()
@@ -92,9 +105,18 @@ class WholeProgram:
             raise
         return self._is_latest
 
+    def _made(self) -> BoundProgram:
+        return self._backend.bind_program(self._plan, self._inputs(), self._outputs())
+
+    def _inputs(self) -> dict[str, Buffer]:
+        return {port.name: self._memory.buffer(port.name) for port in self._plan.inputs}
+
+    def _outputs(self) -> dict[str, Buffer]:
+        return {port.name: self._result(port) for port in self._plan.outputs}
+
     def _result(self, port: PlanOutput) -> Buffer:
         """Return where a result goes: to scratch memory where the variable has it already and may be read-only."""
-        is_written = port.name in self._memory.written_names
+        is_written = port.name in self._memory.written_names and port.extents is None
         return self._memory.buffer(port.name) if is_written else self._backend.allocate(port.type)
 
     def note_inputs(self) -> None:
@@ -120,21 +142,84 @@ class WholeProgram:
         return name is not None
 
 
+class WholeStateProgram(WholeProgram):
+    """A program whose persistent variables the device keeps; those of memory are brought up to date when asked for."""
+
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        backend: ProgramBackend,
+        memory: Memory,
+        returned: tuple[str, ...],
+        resolved: ResolvedGraph,
+        owner: StateBackend,
+    ) -> None:
+        super().__init__(plan, backend, memory, returned)
+        self._resolved, self._owner = resolved, owner
+        self._left_out = frozenset[str]()
+        self._program: StateProgram | None = None
+        self._varying: dict[str, Buffer] = {}
+        self._is_ahead, self._is_behind = False, True
+
+    def settle(self, *, changing: bool = False) -> None:
+        if self._is_ahead and self._program is not None:
+            take_over(self._program, self._memory, self._backend)
+            self._is_ahead = False
+        self._is_behind |= changing
+
+    def _made(self) -> BoundProgram:
+        outputs = self._outputs()
+        self._varying = {port.name: outputs[port.name] for port in self._plan.outputs if port.extents is not None}
+        self._program = program = self._owner.open_program(self._plan, self._inputs(), outputs)
+        return lambda: self._step(program)
+
+    def _step(self, program: StateProgram) -> bool:
+        if self._is_behind:
+            hand_over(program, self._memory, self._backend)
+            self._is_behind = False
+        self._is_ahead = True
+        fault = program.step()
+        if fault is not None:
+            raise_fault(fault, self._resolved)
+        for name, shape in program.shapes().items():
+            self._hold(name, shape)
+        return True
+
+    def _hold(self, name: str, shape: tuple[int, ...]) -> None:
+        """Let a variable have the elements in front of its room, in the shape that they have."""
+        room, varying = self._varying[name], self._memory.varying(name)
+        if varying is None:
+            raise TypeError(f"{name} has one shape, found {shape}")
+        kind = TensorType(room.type.dtype, shape)
+        elements = self._backend.read(room).reshape(-1)[: kind.count]
+        buffer = varying.buffer(kind)
+        self._backend.write(buffer, elements.reshape(shape))
+        varying.hold(buffer)
+
+
 def whole_program(
-    resolved: ResolvedGraph, model: Model, backend: DeviceBackend, binder: Binder, memory: Memory
+    resolved: ResolvedGraph,
+    model: Model,
+    backend: DeviceBackend,
+    binder: Binder,
+    memory: Memory,
+    limits: Mapping[str, int] | None = None,
 ) -> WholeProgram | None:
-    """Return the program as a device runs it whole; None where the device does not, where nodes have to be followed, or
-    where there is no result that a whole program could have.
+    """Return the program as a device runs it whole; None where the device does not, where nodes have to be followed,
+    where a cache may grow without a bound, or where there is no result that a whole program could have.
 
     Raises:
         SynthesisError: the device cannot run the program; the message names the statement.
     """
+    keeps = keeps_state(resolved)
     if not isinstance(backend, ProgramBackend):
         return None
+    if keeps and isinstance(backend, StateBackend) and is_followed(resolved):
+        return None
     try:
-        plan = binder.plan(resolved, model)
+        plan = binder.plan(resolved, model, limits)
     except SynthesisError as error:
-        if error.code == NO_OUTPUTS:
+        if error.code in _BY_NODE:
             return None
         raise
     nodes = resolved.graph.blocks["entry"].nodes
@@ -143,6 +228,10 @@ def whole_program(
     shared = {port.name for port in plan.inputs} & {port.name for port in plan.outputs}
     if shared or [node for node, _ in returns] != [nodes[-1]]:
         return None
+    if not keeps and any(port.extents is not None for port in plan.outputs):
+        return None
+    if keeps and isinstance(backend, StateBackend):
+        return WholeStateProgram(plan, backend, memory, returns[0][1], resolved, backend)
     return WholeProgram(plan, backend, memory, returned=returns[0][1])
 
 
@@ -156,8 +245,8 @@ def device_findings(
         SynthesisError: it is refused for what has no place in the program.
     """
     spec = environment.device(device.partition(":")[0])
-    if not spec.whole_programs:
+    if not spec.whole_programs or (spec.state and is_followed(resolved)):
         return ()
     table = kernel_table(environment, spec)
-    # A program without results is run node by node.
-    return tuple(found for found in plan_findings(resolved, model, environment, table) if found.code != NO_OUTPUTS)
+    found = plan_findings(resolved, model, environment, table)
+    return () if any(finding.code in _BY_NODE for finding in found) else found

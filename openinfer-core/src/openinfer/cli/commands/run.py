@@ -12,6 +12,7 @@ import click
 
 from openinfer.cli.batch_options import batch_options
 from openinfer.cli.findings import tell_warnings
+from openinfer.cli.options import limit_option
 from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
 from openinfer.cli.run_report import (
     memory_lines,
@@ -52,6 +53,7 @@ class Extras:
 @click.command(name="run", short_help="Simulate a program and print its results.")
 @program_options(least_steps=0)
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
+@limit_option
 @click.option("--output", "outputs", multiple=True, metavar="NAME[=FILE]", help="Print a variable; save it as .npy.")
 @click.option("--state", "state_path", metavar="FILE", help="Persistent memory: load it if there, save it at the end.")
 @trace_options
@@ -70,6 +72,7 @@ def command(
     seed: int,
     placement: bool,
     device: str,
+    limits: dict[str, int],
     outputs: tuple[str, ...],
     state_path: str | None,
     trace_path: str | None,
@@ -105,7 +108,7 @@ def command(
             from openinfer.simulate.batch import Job
 
             alone = {"state": state_path, "trace": trace_path, "timing": timing, "memory": memory_wanted}
-            _refuse_with_batch({**alone, "verbose": verbose, "steps 0": not steps})
+            _refuse_with_batch({**alone, "verbose": verbose, "steps 0": not steps, "limit": limits})
             job = Job(
                 graph=program,
                 model=model,
@@ -121,7 +124,7 @@ def command(
             return
         timer = timing or (trace_path is not None and format_of(trace_path, trace_format) == PERFETTO)
         recording = True if trace_path is not None or timing else None
-        given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement}
+        given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
         simulator = Simulator(model, program, trace=recording, timer=timer or None, echo=False, **given)
         tell_warnings(simulator.warnings)
         with simulator.make_executor() as executor:
