@@ -43,6 +43,24 @@ PROGRAMS = {
         block both { await g; await h; op add(g, h) >> a; yield g, h; }
         block one { await h; op neg(h) >> b; op add(h, b) >> t; op add(h, t) >> h; branch more; yield h; }
         block more { op add(b, b) >> b; return; }""",
+    "a loop hands over in each turn": """
+        dynamic { x: f32[4]; }
+        volatile { a: f32[4]; s: f32; y: f32[4]; }
+        persistent { calls: i32; }
+        block entry {
+          transfer x >> a;
+          cache.read calls >> before;
+          loop turns (i in 0..before % 4) {
+            yield a;
+            op add(y, x) >> y;
+            await a;
+            loop more (j in 0..2) { op add(y, s) >> y; yield a; await a; }
+          }
+          cache.increment calls;
+          return y, a, s;
+        }
+        block halves { await a; op add(a, a) >> b; op sub(b, a) >> a; op tanh(a) >> a; cache.increment calls; yield a; }
+        block sums { await a; op sum_axis(a) >> s; yield a; }""",
     "consumers keep persistent variables": """
         dynamic { x: f32[4]; }
         volatile { h: f32[4]; a: f32[4]; n: i32; }
@@ -88,11 +106,17 @@ REFUSED = {
         block two { await a; await b; op exp(b) >> b; op add(a, b) >> b; yield a, b; }""",
         "consumers one, two each change what another one waits for",
     ),
-    "a loop": (
-        """volatile { a: f32; }
-        block entry { loop turns (i in 0..2) { yield a; await a; } return a; }
+    "a loop that yields what it does not take back": (
+        """volatile { a: f32; b: f32; }
+        block entry { loop turns (i in 0..2) { yield a; } await a; return a; }
         block one { await a; op exp(a) >> a; yield a; }""",
-        "`yield` and `await` in a loop of entry cannot be synthesised",
+        "`a` is not taken back in the turn of the loop that yields it",
+    ),
+    "a loop that yields while something is out": (
+        """volatile { a: f32; b: f32; }
+        block entry { yield b; loop turns (i in 0..2) { yield a; await a; } await b; return a; }
+        block one { await a; await b; op exp(a) >> a; yield a, b; }""",
+        "a loop yields `a` while `b` is out, yielded before the loop",
     ),
 }
 

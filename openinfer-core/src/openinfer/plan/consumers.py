@@ -27,14 +27,34 @@ class HandOvers:
         self._consumers = consumers(graph)
         self._out: set[str] = set()
         self._pending: list[Consumer] = []
+        self._around: list[frozenset[str]] = []
 
-    def hand_over(self, names: Sequence[str], node: Node, *, in_loop: bool) -> None:
+    def begin_loop(self) -> None:
+        """Note the begin of a loop of ``entry``."""
+        self._around.append(frozenset(self._out))
+
+    def end_loop(self, node: Node) -> None:
+        """Note the end of a loop.
+
+        Raises:
+            SynthesisError: a turn of it ends with something out that was not out before, or the other way round.
+        """
+        before = self._around.pop()
+        changed = sorted(before ^ self._out)
+        if changed:
+            message = f"`{changed[0]}` is not taken back in the turn of the loop that yields it"
+            hint = "write its `yield` and its `await` into one turn, both in the loop or both outside of it"
+            raise at_node("unsupported", message, "entry", node, hint=hint)
+
+    def hand_over(self, names: Sequence[str], node: Node) -> None:
         """Note a yield.
 
         Raises:
-            SynthesisError: it is in a loop, or yields what was yielded already.
+            SynthesisError: it yields what was yielded already, or it is in a loop around which something else is out.
         """
-        _refuse_loop(node, in_loop=in_loop)
+        if self._around and self._around[-1]:
+            message = f"a loop yields `{names[0]}` while `{min(self._around[-1])}` is out, yielded before the loop"
+            raise at_node("unsupported", message, "entry", node, hint="await that before the loop, or yield it in it")
         given = set(handed_over(self._graph, names))
         again = sorted(given & self._out)
         if again:
@@ -42,13 +62,12 @@ class HandOvers:
         self._out |= given
         self._pending += [c for c in self._consumers if c.requirements & given and c.requirements <= self._out]
 
-    def take_back(self, names: Sequence[str], node: Node, *, in_loop: bool) -> list[str]:
+    def take_back(self, names: Sequence[str], node: Node) -> list[str]:
         """Return the consumers to call at an await, in order.
 
         Raises:
-            SynthesisError: it is in a loop, or awaits what was not yielded, or consumers change what others wait for.
+            SynthesisError: it awaits what was not yielded, or consumers change what others wait for.
         """
-        _refuse_loop(node, in_loop=in_loop)
         missing = [name for name in handed_over(self._graph, names) if name not in self._out]
         if missing:
             raise at_node("deadlock", f"`{missing[0]}` is awaited, and it was not yielded", "entry", node)
@@ -64,12 +83,6 @@ class HandOvers:
         """
         if self._out:
             raise at_node("deadlock", f"the step ends while `{min(self._out)}` is out: await it before", "entry", node)
-
-
-def _refuse_loop(node: Node, *, in_loop: bool) -> None:
-    if in_loop:
-        message = "`yield` and `await` in a loop of entry cannot be synthesised"
-        raise at_node("unsupported", message, "entry", node, hint="call the block by `branch` in the loop")
 
 
 def _readers_first(pending: Sequence[Consumer], node: Node) -> list[Consumer]:

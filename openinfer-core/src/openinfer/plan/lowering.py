@@ -198,14 +198,14 @@ class _BlockLowering:
         """Yield the calls of consumers, where ``entry`` awaits them; other blocks end with their yield."""
         if not self._keeps_state:
             raise self._unsupported(node)
-        origin, in_loop = origin_of(self._block, node), bool(self._loops)
+        origin = origin_of(self._block, node)
         if self._block != "entry":
             if isinstance(kind, Yield):
                 yield ReturnStep(origin=origin)
         elif isinstance(kind, Yield):
-            self._hand_overs.hand_over(kind.names, node, in_loop=in_loop)
+            self._hand_overs.hand_over(kind.names, node)
         else:
-            for name in self._hand_overs.take_back(kind.names, node, in_loop=in_loop):
+            for name in self._hand_overs.take_back(kind.names, node):
                 yield CallStep(origin=origin, procedure=name)
 
     def _around(self) -> Around:
@@ -286,8 +286,11 @@ class _BlockLowering:
         if fixed:
             self._constant_loops.add(number)
         self._loops.append(LoopScope(loop.index, number, self._intervals[number]))
+        self._hand_overs.begin_loop()
         body = tuple(self.steps(loop.body, {**hints, **node.hints}))
         self._loops.pop()
+        if not self._draft.refused:
+            self._hand_overs.end_loop(node)
         yield LoopStep(
             origin=origin_of(self._block, node),
             loop=number,
