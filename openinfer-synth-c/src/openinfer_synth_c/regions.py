@@ -9,7 +9,7 @@ from openinfer.plan.indices import constant
 from openinfer_synth_c.integers import declare_integers, number_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from openinfer.plan.regions import Axis, Growth, Region
     from openinfer.plan.steps import IndexExpr
@@ -86,10 +86,11 @@ class RegionWriter:
         if axis.current is not None:
             code.line(f"const int64_t end{suffix} = {end} < 0 ? {end} + current{suffix} : {end};")
             end = f"end{suffix}"
-        code.line(
-            f"if ({start} < 0 || {end} < {start}) {{ return MODEL_INDEX; }}",
-            f"if ({end} > {limit}) {{ return {passed}; }}",
-        )
+        if not _is_within(axis):
+            code.line(
+                f"if ({start} < 0 || {end} < {start}) {{ return MODEL_INDEX; }}",
+                f"if ({end} > {limit}) {{ return {passed}; }}",
+            )
         self._term(start, axis.stride)
         self.lengths.append(f"({end} - {start})")
         self._strides.append(axis.stride)
@@ -121,19 +122,49 @@ class RegionWriter:
             action: C in which ``{place}`` is the first element of a row in the state, and ``row`` how many there are.
             value: declaration of a pointer ``value`` to the elements of a value, which goes from row to row.
         """
+        code = self._code
+        lengths, strides = self._row()
+        code.line(f"{item} *const first = {state} + {self.first};")
+        if value:
+            code.line(value)
+        with ExitStack() as stack:
+            offset = ["first", *self._walked(stack, lengths, strides)]
+            code.line(action.format(place=" + ".join(offset)))
+            if value and len(offset) > 1:
+                code.line("value += row;")
+
+    def cells(self, action: Callable[[str, str], str]) -> None:
+        """Append loops over the elements of the region, one by one: those of packed types have no address.
+
+        ``action`` returns the statement for an element, from its place in the state and its number among the others.
+        """
+        code = self._code
+        lengths, strides = self._row()
+        code.line(f"const int64_t first = {self.first};", "size_t number = 0;")
+        with ExitStack() as stack:
+            offset = ["first", *self._walked(stack, lengths, strides)]
+            with code.braces("for (size_t i = 0; i < row; ++i)"):
+                code.line(action(f"(size_t)({' + '.join(offset)}) + i", "number"), "++number;")
+
+    def _row(self) -> tuple[list[str], list[int]]:
+        """Append how many elements lie in a row; return the lengths and strides of the loops over rows."""
         lengths, strides, row = list(self.lengths), list(self._strides), str(self._region.entry)
         if strides and strides[-1] == self._region.entry:
             length, _ = lengths.pop(), strides.pop()
             row = length if self._region.entry == 1 else f"{length} * {self._region.entry}"
-        code = self._code
-        code.line(f"const size_t row = (size_t)({row});", f"{item} *const first = {state} + {self.first};")
-        if value:
-            code.line(value)
-        with ExitStack() as stack:
-            offset = ["first"]
-            for place, (length, stride) in enumerate(zip(lengths, strides, strict=True)):
-                stack.enter_context(code.braces(f"for (int64_t j{place} = 0; j{place} < {length}; ++j{place})"))
-                offset.append(f"j{place} * {stride}")
-            code.line(action.format(place=" + ".join(offset)))
-            if value and len(offset) > 1:
-                code.line("value += row;")
+        self._code.line(f"const size_t row = (size_t)({row});")
+        return lengths, strides
+
+    def _walked(self, stack: ExitStack, lengths: Sequence[str], strides: Sequence[int]) -> list[str]:
+        """Open loops over rows; return the terms of where each begins."""
+        offset: list[str] = []
+        for place, (length, stride) in enumerate(zip(lengths, strides, strict=True)):
+            stack.enter_context(self._code.braces(f"for (int64_t j{place} = 0; j{place} < {length}; ++j{place})"))
+            offset.append(f"j{place} * {stride}")
+        return offset
+
+
+def _is_within(axis: Axis) -> bool:
+    """Whether a range lies inside for certain: no test is needed, and steps without a status have none."""
+    start, end, size = constant(axis.start), None if axis.end is None else constant(axis.end), constant(axis.size)
+    return start is not None and end is not None and size is not None and 0 <= start <= end <= size

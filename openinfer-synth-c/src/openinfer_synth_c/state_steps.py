@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.expr.c_renderer import item_type, literal_text
 from openinfer.plan.steps import ClearStep, EntryStep, EqualStep, LoadStep, PlaceStep, SetStep
+from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.integers import declare_integers, number_text
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.regions import RegionWriter
@@ -36,7 +37,7 @@ def write_state_step(
             case EntryStep():
                 code.line(f"(void){Binder(code, names, plan).input(step.entry, 'x0').variable};")
             case LoadStep():
-                _load(code, names, step)
+                _load(code, names, plan, step)
             case ClearStep():
                 _clear(code, names, step)
             case _:
@@ -72,7 +73,7 @@ def _place(code: Code, names: Names, step: PlaceStep) -> None:
     code.line(f"{names.register(step.register)} = {value};")
 
 
-def _load(code: Code, names: Names, step: LoadStep) -> None:
+def _load(code: Code, names: Names, plan: ExecutionPlan, step: LoadStep) -> None:
     region = RegionWriter(code, names, step.region)
     region.enter()
     for register, length in zip(step.lengths, region.lengths, strict=False):
@@ -81,7 +82,13 @@ def _load(code: Code, names: Names, step: LoadStep) -> None:
     if step.view is not None:
         code.line(f"{names.register(step.view)} = {region.first};")
         return
-    item = item_type(names.type_of_value(step.source).dtype)
+    source = Bound(names.value(step.source), names.type_of_value(step.source), code)
+    if source.stored.dtype.is_packed:
+        output = Binder(code, names, plan).output(step.output, "y")
+        region.cells(lambda place, number: output.store_text(number, source.at(place)))
+        output.clear_tail()
+        return
+    item = source.item_type
     region.rows(
         names.value(step.source),
         item,
@@ -93,8 +100,12 @@ def _load(code: Code, names: Names, step: LoadStep) -> None:
 def _store(code: Code, names: Names, plan: ExecutionPlan, step: StoreStep) -> None:
     region = RegionWriter(code, names, step.region)
     region.enter(step.lengths)
-    item = item_type(names.type_of_value(step.target).dtype)
+    target = Bound(names.value(step.target), names.type_of_value(step.target), code)
+    item = target.item_type
     source = Binder(code, names, plan).input(step.source, "x0")
+    if target.stored.dtype.is_packed:
+        region.cells(lambda place, number: target.store_text(place, source.at(number)))
+        return
     # What is stored may be memory of the cache itself.
     region.rows(
         names.value(step.target),
@@ -107,6 +118,10 @@ def _store(code: Code, names: Names, plan: ExecutionPlan, step: StoreStep) -> No
 def _clear(code: Code, names: Names, step: ClearStep) -> None:
     region = RegionWriter(code, names, step.region)
     region.enter()
-    dtype = names.type_of_value(step.target).dtype
+    target = Bound(names.value(step.target), names.type_of_value(step.target), code)
+    dtype = target.stored.dtype
+    if dtype.is_packed:
+        region.cells(lambda place, _: target.store_text(place, literal_text(dtype, step.value)))
+        return
     loop = f"for (size_t i = 0; i < row; ++i) {{{{ ({{place}})[i] = {literal_text(dtype, step.value)}; }}}}"
     region.rows(names.value(step.target), item_type(dtype), loop)

@@ -205,7 +205,11 @@ class StatementWriter:
             source = binder.input(step.source, "x0")
             if step.count is not None:
                 declare_integers(self._code, self._names, {"count": step.count})
-                self._code.line(f"memmove(y, x0, (size_t)count * sizeof({output.item_type}));")
+                bits = output.stored.dtype.bits
+                nbytes = (
+                    f"((size_t)count * {bits} + 7) / 8" if bits < 8 else f"(size_t)count * sizeof({output.item_type})"
+                )
+                self._code.line(f"memmove(y, x0, {nbytes});")
             elif source.pointer:
                 output.copy(source.variable)
                 output.clear_tail()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.ir.nodes import CacheRead, CacheReset, CacheWrite, Single, Slice
-from openinfer.ir.resolved import Filled
 from openinfer.ir.types import TensorType
 from openinfer.plan.findings import about, at_node
 from openinfer.plan.indices import constant, expression_interval, interval
@@ -91,10 +90,6 @@ class Caches:
         return self._found[name]
 
     def _made(self, variable: ResolvedVar, decl: VarDecl) -> Cache:
-        if variable.type.dtype.is_packed:
-            raise about("unsupported", f"cache `{decl.name}` of packed {variable.type.dtype} cannot be synthesised")
-        if not isinstance(variable.initial, Filled | None):
-            raise about("unsupported", f"cache `{decl.name}` with data in the model cannot be synthesised")
         table = decl.formals[: len(decl.formals) - len(decl.auto_dim)]
         bounds = tuple(self._bounds.of(decl.name, formal) for formal in decl.formals)
         entry = grown_shape(variable.type.shape, bounds[len(table) :])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.ir.resolved import Storage
 from openinfer.plan.accesses import members, operands, touched, walk, written
 from openinfer.plan.draft import DraftValue
-from openinfer.plan.initial import initial_step
+from openinfer.plan.initial import initial_steps_of
 from openinfer.plan.steps import CopyStep, InputStep, Origin, TableRef, ValueRef
 from openinfer.plan.values import (
     InputMemory,
@@ -67,7 +67,7 @@ def initial_steps(draft: Draft, live: int, written: int) -> Iterator[Step]:
             if written >> value & 1 or variable.initial is not None:
                 yield InputStep(origin=_START, number=inputs[value], output=value)
         elif written >> value & 1:
-            yield initial_step(draft, value, _START)
+            yield from initial_steps_of(draft, value, _START)
 
 
 def state_values(draft: Draft) -> list[int]:
@@ -77,7 +77,7 @@ def state_values(draft: Draft) -> list[int]:
 
 def reset_steps(draft: Draft) -> tuple[Step, ...]:
     """Return the steps that give the values that are kept between steps their initial contents."""
-    return tuple(initial_step(draft, value, _START) for value in state_values(draft))
+    return tuple(step for value in state_values(draft) for step in initial_steps_of(draft, value, _START))
 
 
 def roles_and_memory(

@@ -11,14 +11,13 @@ from openinfer.ir.resolved import Filled, Storage
 from openinfer.ir.types import TensorType
 from openinfer.plan.cache_access import Access, Caches, is_contiguous, lengths
 from openinfer.plan.findings import at_node
-from openinfer.plan.initial import initial_step
+from openinfer.plan.initial import initial_steps_of
 from openinfer.plan.sizes import number, size
 from openinfer.plan.steps import (
     ClearStep,
     CopyStep,
     CountStep,
     EqualStep,
-    FillStep,
     LoadStep,
     Register,
     SetStep,
@@ -81,7 +80,7 @@ class PersistentLowering:
                     yield from self._write(node, around.operand(src, node), access, origin, around)
             case CacheReset(target=access):
                 if self._is_plain(access.base):
-                    yield initial_step(self._draft, around.value(access.base, node), origin)
+                    yield from initial_steps_of(self._draft, around.value(access.base, node), origin)
                 else:
                     yield from self._reset(node, access, origin, around)
 
@@ -163,7 +162,8 @@ class PersistentLowering:
     def _load(
         self, origin: Origin, source: int, region: Region, output: int, registers: tuple[int | None, ...]
     ) -> LoadStep:
-        contiguous = is_contiguous(region)
+        # Elements of packed types lie within bytes, so that no pointer is to one of them.
+        contiguous = is_contiguous(region) and not self._draft.values[source].type.dtype.is_packed
         if contiguous and output not in self._draft.views:
             name = f"{self._draft.values[output].name}.at"
             self._draft.views[output] = self._draft.register(name, most=self._draft.values[source].type.count)
@@ -208,6 +208,6 @@ class PersistentLowering:
             region = self._access(node, around).cleared(cache, access)
             yield ClearStep(origin=origin, target=cache.value, region=region, value=value)
             return
-        yield FillStep(origin=origin, output=cache.value, value=value)
+        yield from initial_steps_of(self._draft, cache.value, origin)
         if cache.grown:
             yield SetStep(origin=origin, values=tuple((register, number(0)) for register in cache.grown.values()))

@@ -10,6 +10,7 @@ import numpy as np
 from openinfer.errors import CacheIndexError, CacheLimitError, ExecutionError, ShapeError
 from openinfer.ir.nodes import CacheDecrement, CacheIncrement, CacheRead, CacheReset, CacheWrite
 from openinfer.ir.resolved import Storage
+from openinfer.packing import pack, unpack
 from openinfer.simulate.backend import DeviceBackend
 from openinfer.simulate.failures import Place
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.simulate.backend import Buffer
     from openinfer.simulate.caches import SharedCache
@@ -112,20 +114,20 @@ def _error(fault: Fault, *, of_cache: bool) -> ExecutionError:
     return CacheIndexError(fault.message) if of_cache else ExecutionError(fault.message, code=fault.code)
 
 
-def take_over(program: StateProgram, memory: Memory, backend: DeviceBackend) -> None:
-    """Give the variables of memory the values that a program has."""
+def take_over(program: StateProgram, memory: Memory, backend: DeviceBackend, rooms: Mapping[str, TensorType]) -> None:
+    """Give the variables of memory the values that a program has; ``rooms`` are the types of caches there."""
     values = program.get()
     for name in memory.persistent():
         if name not in values:
             continue
         if memory.is_cache(name):
-            _take_over_cache(memory.cache(name), values)
+            _take_over_cache(memory.cache(name), values, rooms[name])
         else:
             backend.write(memory.buffer(name), values[name])
 
 
-def hand_over(program: StateProgram, memory: Memory, backend: DeviceBackend) -> None:
-    """Give a program the values that the variables of memory have.
+def hand_over(program: StateProgram, memory: Memory, backend: DeviceBackend, rooms: Mapping[str, TensorType]) -> None:
+    """Give a program the values that the variables of memory have; ``rooms`` are the types of caches there.
 
     Raises:
         CacheLimitError: a cache has grown further than the program has room for.
@@ -136,16 +138,16 @@ def hand_over(program: StateProgram, memory: Memory, backend: DeviceBackend) -> 
         if name not in values:
             continue
         if memory.is_cache(name):
-            _hand_over_cache(memory.cache(name), values)
+            _hand_over_cache(memory.cache(name), values, rooms[name])
         else:
             values[name] = np.asarray(backend.read(memory.buffer(name)))
     program.set(values)
 
 
-def _take_over_cache(shared: SharedCache, values: Mapping[str, Array]) -> None:
+def _take_over_cache(shared: SharedCache, values: Mapping[str, Array], kind: TensorType) -> None:
     cache = shared.cache
     counts = [int(values[f"{cache.name}.{formal}"]) for formal in cache.autos]
-    room, axes = values[cache.name], len(cache.indices)
+    room, axes = _elements(values[cache.name], kind), len(cache.indices)
     sizes = [
         int(values[f"{cache.name}.{formal}"]) if f"{cache.name}.{formal}" in values else bound
         for formal, bound in zip(cache.indices, room.shape, strict=False)
@@ -154,9 +156,9 @@ def _take_over_cache(shared: SharedCache, values: Mapping[str, Array]) -> None:
     shared.load(counts, room[tuple(map(slice, (*sizes, *extents)))].copy())
 
 
-def _hand_over_cache(shared: SharedCache, values: dict[str, Array]) -> None:
+def _hand_over_cache(shared: SharedCache, values: dict[str, Array], kind: TensorType) -> None:
     cache = shared.cache
-    room, contents, axes = values[cache.name], cache.contents(), len(cache.indices)
+    room, contents, axes = _elements(values[cache.name], kind), cache.contents(), len(cache.indices)
     entries = {(): contents} if not isinstance(contents, dict) else contents
     sizes = cache.entries.sizes
     reached = (*sizes, *cache.extents)
@@ -165,7 +167,12 @@ def _hand_over_cache(shared: SharedCache, values: dict[str, Array]) -> None:
         raise CacheLimitError(message)
     for index, entry in entries.items():
         room[(*index, *map(slice, entry.shape))] = entry
+    values[cache.name] = pack(room, kind.dtype) if kind.dtype.is_packed else room
     grown = dict(zip((*cache.indices, *cache.autos), (*sizes[:axes], *cache.counts), strict=True))
     for formal, size in grown.items():
         if f"{cache.name}.{formal}" in values:
             values[f"{cache.name}.{formal}"] = np.array(size, np.int64)
+
+
+def _elements(array: Array, kind: TensorType) -> Array:
+    return unpack(array, kind.dtype, kind.shape) if kind.dtype.is_packed else array

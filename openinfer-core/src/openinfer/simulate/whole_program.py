@@ -157,13 +157,14 @@ class WholeStateProgram(WholeProgram):
         super().__init__(plan, backend, memory, returned)
         self._resolved, self._owner = resolved, owner
         self._left_out = frozenset[str]()
+        self._rooms = {state.name: state.type for state in plan.states}
         self._program: StateProgram | None = None
         self._varying: dict[str, Buffer] = {}
         self._is_ahead, self._is_behind = False, True
 
     def settle(self, *, changing: bool = False) -> None:
         if self._is_ahead and self._program is not None:
-            take_over(self._program, self._memory, self._backend)
+            take_over(self._program, self._memory, self._backend, self._rooms)
             self._is_ahead = False
         self._is_behind |= changing
 
@@ -175,7 +176,7 @@ class WholeStateProgram(WholeProgram):
 
     def _step(self, program: StateProgram) -> bool:
         if self._is_behind:
-            hand_over(program, self._memory, self._backend)
+            hand_over(program, self._memory, self._backend, self._rooms)
             self._is_behind = False
         self._is_ahead = True
         fault = program.step()
