@@ -44,8 +44,14 @@ def openinfer_runners() -> Iterable[RunnerSpec]:
 
 @hookimpl
 def openinfer_importers() -> Iterable[ImporterSpec]:
-    load = "openinfer.importers.onnx_files.loading:load"
-    yield ImporterSpec(name="onnx", summary="ONNX models", suffixes=(".onnx",), load=load)
+    files = "openinfer.importers.onnx_files"
+    yield ImporterSpec(
+        name="onnx",
+        summary="ONNX models",
+        suffixes=(".onnx",),
+        load=f"{files}.loading:load",
+        original=f"{files}.originals:opened",
+    )
 
 
 @hookimpl

@@ -6,7 +6,7 @@ is loaded.
 
 from __future__ import annotations
 
-from openinfer.importers.formats import load
+from openinfer.importers.formats import load, verify
 from openinfer.importers.imported import ImportedModel, ImportOptions, ImportReport
 
-__all__ = ["ImportOptions", "ImportReport", "ImportedModel", "load"]
+__all__ = ["ImportOptions", "ImportReport", "ImportedModel", "load", "verify"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openinfer.importers.imported import ImportedModel
+    from openinfer.importers.verification import Verification
     from openinfer.plugins.types import ImporterSpec
 
 _HEAD_NBYTES = 64
@@ -57,6 +58,41 @@ def load(
     make = load_object(spec.load, owner)
     with crossing(owner, f"importing {str(file)!r} as {spec.name}"):
         return make(file, options, offered)
+
+
+@public
+def verify(
+    path: str | os.PathLike[str],
+    imported: ImportedModel,
+    *,
+    values: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    steps: int = 2,
+    seed: int = 0,
+    environment: Environment | None = None,
+) -> Verification:
+    """Compare an imported program with its original over several steps.
+
+    Args:
+        path: the file that was imported.
+        values: what was fixed at import, as `load` was given it.
+        inputs: inputs by the names of the model; the others are random, and sizes grow from step to step.
+
+    Raises:
+        ModelImportError: nothing runs the original, or it does not run on these inputs.
+        EnvironmentLacksError: a package that runs it is not installed.
+    """
+    from openinfer.importers.verification import verified
+
+    file, offered = Path(path), environment or Environment.default()
+    spec = _importer_of(file, offered.importers)
+    if spec.original is None:
+        raise ModelImportError(f"nothing runs the original of {str(file)!r} to compare with", code="import-format")
+    owner = offered.owner("importer", spec.name)
+    opened = load_object(spec.original, owner)
+    with crossing(owner, f"opening {str(file)!r} to run it as {spec.name}"):
+        original = opened(file, ImportOptions(values=values or {}))
+    return verified(imported, original, inputs=inputs, steps=steps, seed=seed, environment=offered)
 
 
 def _importer_of(file: Path, importers: Mapping[str, ImporterSpec]) -> ImporterSpec:

@@ -188,7 +188,8 @@ _FORMS: dict[str, tuple[Callable[[object], bool], str]] = {
         (_is_reference, "'module:attribute'"),
     ),
     **dict.fromkeys(
-        ("save", "codes", "oracle"), (lambda found: found is None or _is_reference(found), "'module:attribute' or None")
+        ("save", "codes", "oracle", "original"),
+        (lambda found: found is None or _is_reference(found), "'module:attribute' or None"),
     ),
 }
 """What fields have to look like beyond their types, by name."""

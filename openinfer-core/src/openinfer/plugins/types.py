@@ -256,12 +256,16 @@ class ImporterSpec:
         magic: first bytes of a file; empty when it has none.
         load: ``"module:function"`` from a path and `openinfer.importers.ImportOptions` to an
             `openinfer.importers.ImportedModel`.
+        original: ``"module:function"`` from a path and `ImportOptions` to an
+            `openinfer.importers.verification.Original`, which runs the model as another program does; None where
+            nothing does.
     """
 
     name: str
     summary: str
     suffixes: tuple[str, ...]
     load: str
+    original: str | None = None
     magic: bytes = b""
     replaces: str | None = None
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from openinfer.cli.options import seed_option
 from openinfer.cli.terminal import print_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openinfer.importers import ImportedModel
+    from openinfer.importers.verification import Verification
 
 
 def _pairs(kind: str) -> Any:
@@ -41,25 +44,57 @@ def _pairs(kind: str) -> Any:
     help="Fix an input (a number, numbers with commas, or a .npy file) or a symbolic dimension.",
 )
 @click.option("--keep-norms", is_flag=True, help="Leave batch norms apart from the layers before them.")
+@click.option("--verify", is_flag=True, help="Compare with the original, run by onnxruntime or by onnx itself.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_pairs("NAME=VALUE"),
+    help="With --verify: an input as for --set; the others are random.",
+)
+@click.option("--steps", type=click.IntRange(min=1), help="With --verify: steps, each on other inputs (2).")
+@seed_option
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def command(
-    *, file: Path, folder: str, name: str | None, values: dict[str, str], keep_norms: bool, as_json: bool
+    *,
+    file: Path,
+    folder: str,
+    name: str | None,
+    values: dict[str, str],
+    keep_norms: bool,
+    verify: bool,
+    inputs: dict[str, str],
+    steps: int | None,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Write FILE, such as model.onnx, as NAME.oi and NAME.oinf.
 
+    Exit code 1 means that the model cannot be imported, or that --verify found a difference.
+
     \b
     openinfer import model.onnx -o build
-    openinfer import model.onnx --set sequence=128
+    openinfer import model.onnx --set sequence=128 --verify
     """
     from openinfer import importers
 
+    if not verify and (inputs or steps is not None):
+        raise click.UsageError("--input and --steps go with --verify, which is not given")
     given = {key: _value(text) for key, text in values.items()}
     found = importers.load(file, values=given, keep_norms=keep_norms)
     program, container = found.save(folder, name or file.stem)
+    checked = None
+    if verify:
+        arrays = {key: _value(text) for key, text in inputs.items()}
+        checked = importers.verify(file, found, values=given, inputs=arrays, steps=steps or 2, seed=seed)
     if as_json:
-        print_document(_document(found, program, container))
-        return
-    click.echo(f"{program}, {container}: {found.report}")
+        print_document(_document(found, program, container, checked))
+    else:
+        click.echo(f"{program}, {container}: {found.report}")
+        click.echo("" if checked is None else str(checked), nl=checked is not None)
+    if checked is not None and not checked.agrees:
+        raise SystemExit(1)
 
 
 def _value(text: str) -> Any:
@@ -94,8 +129,9 @@ def _number(text: str) -> int | float | bool:
         return float(plain)
 
 
-def _document(found: ImportedModel, program: Path, container: Path) -> Mapping[str, Any]:
+def _document(found: ImportedModel, program: Path, container: Path, checked: Verification | None) -> Mapping[str, Any]:
     report = found.report
+    verification = None if checked is None else {**asdict(checked), "agrees": checked.agrees}
     return {
         "program": str(program),
         "container": str(container),
@@ -106,4 +142,5 @@ def _document(found: ImportedModel, program: Path, container: Path) -> Mapping[s
         "inputs": dict(report.inputs),
         "outputs": dict(report.outputs),
         "notes": list(report.notes),
+        "verification": verification,
     }

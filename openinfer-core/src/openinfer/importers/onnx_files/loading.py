@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from openinfer.dsl import graph
 from openinfer.importers.imported import ImportedModel, ImportOptions, ImportReport
+from openinfer.importers.onnx_files.default_sizes import model_with_sizes
 from openinfer.importers.onnx_files.printing import printed
 from openinfer.importers.onnx_files.reading import read_model
 from openinfer.importers.onnx_files.translating import translate
 from openinfer.importers.onnx_files.unused import without_unused
-from openinfer.importers.onnx_files.weights import WeightStore
-from openinfer.model import Model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +40,6 @@ def imported(model: SourceModel, options: ImportOptions, environment: Environmen
     without_unused(program)
     producer = f", made by {model.producer}" if model.producer else ""
     result = printed(program, environment, f"{model.name}: imported from ONNX{producer}")
-    store = WeightStore(result.weights, program.sizes)
     report = ImportReport(
         format="onnx",
         nodes=translation.nodes,
@@ -52,4 +50,5 @@ def imported(model: SourceModel, options: ImportOptions, environment: Environmen
         values=result.values,
     )
     program_graph = graph(result.text, check=True, name=model.name)
-    return ImportedModel(graph=program_graph, text=result.text, model=Model(store, model.name), report=report)
+    weights = model_with_sizes(program_graph, result.weights, program.sizes, environment)
+    return ImportedModel(graph=program_graph, text=result.text, model=weights, report=report)

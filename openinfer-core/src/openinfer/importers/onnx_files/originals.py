@@ -1,0 +1,104 @@
+"""ONNX models as onnxruntime runs them, or else ONNX's reference evaluator."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.errors import ModelImportError
+from openinfer.importers.onnx_files.package import onnx_module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from openinfer.importers.imported import ImportOptions
+    from openinfer.importers.onnx_files.source import Array
+
+
+def opened(path: Path, options: ImportOptions) -> OnnxOriginal:
+    """Return a model to run, by onnxruntime where it is installed."""
+    try:
+        runtime = importlib.import_module("onnxruntime")
+    except ImportError:
+        runtime = None
+    return OnnxOriginal(path, options.values, runtime)
+
+
+class OnnxOriginal:
+    """A model; ``runtime`` is the package onnxruntime, or None for the reference evaluator."""
+
+    def __init__(self, path: Path, fixed: Mapping[str, Any], runtime: Any) -> None:
+        self._path = path
+        self._fixed = fixed
+        self._runtime = runtime
+        self._session: Any = None
+
+    @property
+    def runner(self) -> str:
+        """What runs it."""
+        return "onnx.reference" if self._runtime is None else f"onnxruntime {self._runtime.__version__}"
+
+    def run(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return the outputs by name.
+
+        Raises:
+            ModelImportError: the model does not run on these inputs.
+        """
+        if self._session is None:
+            self._session = self._open(str(self._path))
+        return self._outputs(self._session, inputs)
+
+    def values(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return every value that nodes write, by name."""
+        onnx = onnx_module()
+        proto = onnx.load(str(self._path))
+        known = {info.name for info in proto.graph.output}
+        for node in proto.graph.node:
+            proto.graph.output.extend(
+                onnx.ValueInfoProto(name=name) for name in node.output if name and name not in known
+            )
+        try:
+            return self._outputs(self._open(proto.SerializeToString()), inputs)
+        except (ModelImportError, ValueError):
+            # A model of 2 GiB, or values that the runtime cannot return: the first difference stays unknown.
+            return {}
+
+    def _open(self, model: str | bytes) -> Any:
+        if self._runtime is None:
+            reference, onnx = onnx_module("onnx.reference"), onnx_module()
+            return reference.ReferenceEvaluator(onnx.load_from_string(model) if isinstance(model, bytes) else model)
+        options = self._runtime.SessionOptions()
+        options.log_severity_level = 3
+        return self._call(self._runtime.InferenceSession, model, options, providers=["CPUExecutionProvider"])
+
+    def _outputs(self, session: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        if self._runtime is None:
+            names: Sequence[str] = session.output_names
+            wanted = {name: session.input_types[number] for number, name in enumerate(session.input_names)}
+        else:
+            names = [output.name for output in session.get_outputs()]
+            wanted = {value.name: value for value in session.get_inputs()}
+        given = dict(inputs)
+        for name, value in self._fixed.items():
+            if name in wanted:
+                given[name] = self._as_input(name, value)
+        results = self._call(session.run, None, given)
+        return {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
+
+    def _as_input(self, name: str, value: Any) -> Array:
+        onnx = onnx_module()
+        proto = onnx.load(str(self._path), load_external_data=False)
+        info = next(info for info in proto.graph.input if info.name == name).type.tensor_type
+        array = np.asarray(value, onnx.helper.tensor_dtype_to_np_dtype(info.elem_type))
+        shape = [dim.dim_value or 1 for dim in info.shape.dim]
+        return np.broadcast_to(array, shape).copy() if array.ndim == 0 else array
+
+    def _call(self, function: Any, *arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except Exception as error:
+            message = f"the original does not run ({self.runner}): {error}; give inputs that fit with --input"
+            raise ModelImportError(message, code="import-value") from error

@@ -1,0 +1,72 @@
+"""An imported program is compared with its original."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from onnx_models import info, model, node, saved, weights
+
+from openinfer import Model, ModelImportError
+from openinfer.cli import main
+from openinfer.importers import load, verify
+from openinfer.plugins.environment import Environment
+
+pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    nodes = [node("MatMul", "x w", "h"), node("Tanh", "h", "t"), node("Add", "t b", "y")]
+    values = np.random.default_rng(1).standard_normal((5, 3)).astype(np.float32)
+    initial = weights(w=values, b=values[0])
+    return saved(model(nodes, [info("x", ["batch", 5])], [info("y", None)], initial), tmp_path)
+
+
+def spoilt(path: Path, name: str) -> Any:
+    """Return an import one of whose weights is wrong."""
+    imported = load(path)
+    arrays = {key: imported.model.load_tensor(key).copy() for key in imported.model.tensors}
+    arrays[name] += 1
+    return dataclasses.replace(imported, model=Model.from_arrays(arrays, sizevars=imported.model.sizevars))
+
+
+def test_a_faithful_import_agrees_over_steps_of_other_sizes(path: Path) -> None:
+    found = verify(path, load(path), steps=3)
+    assert (found.agrees, found.steps, found.first) == (True, 3, "")
+    assert found.largest["y"] < 1e-6
+
+
+def test_without_onnxruntime_the_reference_evaluator_is_asked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    found = verify(path, load(path))
+    assert (found.agrees, found.runner) == (True, "onnx.reference")
+
+
+@pytest.mark.parametrize(("weight", "value"), [("w", "h"), ("b", "y")])
+def test_the_first_value_that_differs_is_named(weight: str, value: str, path: Path) -> None:
+    found = verify(path, spoilt(path, weight))
+    assert not found.agrees
+    assert found.first.startswith(repr(value))
+    assert str(found).startswith("DIFFERS with ")
+
+
+def test_an_input_that_is_not_there_is_an_error(path: Path) -> None:
+    with pytest.raises(ModelImportError, match="no input z; it has: x"):
+        verify(path, load(path), inputs={"z": np.zeros(3)})
+
+
+def test_the_command_fails_where_they_differ(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ["import", str(path), "-o", str(tmp_path), "--verify", "--steps", "1"]
+    agreeing = CliRunner().invoke(main, arguments)
+    assert (agreeing.exit_code, "agrees with" in agreeing.output) == (0, True)
+    wrong = spoilt(path, "b")
+    monkeypatch.setattr("openinfer.importers.load", lambda *_, **__: wrong)
+    differing = CliRunner().invoke(main, [*arguments, "--json"])
+    assert differing.exit_code == 1
+    assert '"agrees": false' in differing.output
