@@ -112,7 +112,7 @@ def test_a_compiler_named_in_cc_is_the_one_that_is_looked_for(private: Path, mon
     monkeypatch.setenv("CC", f"{tool} -O1")
     assert facts()["compilers"]["C"]["detail"] == f"{tool}: my compiler 7"
     monkeypatch.setenv("CC", "'unfinished")
-    assert "is no command" in facts()["compilers"]["CC"]["problem"]
+    assert "is not a command" in facts()["compilers"]["CC"]["problem"]
 
 
 def test_a_compiler_that_hangs_is_given_up(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,7 @@ def test_the_right_integer_type_in_another_shape_is_told_of_its_shape_alone(mode
 
 def test_weights_without_a_payload_need_a_scale() -> None:
     model = oi.Model.from_arrays({"w": np.zeros((10, 6), np.int8)})
-    with pytest.raises(OpenInferError, match=r"i8\[10,6\]\) needs `scale`: w is no constant that the model has"):
+    with pytest.raises(OpenInferError, match=r"i8\[10,6\]\) needs `scale`: w is not a constant with a quant payload"):
         run(model, product("w: i8[10,6];", "qmatmul(x, w)"), x=X)
 
 

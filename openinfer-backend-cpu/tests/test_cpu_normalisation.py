@@ -128,7 +128,12 @@ def test_l2_norm_agrees_with_onnx_and_leaves_zeros(run_operator, onnx_reference)
         ("layer_norm", [(2, 4), (3,)], {}, r"scale is f32\[3\].*broadcasts to a row of f32\[2,4\]: \[4\]"),
         ("rms_norm", [(2, 4), (2, 4)], {}, r"scale is f32\[2,4\]"),
         ("layer_norm", [(2, 4)], {"axis": 2}, r"axis 2 is out of range"),
-        ("batch_norm", [(2, 3, 4), (3,), (3,), (3,), (4,)], {}, r"f32\[4\] beside x f32\[2,3,4\]"),
+        (
+            "batch_norm",
+            [(2, 3, 4), (3,), (3,), (3,), (4,)],
+            {},
+            r"found f32\[4\], expected one element per channel of x f32\[2,3,4\]",
+        ),
         ("group_norm", [(2, 6, 4), (6,), (6,)], {"groups": 4}, r"groups is 4: expected a divisor of the 6 channels"),
         ("group_norm", [(6,), (6,), (6,)], {"groups": 2}, r"at least two dims"),
     ],

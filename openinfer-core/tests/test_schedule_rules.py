@@ -78,7 +78,7 @@ def test_schedules_that_fit(text: str) -> None:
         ("unordered", "i", "the innermost loop over j has step 1: found steps \\[\\]"),
         ("unordered", "i:2 j", "the innermost loop over i has step 1: found steps \\[2\\]"),
         ("unordered", "i j:8 j:3 j", "steps of 3 inside of 8"),
-        ("unordered", "i k m j", "the serial loop over j stands inside of a tile"),
+        ("unordered", "i k m j", "the serial loop over j is inside of a tile"),
         ("unordered", "i:2 j:4 k m j=lanes i=unroll", "lanes along j are not innermost"),
         ("unordered", "i j k m skip=0", "terms past the border of element 0 are not zero for certain"),
         ("unordered", "i j=partial k m", "partial totals are copies along a folded axis"),

@@ -53,7 +53,7 @@ def test_arguments_behind_the_name_in_cc_are_handed_on(monkeypatch):
 def test_quotes_in_cc_that_do_not_close_are_reported(monkeypatch):
     monkeypatch.setenv("CC", "cc 'x")
 
-    with pytest.raises(EnvironmentLacksError, match="which is no command: No closing quotation"):
+    with pytest.raises(EnvironmentLacksError, match="which is not a command: No closing quotation"):
         find_compiler()
 
 

@@ -24,7 +24,7 @@ FLAGS = (
     *("-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
     *("-fPIC", "-shared"),
 )
-"""Flags of the compiler, beside that for the processor at hand (`native`). None changes a result: contraction is off,
+"""Flags of the compiler, besides that for the processor at hand (`native`). None changes a result: contraction is off,
 and nobody looks at errno or exception flags."""
 
 LONGEST_BUILD = 300.0

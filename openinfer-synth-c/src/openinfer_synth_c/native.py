@@ -21,7 +21,7 @@ LONGEST_ANSWER = 20.0
 
 _DESCRIPTION = Path("/proc/cpuinfo")
 
-_TOLD = ("vendor_id", "model name", "flags", "CPU implementer", "CPU part", "Features", "isa", "cpu")
+_REPORTED = ("vendor_id", "model name", "flags", "CPU implementer", "CPU part", "Features", "isa", "cpu")
 """Lines that differ between processors and do not change while one runs."""
 
 
@@ -32,8 +32,8 @@ def processor() -> str | None:
         lines = _DESCRIPTION.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
-    told = sorted({line for line in lines if line.partition(":")[0].strip() in _TOLD})
-    return "\n".join(told) or None
+    reported = sorted({line for line in lines if line.partition(":")[0].strip() in _REPORTED})
+    return "\n".join(reported) or None
 
 
 def native_flags(command: Sequence[str]) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Steps of this process that can be left: their loops test a flag, and their work is estimated.
 
-The flag is tested between pieces of work that are long beside the test. Bundles that are shipped have no such tests.
+The flag is tested between pieces of work that take much longer than it. Bundles that are shipped have no such tests.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 GCC 12 loads from wrong places where it unrolls a short loop whose body loads under a condition, and vectorises the loop
 around it: the masked loads of several turns become one, whose order and distances it forgets. So every loop that holds
-a condition, or stands under one, is kept as it is; compilers may still vectorise it. The others may be unrolled, except
+a condition, or is under one, is kept as it is; compilers may still vectorise it. The others may be unrolled, except
 loops over lanes that kernels keep themselves: GCC vectorises those the wrong way once they are unrolled.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 ROLLED = "ROLLED"
-"""The macro that stands before the head of such a loop."""
+"""The macro before the head of such a loop."""
 
 DEFINITION = """\
 /* Keeps a loop from being unrolled: GCC 12 loads from wrong places where it unrolls a loop that loads under a
@@ -55,7 +55,7 @@ def uses_rolled(lines: Iterable[str]) -> bool:
 
 
 def keep_rolled(lines: Sequence[str], helpers: Iterable[str]) -> list[str]:
-    """Return the lines of a step with the macro before each loop that holds a condition or stands under one.
+    """Return the lines of a step with the macro before each loop that holds a condition or is under one.
 
     Args:
         helpers: functions of the renderer that the lines may call; a call of one with a condition in it is a condition.

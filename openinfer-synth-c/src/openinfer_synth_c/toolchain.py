@@ -43,7 +43,9 @@ def _words(command: str) -> list[str]:
     try:
         return shlex.split(command)
     except ValueError as error:
-        raise EnvironmentLacksError(f"CC is {command!r}, which is no command: {error}", code="no-compiler") from error
+        raise EnvironmentLacksError(
+            f"CC is {command!r}, which is not a command: {error}", code="no-compiler"
+        ) from error
 
 
 def run_tool(arguments: Sequence[str], directory: Path, timeout: float, what: str) -> str:

@@ -127,7 +127,7 @@ def compilers() -> Iterator[Fact]:
         own = shlex.split(named)[:1]
     except ValueError:
         own = []
-        yield Fact("CC", "wrong", named, f"CC is {named!r}, which is no command: unset it or give a command")
+        yield Fact("CC", "wrong", named, f"CC is {named!r}, which is not a command: unset it or give a command")
     yield _compiler("C", own or C_COMPILERS, "sources of target c cannot be compiled: install gcc, or set CC")
     yield _compiler("GLSL", GLSL_COMPILERS, "the device vulkan needs one: install glslang-tools")
 

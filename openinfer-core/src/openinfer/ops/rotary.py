@@ -25,7 +25,7 @@ class Rotary:
 
     Attributes:
         axis: dim of x that counts positions.
-        pairs: number of pairs that are turned, in the first ``2 * pairs`` elements.
+        pairs: number of pairs that are rotated, in the first ``2 * pairs`` elements.
         interleaved: whether a pair is two neighbours; otherwise it is an element of the first half and its like in the
             second.
         batched: whether positions, or sines, have a row for each index of the first dim of x.
@@ -108,7 +108,7 @@ def _rotary(x: TensorType, settings: Settings, *, batched: bool) -> Rotary:
         raise OpTypeError(f"x is {x}, expected [..., S, D]: at least two dims")
     axis = axis_of(integer(settings.get("seq_axis"), "seq_axis"), rank, "seq_axis", setting="seq_axis")
     if axis == rank - 1 or (batched and axis == 0):
-        taken = "the elements that are turned" if axis else "the batch"
+        taken = "the elements that are rotated" if axis else "the batch"
         raise OpTypeError(f"seq_axis {axis} of x {x} is taken by {taken}", settings=("seq_axis",))
     dim = integer(settings.get("rotary_dim"), "rotary_dim") or x.shape[-1]
     if not 0 <= dim <= x.shape[-1] or dim % 2:
@@ -127,4 +127,4 @@ def _check_positions(name: str, given: TensorType, x: TensorType, how: Rotary, *
     """
     wanted = (*x.shape[:1], x.shape[how.axis], *last) if how.batched else (x.shape[how.axis], *last)
     if given.shape != wanted:
-        raise OpTypeError(f"{name} is {given}, expected shape {shown(wanted)} beside x {x}")
+        raise OpTypeError(f"{name} is {given}, expected shape {shown(wanted)} for x {x}")

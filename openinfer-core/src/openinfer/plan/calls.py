@@ -40,7 +40,7 @@ DEEPEST_DECOMPOSITION = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """The statement that an operator stands in, and the name that its intermediate results are called after."""
+    """The statement of an operator, and the name that those of its intermediate results begin with."""
 
     origin: Origin
     placement: Placement

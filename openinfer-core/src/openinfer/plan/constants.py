@@ -68,7 +68,7 @@ def with_constants(draft: Draft, procedures: Sequence[Procedure], wanted: int, m
 
     A result becomes data where it is no larger than the constants that it replaces, those that nothing else reads, or
     where it is costly to compute and not more than `MOST_GROWTH` bytes. Other steps stay, such as those that expand a
-    scalar, and what they read may become data in turn.
+    scalar, and their operands may then become data too.
 
     Args:
         wanted: values that are read when the program has ended, as bits; they are written by steps in any case.

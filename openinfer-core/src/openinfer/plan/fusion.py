@@ -48,7 +48,7 @@ LARGEST_EXPRESSION = 64
 """Most instructions of a fused expression; longer ones gain nothing and run compilers out of registers."""
 
 _RESULT = LoopIndex(-1)
-"""Stands for the element that a kernel has computed, which is no operand of the plan."""
+"""The element that a kernel has computed, which is not an operand of the plan."""
 
 _Producer = KernelStep | ComputeStep
 

@@ -1,8 +1,8 @@
 """Results that begin to overwrite an operand while the rest of it is still read, as both advance.
 
 A convolution walks its image from the first row to the last. Once a row is read for the last time, rows of the result
-may lie there: the result starts a little before its input, instead of beside it (Blacker, Bridges and Hadfield,
-"Diagonal Memory Optimisation for Machine Learning on Micro-controllers", arXiv:2010.01668).
+may lie there: the result starts a little before its input, instead of in memory of its own (Blacker, Bridges and
+Hadfield, "Diagonal Memory Optimisation for Machine Learning on Micro-controllers", arXiv:2010.01668).
 """
 
 from __future__ import annotations

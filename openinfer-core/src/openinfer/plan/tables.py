@@ -1,4 +1,4 @@
-"""Prefix tables of a plan: which entries can be asked for, and the weights that they are."""
+"""Prefix tables of a plan: which entries can be read, and their weights."""
 
 from __future__ import annotations
 

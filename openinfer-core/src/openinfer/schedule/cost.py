@@ -39,7 +39,7 @@ FULL = 0.7
 """Share of the first cache that weights can have."""
 
 BEHIND = 3
-"""Registers beside the totals while results are stored: a bias, a constant to compare with, and the result."""
+"""Registers besides the totals while results are stored: a bias, a constant to compare with, and the result."""
 
 STARTED = 8.0
 """Cycles to begin and end a tile, in which nothing overlaps."""
@@ -178,7 +178,7 @@ class Work:
 
 
 def registers(work: Work, tiling: Tiling) -> int:
-    """Return how many vector registers a tile keeps in use: totals, and what its terms or its results need beside them.
+    """Return how many vector registers a tile keeps in use: totals, and what its terms or its results need besides.
 
     The terms need what stays and what passes by.
     """
@@ -211,7 +211,7 @@ def cycles(work: Work, tiling: Tiling, target: TargetInfo) -> float:
 
 
 def moving(nbytes: float, within: float, target: TargetInfo) -> float:
-    """Return how many cycles it takes to read or write bytes that lie among ``within`` bytes used in turn."""
+    """Return the cycles to read or write bytes of a working set of ``within`` bytes."""
     if within <= FULL * target.l1_nbytes:
         return 0.0
     return nbytes / target.line_nbytes * (STREAMED_NEAR if within <= FULL * target.l2_nbytes else STREAMED_FAR)

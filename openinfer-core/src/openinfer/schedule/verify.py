@@ -24,7 +24,7 @@ def verify(schedule: Schedule, stage: Stage, target: TargetInfo | None = None) -
     """Check a schedule of a stage, whoever wrote it.
 
     Raises:
-        ScheduleError: an axis is not walked, or its steps do not divide one another; a serial loop stands inside of
+        ScheduleError: an axis is not walked, or its steps do not divide one another; a serial loop is inside of
             copies; lanes are not innermost; partial totals or another order where the fold allows neither; copies
             where places follow one another; more totals than registers; terms are left out that may not be zero.
     """
@@ -90,7 +90,7 @@ class _Check:
                 )
             is_own = loop.axis not in self._folded
             if loop.bind is Bind.SERIAL and is_own and is_inside is not None:
-                raise self._error(f"the serial loop over {loop.axis.name} stands inside of a tile")
+                raise self._error(f"the serial loop over {loop.axis.name} is inside of a tile")
             if loop.is_copied or not is_own:
                 is_inside = is_inside or loop
             if loop.bind is Bind.LANES and number < len(self._schedule.loops) - 1:
@@ -98,7 +98,7 @@ class _Check:
             if loop.bind is Bind.SERIAL and any(
                 outer.is_copied and outer.axis == loop.axis for outer in self._schedule.loops[:number]
             ):
-                raise self._error(f"the serial loop over {loop.axis.name} stands inside of copies along it")
+                raise self._error(f"the serial loop over {loop.axis.name} is inside of copies along it")
 
     def _terms(self, fold: Fold) -> None:
         if not is_tileable(fold):

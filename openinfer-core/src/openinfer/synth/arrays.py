@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def file_form(array: Array, type: TensorType, steps: int | None) -> Array:
-    """Return an array of the type's elements as it stands in a file: f8 and bf16 as bits, packed types as bytes.
+    """Return an array of the type's elements as it is in a file: f8 and bf16 as bits, packed types as bytes.
 
     Args:
         steps: how many there are on the first axis; None: one, without that axis.
@@ -73,7 +73,7 @@ def given_arrays(plan: ExecutionPlan, inputs: Mapping[str, Array], steps: int | 
     """Return the inputs as arrays of the plan's types, packed ones unpacked to a byte an element.
 
     Raises:
-        SynthesisError: a name is no input, an array has another type, or there is nothing to run.
+        SynthesisError: a name is not an input, an array has another type, or there is nothing to run.
     """
     for number, what in ((steps, "steps"), (repeat, "repeat")):
         if number is not None and number < 1:

@@ -43,7 +43,7 @@ class Identifiers:
         """Return ``prefix`` and the letters and digits of ``raw``, with a number where that is taken.
 
         The result has only letters, digits and single underscores between them, begins with ``prefix`` (lower-case
-        letters and an underscore) and is no reserved word, whatever ``raw`` is.
+        letters and an underscore) and is not a reserved word, whatever ``raw`` is.
         """
         if not _PREFIX.fullmatch(prefix):
             raise ValueError(f"prefix {prefix!r} is not lower-case letters and an underscore")

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class Form(Enum):
-    """What a name stands for that differs from lane to lane.
+    """What a name means that differs from lane to lane.
 
     ``ARRAY`` of one element for each lane; ``VECTOR`` of one of the types of `vector_types`.
     """

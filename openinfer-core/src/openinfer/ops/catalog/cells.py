@@ -32,7 +32,7 @@ CATEGORY = "recurrent"
 
 def _check(name: str, given: TensorType | None, shape: tuple[int, ...], x: TensorType) -> None:
     if given is not None and given.shape != shape:
-        raise OpTypeError(f"{name} is {given}, expected shape {shown(shape)} beside x {x}")
+        raise OpTypeError(f"{name} is {given}, expected shape {shown(shape)} for x {x}")
 
 
 def _check_cell(x: TensorType, h: TensorType, parts: Sequence[TensorType | None], gates: int) -> None:
@@ -155,7 +155,7 @@ def _inputs(gates: int, *states: str) -> tuple[InputSpec, ...]:
         *(InputSpec(name=state, doc="[..., H]") for state in states),
         InputSpec(name="w", doc=f"[{gates}H, D]"),
         InputSpec(name="r", doc=f"[{gates}H, H]"),
-        InputSpec(name="b", optional=True, doc=f"[{2 * gates}H], beside w, then beside r"),
+        InputSpec(name="b", optional=True, doc=f"[{2 * gates}H], added to products with w, then to those with r"),
     )
 
 

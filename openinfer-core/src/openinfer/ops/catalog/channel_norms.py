@@ -44,7 +44,7 @@ def _channel_types(
         raise OpTypeError(f"x is {x}, expected [N, C, ...]: at least two dims")
     for part in inputs[1:]:
         if part is not None and part.shape != x.shape[1:2]:
-            raise OpTypeError(f"{part} beside x {x}: expected one element per channel, {shown(x.shape[1:2])}")
+            raise OpTypeError(f"found {part}, expected one element per channel of x {x}: {shown(x.shape[1:2])}")
     return (x,)
 
 

@@ -81,7 +81,7 @@ EINSUM = OpSchema(
         SettingSpec(
             name="equation",
             type=SettingType.STR,
-            doc='a letter per dim of each input and of the result, such as "bij,bjk->bik"; "..." stands for any dims',
+            doc='a letter per dim of each input and of the result, such as "bij,bjk->bik"; "..." means any dims',
         ),
     ),
     infer=_einsum_types,

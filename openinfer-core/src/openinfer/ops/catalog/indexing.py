@@ -296,7 +296,7 @@ ONE_HOT = OpSchema(
         SettingSpec(name="depth", type=SettingType.INT, doc="extent of the dim"),
         SettingSpec(name="on", type=SettingType.SCALAR, default=1, doc="element at the place that an index names"),
         SettingSpec(name="off", type=SettingType.SCALAR, default=0, doc="element elsewhere"),
-        SettingSpec(name="axis", type=SettingType.INT, default=-1, doc="where the dim stands in the result"),
+        SettingSpec(name="axis", type=SettingType.INT, default=-1, doc="place of the dim in the result"),
     ),
     infer=_one_hot_types,
     definition=Compute(_one_hot),

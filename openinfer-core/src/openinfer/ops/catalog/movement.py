@@ -38,7 +38,7 @@ def permutation(settings: Settings, rank: int) -> tuple[int, ...]:
     """Return the ``perm`` of a transposition: input dim by output dim; the dims reversed by default.
 
     Raises:
-        OpTypeError: it is no permutation of the dims.
+        OpTypeError: it is not a permutation of the dims.
     """
     given = settings.get("perm")
     if given is None:
@@ -46,7 +46,7 @@ def permutation(settings: Settings, rank: int) -> tuple[int, ...]:
     dims = integers(given, "perm")
     found = tuple(axis_of(dim, rank, "dim", setting="perm") for dim in dims)
     if sorted(found) != list(range(rank)):
-        raise OpTypeError(f"perm {shown(dims)} is no permutation of {rank} dims", settings=("perm",))
+        raise OpTypeError(f"perm {shown(dims)} is not a permutation of {rank} dims", settings=("perm",))
     return found
 
 

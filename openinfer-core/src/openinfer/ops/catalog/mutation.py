@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CATEGORY = "mutation"
 WITHOUT_SIGN = "t1 is -1 or 1, and what is NaN or rounds to 0 becomes 1 with saturate=true only"
-"""What is told of an element that `CAST` refuses."""
+"""What is reported of an element that `CAST` refuses."""
 
 _CAST = NUMBERS | BOOLS | BITSETS | TERNARY
 
@@ -38,7 +38,7 @@ def _target(settings: Settings) -> DType:
     """Return the type to convert to.
 
     Raises:
-        OpTypeError: it is no type.
+        OpTypeError: it is not a type.
     """
     target = settings.get("to")
     if not isinstance(target, DType):

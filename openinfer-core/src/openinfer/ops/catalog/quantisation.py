@@ -97,7 +97,7 @@ def needed_scale(op: str, of: str, inputs: Sequence[TensorType | None], position
     """
     scale = optional(inputs, position)
     if scale is None:
-        message = f"{op} needs `scale`: {of} is no constant that the model has a quant payload for"
+        message = f"{op} needs `scale`: {of} is not a constant with a quant payload in the model"
         raise OpTypeError(message, code="arity")
     return scale
 

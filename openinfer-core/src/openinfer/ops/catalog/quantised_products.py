@@ -124,7 +124,7 @@ def _conv_integer_types(
 
 
 def _conv_integer(k: Builder, call: OpCall) -> None:
-    """Padding stands for x_zero: neither is read there."""
+    """Padding has the value x_zero: neither is read there."""
     x, w, x_zero, w_zero = (*k.inputs, None, None)[:4]
     window = sliding(k, call)
     element = window.read(_there(x)).cast(I32)
@@ -248,7 +248,7 @@ MATMUL_INTEGER = OpSchema(
 )
 CONV_INTEGER = OpSchema(
     name="conv_integer",
-    summary="conv2d of (x - x_zero) with (w - w_zero), exact in i32, which wraps; padding stands for x_zero",
+    summary="conv2d of (x - x_zero) with (w - w_zero), exact in i32, which wraps; padding has the value x_zero",
     category=CATEGORY,
     inputs=(
         InputSpec(name="x", doc="[N, C, H, W]"),
@@ -340,7 +340,7 @@ QMATMUL = OpSchema(
             name="scale",
             dtypes=FLOATS,
             optional=True,
-            doc="[], [N], or with group_size [K/group_size, N] (trans_w: turned); w's quant payload has it too",
+            doc="[], [N], or with group_size [K/group_size, N] (trans_w: transposed); w's quant payload has it too",
         ),
         InputSpec(name="zero_point", dtypes=WEIGHTS, optional=True, doc="of w's type, in the shape of scale"),
         InputSpec(name="bias", dtypes=FLOATS, optional=True, doc="[N]"),

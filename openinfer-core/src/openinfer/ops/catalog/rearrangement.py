@@ -260,7 +260,7 @@ def _block(x: TensorType, settings: Settings, op: str) -> tuple[int, ...]:
     """Return the block and the dims of an image.
 
     Raises:
-        OpTypeError: the block is not positive, or x is no image.
+        OpTypeError: the block is not positive, or x is not an image.
     """
     block = integer(settings.get("block"), "block")
     if block < 1:

@@ -40,7 +40,7 @@ CATEGORY = "attention"
 _TURN = 2.0**64
 """Units in which angles are counted, as integers of 64 bits."""
 _ROTARY_DIM = SettingSpec(
-    name="rotary_dim", type=SettingType.INT, default=0, doc="number r of elements that are turned, even; 0: all"
+    name="rotary_dim", type=SettingType.INT, default=0, doc="number r of elements that are rotated, even; 0: all"
 )
 _INTERLEAVED = SettingSpec(
     name="interleaved",
@@ -75,8 +75,8 @@ def _rope(k: Builder, call: OpCall) -> None:
     cos, sin = (k.temporary(wide, *pos.shape, how.pairs) for _ in "cs")
     for table, function in ((cos, tree.cos), (sin, tree.sin)):
         *place, pair = k.axes(*table.shape)
-        turned = pos[tuple(place)].cast(I64) * steps[pair]
-        table[(*place, pair)] = k.apply(function, turned.cast(wide) * (2 * math.pi / _TURN))
+        angle = pos[tuple(place)].cast(I64) * steps[pair]
+        table[(*place, pair)] = k.apply(function, angle.cast(wide) * (2 * math.pi / _TURN))
 
     def sines(place: tuple[Var, ...], pair: Var) -> tuple[Value, Value]:
         return cos[(*place, pair)], sin[(*place, pair)]
@@ -115,7 +115,7 @@ def _rope_cached(k: Builder, call: OpCall) -> None:
 
 
 def _turn(k: Builder, how: Rotary, wide: DType, sines: Callable[[tuple[Var, ...], Var], tuple[Value, Value]]) -> None:
-    """Append the stages of both elements of each pair, and of what is not turned.
+    """Append the stages of both elements of each pair, and of what is not rotated.
 
     ``sines`` returns cosine and sine for a position, [S] or [B, S], and a pair.
     """
@@ -136,7 +136,7 @@ def _positions(*shape: int, dtype: str = "i64", high: int = 40) -> Operand:
 
 ROPE = OpSchema(
     name="rope",
-    summary="pairs (a, b) turned to (a cos t - b sin t, b cos t + a sin t), t = pos freq_scale base^(-2i/r) for pair i",
+    summary="pairs (a, b) rotated: (a cos t - b sin t, b cos t + a sin t), t = pos freq_scale base^(-2i/r) for pair i",
     category=CATEGORY,
     inputs=(_IMAGE, InputSpec(name="pos", dtypes=INTEGERS, doc="[S] or [B, S], positions")),
     dtypes=FLOATS,
@@ -165,7 +165,7 @@ ROPE = OpSchema(
 )
 ROPE_CACHED = OpSchema(
     name="rope_cached",
-    summary="pairs (a, b) turned to (a cos - b sin, b cos + a sin), with tables of sines",
+    summary="pairs (a, b) rotated: (a cos - b sin, b cos + a sin), with tables of sines",
     category=CATEGORY,
     inputs=(
         _IMAGE,

@@ -37,7 +37,7 @@ def spacing(settings: Settings, dtype: DType) -> tuple[float, float]:
     """Return start and step of a range, integers for an integer type.
 
     Raises:
-        OpTypeError: one is no number that the type has, or the step is 0.
+        OpTypeError: one is not a number that the type has, or the step is 0.
     """
     start, step = _number(settings, "start", dtype), _number(settings, "step", dtype)
     if step == 0:
