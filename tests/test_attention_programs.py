@@ -166,5 +166,5 @@ def test_shapes_that_do_not_fit_are_found_before_the_program_runs():
     text = (
         "dynamic { q: f32[3, 4, 8]; k: f32[2, 5, 8]; y: f32[3, 4, 8]; } block entry { op sdpa(q, k, k) >> y; return; }"
     )
-    with pytest.raises(ValidationError, match="3 query heads are no multiple of 2"):
+    with pytest.raises(ValidationError, match="3 query heads are not a multiple of 2"):
         Simulator(oi.Model.from_arrays({}), oi.graph(text))

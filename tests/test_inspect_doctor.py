@@ -88,7 +88,7 @@ def test_caches_that_others_can_write_to_are_problems(private: Path) -> None:
     found = facts()
     assert found["caches"]["openinfer-sound"]["detail"].endswith("1 files, 1,234 bytes, mode 0700")
     assert "its mode is 0777, expected 0700" in found["caches"]["openinfer-open"]["problem"]
-    assert "it is no directory" in found["caches"]["openinfer-file"]["problem"]
+    assert "it is not a directory" in found["caches"]["openinfer-file"]["problem"]
     assert len(found["problems"]) == 2
 
 

@@ -119,7 +119,7 @@ def test_sizes_may_be_overridden(files: Path) -> None:
     [
         ((), 1, "--input NAME=FILE.npy"),
         (("--input", "x=none.npy"), 1, "none.npy"),
-        (("--input", "x=m.oinf.npy"), 1, "no array file"),
+        (("--input", "x=m.oinf.npy"), 1, "not an array file"),
         (("--input", "x=[1, 2]"), 1, "insert-mismatch"),
         (("--input", "x=pony"), 1, "'pony'"),
         (("--input", "y=1"), 1, "not-dynamic"),
@@ -187,7 +187,7 @@ def test_the_command_that_is_suggested_converts_the_file(files: Path) -> None:
 def test_a_pickle_is_not_opened(files: Path) -> None:
     np.save("x.npy", np.array([{}], dtype=object), allow_pickle=True)
     result = run("--input", "x=x.npy")
-    assert (result.exit_code, "no array file" in result.output) == (1, True)
+    assert (result.exit_code, "not a readable array file" in result.output) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_broken_header_is_told(files: Path, header: bytes) -> None:
 
         result = run("--input", "x=x.npy")
 
-        assert (result.exit_code, "no array file" in result.output) == (1, True), result.output
+        assert (result.exit_code, "not a readable array file" in result.output) == (1, True), result.output
 
 
 def test_a_step_that_fails_shows_its_line(files: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_step_that_fails_shows_its_line(files: Path) -> None:
 def test_the_model_has_to_be_a_model(files: Path) -> None:
     result = CliRunner().invoke(main, ["run", "g.oi", "--model", "g.oi"])
     assert result.exit_code == 1
-    assert "no model file" in result.output
+    assert "not a model file" in result.output
 
 
 def test_a_progress_bar_is_shown_on_a_terminal_only(files: Path) -> None:

@@ -1,7 +1,7 @@
 """Train the digit recogniser on scikit-learn's 8x8 scans and write `digits.oinf` and `held_back.npz`.
 
 Development only: nothing in the repository needs this script to run, and its libraries (PyTorch,
-scikit-learn) are no dependency of any package. `README.md` beside this file gives the commands and figures.
+scikit-learn) are not a dependency of any package. `README.md` beside this file gives the commands and figures.
 """
 
 from __future__ import annotations

@@ -174,13 +174,13 @@ def test_attn_mixes_types_as_the_design_does(run_operator) -> None:
 @pytest.mark.parametrize(
     ("op", "shapes", "settings", "said"),
     [
-        ("sdpa", [(2, 3, 4), (3, 5, 4), (3, 5, 4)], {}, "2 query heads are no multiple of 3"),
+        ("sdpa", [(2, 3, 4), (3, 5, 4), (3, 5, 4)], {}, "2 query heads are not a multiple of 3"),
         ("sdpa", [(2, 3, 4), (2, 5, 3), (2, 5, 4)], {}, r"k is f32\[2,5,3\]: its batch and last dim"),
         ("sdpa", [(2, 3, 4), (2, 5, 4), (2, 6, 4)], {}, r"v is f32\[2,6,4\]: all but its last dim"),
         ("sdpa", [(3, 4), (2, 5, 4), (2, 5, 4)], {}, "all the same"),
         ("sdpa", [(3, 4), (5, 4), (5, 4)], {"kv_len": 6}, r"kv_len is 6, expected 0\.\.5"),
         ("sdpa", [(3, 4), (5, 4), (5, 4), (2, 5)], {}, r"mask is f32\[2,5\].*\[3,5\]"),
-        ("attn", [(3, 8), (5, 2, 3), (5, 2, 3)], {}, "8 columns of queries are no multiple of the 3 elements"),
+        ("attn", [(3, 8), (5, 2, 3), (5, 2, 3)], {}, "8 columns of queries are not a multiple of the 3 elements"),
         ("attn", [(3, 8), (5, 2, 4), (5, 2, 4)], {"heads": 3}, "heads is 3, but 8 columns hold 2 heads"),
         ("attn", [(3, 8), (5, 2, 4), (5, 2, 4), (7, 8)], {}, r"w is f32\[7,8\], expected \[E, Hq\*D\]"),
     ],

@@ -51,7 +51,7 @@ def arrays(draw: st.DrawFn) -> np.ndarray:
     shape = tuple(draw(st.lists(st.integers(0, 3), max_size=3)))
     size = int(np.prod(shape)) * dtype.itemsize
     array = np.frombuffer(bytearray(draw(st.binary(min_size=size, max_size=size))), np.uint8)
-    # Bytes other than 0 and 1 are no bools.
+    # Bytes other than 0 and 1 are not bools.
     return ((array & 1) if dtype.kind == "b" else array).view(dtype).reshape(shape)
 
 

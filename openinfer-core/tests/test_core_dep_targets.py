@@ -71,7 +71,7 @@ def test_a_dep_orders_the_nearest_statements_that_match(
 
 def test_another_statement_orders_nothing() -> None:
     nodes = graph("block entry { barrier; return; }").blocks["entry"].nodes
-    with pytest.raises(TypeError, match="statement 0 is no dep"):
+    with pytest.raises(TypeError, match="statement 0 is not a dep"):
         DepTargets(nodes).ordered_by(0)
 
 

@@ -187,9 +187,9 @@ def test_a_formal_is_renamed_in_pattern_and_attributes() -> None:
         ("block ^entry { }", "main", "starts in the block"),
         ("dynamic { x: f32[^B]; }", "C", "does not define it"),
         ("block b { op ^relu(x) >> y; }", "gelu", "does not define it"),
-        ("dynamic { ^x: f32; }", "1x", "is no name"),
-        ("dynamic { ^x: f32; }", "nan", "is no name"),
-        ("dynamic { ^x: f32; }", "a b", "is no name"),
+        ("dynamic { ^x: f32; }", "1x", "is not a name"),
+        ("dynamic { ^x: f32; }", "nan", "is not a name"),
+        ("dynamic { ^x: f32; }", "a b", "is not a name"),
     ],
 )
 def test_a_rename_that_would_change_the_meaning_is_refused(text: str, name: str, message: str) -> None:

@@ -171,7 +171,7 @@ def test_ill_typed_expressions_are_refused() -> None:
         tree.add(X, tree.Input(1, I32))
     with pytest.raises(tree.ExprError, match="bit_and is not defined on f32"):
         tree.bit_and(X, Y)
-    with pytest.raises(tree.ExprError, match="300 is no i8 constant"):
+    with pytest.raises(tree.ExprError, match="300 is not an i8 constant"):
         tree.literal(300, I8)
     with pytest.raises(tree.ExprError, match="input 0 is f32, its replacement is f64"):
         substitute(X, {0: tree.Input(0, F64)})

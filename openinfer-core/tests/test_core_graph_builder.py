@@ -177,10 +177,10 @@ REFUSED = {
     "half of a pair in a setting": (lambda b: b.op("f", outputs="y", settings={"a": "q\ud800"}), "surrogate pair"),
     "half of a pair in a list": (lambda b: b.op("f", outputs="y", settings={"a": ["\ud800"]}), "surrogate pair"),
     "half of a pair in a hint": (lambda b: b.transfer("x", "y", hints={"group": "\udfff"}), "surrogate pair"),
-    "half of a pair in ref": (lambda b: b.volatile("x", "f32", ref="\ud800"), "ref is no Unicode text"),
-    "half of a pair in pattern": (lambda b: b.volatile("x", "f32", pattern="\ud800"), "pattern is no Unicode text"),
+    "half of a pair in ref": (lambda b: b.volatile("x", "f32", ref="\ud800"), "ref is not Unicode text"),
+    "half of a pair in pattern": (lambda b: b.volatile("x", "f32", pattern="\ud800"), "pattern is not Unicode text"),
     "half of a pair in attrs": (lambda b: b.volatile("x", "f32", attrs={"l": ["\ud800"]}), "surrogate pair"),
-    "half of a pair in a scope": (lambda b: b.scope("\ud800").__enter__(), "the name of a scope is no Unicode text"),
+    "half of a pair in a scope": (lambda b: b.scope("\ud800").__enter__(), "the name of a scope is not Unicode text"),
     "number as ref": (lambda b: b.volatile("x", "f32", ref=3), "ref is a string, found 3"),
     "target of dep": (lambda b: b.dep(after="a b", before="c"), "expected a name"),
 }

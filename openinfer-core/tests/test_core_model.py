@@ -92,7 +92,7 @@ def test_loading_from_many_threads_gives_one_array() -> None:
 def test_a_file_of_no_known_format_is_refused(tmp_path) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(b"not a model")
-    with pytest.raises(ModelError, match=r"no model file of a known format.*oinf"):
+    with pytest.raises(ModelError, match=r"not a model file of a known format.*oinf"):
         ModelLoader.open(path)
     with pytest.raises(ModelError, match="cannot read model"):
         ModelLoader.open(tmp_path / "absent.oinf")

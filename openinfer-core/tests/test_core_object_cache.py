@@ -149,7 +149,7 @@ def test_a_link_in_place_of_the_directory_is_not_used(directory: Path, caplog: p
     assert CACHE.keep("ab", b"object") is None
 
     assert list(elsewhere.iterdir()) == []
-    assert "it is no directory" in caplog.text
+    assert "it is not a directory" in caplog.text
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners on this system")

@@ -227,7 +227,7 @@ def test_mistakes_of_structure_and_of_signatures_are_told_together(model: Model)
 
 NAMED_INPUTS = {
     "nowhere": ("unknown-variable", "unknown variable `nowhere`"),
-    "b[0]": ("not-indexable", "`b` is no prefix table"),
+    "b[0]": ("not-indexable", "`b` is not a prefix table"),
     "W": ("needs-index", "write `W[l]`"),
     "l[0]": ("not-indexable", "`l` is a loop index"),
     "t[0]": ("not-indexable", "`t` is a temporary"),

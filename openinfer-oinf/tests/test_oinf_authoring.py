@@ -125,7 +125,7 @@ def test_explicit_names_are_sorted_and_checked_for_duplicates():
 
 @pytest.mark.parametrize("value", [3.7, "12", True, -1, 1 << 64, None])
 def test_size_variables_are_never_guessed(value):
-    with pytest.raises(OinfError, match="is no size"):
+    with pytest.raises(OinfError, match="is not a size"):
         SizeVar(value)
 
 

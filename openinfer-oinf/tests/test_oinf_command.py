@@ -100,7 +100,7 @@ def test_no_container_is_written_under_the_name_of_another_format(name, tmp_path
 def test_only_containers_become_other_formats(tmp_path, capsys):
     np.save(tmp_path / "source.npy", np.ones(3, np.float32))
     assert main(["convert", str(tmp_path / "source.npy"), str(tmp_path / "target.npz")]) == 1
-    assert "source.npy is no container" in (message := capsys.readouterr().err)
+    assert "source.npy is not a container" in (message := capsys.readouterr().err)
     assert "convert it to .oinf first" in message
 
 

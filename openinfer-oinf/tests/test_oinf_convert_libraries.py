@@ -276,7 +276,7 @@ class TestTorch:
         file, changes = converted(path)
         assert list(file) == ["state_dict.w"]
         assert dict(file.metadata) == {"epoch": 3, "name.utf8": "run 1"}
-        assert changes == ["dropped opt: a list, which is no weight", "renamed name: metadata name.utf8"]
+        assert changes == ["dropped opt: a list, which is not a weight", "renamed name: metadata name.utf8"]
 
     def test_tied_tensors_are_written_twice_and_told(self, torch, path):
         shared = torch.ones(2, 2)

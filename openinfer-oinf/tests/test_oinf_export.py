@@ -113,7 +113,7 @@ def test_what_has_no_place_is_told(paths, capsys):
     assert capsys.readouterr().out.splitlines()[:-1] == [
         "dropped B: size variable",
         "dropped cache: a declaration without data",
-        "dropped bits: metadata that is no text",
+        "dropped bits: metadata that is not text",
     ]
 
 

@@ -200,7 +200,7 @@ def test_a_value_whose_inputs_are_gone_is_refused():
         executor.step(x=np.array([1, 2, 3], np.float32))
         executor.insert(x=np.array([4, 5, 6], np.float32))
 
-        with pytest.raises(StepStateError, match="`a` is no result of the program, which ran whole: fetch it before"):
+        with pytest.raises(StepStateError, match="`a` is not a result of the program, which ran whole: fetch it"):
             executor.fetch("a")
         assert executor.fetch("y").tolist() == [3, 6, 9]
         assert executor.fetch("x").tolist() == [4, 5, 6]

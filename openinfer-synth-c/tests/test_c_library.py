@@ -182,7 +182,7 @@ def test_where_nothing_can_be_kept_a_library_is_loaded_all_the_same(caches, capl
 
     assert answer(44) == 44
 
-    assert f"compiled programs are not kept in {caches / 'openinfer-c'}: it is no directory" in caplog.text
+    assert f"compiled programs are not kept in {caches / 'openinfer-c'}: it is not a directory" in caplog.text
 
 
 def test_what_the_compiler_says_is_told(builds):

@@ -1,4 +1,4 @@
-"""Makes the modules of this folder importable: test folders are no packages."""
+"""Makes the modules of this folder importable: test folders are not packages."""
 
 import sys
 from pathlib import Path

@@ -31,7 +31,7 @@ def places(
     """Return scratch memory for places, and the call that checks the indices and writes them there.
 
     ``what`` names the operator and what is indexed. The call raises `OutOfRangeError` for an index
-    that is no place: from ``-extent`` on where ``negative`` ones count from the end.
+    that is not a place: from ``-extent`` on where ``negative`` ones count from the end.
     """
     found = workspace.take(indices.shape, np.dtype(np.int64))
     lowest = -extent if negative else 0

@@ -47,7 +47,7 @@ def tensor_type(array: Array) -> TensorType:
     """Return the type of an array.
 
     Raises:
-        UntranslatableError: it is no array, or of an unknown element type.
+        UntranslatableError: it is not an array, or of an unknown element type.
     """
     if not isinstance(array, np.ndarray):
         raise UntranslatableError(f"data of kind {type(array).__name__}")

@@ -170,5 +170,5 @@ def _check_void(function: str, code: int | None) -> None:
 
 
 def text(array: Handle) -> str:
-    """Return a native string; bytes that are no UTF-8 are replaced."""
+    """Return a native string; bytes that are not UTF-8 are replaced."""
     return cast("bytes", foreign().string(array)).decode("utf-8", "replace")

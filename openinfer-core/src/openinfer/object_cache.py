@@ -116,7 +116,7 @@ def unsafe_reason(directory: Path) -> str | None:
     """
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode):
-        return "it is no directory"
+        return "it is not a directory"
     if not hasattr(os, "getuid"):
         return None
     if found.st_uid != os.getuid():

@@ -82,7 +82,7 @@ def decode_bits(dtype: DType, bits: int) -> Scalar:
     if dtype.name == "t1":
         return 1 if bits else -1
     if dtype.name == "t2" and bits == 2:
-        raise ValueError("bit pattern 2 is no t2 value (-1, 0 and 1 are 3, 0 and 1)")
+        raise ValueError("bit pattern 2 is not a t2 value (-1, 0 and 1 are 3, 0 and 1)")
     signed = dtype.kind in (Kind.SIGNED, Kind.TERNARY)
     return bits - (1 << dtype.bits) if signed and bits >> (dtype.bits - 1) else bits
 
@@ -135,7 +135,7 @@ def _decode_float(dtype: DType, bits: int) -> float:
 
 
 def check_fits(dtype: DType, value: Scalar) -> str | None:
-    """Return why ``value`` is no literal for ``dtype`` (``dtypes.md``, section 7), or None when it fits.
+    """Return why ``value`` is not a literal for ``dtype`` (``dtypes.md``, section 7), or None when it fits.
 
     Float types take floats that stay finite unless written ``inf`` or ``nan``; an integer is refused with the fix.
     """

@@ -66,7 +66,7 @@ DIVISIONS = frozenset({"/", "%", *ROUNDINGS})
 
 
 class SymbolicSyntaxError(ValueError):
-    """The text is no integer expression. ``offset`` is where it stops making sense."""
+    """The text is not an integer expression. ``offset`` is where it stops making sense."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)

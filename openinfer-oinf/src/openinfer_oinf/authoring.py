@@ -68,7 +68,7 @@ def load_instance(place: str, values: Path | None) -> object:
     if values is None:
         return found() if callable(found) and not dataclasses.is_dataclass(type(found)) else found
     if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
-        raise _rejected(f"{place!r} is no dataclass, which the fields of a JSON object could go to")
+        raise _rejected(f"{place!r} is not a dataclass, which the fields of a JSON object could go to")
     return _from_json(cast("Callable[..., object]", found), values)
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {
-        "E_ALIGN": "An offset, or the size of the file, is no multiple of 8.",
+        "E_ALIGN": "An offset, or the size of the file, is not a multiple of 8.",
         "E_BOUNDS": "Data lie outside of the file, or in front of its data section.",
         "E_CASE": "Two names to be written differ in upper and lower case only, which not every reader tells apart."
         " `allow_case_collisions` permits it.",
@@ -37,7 +37,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "E_NDIM": "A tensor has more dims than the reader takes (64), or the writer writes (32).",
         "E_NODATA": "A tensor is declared without data, and its entry tells an offset or a size of data.",
         "E_NOQUANT": "A tensor is declared without quantisation, and its entry tells an offset or a size of it.",
-        "E_NOT_A_FILE": "The path is no regular file, or cannot be opened as one.",
+        "E_NOT_A_FILE": "The path is not a regular file, or cannot be opened as one.",
         "E_OVERLAP": "The payloads of two entries share bytes.",
         "E_PADDING": "Bytes that only fill up to an alignment are not zero.",
         "E_QUANT": "The quantisation of a tensor contradicts itself or the tensor.",
@@ -48,7 +48,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "E_SECTION_GAP": "Between a table's end and the next section lie more bytes than alignment needs: perhaps a"
         " file of another version, or hidden data.",
         "E_SECTION_ORDER": "Sections are out of order, lie over one another or over the header, or pass the end.",
-        "E_SHAPE": "Values have another shape than was declared for their tensor, or a shape is no sequence of whole"
+        "E_SHAPE": "Values have another shape than was declared for their tensor, or a shape is not a sequence of whole"
         " numbers.",
         "E_SHARDS": "The files of a divided model do not fit one another, or one of them is missing.",
         "E_SOURCE": "The file to be converted is broken, or holds what a container cannot.",

@@ -28,7 +28,7 @@ class SizeVar:
         except TypeError:
             value = -1
         if isinstance(self.value, bool | np.bool_) or not 0 <= value < 1 << 64:
-            raise OinfError(Finding(code="E_VALUE", message=f"{self.value!r} is no size: 0 to 2**64 - 1"))
+            raise OinfError(Finding(code="E_VALUE", message=f"{self.value!r} is not a size: 0 to 2**64 - 1"))
         object.__setattr__(self, "value", value)
 
 

@@ -36,9 +36,9 @@ def json_object(text: bytes, what: str, code: str) -> dict[str, object]:
     try:
         value: object = json.loads(text, object_pairs_hook=_unique)
     except ValueError as error:
-        raise _rejected(code, f"{what} is no valid JSON: {error}") from error
+        raise _rejected(code, f"{what} is not valid JSON: {error}") from error
     if not isinstance(value, dict):
-        raise _rejected(code, f"{what} is no JSON object")
+        raise _rejected(code, f"{what} is not a JSON object")
     return cast("dict[str, object]", value)
 
 
@@ -74,6 +74,6 @@ def shard_paths(index: Path, code: str) -> dict[str, Path]:
     paths: dict[str, Path] = {}
     for tensor, name in cast("dict[str, object]", weight_map).items():
         if not isinstance(name, str) or not name or name in (".", "..") or any(char in name for char in "/\\:\0"):
-            raise _rejected(code, f"{name!r:.80} is no plain file name", ascii(tensor)[1:-1])
+            raise _rejected(code, f"{name!r:.80} is not a plain file name", ascii(tensor)[1:-1])
         paths[tensor] = index.parent / name
     return paths

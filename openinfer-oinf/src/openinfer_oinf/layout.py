@@ -64,7 +64,7 @@ def check_name(name: object, table: str, *, longest: int = 1024) -> str:
         message = f"a name is a str, not {type(name).__name__}"
         raise OinfError(Finding(code="E_NAME", message=message, table=table))
     if not is_name(name) or len(name) > longest:
-        message = f"{name[:80]!r} is no name: 1 to {longest} of the characters A-Z a-z 0-9 . _ -"
+        message = f"{name[:80]!r} is not a name: 1 to {longest} of the characters A-Z a-z 0-9 . _ -"
         raise OinfError(Finding(code="E_NAME", message=message, table=table, entry=name[:80]))
     return name
 

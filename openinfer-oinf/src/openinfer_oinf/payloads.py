@@ -171,7 +171,7 @@ def _array_problems(entry: MetadataEntry, source: ByteSource, limits: Limits, *,
     head = source.view(entry.offset, 8)
     (tag,), (ndim,) = U32.unpack_from(head, 0), U32.unpack_from(head, 4)
     if not 1 <= tag <= LAST_TAG or not by_tag(tag).is_element:
-        yield "E_META_TYPE", f"value type {tag} is no element type of arrays"
+        yield "E_META_TYPE", f"value type {tag} is not an element type of arrays"
         return
     if ndim > limits.ndim:
         yield "E_NDIM", f"{ndim} dimensions are more than Limits.ndim ({limits.ndim})"

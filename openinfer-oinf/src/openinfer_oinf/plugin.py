@@ -40,7 +40,7 @@ class OinfStore:
     """A container as core reads models (`openinfer.model.ModelStore`).
 
     Raises:
-        openinfer.errors.ModelError: the file is no valid container; the message tells the finding's code and offset.
+        openinfer.errors.ModelError: the file is not a valid container; the message has the finding's code and offset.
     """
 
     def __init__(self, path: Path) -> None:

@@ -120,7 +120,7 @@ def checked_type(dtype: str, scheme: Scheme) -> ValueType:
     """The type of that name, if numbers can be quantised to it with that scheme. Raises `OinfError`."""
     kind = element_type(dtype)
     if not kind.is_integer or kind.bits > 32 or kind.name == "i1":
-        raise _rejected("E_DTYPE", f"{kind.name} is no type to quantise to; use i2 to i32 or u1 to u32")
+        raise _rejected("E_DTYPE", f"{kind.name} is not a type to quantise to; use i2 to i32 or u1 to u32")
     if scheme not in ("symmetric", "asymmetric"):
         raise _rejected("E_QUANT", f"unknown scheme {scheme!r}; use `symmetric` or `asymmetric`")
     if scheme == "symmetric" and kind.kind == "uint":

@@ -361,7 +361,7 @@ def _diagnose(cursor: _Cursor, header: Header, entry: TensorEntry, fields: int) 
     places = fields + 12 + 8 * len(entry.shape)
     bits = TENSOR_BITS[entry.tag] if entry.tag <= LAST_TAG else 0
     if not bits:
-        cursor.report("E_DTYPE", f"value type {entry.tag} is no tensor type", fields, name)
+        cursor.report("E_DTYPE", f"value type {entry.tag} is not a tensor type", fields, name)
     if entry.tag == _BITSET:
         cursor.report("W_BITSET", "a bitset tensor is read as one byte per element", fields, name)
     product = math.prod(dim for dim in entry.shape if dim)

@@ -202,7 +202,7 @@ class StoredTensor:
     def numpy(self) -> Array:
         """A read-only array of the values: a view of the file, but for packed types, which are unpacked.
 
-        Raises `UninitializedError` for a tensor without data, `OinfError` for bytes that are no values (E_VALUE,
+        Raises `UninitializedError` for a tensor without data, `OinfError` for bytes that are not values (E_VALUE,
         E_PADDING, E_HOLE) or do not agree with their checksum (E_CHECKSUM).
         """
         self._require_data()
@@ -267,7 +267,7 @@ class StoredTensor:
 
         Axes with one index are gone through first; of the next axis the rows from the first to the last are read, or,
         where they lie far apart, each of them. Arrays, masks and `None` in an index read the whole tensor. Raises
-        `IndexError`, `UninitializedError`, and `OinfError` (E_VALUE) for bytes that are no values; padding and
+        `IndexError`, `UninitializedError`, and `OinfError` (E_VALUE) for bytes that are not values; padding and
         checksum are checked where the whole tensor is read.
         """
         index = plain_index(key, self.ndim)

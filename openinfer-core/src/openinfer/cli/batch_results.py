@@ -77,7 +77,7 @@ class StackedResults:
 
     def __init__(self, file: Path, names: Sequence[str], read: Iterable[Path]) -> None:
         if file.suffix != ".npz":
-            message = f"{str(file)!r} is no archive: --output NAME=FILE.npz takes the results of all inputs of a batch"
+            message = f"{str(file)!r} is not an archive: --output NAME=FILE.npz takes the results of a whole batch"
             raise ExecutionError(message, code=WRONG)
         _keep_apart([file], read)
         if not file.parent.is_dir():

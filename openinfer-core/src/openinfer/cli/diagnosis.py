@@ -189,7 +189,7 @@ def variables(environment: Environment) -> Iterator[Fact]:
 def _doubt(name: str, value: str) -> str:
     if name not in SWITCHES:
         hint = did_you_mean(name, SWITCHES)
-        return f"{name} is no variable of ours" + (f": {hint}" if hint else ": it has no effect")
+        return f"{name} is not a variable of ours" + (f": {hint}" if hint else ": it has no effect")
     effective = SWITCHES[name]
     if effective and value.strip().lower() not in (*effective, "", "0"):
         return f"{name}={value} has no effect: expected {' or '.join(effective)}"

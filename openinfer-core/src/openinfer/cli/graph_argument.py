@@ -37,7 +37,7 @@ def read_program(argument: str) -> Reading:
     """Return what can be read of what `read_graph` takes.
 
     Raises:
-        DslSyntaxError: it is no text.
+        DslSyntaxError: it is not text.
         SerializationError, OSError: as `read_graph`.
     """
     from openinfer.dsl import read_program

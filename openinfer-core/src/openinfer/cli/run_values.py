@@ -38,7 +38,7 @@ class Input:
         """Return the value for a variable of that type; ``seed`` is for random ones.
 
         Raises:
-            ExecutionError: the file cannot be read as an array, or the text is no value.
+            ExecutionError: the file cannot be read as an array, or the text is not a value.
         """
         import numpy as np
 
@@ -122,12 +122,12 @@ def _array(file: str) -> Any:
         raise ExecutionError(message, code="input-file")
     if begin != NPY:
         why = f"it begins with {begin!r}, np.save begins with {NPY!r}" if begin else "it is empty"
-        raise ExecutionError(f"{file!r} is no array file (.npy): {why}", code="input-file")
+        raise ExecutionError(f"{file!r} is not an array file (.npy): {why}", code="input-file")
     try:
         return np.load(file, allow_pickle=False)
     except (ValueError, EOFError, OverflowError, TypeError, SyntaxError, struct.error, tokenize.TokenError) as error:
         why = "its header is broken, its data are cut off, or it holds Python objects, which are not opened"
-        raise ExecutionError(f"{file!r} is no array file (.npy) that can be read: {why}", code="input-file") from error
+        raise ExecutionError(f"{file!r} is not a readable array file (.npy): {why}", code="input-file") from error
     except MemoryError as error:
         message = f"{file!r} says that it holds more than fits in memory"
         raise ExecutionError(message, code="input-file") from error

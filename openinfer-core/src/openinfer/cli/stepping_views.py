@@ -105,7 +105,7 @@ def value_lines(values: Values, text: str, *, whole: bool = False) -> Iterator[s
     """Yield what an expression is worth: type, elements and statistics, or all elements.
 
     Raises:
-        ExecutionError: it is no expression, or has no value at this moment.
+        ExecutionError: it is not an expression, or has no value at this moment.
     """
     expression = parse(text)
     if not isinstance(expression, Access):

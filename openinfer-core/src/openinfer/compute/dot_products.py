@@ -62,8 +62,8 @@ class _Factors:
 def dot_products_of(stage: Stage, constants: frozenset[str]) -> tuple[DotProduct, ...]:
     """Return the ways in which the terms of a stage multiply four bytes at a time, the best first.
 
-    Nothing where they are no products of bytes with a constant. Words that are read are better than those that are made
-    of bytes, and of these such that use all four of them.
+    Nothing unless they are products of bytes with a constant. Words that are read are better than those made of bytes,
+    and of these such that use all four of them.
 
     Args:
         constants: names of the tensors that are known.

@@ -70,7 +70,7 @@ class GraphBuilder:
     program text. In settings and hints a ``str`` is a string; a variable is the `Ref` that its declaration returned (or
     ``Ref("x")``), an element type a `DType`, an expression `expr`. Findings point at the lines of the calls.
 
-    Every method raises `GraphError` for what is no name, reference, expression or value; the rest is found by `build`.
+    Every method raises `GraphError` for what is not a name, reference, expression or value; `build` finds the rest.
     """
 
     def __init__(self) -> None:

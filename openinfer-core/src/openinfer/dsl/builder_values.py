@@ -103,7 +103,7 @@ def string_of(text: object, what: str) -> str:
         raise GraphError(f"{what} is a string, found {text!r}", code="syntax")
     half = _SURROGATE.search(text)
     if half is not None:
-        message = f"{what} is no Unicode text: {half.group()!r} at {half.start()} is half of a surrogate pair"
+        message = f"{what} is not Unicode text: {half.group()!r} at {half.start()} is half of a surrogate pair"
         raise GraphError(message, code="bad-string")
     return text
 

@@ -22,7 +22,7 @@ def formatted(text: str, *, name: str = "<text>") -> str:
     Comments inside a statement move in front of it. Older spellings of attributes and sections become the usual ones.
 
     Raises:
-        DslSyntaxError: the text is no program; all findings.
+        DslSyntaxError: the text is not a program; all findings.
     """
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n")
     parse_program(Source(name, plain))

@@ -53,7 +53,7 @@ def _rule_hint(rule: str, before: str, found: str) -> str | None:
 
 
 def _input_hint(rule: str, before: str, found: str) -> str | None:
-    """Return a hint for something that is no input."""
+    """Return a hint for something that is not an input."""
     if before.count("[") > before.count("]"):
         if found == "..":
             return "an input is one entry of a prefix table: ranges are read from persistent tables, by cache.read"

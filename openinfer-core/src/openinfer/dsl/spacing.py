@@ -57,7 +57,7 @@ def _joined(texts: Sequence[str]) -> str:
 
 
 def _bracket(texts: Sequence[str], position: int) -> str:
-    """Return the bracket, ``[index`` where it holds indices: behind a name that is no element type."""
+    """Return the bracket, ``[index`` where it holds indices: behind a name that is not an element type."""
     before = texts[position - 1] if position else ""
     is_type = position > 1 and texts[position - 2] == ":"
     return "[index" if texts[position] == "[" and _is_word(before) and not is_type else texts[position]

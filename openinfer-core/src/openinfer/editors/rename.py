@@ -37,11 +37,11 @@ def renamed(outline: Outline, occurrence: Occurrence, name: str, model: Model | 
     A declaration that finds its data in the model by its own name gets an ``@ref`` to it, so that it still does.
 
     Raises:
-        RenameError: it is not defined in the text, or the new name is no name or is taken.
+        RenameError: it is not defined in the text, or the new name is not a name or is taken.
     """
     definition = definition_to_rename(outline, occurrence)
     if re.fullmatch(NAME, name) is None:
-        raise RenameError(f"{name!r} is no name: expected letters, digits and `_`, not starting with a digit")
+        raise RenameError(f"{name!r} is not a name: expected letters, digits and `_`, not starting with a digit")
     if name == definition.name:
         return []
     _refuse_taken(outline, definition, name)

@@ -99,7 +99,7 @@ def literal(value: Scalar, dtype: DType) -> Literal:
         return Literal(bool(value), dtype)
     number = int(value)
     if number != value or not (dtype.minimum or 0) <= number <= (dtype.maximum or 0):
-        raise ExprError(f"{value!r} is no {dtype} constant")
+        raise ExprError(f"{value!r} is not an {dtype} constant")
     return Literal(number, dtype)
 
 

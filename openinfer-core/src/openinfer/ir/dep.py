@@ -82,7 +82,7 @@ class DepTargets:
         """
         dep = self._nodes[position].kind
         if not isinstance(dep, Dep):
-            raise TypeError(f"statement {position} is no dep: {dep!r}")
+            raise TypeError(f"statement {position} is not a dep: {dep!r}")
         return self._last_before(position, dep.after), self._first_behind(position, dep.before)
 
     def _last_before(self, position: int, target: str) -> Node | None:

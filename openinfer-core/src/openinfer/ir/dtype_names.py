@@ -33,7 +33,7 @@ _MEANT = {word: name for name, words in _OTHER_SPELLINGS.items() for word in (na
 
 
 def near_dtype(name: str) -> str:
-    """Return the hint for a name that is no element type."""
+    """Return the hint for a name that is not an element type."""
     meant = _MEANT.get(name.lower().removesuffix("_t"))
     if meant is not None:
         return f"did you mean `{meant}`?"

@@ -114,7 +114,7 @@ class DTypeListValue:
 
 @dataclass(frozen=True, slots=True)
 class ExprValue:
-    """An integer expression that is no lone literal or identifier."""
+    """An integer expression that is not a lone literal or identifier."""
 
     expr: IntExpr
 

@@ -76,5 +76,5 @@ def _format_of(file: Path, head: bytes, formats: Mapping[str, ModelFormatSpec]) 
         if candidates:
             return candidates[0]
     known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats.values()) or "none installed"
-    message = f"{str(file)!r} is no model file of a known format; known: {known}"
+    message = f"{str(file)!r} is not a model file of a known format; known: {known}"
     raise ModelError(message, code="model-format", file=str(file))

@@ -98,7 +98,7 @@ class Model:
         """Return the value of a dimension text such as ``"3*D"``.
 
         Raises:
-            ModelError: the text is no dimension, names an unknown size, or is negative.
+            ModelError: the text is not a dimension, names an unknown size, or is negative.
         """
         try:
             value = symbolic.evaluate(symbolic.parse(dim), self.size_of)

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def exact_size(value: object) -> int | None:
-    """Return a size as an exact integer, or None when it is no integer (a bool is none)."""
+    """Return a size as an exact integer, or None when it is not an integer (a bool is none)."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, SupportsIndex):
         return None
     try:

@@ -108,7 +108,7 @@ def folded_attention(inputs: Inputs, settings: Settings) -> Attention:
 
 def _folded_heads(columns: int, depth: int, given: SettingValue) -> int:
     if not depth or columns % depth:
-        raise OpTypeError(f"{columns} columns of queries are no multiple of the {depth} elements of a key")
+        raise OpTypeError(f"{columns} columns of queries are not a multiple of the {depth} elements of a key")
     heads = columns // depth
     if given is not None and given != heads:
         raise OpTypeError(
@@ -123,7 +123,7 @@ def _whole(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _check_heads(heads: int, kv_heads: int) -> None:
     if heads and (not kv_heads or heads % kv_heads):
-        raise OpTypeError(f"{heads} query heads are no multiple of {kv_heads} key and value heads")
+        raise OpTypeError(f"{heads} query heads are not a multiple of {kv_heads} key and value heads")
 
 
 def _attention(extents: tuple[int, ...], settings: Settings) -> Attention:

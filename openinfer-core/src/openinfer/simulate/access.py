@@ -48,7 +48,7 @@ def slots_of(name: str, text: str, formals: Sequence[str]) -> tuple[Slot, ...]:
     """Return the slots that a host wrote, such as ``"0, 2"`` or ``"0, ..3"``; an empty one is everything.
 
     Raises:
-        ExecutionError: ``index-count``, there are too many or one is no integer or range of integers.
+        ExecutionError: ``index-count``, there are too many or one is not an integer or range of integers.
     """
     if not text.strip():
         return ()

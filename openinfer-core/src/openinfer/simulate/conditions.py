@@ -119,7 +119,7 @@ def accesses(expression: Expression) -> Iterator[Access]:
 
 def _error(text: str, offset: int, message: str) -> ExecutionError:
     shown = f"{text[:offset]}<here>{text[offset:]}" if offset < len(text) else text
-    return ExecutionError(f"{shown!r} is no condition: {message}", code="bad-condition")
+    return ExecutionError(f"{shown!r} is not a condition: {message}", code="bad-condition")
 
 
 class _Parser:

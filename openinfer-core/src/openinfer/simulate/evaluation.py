@@ -172,7 +172,7 @@ def _position(slot: str, access: Access) -> int | slice:
         start, _, end = slot.partition("..")
         return slice(int(start) if start else None, int(end) if end else None)
     except ValueError as error:
-        raise ExecutionError(f"`{access}`: {slot!r} is no index or range", code=_CODE) from error
+        raise ExecutionError(f"`{access}`: {slot!r} is not an index or range", code=_CODE) from error
 
 
 def _plain(tensor: Tensor) -> Array:

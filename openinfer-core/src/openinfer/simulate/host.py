@@ -154,7 +154,7 @@ def by_name(values: object) -> Mapping[str, Any]:
     """Return values that were given together; None for no values.
 
     Raises:
-        DTypeError: ``insert-mismatch``, they are no mapping.
+        DTypeError: ``insert-mismatch``, they are not a mapping.
     """
     if values is not None and not isinstance(values, Mapping):
         message = f"insert takes a mapping of names to values, found {type(values).__name__}"
@@ -163,7 +163,7 @@ def by_name(values: object) -> Mapping[str, Any]:
 
 
 def need_name(name: object, where: str) -> None:
-    """Refuse what is no text where a variable is to be named.
+    """Refuse what is not text where a variable is to be named.
 
     Raises:
         ExecutionError: ``unknown-variable``.

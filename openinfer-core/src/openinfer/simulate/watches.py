@@ -53,7 +53,7 @@ class Watched:
     """A watch expression with what it was last.
 
     Raises:
-        ExecutionError: ``bad-condition``, the text is no expression.
+        ExecutionError: ``bad-condition``, the text is not an expression.
     """
 
     def __init__(self, watch: Watch, values: Values) -> None:

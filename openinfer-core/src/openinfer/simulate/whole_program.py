@@ -69,7 +69,7 @@ class ProgramBackend(DeviceBackend, Protocol):
 class WholeProgram:
     """A program on a `ProgramBackend`, with the memory that its nodes use too.
 
-    After `run`, variables that the program writes and that are no results hold what some other step left there.
+    After `run`, variables that the program writes and that are not results hold what some other step left there.
 
     Attributes:
         returned: the names in the return of ``entry``.
@@ -137,7 +137,7 @@ class WholeProgram:
             return False
         name = next((n for n in (a.partition("[")[0].strip() for a in accesses) if n in self._left_out), None)
         if name is not None and self._has_new_inputs:
-            message = f"`{name}` is no result of the program, which ran whole: fetch it before inserting new values"
+            message = f"`{name}` is not a result of the program, which ran whole: fetch it before inserting new values"
             raise StepStateError(f"{message}, or name it in the return of entry")
         return name is not None
 

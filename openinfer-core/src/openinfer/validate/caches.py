@@ -201,7 +201,7 @@ def check_reset(reset: CacheReset, scope: Scope, findings: Findings) -> None:
 def _check_indices(
     access: CacheAccess, variable: ResolvedVar, scope: Scope, findings: Findings, place: Place | None
 ) -> bool:
-    """Record names in brackets that are no integers, and positions that can never be; whether all is well."""
+    """Record names in brackets that are not integers, and positions that can never be; whether all is well."""
     counts: Collection[str] = () if variable.decl is None else variable.decl.auto_dim
     known = {name: size for name, size in scope.sizes.items() if scope.is_size(name) and name not in counts}
     for slot in access.slots:

@@ -67,7 +67,7 @@ def resolve(
 
 
 def _check_kinds(graph: object, model: object) -> None:
-    """Refuse what is no graph or no model by what reads it, before an attribute that it lacks is asked for."""
+    """Raise TypeError early if graph or model has the wrong type."""
     if not isinstance(graph, Graph):
         raise TypeError(
             f"expected a Graph, found {type(graph).__name__}: openinfer.load_graph(path) reads one from a file, "

@@ -72,7 +72,7 @@ class Scope:
             return f"`{name}` is {found.type}, expected an integer scalar"
         known = [*self.indices, *self.sizes, *(n for n in self.variables if self._is_integer_scalar(n))]
         hint = did_you_mean(name, known)
-        return f"`{name}` is no loop index, integer scalar or size variable" + (f"; {hint}" if hint else "")
+        return f"`{name}` is not a loop index, integer scalar or size variable" + (f"; {hint}" if hint else "")
 
     def scalar_problem(self, name: str) -> str | None:
         """Return why a name cannot be the value of a scalar setting, or None."""

@@ -122,13 +122,13 @@ def exporter_of(target: str | os.PathLike[str]) -> ModuleType | None:
 
 
 def open_container_to_export(source: str | os.PathLike[str]) -> OinfFile:
-    """Open what is to be written in another format. Raises `OinfError`: E_SOURCE where it is no container."""
+    """Open what is to be written in another format. Raises `OinfError`: E_SOURCE where it is not a container."""
     try:
         return open_oinf(source)
     except OinfError as error:
         if error.code != "E_MAGIC":
             raise
-        message = f"{os.fspath(source)} is no container, and only those become {_writable()}: convert it to .oinf first"
+        message = f"{os.fspath(source)} is not a container; only those become {_writable()}: convert it to .oinf first"
         raise source_error(message) from error
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def command(*, devices: tuple[str, ...], targets: tuple[str, ...], compilers: tuple[str, ...], as_json: bool) -> None:
     """Look at versions, plugins, devices, compilers, caches and switches, and say what is wrong and what to do.
 
-    What is only missing, such as a device that nobody asked for, is no problem. Exit code 3 when something that an
+    What is only missing, such as a device that nobody asked for, is not a problem. Exit code 3 when something that an
     option asks for is missing.
 
     \b

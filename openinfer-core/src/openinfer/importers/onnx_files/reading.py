@@ -44,7 +44,7 @@ def read_model(path: Path) -> SourceModel:
     """Return the model of a file.
 
     Raises:
-        ModelImportError: it is no ONNX model, or is damaged, newer than the package, or claims what cannot be.
+        ModelImportError: it is not an ONNX model, or is damaged, newer than the package, or claims what cannot be.
         EnvironmentLacksError: the package ``onnx`` is not installed.
     """
     onnx = onnx_module()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def ref_problem(ref: Ref, decl: VarDecl) -> tuple[str, str] | None:
     """Return code and message of what is wrong with the indices of a reference to a variable that is not persistent."""
     if decl.pattern is None:
-        return ("not-indexable", f"`{decl.name}` is no prefix table: it takes no indices") if ref.indices else None
+        return ("not-indexable", f"`{decl.name}` is not a prefix table: it takes no indices") if ref.indices else None
     if not ref.indices:
         return "needs-index", f"`{decl.name}` is a prefix table: write `{decl.name}[{', '.join(decl.formals)}]`"
     if len(ref.indices) != len(decl.formals):

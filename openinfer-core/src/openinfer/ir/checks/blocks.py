@@ -143,7 +143,7 @@ def _check_assign(context: _Context, node: Node, name: str) -> None:
 
 
 def _check_known(context: _Context, node: Node, name: str, place: Place | None) -> bool:
-    """Report a name that is no variable, temporary or loop index."""
+    """Report a name that is not a variable, temporary or loop index."""
     names = context.names
     if name in names.variables or names.is_temporary(name) or name in context.indices:
         return True
@@ -181,7 +181,7 @@ def _check_write(context: _Context, node: Node, name: str, place: Place | None) 
 
 
 def _check_base(context: _Context, node: Node, name: str, place: Place | None) -> bool:
-    """Report a base of ``cache.…`` that is no persistent variable."""
+    """Report a base of ``cache.…`` that is not a persistent variable."""
     decl = context.names.variables.get(name)
     if decl is not None and decl.kind is MemoryKind.PERSISTENT:
         return True

@@ -92,7 +92,7 @@ def _check_pattern(decl: VarDecl, findings: Findings) -> None:
             return
         used.add(formal)
         if formal not in decl.formals:
-            message = f"@pattern names `{{{formal}}}`, which is no index of `{decl.name}`"
+            message = f"@pattern names `{{{formal}}}`, which is not an index of `{decl.name}`"
             hint = did_you_mean(formal, decl.formals)
             findings.of_declaration(decl, "pattern-mismatch", message, place=pattern, hint=hint)
     for formal in decl.formals:
@@ -129,7 +129,7 @@ def _auto_dim_problems(decl: VarDecl) -> Iterator[tuple[str, Place | None]]:
     auto_dim = _attribute(decl, "auto_dim")
     strangers = [name for name in decl.auto_dim if name not in decl.formals]
     for name in strangers:
-        yield f"@auto_dim names `{name}`, which is no index of `{decl.name}`", auto_dim
+        yield f"@auto_dim names `{name}`, which is not an index of `{decl.name}`", auto_dim
     for name in _repeated(decl.auto_dim):
         yield f"@auto_dim names `{name}` twice", auto_dim
     if len(decl.auto_dim) != len(decl.dims):
@@ -152,7 +152,7 @@ def _fixed_problems(decl: VarDecl) -> Iterator[tuple[str, Place | None]]:
     fixed = _attribute(decl, "fixed")
     for name, count in decl.fixed:
         if decl.formals and name not in decl.formals:
-            yield f"@fixed names `{name}`, which is no index of `{decl.name}`", fixed
+            yield f"@fixed names `{name}`, which is not an index of `{decl.name}`", fixed
         if count < 1:
             yield f"@fixed({name}={count}): a bound is at least 1", fixed
     for name in _repeated(tuple(name for name, _ in decl.fixed)):

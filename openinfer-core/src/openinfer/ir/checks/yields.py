@@ -67,7 +67,7 @@ def _with_indices(nodes: tuple[Node, ...], indices: tuple[str, ...]) -> Iterator
 
 def _name_problem(graph: Graph, name: str, indices: tuple[str, ...], *, is_await: bool) -> str | None:
     if name in indices:
-        return "a loop index is no variable that blocks share"
+        return "a loop index is not a variable that blocks share"
     decl = graph.vars.get(name)
     if decl is None:
         return None

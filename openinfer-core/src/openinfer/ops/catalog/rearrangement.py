@@ -275,7 +275,7 @@ def _depth_to_space(x: TensorType, settings: Settings, declared: Sequence[Tensor
     block, images, channels, rows, columns = _block(x, settings, "depth_to_space")
     if channels % (block * block):
         raise OpTypeError(
-            f"{channels} channels are no multiple of block * block = {block * block}", settings=("block",)
+            f"{channels} channels are not a multiple of block * block = {block * block}", settings=("block",)
         )
     depth = channels // (block * block)
     steps = (block * depth, depth, 1) if settings.get("mode") == "DCR" else (block, 1, block * block)
@@ -288,7 +288,7 @@ def _space_to_depth(x: TensorType, settings: Settings, declared: Sequence[Tensor
     del declared
     block, images, channels, rows, columns = _block(x, settings, "space_to_depth")
     if rows % block or columns % block:
-        raise OpTypeError(f"rows and columns of {x} are no multiples of block = {block}", settings=("block",))
+        raise OpTypeError(f"rows and columns of {x} are not multiples of block = {block}", settings=("block",))
     high, wide = rows // block, columns // block
     dims = (
         *(Dim(images, 0), Dim(block, 2), Dim(block, 3)),

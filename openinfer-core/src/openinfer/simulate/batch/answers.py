@@ -53,7 +53,7 @@ def decode_answer(index: int, name: str, answer: bytes) -> Outcome:
     """Return an answer as the outcome of an input.
 
     Raises:
-        SerializationError: the bytes are no answer.
+        SerializationError: the bytes are not an answer.
     """
     head, arrays = decode(answer)
     if "error" in head:

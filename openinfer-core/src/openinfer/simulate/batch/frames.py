@@ -42,7 +42,7 @@ def encode(head: Any, arrays: Sequence[Array] = ()) -> bytes:
 
     Raises:
         DTypeError: an array holds objects.
-        TypeError, ValueError: ``head`` is no JSON.
+        TypeError, ValueError: ``head`` is not JSON.
     """
     described = [[_type_name(array), list(array.shape)] for array in arrays]
     text = json.dumps({"head": head, "arrays": described}, default=_plain).encode()
@@ -53,7 +53,7 @@ def decode(frame: bytes) -> tuple[Any, list[Array]]:
     """Return what was given to `encode`, arrays as copies.
 
     Raises:
-        SerializationError: the bytes are no frame.
+        SerializationError: the bytes are not a frame.
     """
     try:
         (length,) = _LENGTH.unpack_from(frame)

@@ -50,7 +50,7 @@ def _texts(file: OinfFile) -> tuple[dict[str, str], list[Change]]:
         if isinstance(value, str):
             texts[name.removesuffix(".utf8")] = value
         else:
-            changes.append(Change("dropped", name, "metadata that is no text"))
+            changes.append(Change("dropped", name, "metadata that is not text"))
     return texts, changes
 
 

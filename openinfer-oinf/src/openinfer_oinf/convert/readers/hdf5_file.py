@@ -86,7 +86,7 @@ def _datasets(h5py: Any, file: Any, options: ReadOptions, model: SourceModel) ->
 
 
 def _text(key: str | bytes) -> str:
-    """A name as text; the library gives bytes where it is no UTF-8."""
+    """A name as text; the library gives bytes where it is not UTF-8."""
     return key if isinstance(key, str) else key.decode("utf-8", "backslashreplace")
 
 

@@ -82,7 +82,7 @@ def _read_members(path: Path, archive: zipfile.ZipFile, options: ReadOptions, mo
     for member in archive.infolist():
         name = member.filename.removesuffix(".npy")
         if not member.filename.endswith(".npy"):
-            model.refuse(options, member.filename, "a member that is no .npy file")
+            model.refuse(options, member.filename, "a member that is not a .npy file")
             continue
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise source_error("a member packed in another way than by deflation, which NumPy never writes", name)

@@ -78,10 +78,10 @@ def _read_file(path: Path, options: ReadOptions, model: SourceModel) -> None:
     header, start = _header(source)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict):
-        raise source_error("__metadata__ is no object of texts")
+        raise source_error("__metadata__ is not an object of texts")
     for key, value in cast("dict[str, object]", metadata).items():
         if not isinstance(value, str):
-            raise source_error("__metadata__ is no object of texts", key)
+            raise source_error("__metadata__ is not an object of texts", key)
         model.metadata[f"{key}.utf8"] = value
     places: list[tuple[int, int]] = []
     for name, entry in header.items():
@@ -107,7 +107,7 @@ def _entry(name: str, entry: object) -> tuple[str, tuple[int, ...], int, int]:
         raise source_error("an entry has dtype, shape and data_offsets, and nothing else", name)
     first, last, *more = cast("list[int]", offsets) if len(cast("list[int]", offsets)) > 1 else [1, 0]
     if more or not first <= last:
-        raise source_error("data_offsets are no range", name)
+        raise source_error("data_offsets are not a range", name)
     return dtype, tuple(cast("list[int]", shape)), first, last
 
 

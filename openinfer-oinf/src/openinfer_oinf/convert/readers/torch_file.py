@@ -105,7 +105,7 @@ def _add_plain(model: SourceModel, name: str, value: object) -> None:
     elif isinstance(value, bool | float) or (isinstance(value, int) and -(1 << 63) <= value < 1 << 64):
         model.metadata[name] = value
     else:
-        model.changes.append(Change("dropped", name, f"a {type(value).__name__}, which is no weight"))
+        model.changes.append(Change("dropped", name, f"a {type(value).__name__}, which is not a weight"))
 
 
 def _add(
