@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 from openinfer.plugins import types
@@ -33,8 +33,6 @@ class Unshowable:
 
     def __eq__(self, other: object) -> bool:
         raise Rude
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class SilentError(Exception):
@@ -103,7 +101,9 @@ def module(**hooks: Callable[..., Any]) -> ModuleType:
 
 def parts(**attributes: object) -> None:
     """Set the heavy parts of the plugin."""
-    sys.modules[PARTS] = SimpleNamespace(**attributes)  # type: ignore[assignment]
+    made = ModuleType(PARTS)
+    vars(made).update(attributes)
+    sys.modules[PARTS] = made
 
 
 def environment_with(plugin: object, **options: Any) -> Environment:

@@ -67,8 +67,8 @@ class Codes:
         return f"{code} is theirs."
 
 
-def with_format(open: Any = None, save: Any = None, codes: Any = None) -> ModuleType:  # noqa: A002
-    parts(open=open or returning(Store()), save=save, codes=codes)
+def with_format(opening: Any = None, save: Any = None, codes: Any = None) -> ModuleType:
+    parts(open=opening or returning(Store()), save=save, codes=codes)
     spec = types.ModelFormatSpec(
         name="their_format",
         suffixes=(".theirs",),

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.errors import EnvironmentLacksError, OpenInferError
 from openinfer.plugins import switches
-from openinfer.simulate.batch.answers import decode_answer, encode_error, encode_outputs
+from openinfer.simulate.batch.answers import decode_answer, encode_error
 from openinfer.simulate.batch.runner import WorkerLostError
-from openinfer.simulate.batch.session import Session
+from openinfer.simulate.batch.session import opened
 
 if TYPE_CHECKING:
     from openinfer.simulate.batch.job import Job
+    from openinfer.simulate.batch.session import Session
 
 START_SECONDS = 120.0
 """How long a cluster may take to find a place for a worker and to start it."""
@@ -36,11 +37,8 @@ class Actor:
 
     def open(self, job: bytes) -> bytes:
         """Open the job; return an empty answer, or the error."""
-        try:
-            self._session = Session.from_bytes(job)
-        except Exception as error:  # noqa: BLE001 - the caller raises it, which ends the batch
-            return encode_error(error)
-        return encode_outputs({})
+        self._session, answer = opened(job)
+        return answer
 
     def run(self, request: bytes) -> bytes:
         """Run one input."""

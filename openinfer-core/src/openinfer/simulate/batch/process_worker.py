@@ -49,21 +49,19 @@ def main() -> int:
     """Serve one parent until it closes its end; return the exit code."""
     signal.signal(signal.SIGTERM, _leave)
     requests, answers = _channels()
-    from openinfer.simulate.batch.answers import encode_error, encode_outputs
-    from openinfer.simulate.batch.session import Session
+    from openinfer.simulate.batch.session import opened
 
     messages = SimpleQueue[bytes | None]()
     threading.Thread(target=_receive, args=(requests, messages), daemon=True).start()
     job = messages.get()
     if job is None:
         return 0
-    try:
-        session = Session.from_bytes(job)
-    except Exception as error:  # noqa: BLE001 - the parent raises it, which ends the batch
-        write_message(answers, encode_error(error))
+    session, answer = opened(job)
+    if session is None:
+        write_message(answers, answer)
         return 0
     try:
-        write_message(answers, encode_outputs({}))
+        write_message(answers, answer)
         while (request := messages.get()) is not None:
             write_message(answers, session.run(request))
     except BrokenPipeError:

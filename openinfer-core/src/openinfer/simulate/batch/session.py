@@ -105,6 +105,19 @@ class Session:
             self._executor = None
 
 
+def opened(job: bytes) -> tuple[Session | None, bytes]:
+    """Open a job that came from another process (`Job.to_bytes`).
+
+    Returns:
+        The session, None where there is none, and the answer for the other process: no outputs, or the error.
+    """
+    try:
+        session = Session.from_bytes(job)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other process raises it, which ends the batch
+        return None, encode_error(error)
+    return session, encode_outputs({})
+
+
 def _viewed(value: Any, executor: Executor, name: str) -> Any:
     """Return an array of bf16 or f8, which NumPy's files hold without a type, as what it is."""
     kind = getattr(value, "dtype", None)
