@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -62,3 +63,16 @@ def test_any_chain_of_operators_on_one_variable(order: list[str]) -> None:
         for each in order:
             expected = CHANGES[each][1](expected, x)
         np.testing.assert_allclose(executor.fetch("y"), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["at", "t2", "i32"])
+def test_a_list_of_integers_takes_a_variable_that_is_called_like_an_element_type(name: str) -> None:
+    text = f"""
+        dynamic {{ x: f32[4]; {name}: i64; }} volatile {{ y: f32[3]; }}
+        block entry {{ op slice(x, starts=[{name}], ends=[4], axes=[0]) >> y; return y; }}
+    """
+    graph = oi.graph(text)
+    for program in (graph, oi.Graph.from_json(graph.to_json())):
+        with Simulator(oi.Model.from_arrays({}), program).make_executor() as executor:
+            executor.step(x=np.arange(4, dtype=np.float32), **{name: 1})
+            assert executor.fetch("y").tolist() == [1, 2, 3]

@@ -14,10 +14,13 @@ from openinfer.ir.nodes import (
     Op,
     Transfer,
 )
-from openinfer.ir.values import BoolValue, StrValue
+from openinfer.ir.values import BoolValue, DTypeListValue, ExprListValue, StrValue
+from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from openinfer.ir.values import AttrValue
 
 MAX_NESTING = 100
 """Deepest nesting of loops and scopes."""
@@ -39,3 +42,10 @@ KNOWN_HINTS: Mapping[str, tuple[type, str]] = {
 
 CARRIES_HINTS = (Op, Transfer, CacheRead, CacheWrite, CacheIncrement, CacheDecrement, CacheReset, Loop)
 """Kinds of nodes that have hints."""
+
+
+def with_variables(setting: str, value: AttrValue) -> AttrValue:
+    """Return the value of a setting, where it takes no element types: a list of their names is one of variables."""
+    if not isinstance(value, DTypeListValue) or setting in DTYPE_SETTINGS:
+        return value
+    return ExprListValue(tuple(Name(dtype.name) for dtype in value.dtypes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.ir.language import with_variables
 from openinfer.ir.nodes import (
     Assign,
     Await,
@@ -44,8 +45,8 @@ def _reads(node: Node) -> Iterator[str]:
         case Op(_, inputs, _, settings):
             for ref in inputs:
                 yield from _ref(ref)
-            for value in settings.values():
-                yield from _value(value)
+            for name, value in settings.items():
+                yield from _value(name, value)
         case Transfer(src):
             yield from _ref(src)
         case CacheRead(access) | CacheReset(access):
@@ -73,7 +74,8 @@ def _ref(ref: Ref) -> Iterator[str]:
         yield from names_in(index)
 
 
-def _value(value: AttrValue) -> Iterator[str]:
+def _value(setting: str, value: AttrValue) -> Iterator[str]:
+    value = with_variables(setting, value)
     if isinstance(value, VarValue):
         yield from _ref(value.ref)
     elif isinstance(value, ExprValue):
@@ -100,8 +102,8 @@ def expressions(node: Node) -> Iterator[IntExpr]:
             yield from dims
         case Op(_, inputs, _, settings):
             yield from (index for ref in inputs for index in ref.indices)
-            for value in settings.values():
-                yield from _expressions_of(value)
+            for name, value in settings.items():
+                yield from _expressions_of(name, value)
         case Transfer(src):
             yield from src.indices
         case CacheRead(access) | CacheReset(access):
@@ -117,7 +119,8 @@ def expressions(node: Node) -> Iterator[IntExpr]:
             pass
 
 
-def _expressions_of(value: AttrValue) -> tuple[IntExpr, ...]:
+def _expressions_of(setting: str, value: AttrValue) -> tuple[IntExpr, ...]:
+    value = with_variables(setting, value)
     if isinstance(value, VarValue):
         return value.ref.indices
     if isinstance(value, ExprValue):
@@ -161,7 +164,7 @@ def place_of_use(node: Node, name: str) -> Place | None:
             return places[names.index(name)]
     if isinstance(node.kind, Op):
         for setting, value in node.kind.settings.items():
-            if name in _value(value) and setting in node.places.settings:
+            if name in _value(setting, value) and setting in node.places.settings:
                 return node.places.settings[setting][1]
     return None
 

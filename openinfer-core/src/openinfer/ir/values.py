@@ -109,6 +109,8 @@ class DTypeValue:
 
 @dataclass(frozen=True, slots=True)
 class DTypeListValue:
+    """A list of names of element types, which are variables in settings that take integers."""
+
     dtypes: tuple[DType, ...]
 
 

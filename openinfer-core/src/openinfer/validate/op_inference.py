@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer import symbolic
 from openinfer.dtypes import F32, I8
 from openinfer.errors import PluginError
+from openinfer.ir.language import with_variables
 from openinfer.ir.resolved import RuntimeInts, RuntimeScalar
 from openinfer.ir.types import TensorType
 from openinfer.ir.values import ExprListValue, ExprValue, VarValue
@@ -140,7 +141,7 @@ def infer_op(op: Op, environment: Environment, scope: Scope, findings: Findings)
         found = yielded(matched.schema, types, known, len(op.outputs))
     except (DependsOnDeclarationError, OpTypeError, PluginError, SettingError):
         return None
-    exprs = tuple(filter(None, (_exprs(value) for value in matched.settings.values())))
+    exprs = tuple(filter(None, (_exprs(name, value) for name, value in matched.settings.items())))
     late = dict.fromkeys(name for value in settings.values() for name in _late(value, scope))
     return InferredOp(op, matched, scope, inputs, types, tuple(kind.dtype for kind in found), exprs, tuple(late))
 
@@ -157,7 +158,8 @@ def _supplied(matched: Matched, scope: Scope) -> tuple[tuple[Ref | None, ...], S
     return with_stored_scales(matched.schema, matched.inputs, settings, scope)
 
 
-def _exprs(value: AttrValue) -> tuple[IntExpr, ...]:
+def _exprs(setting: str, value: AttrValue) -> tuple[IntExpr, ...]:
+    value = with_variables(setting, value)
     if isinstance(value, VarValue):
         return (Name(value.ref.name),) if not value.ref.indices else ()
     if isinstance(value, ExprValue):

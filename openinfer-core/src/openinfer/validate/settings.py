@@ -8,6 +8,7 @@ from openinfer import symbolic
 from openinfer.diagnostics import did_you_mean
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.dtype_names import near_dtype
+from openinfer.ir.language import with_variables
 from openinfer.ir.resolved import RuntimeInts, RuntimeScalar, Storage
 from openinfer.ir.values import (
     BoolValue,
@@ -70,6 +71,8 @@ def setting_value(spec: SettingSpec, value: AttrValue, scope: Scope) -> SettingV
         return _named(spec, value, scope)
     if isinstance(value, ExprValue):
         return _integers(spec, (value.expr,), scope, is_list=False)
+    if spec.type in _LIST:
+        value = with_variables(spec.name, value)
     if isinstance(value, ExprListValue):
         return _integers(spec, value.exprs, scope, is_list=True)
     literal = _literal(spec.type, value)
