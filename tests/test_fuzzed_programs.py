@@ -146,6 +146,35 @@ def test_a_wrong_value_in_c_is_found_and_shrunk(programs: Any, monkeypatch: pyte
     assert len(small.steps) == 1
 
 
+VARYING = """
+dynamic { x: f32[3]; n: i32; }
+persistent { K(t): f32[3] @table; }
+block entry { cache.write x >> K[n]; cache.read K[0..n+1] >> all; op mul(all, x) >> scaled; return all, scaled; }
+"""
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("pattern", "instead", "is_found"),
+    [("^", "", False), (r"shape_all\[0\] = \(size_t\)", "shape_all[0] = 1 + (size_t)", True)],
+)
+def test_results_whose_shape_varies_are_compared(
+    programs: Any, monkeypatch: pytest.MonkeyPatch, pattern: str, instead: str, is_found: bool
+) -> None:
+    written_wrongly(programs, monkeypatch, pattern, instead)
+    given = {"x": np.arange(3, dtype=np.float32)}
+    steps = tuple({**given, "n": np.array(number, np.int32)} for number in range(3))
+    sample = programs("sample").Sample(graph(VARYING), {}, {}, steps)
+    tally = programs("tally").Tally()
+
+    found = programs("examining").examine(
+        {0: sample}, plan_of(programs, builds=(build_of(programs, sanitize=True),)), tally
+    )
+
+    assert {finding.kind for finding in found} == ({"c, gcc -O0 sanitized: value"} if is_found else set())
+    assert tally.ran["c, gcc -O0 sanitized"] == 1
+
+
 @needs_gcc
 def test_an_access_out_of_bounds_is_found_and_ends_no_other_program(
     programs: Any, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from openinfer.array_types import storage_dtype
 from openinfer.simulate.values import Tensor
 from openinfer_synth_c.library import FLAGS
 from openinfer_synth_c.native import native_flags
-from random_programs.c_units import Written, driver_of, job_of, unit_of
+from random_programs.c_units import EXTENT, Written, driver_of, job_of, sizes_of, unit_of
 from random_programs.running import Failed, Step
 from random_programs.sample import Array
 
@@ -42,7 +42,7 @@ _OF_SOURCE = re.compile(r"redefinition|redeclar|conflicting types|multiple defin
 
 _VARYING = re.compile(r"'[^']*'|(?:on|at|in|of) (?:unknown )?address.*|-?\d+")
 
-STATUS = {2: "out-of-range", 4: "cache-limit"}
+STATUS = {2: "out-of-range", 4: "cache-limit", 5: "shape-mismatch"}
 """Codes of the errors that a program in C ends a step with, by its status."""
 
 STATUS_OF = {"model-data": STATUS[2], "cache-index": STATUS[2]}
@@ -167,7 +167,7 @@ def _complete(given: Sequence[Given], data: bytes, first: int) -> Iterator[tuple
     place = 0
     for number in range(first, len(given)):
         plan, steps = given[number].program.plan, list[Step]()
-        length = 24 + sum(port.type.nbytes for port in plan.outputs)
+        length = 24 + sum(size for port in plan.outputs for size in sizes_of(port))
         if len(data) < place + length * len(given[number].steps):
             return
         for _ in given[number].steps:
@@ -190,12 +190,19 @@ def _code(status: int) -> str:
     return STATUS.get(status, f"status {status}")
 
 
-def _results(program: Written, data: bytes, place: int) -> Mapping[str, Tensor]:
+def _results(program: Written, data: bytes, place: int) -> Step:
     found: dict[str, Tensor] = {}
     for port in program.plan.outputs:
-        size, dtype = port.type.nbytes, port.type.dtype
-        stored = np.dtype(np.uint8) if dtype.is_packed else storage_dtype(dtype)
-        array = np.frombuffer(data[place : place + size], stored)
-        found[port.name] = Tensor(dtype, port.type.shape, array if dtype.is_packed else array.reshape(port.type.shape))
-        place += size
+        size, *more = sizes_of(port)
+        type_, start = port.type, place
+        place += size + sum(more)
+        if port.extents is not None:
+            shape = tuple(np.frombuffer(data[start + size : place], EXTENT).tolist())
+            type_ = replace(type_, shape=shape)
+            if type_.nbytes > size:
+                return Failed(f"shape {list(shape)} of {port.name}, at most {port.type}")
+        stored = np.dtype(np.uint8) if type_.dtype.is_packed else storage_dtype(type_.dtype)
+        array = np.frombuffer(data[start : start + type_.nbytes], stored)
+        array = array if type_.dtype.is_packed else array.reshape(type_.shape)
+        found[port.name] = Tensor(type_.dtype, type_.shape, array)
     return found

@@ -8,15 +8,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from openinfer.ir.graph import MemoryKind
 from openinfer.packing import pack
 from openinfer.plan.execution_plan import ExecutionPlan
+from openinfer.plan.values import PlanOutput
 from openinfer.plugins.environment import Environment
 from openinfer.synth import Synthesizer
 from random_programs.sample import Array, Sample
 
+MOST_ENTRIES = 24
+"""How far caches may grow that declare no bound: further than any index that is drawn."""
+
+EXTENT = np.dtype(np.uintp)
+"""The ``size_t`` of an extent."""
+
 DRIVER = Path(__file__).with_name("batch.c")
 
-_OWN = re.compile(r"\b(?:model|(?:a|k|w|t|oi|block|model|MODEL|OPENINFER)_\w+)\b")
+_OWN = r"model|(?:a|k|w|t|oi|block|model|MODEL|OPENINFER)_\w+"
+_DEFINED = re.compile(r"^(?:static|KERNEL)\b[^;={(]*?\b(\w+) ?[(\[=;]", re.MULTILINE)
+"""Names of functions and variables of a file."""
+
 _INCLUDED = re.compile(r'^#include "model.h"\n', re.MULTILINE)
 
 
@@ -33,17 +46,24 @@ class Written:
 
 
 def written_in_c(sample: Sample, environment: Environment) -> Written | None:
-    """Return a program in C; None where its weights are in a separate file, or the shape of a result varies.
+    """Return a program in C; None where its weights are in a separate file.
 
     Raises:
         OpenInferError: the target refuses it.
     """
-    made = Synthesizer("c", environment=environment).synthesize(sample.model(), sample.graph)
+    caches = [each for each in sample.graph.vars.values() if each.kind is MemoryKind.PERSISTENT]
+    limits = {f"{each.name}.{formal}": MOST_ENTRIES for each in caches for formal in each.formals}
+    made = Synthesizer("c", environment=environment, limits=limits).synthesize(sample.model(), sample.graph)
     files = made.bundle.files
-    if any(name.endswith(".bin") for name in files) or any(port.extents is not None for port in made.plan.outputs):
+    if any(name.endswith(".bin") for name in files):
         return None
     source = files["model.h"] + b"\n" + files["model.c"]
     return Written(made.plan, _INCLUDED.sub("", source.decode("ascii")))
+
+
+def sizes_of(port: PlanOutput) -> tuple[int, ...]:
+    """Return the bytes of a result and, where its shape varies, of the extents behind it."""
+    return (port.type.nbytes,) if port.extents is None else (port.type.nbytes, len(port.extents) * EXTENT.itemsize)
 
 
 def unit_of(programs: Mapping[int, Written]) -> str:
@@ -53,8 +73,10 @@ def unit_of(programs: Mapping[int, Written]) -> str:
 
 def _part(number: int, program: Written) -> str:
     """Return a program with a number behind every name at file scope, and a function that calls it."""
-    source = _OWN.sub(lambda found: f"{found[0]}__{number}", program.source)
-    given, made = len(program.plan.inputs), len(program.plan.outputs)
+    named = dict.fromkeys(_DEFINED.findall(program.source))
+    own = re.compile(rf"\b(?:{'|'.join((*named, _OWN))})\b")
+    source = own.sub(lambda found: f"{found[0]}__{number}", program.source)
+    given, made = len(program.plan.inputs), sum(len(sizes_of(port)) for port in program.plan.outputs)
     inputs = ", ".join(f"inputs[{place}]" for place in range(given)) or "0"
     outputs = ", ".join(f"outputs[{place}]" for place in range(made)) or "0"
     return f"""{source}
@@ -88,8 +110,8 @@ def driver_of(count: int) -> dict[str, str]:
 def job_of(number: int, program: Written, steps: Sequence[Mapping[str, Array]]) -> bytes:
     """Return what the driver reads of a program."""
     plan = program.plan
-    parts = [struct.pack("=4q", number, len(steps), len(plan.inputs), len(plan.outputs))]
-    parts += [struct.pack("=q", port.type.nbytes) for port in plan.outputs]
+    sizes = [size for port in plan.outputs for size in sizes_of(port)]
+    parts = [struct.pack(f"={4 + len(sizes)}q", number, len(steps), len(plan.inputs), len(sizes), *sizes)]
     for inputs in steps:
         for port in plan.inputs:
             if port.name not in inputs:

@@ -8,6 +8,7 @@ from openinfer.dtypes import BY_NAME, Kind
 from openinfer.ir.types import TensorType
 from random_programs.caches import Caches
 from random_programs.operators import write_call
+from random_programs.varying import write_varying
 from random_programs.writer import Variable, Writer
 
 DEEPEST = 2
@@ -23,7 +24,10 @@ def write_statements(writer: Writer, caches: Caches | None, count: int, operator
 def _statement(writer: Writer, caches: Caches | None, operators: Sequence[str]) -> None:
     chance = writer.random.random()
     if caches is not None and chance > 0.5:
-        caches.write(writer)
+        if chance > 0.9 and writer.is_entry and not writer.indices:
+            write_varying(writer, caches)
+        else:
+            caches.write(writer)
     elif chance < 0.09 and len(writer.indices) < DEEPEST:
         _loop(writer, caches, operators)
     elif chance < 0.14 and writer.blocks and (writer.is_entry or chance < 0.12):
@@ -32,6 +36,8 @@ def _statement(writer: Writer, caches: Caches | None, operators: Sequence[str]) 
         _transfer(writer)
     elif chance < 0.22:
         _region(writer, caches, operators)
+    elif chance < 0.25 and writer.is_entry and not writer.indices:
+        write_varying(writer, caches)
     else:
         write_call(writer, operators)
 
