@@ -80,7 +80,11 @@ ERRORS = {
     "indices for nothing": ("table-decl", declare("persistent", "«T(i): f32;"), "no @table, @auto_dim or @pattern"),
     "table without indices": ("table-decl", declare("persistent", "T: f32 «@table;"), "@table needs indices"),
     "index twice": ("table-decl", declare("persistent", "T(«i, i): f32 @table;"), "named twice"),
-    "auto_dim of a stranger": ("table-decl", declare("persistent", "T(i): f32[D] «@auto_dim(j);"), "not an index of `T`"),
+    "auto_dim of a stranger": (
+        "table-decl",
+        declare("persistent", "T(i): f32[D] «@auto_dim(j);"),
+        "not an index of `T`",
+    ),
     "auto_dim twice": ("table-decl", declare("persistent", "T(i, j): f32[D, D] «@auto_dim(i, i);"), "names `i` twice"),
     "auto_dim in another order": (
         "table-decl",
