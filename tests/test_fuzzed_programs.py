@@ -215,7 +215,7 @@ def test_what_does_not_compile_is_found_and_keeps_no_other_program(
 
 @needs_gcc
 def test_programs_that_collide_are_an_error_of_the_fuzzer(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    written_wrongly(programs, monkeypatch, r"\bblock_entry\b", "same_in_all")
+    written_wrongly(programs, monkeypatch, r"\Z", "int same_in_all = 1;\n")
     plan = plan_of(programs, builds=(build_of(programs, sanitize=False),))
     sample = sample_of(programs, TEXT, **inputs_of_text())
 
