@@ -11,10 +11,10 @@ from openinfer.plan.steps import ComputeStep, ValueRef
 from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, WeightMemory
 
 SEPARABLE = """
-dynamic { image: f32[1, 3, 14, 14]; }
+dynamic { image: f32[1, 3, 10, 10]; }
 constant { w0: f32[8, 3, 3, 3]; w1: f32[8, 1, 3, 3]; w2: f32[16, 8, 1, 1]; w3: f32[16, 1, 3, 3]; }
 block entry {
-  assign a: f32[1, 8, 14, 14]; assign b: f32[1, 8, 14, 14]; assign c: f32[1, 16, 14, 14]; assign d: f32[1, 16, 7, 7];
+  assign a: f32[1, 8, 10, 10]; assign b: f32[1, 8, 10, 10]; assign c: f32[1, 16, 10, 10]; assign d: f32[1, 16, 5, 5];
   op conv2d(image, w0, padding=[1, 1, 1, 1]) >> a;
   op conv2d(a, w1, padding=[1, 1, 1, 1], groups=8) >> b;
   op conv2d(b, w2) >> c;
@@ -25,10 +25,10 @@ block entry {
 """
 
 RESIDUAL = """
-dynamic { image: f32[1, 4, 12, 12]; }
+dynamic { image: f32[1, 4, 8, 8]; }
 constant { w0: f32[8, 4, 3, 3]; w1: f32[8, 8, 3, 3]; w2: f32[8, 8, 3, 3]; w3: f32[8, 8, 3, 3]; }
 block entry {
-  assign a: f32[1, 8, 12, 12]; assign b: f32[1, 8, 12, 12]; assign c: f32[1, 8, 12, 12]; assign d: f32[1, 8, 6, 6];
+  assign a: f32[1, 8, 8, 8]; assign b: f32[1, 8, 8, 8]; assign c: f32[1, 8, 8, 8]; assign d: f32[1, 8, 4, 4];
   op conv2d(image, w0, padding=[1, 1, 1, 1]) >> a;
   op conv2d(a, w1, padding=[1, 1, 1, 1]) >> b;
   op conv2d(b, w2, padding=[1, 1, 1, 1]) >> c;
