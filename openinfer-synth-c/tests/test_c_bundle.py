@@ -24,7 +24,17 @@ from openinfer_synth_c.project import bundle_of
 from openinfer_synth_c.target import CTarget
 
 FILES = [
-    *("Makefile", "PROVENANCE.json", "README.md", "main.c", "model.c", "model.h", "npy.h", "plan.json"),
+    *(
+        "Makefile",
+        "PROVENANCE.json",
+        "README.md",
+        "main.c",
+        "model.c",
+        "model.h",
+        "npy.h",
+        "openinfer_platform.h",
+        "plan.json",
+    ),
     "sbom.spdx.json",
 ]
 

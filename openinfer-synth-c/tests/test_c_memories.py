@@ -66,8 +66,7 @@ def test_each_memory_is_given_to_an_instance_and_an_array_of_the_program_around_
     assert "#define MODEL_ARENA_DTCM_BYTES 448\n" in header
     assert "enum model_status model_init(struct model *model, void *arena_dtcm, void *arena_ram);" in header
     assert "unsigned char arena[" not in header
-    assert "#define MODEL_SECTION_DTCM\n" in main
-    assert "MODEL_SECTION_DTCM MODEL_ALIGNED static unsigned char arena_dtcm[MODEL_ARENA_DTCM_BYTES];" in main
+    assert "OPENINFER_MEMORY(dtcm) MODEL_ALIGNED static unsigned char arena_dtcm[MODEL_ARENA_DTCM_BYTES];" in main
     assert "(model->arena_ram.bytes + 0)" in files["model.c"].decode()
 
 
@@ -82,18 +81,17 @@ def test_programs_in_several_memories_compute_the_same() -> None:
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
-def test_the_macro_puts_a_memory_into_its_section(tmp_path: Any) -> None:
+def test_bare_metal_puts_a_memory_into_its_section(tmp_path: Any) -> None:
     import subprocess
 
     folder = synthesis(("dtcm", 448, "tcm"), ("ram", 65536, "sram")).emit(tmp_path / "out")
-    macro = '-DMODEL_SECTION_DTCM=__attribute__((section(".dtcm")))'
 
-    subprocess.run(["gcc", "-std=c99", "-c", macro, "main.c"], cwd=folder, check=True)
+    subprocess.run(["gcc", "-std=c99", "-c", "-DOPENINFER_BARE_METAL", "main.c"], cwd=folder, check=True)
 
     sections = subprocess.run(
         ["objdump", "-h", "main.o"], cwd=folder, check=True, capture_output=True, text=True
     ).stdout
-    (line,) = [line for line in sections.splitlines() if " .dtcm " in line]
+    (line,) = [line for line in sections.splitlines() if " .bss.dtcm " in line]
     assert int(line.split()[2], 16) == 448
 
 

@@ -32,13 +32,13 @@ class Memory:
     Attributes:
         name: its name in C.
         macro: the macro of its size.
-        section: the macro of its section in the program around the model.
+        bank: the memory's name.
         comment: what it is.
     """
 
     name: str
     macro: str
-    section: str
+    bank: str
     nbytes: int
     comment: str
 
@@ -146,7 +146,7 @@ def _memories(plan: ExecutionPlan, names: Names) -> tuple[Memory, ...]:
         Memory(
             name=_memory_name(plan, number),
             macro=f"MODEL_ARENA_{bank.name.upper()}_BYTES",
-            section=f"MODEL_SECTION_{bank.name.upper()}",
+            bank=bank.name,
             nbytes=max(bank.nbytes, 1),
             comment=f"Intermediate results in {bank.name} ({bank.kind}), {bank.nbytes} of its {bank.capacity} bytes.",
         )

@@ -31,6 +31,7 @@ from openinfer_synth_c.kernel_functions import DEFINITION as KERNEL_DEFINITION
 from openinfer_synth_c.kernel_functions import KernelFunctions
 from openinfer_synth_c.names import Names
 from openinfer_synth_c.overlaps import free_inputs
+from openinfer_synth_c.platform import PLATFORM_NAME, platform_header
 from openinfer_synth_c.polls import definition, with_polls
 from openinfer_synth_c.ports import input_port, is_needed, output_port
 from openinfer_synth_c.prefix import check_prefix, with_prefix
@@ -102,6 +103,7 @@ def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
         **_model(plan, body, blob, ports, checksum=checksum),
         "main.c": with_prefix(_render("main.c.j2", ports), plan.options.prefix),
         HEADER_NAME: harness_header(),
+        PLATFORM_NAME: platform_header(),
         **{name: _render(template, {**ports, **_flags(plan)}) for name, template in build.templates},
         "README.md": _render(
             "README.md.j2", {**ports, "build": build, "example": _example(plan, build), "proof": proof}

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from openinfer.synth.npy_harness import HEADER_NAME
+from openinfer_synth_c.platform import PLATFORM_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,7 +135,7 @@ def _relationship(of: str, kind: str, to: str) -> dict[str, str]:
 
 
 def _license_of(name: str) -> str:
-    return _LICENSE if name == HEADER_NAME else "NOASSERTION"
+    return _LICENSE if name in {HEADER_NAME, PLATFORM_NAME} else "NOASSERTION"
 
 
 def _sha256(data: bytes | memoryview) -> str:

@@ -1,0 +1,99 @@
+/* What a program around a model needs of a machine: where memory lies, a clock, a log, and the weights. A model itself
+   calls math.h and string.h only.
+
+   By default the C library is the machine. With OPENINFER_BARE_METAL defined there is neither an operating system nor
+   a file: a board has the two functions that are declared below. Each macro may be defined beforehand. */
+
+#ifndef OPENINFER_PLATFORM_H
+#define OPENINFER_PLATFORM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(OPENINFER_BARE_METAL)
+#include <string.h>
+#else
+#include <stdio.h>
+#include <time.h>
+#endif
+
+/* The attribute of an array in a memory of the device file. On bare metal its section is .bss and that name, as in
+   .bss.ccm, which a linker script can place, and which it places with other variables if it does not. */
+#if !defined(OPENINFER_MEMORY)
+#if defined(OPENINFER_BARE_METAL) && defined(__GNUC__)
+#define OPENINFER_MEMORY(name) __attribute__((section(".bss." #name)))
+#else
+#define OPENINFER_MEMORY(name)
+#endif
+#endif
+
+#if defined(OPENINFER_BARE_METAL)
+
+/* A counter that goes up, of OPENINFER_TICKS_PER_SECOND; and where text goes, such as a serial line. */
+uint64_t openinfer_board_ticks(void);
+void openinfer_board_write(const char *text, size_t bytes);
+
+#if !defined(OPENINFER_TICKS_PER_SECOND)
+#define OPENINFER_TICKS_PER_SECOND 1
+#endif
+
+/* Where weights lie that are not part of the program, as in flash. */
+#if !defined(OPENINFER_WEIGHTS_ADDRESS)
+#define OPENINFER_WEIGHTS_ADDRESS NULL
+#endif
+
+static inline uint64_t openinfer_ticks(void) {
+    return openinfer_board_ticks();
+}
+
+static inline void openinfer_log(const char *text) {
+    openinfer_board_write(text, strlen(text));
+}
+
+static inline const void *openinfer_weights(const char *source, void *room, size_t bytes, const char **wrong) {
+    const void *const weights = (const void *)OPENINFER_WEIGHTS_ADDRESS;
+    (void)source;
+    (void)room;
+    (void)bytes;
+    if (weights == NULL) {
+        *wrong = "OPENINFER_WEIGHTS_ADDRESS is not defined";
+    }
+    return weights;
+}
+
+#else
+
+#define OPENINFER_TICKS_PER_SECOND CLOCKS_PER_SEC
+
+/* Time of the processor. */
+static inline uint64_t openinfer_ticks(void) {
+    return (uint64_t)clock();
+}
+
+/* Writes a text for the person who runs the program. */
+static inline void openinfer_log(const char *text) {
+    fputs(text, stderr);
+}
+
+/* Returns weights of so many bytes from a file, in ``room``; NULL, and in ``wrong`` why, where that cannot be. */
+static inline const void *openinfer_weights(const char *source, void *room, size_t bytes, const char **wrong) {
+    FILE *const file = fopen(source, "rb");
+    size_t found;
+    int more;
+    if (file == NULL) {
+        *wrong = "their file cannot be opened";
+        return NULL;
+    }
+    found = fread(room, 1, bytes, file);
+    more = fgetc(file) != EOF;
+    fclose(file);
+    if (found != bytes || more) {
+        *wrong = "their file has another size than the one of this model";
+        return NULL;
+    }
+    return room;
+}
+
+#endif
+
+#endif
