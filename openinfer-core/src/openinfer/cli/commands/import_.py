@@ -43,6 +43,7 @@ def _pairs(kind: str) -> Any:
     callback=_pairs("NAME=VALUE"),
     help="Fix an input (a number, numbers with commas, or a .npy file) or a symbolic dimension.",
 )
+@click.option("--no-roll", is_flag=True, help="Write repeated layers one after the other, not as a loop.")
 @click.option("--keep-norms", is_flag=True, help="Leave batch norms apart from the layers before them.")
 @click.option("--verify", is_flag=True, help="Compare with the original, run by onnxruntime or by onnx itself.")
 @click.option(
@@ -62,6 +63,7 @@ def command(
     folder: str,
     name: str | None,
     values: dict[str, str],
+    no_roll: bool,
     keep_norms: bool,
     verify: bool,
     inputs: dict[str, str],
@@ -82,7 +84,7 @@ def command(
     if not verify and (inputs or steps is not None):
         raise click.UsageError("--input and --steps go with --verify, which is not given")
     given = {key: _value(text) for key, text in values.items()}
-    found = importers.load(file, values=given, keep_norms=keep_norms)
+    found = importers.load(file, values=given, roll=not no_roll, keep_norms=keep_norms)
     program, container = found.save(folder, name or file.stem)
     checked = None
     if verify:

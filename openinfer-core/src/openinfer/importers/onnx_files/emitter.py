@@ -73,7 +73,7 @@ class Emitter:
         schema = self.environment.op(op)
         given = [None if value is None else self.materialised(value) for value in inputs]
         given += [None] * (len(schema.inputs) - len(given))
-        plain = {name: self._plain(value) for name, value in settings.items()}
+        plain = {name: self._plain(v) for name, v in settings.items() if not _is_default(schema, name, v)}
         outputs = self._results(schema, given, plain, declared)
         self.calls.append(Call(schema.name, tuple(given), plain, outputs, bool(declared), self.stage))
         return outputs
@@ -166,6 +166,12 @@ class Emitter:
             return known(np.array([number], storage_dtype(dtype)), dtype)
         limit = simplified(BinOp("+", expr, Const(1)))
         return self.typed("range", dtype, (Const(1),), start=expr, limit=limit)
+
+
+def _is_default(schema: OpSchema, name: str, value: Setting) -> bool:
+    """Whether a setting says what the operator does anyway."""
+    spec = schema.setting(name)
+    return spec is not None and type(spec.default) is type(value) and spec.default == value
 
 
 def _number(part: int | float | IntExpr) -> int | float | IntExpr:

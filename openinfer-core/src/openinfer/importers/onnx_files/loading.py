@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.diagnostics import counted
 from openinfer.dsl import graph
 from openinfer.importers.imported import ImportedModel, ImportOptions, ImportReport
+from openinfer.importers.onnx_files.batch_norms import without_batch_norms
 from openinfer.importers.onnx_files.default_sizes import model_with_sizes
+from openinfer.importers.onnx_files.merging import without_repetitions
 from openinfer.importers.onnx_files.printing import printed
 from openinfer.importers.onnx_files.reading import read_model
+from openinfer.importers.onnx_files.rewriting import with_idioms
+from openinfer.importers.onnx_files.rolling import Loop, rolled
 from openinfer.importers.onnx_files.translating import translate
 from openinfer.importers.onnx_files.unused import without_unused
+from openinfer.importers.onnx_files.weight_names import with_weight_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,17 +43,23 @@ def imported(model: SourceModel, options: ImportOptions, environment: Environmen
     """
     translation = translate(model, options, environment)
     program = translation.program
+    without_repetitions(program)
     without_unused(program)
+    with_idioms(program)
+    norms = 0 if options.keep_norms else without_batch_norms(program)
     producer = f", made by {model.producer}" if model.producer else ""
-    result = printed(program, environment, f"{model.name}: imported from ONNX{producer}")
+    with_weight_names(program, environment)
+    statements = rolled(program) if options.roll else program.calls
+    result = printed(program, environment, f"{model.name}: imported from ONNX{producer}", statements)
     report = ImportReport(
         format="onnx",
         nodes=translation.nodes,
-        statements=len(program.calls),
+        statements=sum(len(each.calls) if isinstance(each, Loop) else 1 for each in statements),
         folded=translation.folded,
         inputs=result.inputs,
         outputs=result.outputs,
         values=result.values,
+        notes=(f"{counted(norms, 'batch norm')} folded into the weights before",) if norms else (),
     )
     program_graph = graph(result.text, check=True, name=model.name)
     weights = model_with_sizes(program_graph, result.weights, program.sizes, environment)

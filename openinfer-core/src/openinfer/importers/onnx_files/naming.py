@@ -18,6 +18,9 @@ _ODD = re.compile(r"[^A-Za-z0-9]+")
 _OUTPUT = re.compile(r"_output_\d+$")
 _LETTER = re.compile(r"[A-Za-z]")
 
+LARGE = 3e38
+"""Magnitude from which a number is called the lowest or highest."""
+
 _NUMBERS = {0.0: "zero", 1.0: "one", 2.0: "two", 0.5: "half", -1.0: "minus_one"}
 
 
@@ -70,11 +73,18 @@ def value_stem(name: str, op: str) -> str:
     plain = _OUTPUT.sub("", name)
     parts = [part for part in plain.split("/") if part]
     if len(parts) < 2:
-        return legal(plain, op)
+        return legal(plain.lower() if plain.startswith("/") else plain, op)
     module, kind = parts[-2].rpartition(".")[2], parts[-1].rstrip("0123456789").rstrip("_")
     module = module if not module.isdigit() else parts[-2].replace(".", "_")
     return legal(module if kind.lower() in module.lower() or op in _MAIN else f"{module}_{kind.lower()}", op)
 
+
+def is_anonymous(name: str) -> bool:
+    """Whether an exporter made a name up, such as ``val_12`` or ``onnx::MatMul_34``."""
+    return not name or _MADE_UP.fullmatch(name) is not None
+
+
+_MADE_UP = re.compile(r"(?:val|onnx::\w+?|t|tmp|const|_?v)?_?\d+")
 
 _MAIN = ("conv1d", "conv2d", "linear", "batch_norm", "layer_norm", "embedding")
 """Operators that are what their module is for."""
@@ -84,4 +94,6 @@ def number_stem(value: float | bool) -> str:
     """Return a stem for a constant number."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if abs(value) >= LARGE:
+        return "lowest" if value < 0 else "highest"
     return _NUMBERS.get(float(value)) or legal(f"c_{value!r}".replace("-", "m"), "number")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from openinfer import symbolic
 from openinfer.dtypes import DType
 from openinfer.importers.onnx_files.elements import scalar_of
 from openinfer.importers.onnx_files.naming import Names, legal, number_stem, value_stem, weight_stems
+from openinfer.importers.onnx_files.rolling import Carried, Loop, Table
 from openinfer.importers.onnx_files.values import Call, Value, expression
 from openinfer.ir.strings import quoted
 from openinfer.ir.text import scalar_text, type_text, value_text
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 MOST_UNIFORM = 4096
 """Elements of the largest constant that is checked for being one number all over."""
 
+_ZERO = re.compile(r"\b0\b")
+
 _HEAVY = (
     "conv1d",
     "conv2d",
@@ -73,19 +77,23 @@ class Printed:
     values: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def printed(program: Program, environment: Environment, title: str) -> Printed:
-    """Return the text of a program."""
-    return _Printer(program, environment).printed(title)
+def printed(
+    program: Program, environment: Environment, title: str, statements: Sequence[Call | Loop] | None = None
+) -> Printed:
+    """Return the text of a program; ``statements`` are its calls with loops in place of repeated ones."""
+    return _Printer(program, environment, program.calls if statements is None else statements).printed(title)
 
 
 class _Printer:
-    def __init__(self, program: Program, environment: Environment) -> None:
+    def __init__(self, program: Program, environment: Environment, statements: Sequence[Call | Loop]) -> None:
         self._program = program
+        self._body = statements
+        self._indent = "  "
         self._environment = environment
         self._names = Names(program.sizes)
         self._of: dict[int, str] = {}
         self._constants: list[str] = []
-        self._numbers: dict[tuple[str, str, tuple[int, ...]], str] = {}
+        self._numbers: dict[tuple[str, str, tuple[int, ...], str], str] = {}
         self._result = Printed("")
         self._stems: dict[str, str] = {}
 
@@ -155,7 +163,7 @@ class _Printer:
         kind = type_text(value.dtype, value.dims)
         if number is not None:
             text = scalar_text(value.dtype, number)
-            key = (value.dtype.name, text, payload.shape)
+            key = (value.dtype.name, text, payload.shape, value.name if payload.count > 1 else "")
             if key not in self._numbers:
                 name = self._numbers[key] = self._names.new(self._number_stem(value, number))
                 self._constants.append(f"  {name}: {kind} @init({text});")
@@ -172,26 +180,114 @@ class _Printer:
         return name
 
     def _number_stem(self, value: Value, number: Scalar) -> str:
-        if value.rank and value.name:
+        if value.known.count > 1 and value.name:
             return legal(self._stems.get(value.name, ""), "numbers")
         return number_stem(number)
 
     # Statements
 
     def _statements(self) -> Iterator[str]:
-        calls = self._program.calls
+        flat: list[Call] = []
+        for loop in [each for each in self._body if isinstance(each, Loop)]:
+            self._name_carried(loop)
+        is_first = True
+        for statement in self._body:
+            if isinstance(statement, Call):
+                flat.append(statement)
+                continue
+            yield from self._stages(flat)
+            yield from [""] if flat else []
+            yield from self._loop(statement)
+            flat, is_first = [], False
+        yield from [""] if flat and not is_first else []
+        yield from self._stages(flat)
+
+    def _name_carried(self, loop: Loop) -> None:
+        """Name what layers hand on: one name for what goes in, what the body writes and what comes out."""
+        for carried in loop.carried:
+            after = self._of.get(id(carried.after))
+            name = after or self._names.new("h" if len(loop.carried) == 1 else value_stem(carried.written.name, "h"))
+            self._of[id(carried.written)] = self._of[id(carried.after)] = name
+            if self._may_share(carried, loop):
+                self._of[id(carried.before)] = name
+
+    def _may_share(self, carried: Carried, loop: Loop) -> bool:
+        """Whether the value that goes in is written by a call and read by nobody but the loop."""
+        inside = {id(call) for call in loop.calls}
+        readers = [call for call in self._program.calls if any(value is carried.before for value in call.reads())]
+        first = [call for call in readers if id(call) in inside]
+        is_written = any(value is carried.before for call in self._program.calls for value in call.outputs)
+        is_output = any(value is carried.before for _, value in self._program.outputs)
+        return is_written and len(first) == len(readers) and not is_output and id(carried.before) not in self._of
+
+    def _loop(self, loop: Loop) -> Iterator[str]:
+        layer = self._names.new("l")
+        outer = dict(self._of)
+        for table in loop.tables:
+            self._of[id(table.first)] = f"{self._table(table, layer)}[{layer}]"
+        shown = [f"[{', '.join(map(symbolic.text, carried.after.dims))}]" for carried in loop.carried]
+        yield f"  // {loop.count} layers >> {', '.join(shown)}"
+        for carried in loop.carried:
+            name = self._of[id(carried.written)]
+            if self._of.get(id(carried.before)) != name:
+                if name not in self._result.outputs.values():
+                    yield f"  assign {name}: {type_text(carried.written.dtype, carried.written.dims)};"
+                yield f"  transfer {self._ref(carried.before)} >> {name};"
+                self._of[id(carried.before)] = name
+        yield f"  loop layers ({layer} in 0..{loop.count}) {{"
+        kept, self._indent = self._result.values, "    "
+        self._result.values = {}
+        late = self._late(loop)
+        yield from (line.replace("  ", "    ", 1) if line else "" for line in self._stages(loop.calls))
+        yield from (f"    transfer {temporary} >> {name};" for temporary, name in late)
+        self._result.values, self._indent = kept, "  "
+        yield "  }"
+        for carried in loop.carried:
+            self._of[id(carried.before)] = outer.get(id(carried.before), self._of[id(carried.before)])
+
+    def _late(self, loop: Loop) -> list[tuple[str, str]]:
+        """Rename what may only be handed on at the end of a layer; return pairs of temporary and variable."""
+        pairs: list[tuple[str, str]] = []
+        for carried in loop.carried:
+            writer = next(n for n, call in enumerate(loop.calls) if any(v is carried.written for v in call.outputs))
+            readers = [n for n, call in enumerate(loop.calls) if any(v is carried.before for v in call.reads())]
+            schema = self._environment.op(loop.calls[writer].op)
+            if max(readers) < writer or (max(readers) == writer and schema.in_place):
+                continue
+            name = self._of[id(carried.written)]
+            temporary = self._of[id(carried.written)] = self._names.new(f"next_{name}")
+            pairs.append((temporary, name))
+        return pairs
+
+    def _table(self, table: Table, layer: str) -> str:
+        name = self._names.new(legal(table.pattern.replace("{l}", ""), "weights"))
+        pattern = "{l}".join(plain_name(part) for part in table.pattern.split("{l}"))
+        for number, payload in enumerate(table.payloads):
+            self._result.weights[pattern.replace("{l}", str(number))] = payload
+        kind = type_text(table.first.dtype, table.first.dims)
+        formal = pattern.replace("{l}", f"{{{layer}}}")
+        self._constants.append(f"  {name}({layer}): {kind} @pattern({quoted(formal)});")
+        return name
+
+    def _stages(self, calls: Sequence[Call]) -> Iterator[str]:
         start = 0
         while start < len(calls):
             end = _stage_end(calls, start)
             last = calls[end - 1].outputs[0]
-            label = calls[start].stage or _label(calls[start:end])
+            label = self._label_of(calls[start:end])
             shape = ", ".join(map(symbolic.text, last.dims))
-            if start:
-                yield ""
-            yield f"  // {_comment(label)} >> [{shape}]"
+            # A single call outside of every module says itself what it is.
+            if end - start > 1 or calls[start].stage or calls[start].op in _HEAVY:
+                if start and self._indent == "  ":
+                    yield ""
+                yield f"  // {_comment(label)} >> [{shape}]"
             for call in calls[start:end]:
                 yield from self._call(call)
             start = end
+
+    def _label_of(self, calls: Sequence[Call]) -> str:
+        stage = calls[0].stage or _label(calls)
+        return stage if self._indent == "  " else _ZERO.sub("l", stage, count=1)
 
     def _call(self, call: Call) -> Iterator[str]:
         schema = self._environment.op(call.op)

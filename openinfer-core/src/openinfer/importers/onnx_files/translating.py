@@ -145,7 +145,7 @@ def _translate_node(source: SourceNode, scope: dict[str, Value], state: _State) 
         raise ModelImportError(message, code="import-file")
     node = Node(source, tuple(scope[name] if name else None for name in source.inputs), state.emit)
     mark = len(state.emit.calls)
-    state.emit.stage = stage_of(source)
+    state.emit.stage = stage_of(source, state.emit.stage)
     try:
         results = _results(node, state)
     except NeedsValueError as needed:

@@ -66,7 +66,11 @@ def _reshape(node: Node) -> Value:
         return node.emit.typed("reshape", x.dtype, dims_of(shape), x)
     if 0 in shape and -1 not in shape:
         return node.emit.typed("reshape", x.dtype, dims_of(shape), x)
-    return node.call("reshape", x, shape=tuple(_with_copies(x, shape)))
+    found = node.call("reshape", x, shape=tuple(_with_copies(x, shape)))
+    if any(not isinstance(extent, int) for extent in _with_copies(x, shape)):
+        # What is left to infer is known by now, and easier to read.
+        node.emit.calls[-1].settings["shape"] = tuple(_with_copies(x, list(elements_of(found.dims))))
+    return found
 
 
 def _with_copies(x: Value, shape: list[Element]) -> list[Element]:

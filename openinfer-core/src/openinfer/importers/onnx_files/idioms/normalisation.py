@@ -1,0 +1,110 @@
+"""Layer norm and RMS norm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.importers.onnx_files.rewriting import Calls, ends_with, scalar_value
+
+if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.values import Call, Setting, Value
+
+
+@ends_with("div", "mul")
+def _standardised(calls: Calls, call: Call) -> bool:
+    """(x - mean) / sqrt(variance + eps), or x / sqrt(mean of squares + eps), over the last dims."""
+    a, b = call.inputs
+    for x, other in ((a, b), (b, a)) if call.op == "mul" else ((a, b),):
+        root = _root(calls, other, inverse=call.op == "mul")
+        if x is None or root is None:
+            continue
+        eps, squares = root
+        centred = calls.writer(x, "sub")
+        mean = None if centred is None else calls.writer(centred.inputs[1], "mean_axis")
+        if centred is not None and mean is not None and mean.inputs[0] is centred.inputs[0]:
+            axis = _axis(mean, centred.inputs[0])
+            if axis is not None and squares == (x, mean.settings.get("axes")):
+                return calls.replace(call, "layer_norm", [centred.inputs[0], None, None], _settings(axis, eps))
+        axis = _axis_of(squares[1], x)
+        if squares[0] is x and axis is not None:
+            return calls.replace(call, "rms_norm", [x, None], _settings(axis, eps))
+    return False
+
+
+def _root(calls: Calls, value: Value | None, *, inverse: bool) -> tuple[float, tuple[Value, Setting | None]] | None:
+    """Return eps, and what is squared with the axes of the mean, of sqrt(mean(square) + eps) or its inverse."""
+    if inverse:
+        call = calls.inner(value, "rsqrt", "recip", "div")
+        if call is None:
+            return None
+        if call.op == "rsqrt":
+            return _shifted(calls, call.inputs[0])
+        if call.op == "div" and scalar_value(call.inputs[0]) != 1.0:
+            return None
+        value = call.inputs[1 if call.op == "div" else 0]
+    root = calls.inner(value, "sqrt")
+    return None if root is None else _shifted(calls, root.inputs[0])
+
+
+def _shifted(calls: Calls, value: Value | None) -> tuple[float, tuple[Value, Setting | None]] | None:
+    found = None if value is None else calls.terms(value)
+    if found is None or len(found[1]) != 1:
+        return None
+    mean = calls.inner(found[1][0], "mean_axis")
+    if mean is None or not mean.settings.get("keepdims"):
+        return None
+    square = calls.inner(mean.inputs[0], "square", "mul", "pow")
+    if square is None or square.inputs[0] is None:
+        return None
+    is_square = (
+        square.op == "square"
+        or (square.op == "mul" and square.inputs[0] is square.inputs[1])
+        or (square.op == "pow" and scalar_value(square.inputs[1]) == 2.0)
+    )
+    return (found[0], (square.inputs[0], mean.settings.get("axes"))) if is_square else None
+
+
+def _axis(mean: Call, x: Value | None) -> int | None:
+    return None if x is None or not mean.settings.get("keepdims") else _axis_of(mean.settings.get("axes"), x)
+
+
+def _axis_of(axes: Setting | None, x: Value) -> int | None:
+    """Return the first of axes, negative, where they are the last ones."""
+    if not isinstance(axes, tuple):
+        return None
+    chosen = sorted(int(axis) % x.rank for axis in axes if isinstance(axis, int))
+    return -len(chosen) if chosen == list(range(x.rank - len(chosen), x.rank)) else None
+
+
+def _settings(axis: int, eps: float) -> dict[str, Setting]:
+    settings: dict[str, Setting] = {} if axis == -1 else {"axis": axis}
+    short = float(f"{eps:.7g}")
+    return settings | ({} if short == 1e-5 else {"eps": short})
+
+
+@ends_with("mul")
+def _scale(calls: Calls, call: Call) -> bool:
+    a, b = call.inputs
+    for x, scale in ((a, b), (b, a)):
+        norm = calls.inner(x, "layer_norm", "rms_norm")
+        if norm is not None and norm.inputs[1] is None and norm.inputs[0] is not None and _fits(norm, scale):
+            return calls.replace(call, norm.op, [norm.inputs[0], scale, *norm.inputs[2:]], norm.settings)
+    return False
+
+
+@ends_with("add")
+def _bias(calls: Calls, call: Call) -> bool:
+    a, b = call.inputs
+    for x, bias in ((a, b), (b, a)):
+        norm = calls.inner(x, "layer_norm")
+        if norm is not None and norm.inputs[1] is not None and norm.inputs[2] is None and _fits(norm, bias):
+            return calls.replace(call, "layer_norm", [*norm.inputs[:2], bias], norm.settings)
+    return False
+
+
+def _fits(norm: Call, parameter: Value | None) -> bool:
+    """Whether a value has an element for each of the normalised places."""
+    x, axis = norm.inputs[0], norm.settings.get("axis", -1)
+    if x is None or parameter is None or not isinstance(axis, int):
+        return False
+    return parameter.dims == x.dims[axis % x.rank :] and parameter.dtype is x.dtype

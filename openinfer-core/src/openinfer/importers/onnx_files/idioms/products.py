@@ -1,0 +1,66 @@
+"""Linear layers, and rows of tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.importers.onnx_files.rewriting import Calls, ends_with
+
+if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.values import Call, Setting
+
+
+@ends_with("add")
+def _linear(calls: Calls, call: Call) -> bool:
+    """A product with a matrix of weights plus a row."""
+    a, b = call.inputs
+    for x, bias in ((a, b), (b, a)):
+        product = calls.inner(x, "matmul", "linear")
+        if product is None or bias is None or bias.rank != 1 or len(product.inputs) < 2:
+            continue
+        w = product.inputs[1]
+        if (
+            w is None
+            or w.rank != 2
+            or not w.is_known
+            or not w.dtype.is_float
+            or bias.dims[0] != call.outputs[0].dims[-1]
+        ):
+            continue
+        if product.op == "linear" and product.inputs[2] is not None:
+            continue
+        settings = dict(product.settings)
+        if settings.get("trans_a"):
+            continue
+        is_transposed = settings.get("trans_b") or settings.get("trans_w")
+        new: dict[str, Setting] = {"trans_w": True} if is_transposed else {}
+        if bias.dims[0] == w.dims[0 if is_transposed else 1]:
+            return calls.replace(call, "linear", [product.inputs[0], w, bias], new)
+    return False
+
+
+@ends_with("matmul")
+def _transposed(calls: Calls, call: Call) -> bool:
+    """A product with a matrix whose last two dims another call swaps."""
+    a, b = call.inputs
+    for position, (value, name) in enumerate(((a, "trans_a"), (b, "trans_b"))):
+        swap = calls.writer(value, "transpose")
+        if swap is None or swap.inputs[0] is None or swap.inputs[0].rank < 2 or call.settings.get(name):
+            continue
+        rank = swap.inputs[0].rank
+        perm = swap.settings.get("perm", tuple(reversed(range(rank))))
+        if perm == (*range(rank - 2), rank - 1, rank - 2):
+            inputs = [swap.inputs[0], b] if position == 0 else [a, swap.inputs[0]]
+            return calls.replace(call, "matmul", inputs, {**call.settings, name: True})
+    return False
+
+
+@ends_with("gather")
+def _embedding(calls: Calls, call: Call) -> bool:
+    """Rows of a matrix of weights."""
+    table, ids = call.inputs
+    if table is None or ids is None or call.settings.get("axis", 0) != 0:
+        return False
+    if not table.is_known or table.rank != 2 or not table.dtype.is_float or ids.is_known or ids.dtype.name != "i64":
+        return False
+    return calls.replace(call, "embedding", [ids, table])

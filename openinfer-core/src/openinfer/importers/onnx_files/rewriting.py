@@ -1,0 +1,127 @@
+"""Patterns of calls that one operator stands for: what a pattern needs to know of a program, and how it is replaced.
+
+The last call of a pattern becomes the operator, in its place; calls that nobody needs then are dropped.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer.importers.onnx_files.elements import scalar_of
+from openinfer.importers.onnx_files.unused import without_unused
+
+if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.values import Call, Program, Setting, Value
+
+Idiom: TypeAlias = "Callable[[Calls, Call], bool]"
+"""Looks whether a call is the last of a pattern, replaces it if so, and returns whether it did."""
+
+_IDIOMS: dict[str, list[Idiom]] = {}
+
+
+def ends_with(*ops: str) -> Callable[[Idiom], Idiom]:
+    """Register an idiom whose last call is of one of these operators."""
+
+    def register(idiom: Idiom) -> Idiom:
+        for op in ops:
+            _IDIOMS.setdefault(op, []).append(idiom)
+        return idiom
+
+    return register
+
+
+def with_idioms(program: Program) -> None:
+    """Replace every pattern that is known."""
+    from openinfer.importers.onnx_files import idioms
+
+    for found in pkgutil.iter_modules(idioms.__path__, f"{idioms.__name__}."):
+        importlib.import_module(found.name)
+    while True:
+        calls = Calls(program)
+        changed = [call for call in program.calls if any(idiom(calls, call) for idiom in _IDIOMS.get(call.op, ()))]
+        if not changed:
+            return
+        without_unused(program)
+
+
+class Calls:
+    """Who writes and who reads the values of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self._writers = {id(value): call for call in program.calls for value in call.outputs}
+        self._readers: dict[int, int] = {}
+        for call in program.calls:
+            for value in call.reads():
+                self._readers[id(value)] = self._readers.get(id(value), 0) + 1
+        for _, value in program.outputs:
+            self._readers[id(value)] = self._readers.get(id(value), 0) + 2
+
+    def writer(self, value: Value | None, *ops: str) -> Call | None:
+        """Return the call that writes a value, where it is of one of these operators."""
+        call = None if value is None else self._writers.get(id(value))
+        return call if call is not None and (not ops or call.op in ops) else None
+
+    def inner(self, value: Value | None, *ops: str) -> Call | None:
+        """Return the call that writes a value which nobody else reads, where it is of one of these operators."""
+        call = self.writer(value, *ops)
+        return call if call is not None and all(self._readers.get(id(v), 0) <= 1 for v in call.outputs) else None
+
+    def replace(
+        self, call: Call, op: str, inputs: Sequence[Value | None], settings: Mapping[str, Setting] | None = None
+    ) -> bool:
+        """Make a call another one with the same result; its type has to stay."""
+        call.op, call.inputs, call.settings, call.declared = op, tuple(inputs), dict(settings or {}), False
+        return True
+
+    def factors(self, value: Value) -> tuple[float, list[Value]]:
+        """Return a product as a number and values: products and quotients that nobody else reads are followed."""
+        number = 1.0
+        values: list[Value] = []
+        waiting = [(value, True)]
+        while waiting:
+            current, is_root = waiting.pop()
+            scalar = scalar_value(current)
+            if scalar is not None:
+                number *= scalar
+                continue
+            call = self.writer(current, "mul", "div") if is_root else self.inner(current, "mul", "div")
+            a, b = (call.inputs[0], call.inputs[1]) if call is not None else (None, None)
+            if call is None or a is None or b is None:
+                values.append(current)
+            elif call.op == "mul":
+                waiting += [(b, False), (a, False)]
+            else:
+                divisor = scalar_value(b)
+                if not divisor:
+                    values.append(current)
+                else:
+                    number /= divisor
+                    waiting.append((a, False))
+        return number, values
+
+    def terms(self, value: Value) -> tuple[float, list[Value]] | None:
+        """Return a sum of two as a number and values; None where it is none."""
+        call = self.inner(value, "add", "sub")
+        a, b = (call.inputs[0], call.inputs[1]) if call is not None else (None, None)
+        if call is None or a is None or b is None:
+            return None
+        left, right = scalar_value(a), scalar_value(b)
+        if call.op == "sub":
+            return (-right, [a]) if right is not None else None
+        number = (left or 0.0) + (right or 0.0)
+        return number, [given for given, scalar in ((a, left), (b, right)) if scalar is None]
+
+
+def scalar_value(value: Value | None) -> float | None:
+    """Return the number that a known value of one element is, or None."""
+    if value is None or value.payload is None or value.payload.count != 1:
+        return None
+    return float(scalar_of(value.array(), value.dtype))
+
+
+def close(left: float | None, right: float) -> bool:
+    """Whether two numbers are equal but for rounding to the element type of a model."""
+    return left is not None and abs(left - right) <= 2e-3 * abs(right)

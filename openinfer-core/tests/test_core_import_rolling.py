@@ -1,0 +1,107 @@
+"""Repeated layers become a loop over prefix tables, which computes the same bits as the layers one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx_models import agrees, info, model, node, run, saved, weights
+
+from openinfer.importers import load
+from openinfer.plugins.environment import Environment
+
+pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
+
+RNG = np.random.default_rng(5)
+
+
+def rand(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def layers(count: int, *, named: bool = True, extra: str = "") -> Any:
+    """Return residual layers, tanh(x w + b) + x each; ``extra`` is an output within the second one."""
+    nodes: list[Any] = [node("Neg", "x", "h0")]
+    arrays: dict[str, Any] = {}
+    for layer in range(count):
+        w, b = (f"net.{layer}.{part}" if named else f"{part}{'abcdef'[layer]}" for part in ("w", "b"))
+        arrays |= {w: rand(6, 6), b: rand(6)}
+        nodes += [
+            node("MatMul", f"h{layer} {w}", f"p{layer}"),
+            node("Add", f"p{layer} {b}", f"q{layer}"),
+            node("Tanh", f"q{layer}", f"t{layer}"),
+            node("Add", f"h{layer} t{layer}", f"h{layer + 1}"),
+        ]
+    nodes.append(node("Relu", f"h{count}", "y"))
+    outputs = [info("y", None), *([info(extra, None)] if extra else [])]
+    return model(nodes, [info("x", ["N", 6])], outputs, weights(**arrays))
+
+
+def test_layers_become_one_loop_over_tables(tmp_path: Path) -> None:
+    proto = layers(5)
+    imported = load(saved(proto, tmp_path))
+    assert "loop layers (l in 0..5) {" in imported.text
+    assert 'net_w(l): f32[6, 6] @pattern("net.{l}.w");' in imported.text
+    assert imported.text.count("op linear(") == 1
+    agrees(proto, imported, {"x": rand(3, 6)})
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_loop_computes_the_same_bits_as_the_layers(named: bool, tmp_path: Path) -> None:
+    path = saved(layers(4, named=named), tmp_path)
+    rolled, flat = load(path), load(path, roll=False)
+    assert ("loop" in rolled.text, "loop" in flat.text) == (True, False)
+    x = rand(2, 6)
+    np.testing.assert_array_equal(run(rolled, {"x": x})[0], run(flat, {"x": x})[0])
+
+
+def test_names_that_count_nothing_get_a_pattern_of_their_own(tmp_path: Path) -> None:
+    imported = load(saved(layers(4, named=False), tmp_path))
+    names = set(imported.model.tensors)
+    assert {f"layer.{layer}.wa" for layer in range(4)} <= names
+
+
+def test_what_is_read_within_a_layer_keeps_that_layer_out_of_the_loop(tmp_path: Path) -> None:
+    proto = layers(6, extra="t1")
+    imported = load(saved(proto, tmp_path))
+    assert "loop layers (l in 0..4) {" in imported.text
+    agrees(proto, imported, {"x": rand(2, 6)})
+
+
+def test_two_layers_stay_as_they_are(tmp_path: Path) -> None:
+    proto = layers(2)
+    imported = load(saved(proto, tmp_path))
+    assert "loop" not in imported.text
+    agrees(proto, imported, {"x": rand(2, 6)})
+
+
+def test_an_input_of_the_model_may_be_what_the_first_layer_takes(tmp_path: Path) -> None:
+    proto = layers(3)
+    del proto.graph.node[0]
+    proto.graph.node[0].input[0] = proto.graph.node[3].input[0] = "x"
+    imported = load(saved(proto, tmp_path))
+    assert "transfer x >> h;" in imported.text
+    agrees(proto, imported, {"x": rand(4, 6)})
+
+
+def test_two_values_may_be_handed_on(tmp_path: Path) -> None:
+    """Of a pair (a, b) each layer makes (b, a w)."""
+    nodes: list[Any] = []
+    arrays: dict[str, Any] = {}
+    for layer in range(4):
+        arrays[f"w.{layer}"] = rand(3, 3)
+        a, b = (f"a{layer}", f"b{layer}") if layer else ("x", "z")
+        nodes += [
+            node("MatMul", f"{a} w.{layer}", f"m{layer}"),
+            node("Tanh", f"m{layer}", f"b{layer + 1}"),
+            node("Sin", b, f"s{layer}"),
+            node("Add", f"s{layer} {b}", f"a{layer + 1}"),
+        ]
+    proto = model(
+        nodes, [info("x", [2, 3]), info("z", [2, 3])], [info("a4", None), info("b4", None)], weights(**arrays)
+    )
+    imported = load(saved(proto, tmp_path))
+    assert "loop layers" in imported.text
+    agrees(proto, imported, {"x": rand(2, 3), "z": rand(2, 3)})
