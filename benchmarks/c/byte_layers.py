@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import onnx
-from net_builder import Builder, same_padding
+from net_builder import Builder, convolution
 
 
 class SmallWeights(Builder):
@@ -86,20 +86,13 @@ class QuantisedBuilder(Builder):
         relu: bool = True,
         padding: tuple[int, int, int, int] | None = None,
     ) -> str:
-        _, c, *size = self.shapes[x]
-        groups = c if depthwise else 1
-        padding = same_padding(size, kernel, stride) if padding is None else padding
-        reach = (size[0] + padding[0] + padding[2], size[1] + padding[1] + padding[3])
-        out = [(n - k) // s + 1 for n, k, s in zip(reach, kernel, stride, strict=True)]
-        taps = c // groups * kernel[0] * kernel[1]
-        w, scale = self._bytes(f"{y}_w", math.sqrt(2 / taps), channels, c // groups, *kernel)
-        settings = f"stride={list(stride)}, padding={list(padding)}, groups={groups}"
-        shape = (1, channels, *out)
-        self._line_of(f"op conv_integer({x}, {w}, {settings}) >> {y}_total;", f"{y}_total", "i32", shape)
-        attributes = {"pads": list(padding), "strides": list(stride), "group": groups}
-        self.node("ConvInteger", (x, w), f"{y}_total", **attributes)
-        self.multiply_adds += channels * out[0] * out[1] * taps
-        self._from_total(x, y, scale, shape, (1, channels, 1, 1), relu=relu, is_last=False)
+        found = convolution(self.shapes[x], channels, kernel, stride, padding, depthwise=depthwise)
+        w, scale = self._bytes(f"{y}_w", math.sqrt(2 / found.taps), *found.weights)
+        line = f"op conv_integer({x}, {w}, {found.settings}) >> {y}_total;"
+        self._line_of(line, f"{y}_total", "i32", found.result)
+        self.node("ConvInteger", (x, w), f"{y}_total", **found.attributes)
+        self.multiply_adds += found.multiply_adds
+        self._from_total(x, y, scale, found.result, (1, channels, 1, 1), relu=relu, is_last=False)
         return y
 
     def linear(self, x: str, y: str, features: int, *, relu: bool = False, scale: float | None = None) -> str:

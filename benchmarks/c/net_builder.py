@@ -148,23 +148,16 @@ class Builder:
         padding: tuple[int, int, int, int] | None = None,
     ) -> str:
         """Append a convolution with bias; padding as TensorFlow's SAME has it unless given."""
-        _, c, *size = self.shapes[x]
-        groups = c if depthwise else 1
-        if padding is None:
-            padding = same_padding(size, kernel, stride)
-        reach = (size[0] + padding[0] + padding[2], size[1] + padding[1] + padding[3])
-        out = [(n - k) // s + 1 for n, k, s in zip(reach, kernel, stride, strict=True)]
-        taps = c // groups * kernel[0] * kernel[1]
-        w = self.normal(f"{y}_w", math.sqrt(2 / taps), channels, c // groups, *kernel)
+        found = convolution(self.shapes[x], channels, kernel, stride, padding, depthwise=depthwise)
+        w = self.normal(f"{y}_w", math.sqrt(2 / found.taps), *found.weights)
         b = self.normal(f"{y}_b", 0.05, channels)
-        settings = f"stride={list(stride)}, padding={list(padding)}, groups={groups}"
-        self.line(f"op conv2d({x}, {w}, {b}, {settings}) >> {y};", **{y: (1, channels, *out)})
+        self.line(f"op conv2d({x}, {w}, {b}, {found.settings}) >> {y};", **{y: found.result})
         made = f"{y}_linear" if relu else y
-        self.node("Conv", (x, w, b), made, pads=list(padding), strides=list(stride), group=groups)
+        self.node("Conv", (x, w, b), made, **found.attributes)
         if relu:
             self.line(f"op relu({y}) >> {y};")
             self.node("Relu", (made,), y)
-        self.multiply_adds += channels * out[0] * out[1] * taps
+        self.multiply_adds += found.multiply_adds
         return y
 
     def linear(self, x: str, y: str, features: int, *, relu: bool = False, scale: float | None = None) -> str:
@@ -251,6 +244,50 @@ class Builder:
 
 def _opset() -> onnx.OperatorSetIdProto:
     return helper.make_opsetid("", OPSET)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """The shapes of a convolution of one image, and its settings in a program and in ONNX.
+
+    Attributes:
+        weights, result: shapes.
+        taps: terms of each sum.
+    """
+
+    weights: tuple[int, ...]
+    result: tuple[int, ...]
+    taps: int
+    settings: str
+    attributes: Mapping[str, object]
+
+    @property
+    def multiply_adds(self) -> int:
+        return math.prod(self.result) * self.taps
+
+
+def convolution(
+    image: Sequence[int],
+    channels: int,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int, int, int] | None,
+    *,
+    depthwise: bool,
+) -> Convolution:
+    """Return a convolution of an image [1, C, H, W]; padding as TensorFlow's SAME has it unless given."""
+    _, c, *size = image
+    groups = c if depthwise else 1
+    around = same_padding(size, kernel, stride) if padding is None else padding
+    reach = (size[0] + around[0] + around[2], size[1] + around[1] + around[3])
+    out = [(n - k) // s + 1 for n, k, s in zip(reach, kernel, stride, strict=True)]
+    return Convolution(
+        weights=(channels, c // groups, *kernel),
+        result=(1, channels, *out),
+        taps=c // groups * kernel[0] * kernel[1],
+        settings=f"stride={list(stride)}, padding={list(around)}, groups={groups}",
+        attributes={"pads": list(around), "strides": list(stride), "group": groups},
+    )
 
 
 def same_padding(size: Sequence[int], kernel: Sequence[int], stride: Sequence[int]) -> tuple[int, int, int, int]:
