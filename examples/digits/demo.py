@@ -1,7 +1,7 @@
 """Real handwritten digits, end to end: verify the model, simulate, synthesise C, compile, compare.
 
 Run it from anywhere: ``python examples/digits/demo.py``. Exit status 0 means that every check held; a missing compiler
-or GPU is told and skipped.
+or GPU is reported and skipped.
 """
 
 from __future__ import annotations
