@@ -109,3 +109,23 @@ block entry {{
 
     (between,) = [value for value in found.values if value.name == "t"]
     assert between.stored.shape == (16 * stored,)
+
+
+@pytest.mark.parametrize(("outputs", "has_border"), [(8, False), (1, True)], ids=["channels", "columns in lanes"])
+def test_an_image_has_no_border_where_windows_leave_out_what_lies_past_it(outputs: int, has_border: bool) -> None:
+    program = f"""
+dynamic {{ x: f32[1, 3, 96, 96]; }}
+constant {{ w: f32[{outputs}, 3, 3, 3]; b: f32[{outputs}]; v: f32[8, {outputs}, 1, 1]; c: f32[8]; }}
+block entry {{
+  assign t: f32[1, {outputs}, 48, 48];
+  assign y: f32[1, 8, 48, 48];
+  op conv2d(x, w, b, stride=2, padding=[0, 0, 1, 1]) >> t;
+  op conv2d(t, v, c) >> y;
+  return y;
+}}
+"""
+    shapes = {"w": (outputs, 3, 3, 3), "b": (outputs,), "v": (8, outputs, 1, 1), "c": (8,)}
+    weights = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    found = oi.Synthesizer("c", arch="x86-64-v4").synthesize(oi.Model.from_arrays(weights), oi.graph(program)).plan
+
+    assert any("border" in step.op for step in computations(found)) is has_border

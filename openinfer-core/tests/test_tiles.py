@@ -377,6 +377,21 @@ def test_rows_that_a_loop_over_taps_tests_have_one_body() -> None:
     assert_right(computation, FOUR, layouts, ("w", "b"), schedule)
 
 
+def test_tiles_at_a_border_without_halo_have_bodies_without_the_terms_past_it() -> None:
+    computation = convolution((1, 8, 8, 8), 4, 3, 1, 1)
+    (stage,) = computation.stages
+    assert stage.fold is not None
+    layouts = image_layouts(computation, 4, 0)
+    axes = (*stage.axes, *stage.fold.axes)
+    schedule = parse_schedule("n i j:2 u c v=unroll j=unroll o=lanes skip=0", axes)
+    lines = kernel_text(lowered(computation, layouts, FOUR, {0: schedule})).splitlines()
+    # Of four tiles the first and the last lack a term each, and two share a loop.
+    assert [line.strip() for line in lines if line.strip().startswith("for j")] == ["for j_0 in SERIAL(2):"]
+    assert sum("fma" in line for line in lines) == 3 * (3 * 2) - 2
+    assert not any("guarded(" in line for line in lines)
+    assert_right(computation, FOUR, layouts, ("w", "b"), schedule)
+
+
 def test_a_test_around_few_terms_is_not_made() -> None:
     computation = convolution((1, 1, 6, 6), 4, 3, 1, 1)
     (stage,) = computation.stages

@@ -109,6 +109,16 @@ class PlacedStage:
                     return False
         return True
 
+    def is_left_out_along(self, axis: Var) -> bool:
+        """Whether all reads that lie past a border along an axis are of written-out terms that are left out there."""
+        copied = {loop.axis for loop in self.schedule.loops if loop.is_copied}
+        lanes = self.schedule.lanes
+        if lanes is None or lanes.axis == axis or axis in self.folded:
+            return False
+        tests = [(n, guard.test.index.variables()) for n, found in self.accesses.items() for guard in found.guards]
+        along = [(number, variables) for number, variables in tests if axis in variables]
+        return bool(along) and all(n == self.schedule.skip and variables - {axis} <= copied for n, variables in along)
+
     def _is_tested(self, tap: Var) -> bool:
         """Whether the loop over a folded axis leaves out iterations whose terms are zero for certain."""
         loops = self.schedule.loops

@@ -119,10 +119,16 @@ class _Walk:
         lanes = self._placed.schedule.lanes
         for begin, end in self._parts(number, at, left):
             whole, rest = divmod(end - begin, loop.step)
+            inside = range(whole)
             if self._has_borders(loop.axis) and whole <= MOST_BORDERS:
-                yield from ((begin + loop.step * tile, 1, loop.step) for tile in range(whole))
-            elif whole:
-                yield begin, whole, loop.step
+                inside = range(0)
+            elif peeled := self._inside(number, at, left):
+                inside = range(-(-peeled[0] // loop.step), min(peeled[1] // loop.step, whole))
+            front = inside.start if inside else whole
+            yield from ((begin + loop.step * tile, 1, loop.step) for tile in range(front))
+            if inside:
+                yield begin + loop.step * front, len(inside), loop.step
+                yield from ((begin + loop.step * tile, 1, loop.step) for tile in range(inside.stop, whole))
             if not rest:
                 continue
             begin += whole * loop.step
@@ -139,13 +145,31 @@ class _Walk:
         """
         axis = self._loops[number].axis
         is_whole = number not in self._own or any(loop.axis == axis for loop in self._loops[:number])
-        if is_whole or self._placed.is_tested_along(axis):
+        if is_whole or self._placed.is_tested_along(axis) or self._inside(number, at, left):
             yield 0, left[axis]
             return
         first, end = self._placed.interior(axis, at, left)
         for part in ((0, first), (first, end), (end, left[axis])):
             if part[0] < part[1]:
                 yield part
+
+    def _inside(self, number: int, at: Mapping[Var, Index], left: Mapping[Var, int]) -> tuple[int, int] | None:
+        """Return the places inside of an image where each tile at its border has a body of its own.
+
+        Such a tile has no statement for what it would read past the border: its place is known. None: tiles along the
+        axis have one place, there are no borders, or only few tiles between them.
+        """
+        loop, axis = self._loops[number], self._loops[number].axis
+        if (
+            loop.step == 1
+            or number not in self._own
+            or not self._placed.is_left_out_along(axis)
+            or at[axis].variables()
+        ):
+            return None
+        first, end = self._placed.interior(axis, at, left)
+        tiles = end // loop.step - -(-first // loop.step)
+        return (first, end) if (first, end) != (0, left[axis]) and tiles > 0 else None
 
     def _has_borders(self, axis: Var) -> bool:
         """Whether tiles along an axis differ by the terms that are left out of the copies along a folded one."""

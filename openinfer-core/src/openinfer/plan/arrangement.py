@@ -18,20 +18,20 @@ from openinfer.layout import Layout, row_major
 from openinfer.lower.fused import needed
 from openinfer.plan.accesses import mask, operands, reads, walk
 from openinfer.plan.bands import banded, window_layouts
+from openinfer.plan.borders import left_out
 from openinfer.plan.dot_products import in_words, with_dot_products
 from openinfer.plan.exact_sums import with_exact_sums
 from openinfer.plan.halos import is_narrow, room
 from openinfer.plan.layouts import layouts_of, movable
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.overlap import advancing
-from openinfer.plan.ports import bordered, collected
+from openinfer.plan.ports import Borders, bordered, collected
 from openinfer.plan.rows import row_wise
 from openinfer.plan.schedules import GivenSchedules, ScheduleFile
 from openinfer.plan.steps import Arrangement, ComputeStep, LoopStep, Procedure, TableRef, ValueRef
 from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, WeightMemory, WeightTable
-from openinfer.plan.weights import is_finite
 from openinfer.plan.word_results import with_word_results
-from openinfer.schedule import choose, equals, merged, packing, padded_factor, plain
+from openinfer.schedule import choose, equals, merged, packing, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -81,7 +81,8 @@ def arranged(
     if overlaps and is_narrow(target):
         found = room(layouts, procedures, Liveness(procedures, wanted), types, free)
         layouts = dict(found.layouts)
-    procedures, values = bordered(procedures, values, free, target, found)
+    borders = Borders(layouts, weights, free, target, found)
+    procedures, values = bordered(procedures, values, borders)
     laid_out = [replace(v, layout=layouts[v.number]) if v.number in layouts else v for v in values]
     procedures, laid_out = collected(procedures, laid_out, free, target)
     procedures = row_wise(banded(procedures, laid_out, target), laid_out, target)
@@ -160,8 +161,7 @@ class _Arranging:
     ) -> Schedule:
         """Return the schedule of a stage by cost; some of the tensors that it reads are packed for it."""
         known = {name: at for name, at in layouts.items() if name not in packed}
-        padded = padded_factor(stage)
-        skip = padded[0] if padded is not None and self._is_finite(step, padded[1]) else None
+        skip = left_out(stage, step, self.values, self.weights)
         if not self._overlaps or within is not None or stage.fold is None:
             return choose(stage, known, self._target, within, skip)
         weights_nbytes = _nbytes(step.computation, packed)
@@ -190,15 +190,6 @@ class _Arranging:
             return False
         value = self.values[operand.value]
         return isinstance(value.memory, WeightMemory) and not value.type.dtype.is_packed
-
-    def _is_finite(self, step: ComputeStep, tensor: str) -> bool:
-        """Whether a tensor of a step is a weight without infinities and NaNs."""
-        names = [each.name for each in step.computation.inputs]
-        operand = step.inputs[names.index(tensor)] if tensor in names else None
-        value = self.values[operand.value] if isinstance(operand, ValueRef) else None
-        if value is None or not isinstance(value.memory, WeightMemory):
-            return False
-        return is_finite(self.weights[value.memory.number])
 
     def _packed_operand(self, operand: Operand, layout: Layout) -> Operand:
         """Return the operand that has the elements of a weight, or of every entry of a table, in another layout."""

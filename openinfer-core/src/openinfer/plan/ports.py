@@ -2,45 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
 from openinfer.compute import Computation, Read, Stage, Tensor
 from openinfer.expr import tree
 from openinfer.layout import Digit, Layout, row_major
+from openinfer.plan.borders import needs_no_copy
 from openinfer.plan.layouts import channels_last, halo_of, slides, tensor_values
 from openinfer.plan.steps import ComputeStep, LoopStep, Procedure, ValueRef
 from openinfer.plan.values import NoMemory, PlanValue, Role, stored_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from openinfer.arch import TargetInfo
     from openinfer.ir.types import TensorType
     from openinfer.plan.halos import Room
     from openinfer.plan.steps import Step
+    from openinfer.plan.values import PackedWeight
 
 
 LARGEST_ALIGNED = 1.3
 """A border may make rows so many times longer, so that they begin at cache lines: vectors then cross fewer of them."""
 
 
-def bordered(
-    procedures: Sequence[Procedure],
-    values: Sequence[PlanValue],
-    free: int,
-    target: TargetInfo,
-    room: Room | None = None,
-) -> tuple[tuple[Procedure, ...], tuple[PlanValue, ...]]:
-    """Return the program with a copy before each step that reads past the border of a value whose layout is fixed.
+@dataclass(frozen=True, slots=True)
+class Borders:
+    """What decides which images get a border.
 
-    Args:
+    Attributes:
+        layouts: those that were chosen, by number of the value.
         free: values whose layout may be chosen, as bits.
         room: what the arena has room for; None: for all copies.
     """
+
+    layouts: Mapping[int, Layout]
+    weights: Sequence[PackedWeight]
+    free: int
+    target: TargetInfo
+    room: Room | None = None
+
+
+def bordered(
+    procedures: Sequence[Procedure], values: Sequence[PlanValue], borders: Borders
+) -> tuple[tuple[Procedure, ...], tuple[PlanValue, ...]]:
+    """Return the program with a copy before each step that reads past the border of a value whose layout is fixed.
+
+    There is none where the step takes no longer than with the copy (`openinfer.plan.borders`).
+    """
     found = list(values)
-    made = _rewritten(procedures, lambda step: _with_border(step, found, free, target, room))
+    made = _rewritten(procedures, lambda step: _with_border(step, found, borders))
     return made, tuple(found)
 
 
@@ -76,23 +89,26 @@ def _rewritten(
     return tuple(Procedure(p.name, steps(p.steps)) for p in procedures)
 
 
-def _with_border(
-    step: ComputeStep, values: list[PlanValue], free: int, target: TargetInfo, room: Room | None
-) -> Iterator[Step]:
+def _with_border(step: ComputeStep, values: list[PlanValue], borders: Borders) -> Iterator[Step]:
     """Yield a step behind copies of the inputs that it reads past the border of; ``values`` grow by these."""
     inputs = list(step.inputs)
+    room, target = borders.room, borders.target
     for number, (tensor, operand) in enumerate(zip(step.computation.inputs, step.inputs, strict=True)):
-        if not isinstance(operand, ValueRef) or free >> operand.value & 1:
+        if not isinstance(operand, ValueRef) or borders.free >> operand.value & 1:
             continue
         uses = [(tensor, stage) for stage in step.computation.stages if slides(stage, tensor)]
         value = values[operand.value]
         halo: Sequence[tuple[int, int]] = halo_of(uses, value.type.shape) if uses else []
-        if any(map(any, halo)):
-            halo = _aligned(value.type, halo, target)
-        if any(map(any, halo)) and (room is None or room.has(step, _planar_nbytes(value.type, halo))):
-            copy = _beside(values, value, "bordered", _planar(value.type, halo))
-            inputs[number] = ValueRef(copy.number)
-            yield _copy(step, "border", operand.value, copy)
+        if not any(map(any, halo)):
+            continue
+        layout = _planar(value.type, _aligned(value.type, halo, target))
+        if room is not None and not room.has(step, stored_type(value.type, layout).nbytes):
+            continue
+        if needs_no_copy(step, tensor.name, layout, borders.layouts, values, borders.weights, target):
+            continue
+        copy = _beside(values, value, "bordered", layout)
+        inputs[number] = ValueRef(copy.number)
+        yield _copy(step, "border", operand.value, copy)
     yield replace(step, inputs=tuple(inputs))
 
 
@@ -163,10 +179,6 @@ def _aligned(type: TensorType, halo: Sequence[tuple[int, int]], target: TargetIn
     whole = -(-(first + columns + behind) // line) * line
     is_cheap = whole <= LARGEST_ALIGNED * (before + columns + behind)
     return [rows, (first, whole - first - columns)] if is_cheap else halo
-
-
-def _planar_nbytes(type: TensorType, halo: Sequence[tuple[int, int]]) -> int:
-    return stored_type(type, _planar(type, halo)).nbytes
 
 
 def _planar(type: TensorType, halo: Sequence[tuple[int, int]]) -> Layout:

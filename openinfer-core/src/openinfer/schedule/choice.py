@@ -83,7 +83,11 @@ def _chosen(
 
 
 def estimate(
-    stage: Stage, layouts: Mapping[str, Layout], target: TargetInfo, within: Mapping[Var, int] | None = None
+    stage: Stage,
+    layouts: Mapping[str, Layout],
+    target: TargetInfo,
+    within: Mapping[Var, int] | None = None,
+    skip: int | None = None,
 ) -> float | None:
     """Return how many cycles a stage takes under the schedule that `choose` returns, which has the same arguments.
 
@@ -93,7 +97,7 @@ def estimate(
         return None
     lanes = target.lanes(_itemsize(stage))
     if stage.fold is not None:
-        schedule = choose(stage, layouts, target, within)
+        schedule = choose(stage, layouts, target, within, skip)
         return estimated(stage, layouts, target, lanes, schedule, within)
     extents = {axis: axis.extent for axis in stage.axes if isinstance(axis.extent, int)} | dict(within or {})
     width = lanes if in_lanes(stage, layouts, lanes) is not None else 1

@@ -7,7 +7,8 @@ images that do not fit the first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from math import ceil, prod
@@ -37,6 +38,9 @@ load of the whole vector waits for its stores."""
 
 FULL = 0.7
 """Share of the first cache that weights can have."""
+
+AHEAD = 6
+"""One of so many registers holds a number of a stream before it is used."""
 
 BEHIND = 3
 """Registers besides the totals while results are stored: a bias, a constant to compare with, and the result."""
@@ -113,6 +117,7 @@ class Tiling:
         stream: number of the element that passes by.
         walked: share of the iterations over folded axes that are not left out.
         kept: share of the terms of the other iterations that are not left out.
+        parts_of: how many places lie at each border of an axis and between them, where these have tiles of their own.
     """
 
     lane: Var
@@ -123,6 +128,7 @@ class Tiling:
     stream: int | None
     walked: float = 1.0
     kept: float = 1.0
+    parts_of: Mapping[Var, Sequence[int]] = field(default_factory=dict["Var", "Sequence[int]"])
 
     @property
     def accumulators(self) -> int:
@@ -177,14 +183,16 @@ class Work:
         }
 
 
-def registers(work: Work, tiling: Tiling) -> int:
+def registers(work: Work, tiling: Tiling, target: TargetInfo) -> int:
     """Return how many vector registers a tile keeps in use: totals, and what its terms or its results need besides.
 
-    The terms need what stays and what passes by.
+    The terms need what stays and what passes by: of numbers that several lanes share some more, since compilers load
+    them ahead.
     """
     if tiling.stream is not None:
         whole = tiling.counts(tiling.tile, tiling.parts, tiling.taps)
         kept = sum(o.distinct(whole) for o in work.operands if o.number != tiling.stream)
+        kept += sum(target.registers // AHEAD for o in work.operands if o.number == tiling.stream and o.lane_step == 0)
     elif len(work.operands) > 1:
         tile = tiling.counts(tiling.tile, tiling.parts)
         kept = sum(sorted(o.distinct(tile) for o in work.operands)[:-1])
@@ -195,12 +203,8 @@ def registers(work: Work, tiling: Tiling) -> int:
 
 def cycles(work: Work, tiling: Tiling, target: TargetInfo) -> float:
     """Return how long all tiles of a stage take."""
-    sizes: list[list[tuple[int, int]]] = []
     axes = list(tiling.tile)
-    for axis in axes:
-        extent = ceil(work.extents[axis] / tiling.lanes) if axis == tiling.lane else work.extents[axis]
-        whole, rest = divmod(extent, tiling.tile[axis])
-        sizes.append([(number, size) for number, size in ((whole, tiling.tile[axis]), (1, rest)) if number and size])
+    sizes = [_sizes(work, tiling, axis) for axis in axes]
     others = prod(extent for axis, extent in work.extents.items() if axis not in axes and axis not in work.folded)
     total = 0.0
     for sizing in product(*sizes):
@@ -208,6 +212,17 @@ def cycles(work: Work, tiling: Tiling, target: TargetInfo) -> float:
         size = {axis: size for axis, (_, size) in zip(axes, sizing, strict=True)}
         total += times * _tile(work, tiling, size, target)
     return others * total
+
+
+def _sizes(work: Work, tiling: Tiling, axis: Var) -> list[tuple[int, int]]:
+    """Return how many tiles there are along an axis of each number of copies."""
+    copies, lanes = tiling.tile[axis], tiling.lanes if axis == tiling.lane else 1
+    found = Counter[int]()
+    for places in tiling.parts_of.get(axis, (work.extents[axis],)):
+        whole, rest = divmod(ceil(places / lanes), copies)
+        found[copies] += whole
+        found[rest] += 1 if rest else 0
+    return [(number, size) for size, number in found.items() if number]
 
 
 def moving(nbytes: float, within: float, target: TargetInfo) -> float:

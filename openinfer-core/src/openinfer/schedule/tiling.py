@@ -184,6 +184,9 @@ class _Search:
         copies = tiling.tile.get(window.axis, 1)
         if window.axis != tiling.lane and self._is_tested(window, tiling.tile, tiling.taps, tiling.parts):
             return 1
+        if self._is_peeled(window, tiling.lane, tiling.taps):
+            whole, rest = divmod(sum(window.parts), copies)
+            return copies * min(whole, len(window.parts)) + rest
         most = MOST_BORDERS if window.tap in tiling.taps else 1
         bodies = 0
         for count in window.parts:
@@ -200,6 +203,10 @@ class _Search:
         copies = prod(tile.values()) * prod(taps.values()) * prod(parts.values())
         return self._inside(window.tap, taps) * copies >= LEAST_INSIDE
 
+    def _is_peeled(self, window: Window, lane: Var, taps: Mapping[Var, int]) -> bool:
+        """Whether tiles at a border of an image without halo are written out, each without what lies past it."""
+        return window.tap in taps and window.axis != lane and not any(window.halo)
+
     def tilings(self) -> Iterator[Tiling]:
         """Yield the tilings that fit the registers of the target."""
         for lane in self._lane_axes():
@@ -213,19 +220,25 @@ class _Search:
     ) -> Iterator[Tiling]:
         """Yield the tilings of one tile: partial totals only where its totals do not hide the latency of additions."""
         is_enough = prod(tile.values()) >= LATENCY * self._target.multiply_adds
+        most = self._target.registers
         for parts in every_part[:1] if is_enough else every_part:
             if parts.keys() & taps.keys():
                 continue
             for stream in self._streams(work, taps):
                 tiling = self.tiling(work.lane, tile, taps, parts, stream)
-                if tiling.statements <= LONGEST_BODY and registers(work, tiling) <= self._target.registers:
+                if tiling.statements <= LONGEST_BODY and registers(work, tiling, self._target) <= most:
                     yield tiling
 
     def tiling(
         self, lane: Var, tile: Mapping[Var, int], taps: Mapping[Var, int], parts: Mapping[Var, int], stream: int | None
     ) -> Tiling:
         """Return a tiling with what it leaves out."""
-        return Tiling(lane, self._lanes, tile, taps, parts, stream, *self._left(lane, tile, taps, parts))
+        borders = {
+            window.axis: window.parts
+            for window in self._windows
+            if not self._is_peeled(window, lane, taps) and not self._is_tested(window, tile, taps, parts)
+        }
+        return Tiling(lane, self._lanes, tile, taps, parts, stream, *self._left(lane, tile, taps, parts), borders)
 
     def schedule(self, tiling: Tiling) -> Schedule:
         """Return the loops of a tiling."""
@@ -258,7 +271,7 @@ class _Search:
         """Return the shares of iterations and of their terms that are not left out.
 
         A serial loop over taps leaves out those of a tile that has one place, a written-out one those of tiles at the
-        border, as long as there are no tiles between them.
+        border; at a halo only where there are no tiles between them.
         """
         walked = kept = 1.0
         for window in self._windows:
@@ -267,7 +280,7 @@ class _Search:
                 continue
             if window.tap not in taps:
                 walked *= window.share if self._is_tested(window, tile, taps, parts) else 1
-            elif self._extents[window.axis] <= MOST_BORDERS * copies:
+            elif self._is_peeled(window, lane, taps) or self._extents[window.axis] <= MOST_BORDERS * copies:
                 kept *= window.share
         return walked, kept
 
