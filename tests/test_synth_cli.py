@@ -250,7 +250,7 @@ def test_without_a_compiler_verification_ends_with_3(files, monkeypatch):
     [
         (("--target", "d", "-o", "OUT"), 1, "error[unknown-target]: unknown synth target 'd'"),
         (("--target", "c", "-o", "FULL"), 1, "error[output-directory]"),
-        (("--target", "c"), 2, "give a directory with -o, or --verify"),
+        (("--target", "c"), 2, "give a directory with -o, --verify or --prove"),
         (("--target", "c", "-o", "OUT", "--size", "N"), 2, "expected NAME=N"),
         pytest.param(("--target", "c", "-o", "OUT", "--size", "N=" + "9" * 5000), 2, "5000 digits", id="large size"),
         (("--target", "c", "--verify", "--seed", "-1"), 2, "--seed"),
