@@ -111,7 +111,7 @@ MISFITS = {
     ),
     "unknown stage": (
         f"{HEAD}  z[i0=2] DIGEST: i0",
-        "tuned.txt:3: step `entry:6 matmul` has no (other) stage z; it has y0",
+        "tuned.txt:3: step `entry:6 matmul` has no stage z; it has y0",
     ),
     "other extents": (
         f"{HEAD}  y0[i0=2 i1=9 i2=4] DIGEST: i0 i1 i2",
@@ -129,6 +129,15 @@ MISFITS = {
     "too many totals": (
         f"{HEAD}  y0[i0=2 i1=8 i2=4] DIGEST: i2 i0=unroll i1=unroll",
         "16 totals at once, the target has 8 registers",
+    ),
+    "stage twice": (
+        f"{HEAD}  y0[i0=2 i1=8 i2=4] DIGEST: i0 i1:8 i2 i1=lanes\n  y0[i0=2 i1=8 i2=4] DIGEST: i0 i1:8 i2 i1=lanes",
+        "tuned.txt:4: stage y0 of step `entry:6 matmul` has a schedule already",
+    ),
+    "step without stages": (f"{HEAD}", "tuned.txt:2: step `entry:6 matmul` has no stages"),
+    "unknown step without stages": (
+        "openinfer-schedules 1\nentry:7 matmul\nentry:6 matmul\n  y0[] 00000000: i0",
+        "tuned.txt:2: step `entry:7 matmul` has no stages",
     ),
     "no header": ("entry:6 matmul", "expected `openinfer-schedules 1` in the first line, found 'entry:6 matmul'"),
     "later version": ("openinfer-schedules 2", "expected `openinfer-schedules 1` in the first line"),

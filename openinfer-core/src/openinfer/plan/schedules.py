@@ -103,7 +103,7 @@ def parse_schedules(text: str, name: str = "schedules") -> ScheduleFile:
         SynthesisError: a line has another form, or the version is unknown.
     """
     entries: list[GivenSchedule] = []
-    step = ""
+    step, begun = "", 0
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
     head = _HEAD.fullmatch(lines[0][1].strip()) if lines else None
     if head is None or int(head[1]) != VERSION:
@@ -114,15 +114,23 @@ def parse_schedules(text: str, name: str = "schedules") -> ScheduleFile:
         if not line[0].isspace():
             if not _STEP.fullmatch(content):
                 raise about(_CODE, f"{name}:{number}: expected a step such as `entry:4 matmul`, found {content!r}")
-            step = content
+            _refuse_empty(name, step, begun, entries)
+            step, begun = content, number
             continue
         stage = _STAGE.fullmatch(content)
         if stage is None or not step:
-            expected = "a stage such as `y[i0=4] 0123abcd: i0` behind a step"
+            expected = "a stage such as `y[i0=4] 0123abcd: i0` after a step"
             raise about(_CODE, f"{name}:{number}: expected {expected}, found {content!r}")
         key = StageKey(stage["tensor"], tuple(stage["axes"].split()), stage["digest"])
         entries.append(GivenSchedule(step, key, stage["schedule"].strip(), number))
+    _refuse_empty(name, step, begun, entries)
     return ScheduleFile(tuple(entries), name)
+
+
+def _refuse_empty(name: str, step: str, begun: int, entries: Sequence[GivenSchedule]) -> None:
+    """Refuse a step without stages: nothing else would notice that the program does not have it."""
+    if step and (not entries or entries[-1].line < begun):
+        raise about(_CODE, f"{name}:{begun}: step `{step}` has no stages: list them after it, or remove the line")
 
 
 def read_schedules(path: str | os.PathLike[str]) -> ScheduleFile:
@@ -135,7 +143,7 @@ def read_schedules(path: str | os.PathLike[str]) -> ScheduleFile:
     try:
         text = read_regular(path).decode("utf-8")
     except UnicodeDecodeError:
-        raise about(_CODE, f"{os.fspath(path)}: is not a text of schedules") from None
+        raise about(_CODE, f"{os.fspath(path)}: expected UTF-8 text") from None
     return parse_schedules(text, os.fspath(path))
 
 
@@ -174,8 +182,10 @@ class GivenSchedules:
         for entry in entries:
             places = [n for n, key in enumerate(keys) if key.tensor == entry.stage.tensor and n not in found]
             if not places:
-                known = ", ".join(key.tensor for key in keys)
-                message = f"step `{entry.step}` has no (other) stage {entry.stage.tensor}; it has {known}"
+                known = [key.tensor for key in keys]
+                message = f"step `{entry.step}` has no stage {entry.stage.tensor}; it has {', '.join(known)}"
+                if entry.stage.tensor in known:
+                    message = f"stage {entry.stage.tensor} of step `{entry.step}` has a schedule already"
                 raise self._error(entry, message)
             place = next((n for n in places if keys[n] == entry.stage), places[0])
             found[place] = self._schedule(entry, computation.stages[place], keys[place])
