@@ -15,6 +15,7 @@ from onnx_models import INT64, agrees, info, model, node, read, run, saved, weig
 from openinfer import EnvironmentLacksError, ModelImportError, ModelLoader, Simulator, load_graph
 from openinfer.cli import main
 from openinfer.importers import load
+from openinfer.importers.onnx_files.framing import without_large_data
 from openinfer.plugins.environment import Environment
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
@@ -243,3 +244,23 @@ def test_without_the_package_the_error_says_what_to_install(tmp_path: Path, monk
 def test_importers_are_listed_without_the_package_onnx() -> None:
     code = "import sys, openinfer.importers as i; i.load; sys.exit('onnx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_large_weights_stay_in_the_file_until_they_are_read(tmp_path: Path) -> None:
+    values = rand(300, 100)
+    proto = model([node("MatMul", "x w", "y")], [info("x", [1, 300])], [info("y", None)], weights(w=values))
+    path = saved(proto, tmp_path)
+    data = path.read_bytes()
+    assert len(without_large_data(memoryview(data), path.name)) < 1000
+    imported = load(path)
+    np.testing.assert_array_equal(imported.model.load_tensor("w"), values)
+    agrees(proto, imported, {"x": rand(1, 300)})
+
+
+def test_a_message_that_is_not_well_formed_is_left_to_the_package(tmp_path: Path) -> None:
+    proto = model([node("MatMul", "x w", "y")], [info("x", [1, 300])], [info("y", None)], weights(w=rand(300, 100)))
+    whole = proto.SerializeToString()
+    for length in range(1, len(whole), 9973):
+        (tmp_path / "cut.onnx").write_bytes(whole[:length])
+        with pytest.raises(ModelImportError):
+            load(tmp_path / "cut.onnx")

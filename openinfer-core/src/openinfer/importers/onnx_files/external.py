@@ -63,7 +63,8 @@ def _mapped(path: Path, offset: int, dtype: DType, shape: tuple[int, ...]) -> Ar
     if dtype.is_packed:
         stored = np.memmap(path, np.uint8, "r", offset, (kind.nbytes,))
         return unpack(np.asarray(stored), element_type(dtype.name), 0, kind.count).reshape(shape)
-    return np.memmap(path, storage_dtype(dtype).newbyteorder("<"), "r", offset, shape or (1,)).reshape(shape)
+    stored = np.memmap(path, np.uint8, "r", offset, (kind.nbytes,))
+    return np.asarray(stored).view(storage_dtype(dtype)).reshape(shape)
 
 
 def _wrong(message: str) -> ModelImportError:

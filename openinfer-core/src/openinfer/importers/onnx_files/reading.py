@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import numpy as np
 from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.elements import element_name, element_type, stored_form
 from openinfer.importers.onnx_files.external import external_payload
+from openinfer.importers.onnx_files.framing import without_large_data
 from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.source import (
     Dim,
@@ -21,6 +23,7 @@ from openinfer.importers.onnx_files.source import (
     TensorInfo,
 )
 from openinfer.ir.types import TensorType
+from openinfer.regular_files import open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,12 +52,21 @@ def read_model(path: Path) -> SourceModel:
     """
     onnx = onnx_module()
     try:
-        proto = onnx.load(str(path), load_external_data=False)
+        proto = onnx.load_model_from_string(_message(path))
     except OSError as error:
         raise broken(f"cannot read {str(path)!r}: {error.strerror or error}") from error
     except Exception as error:  # the class belongs to protobuf
         raise broken(f"{str(path)!r} is not an ONNX model: {error}") from error
     return model_of(proto, path.parent, path.name)
+
+
+def _message(path: Path) -> bytes:
+    """Return the message of a file, with large numbers left where they are."""
+    with open_regular(path) as stream:
+        if not stream.seek(0, 2):
+            return b""
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
+            return without_large_data(data, path.name)
 
 
 def model_of(proto: Any, folder: Path | None, name: str) -> SourceModel:
