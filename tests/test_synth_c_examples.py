@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import runpy
+import subprocess
 from pathlib import Path
 
 import pytest
-from c_streams import COMPILERS, assert_same_in_c
+from c_streams import COMPILERS, FLAGS, assert_same_in_c
 
 from openinfer import programs
 from openinfer.model import ModelLoader
@@ -46,6 +48,32 @@ def test_every_example_is_in_the_table():
     # The digits have tests of their own.
     expected = {path.relative_to(EXAMPLES) for path in EXAMPLES.glob("*/*.oi")} - {Path("digits/digits.oi")}
     assert {Path(row[0], row[1]) for row in table.args[1]} == expected
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(
+    ("folder", "file", "limits", "printed"),
+    [
+        ("cache-decode", "decode.oi", {"t": 1024}, "done, the same"),
+        ("yield-await", "streaming.oi", {}, "energy 0.25, peak 0.5"),
+    ],
+)
+def test_the_program_that_a_page_shows_prints_what_it_says(folder, file, limits, printed, compiler, tmp_path):
+    page = (EXAMPLES / folder / "README.md").read_text()
+    written_model(folder, tmp_path / "model.oinf")
+    with ModelLoader.open(tmp_path / "model.oinf") as model:
+        synthesis = Synthesizer("c", limits=limits).synthesize(model, EXAMPLES / folder / file)
+    for name, content in synthesis.bundle.files.items():
+        (tmp_path / name).write_bytes(content)
+    (program,) = re.findall(r"```c\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "program.c").write_text(program)
+
+    command = [compiler, *FLAGS, "-o", "program", "program.c", "model.c", "-lm"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
+    found = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True, timeout=60).stdout
+
+    assert found == f"{printed}\n"
+    assert f"It prints `{printed}`" in page
 
 
 def test_the_decoder_copies_no_cache(tmp_path):
