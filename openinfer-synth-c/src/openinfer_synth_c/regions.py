@@ -69,6 +69,13 @@ class RegionWriter:
         return undo
 
     def _axis(self, axis: Axis, suffix: str) -> None:
+        certain = _known_range(axis)
+        if certain is not None:
+            first, end = certain
+            self._term(number_text(first), axis.stride)
+            self.lengths.append(number_text(end - first))
+            self._strides.append(axis.stride)
+            return
         code, passed = self._code, "MODEL_LIMIT" if axis.is_bound else "MODEL_INDEX"
         start, size, known = f"at{suffix}", f"size{suffix}", constant(axis.size)
         needed = {start: axis.start} | ({} if axis.end is None else {f"written{suffix}": axis.end})
@@ -86,11 +93,10 @@ class RegionWriter:
         if axis.current is not None:
             code.line(f"const int64_t end{suffix} = {end} < 0 ? {end} + current{suffix} : {end};")
             end = f"end{suffix}"
-        if not _is_within(axis):
-            code.line(
-                f"if ({start} < 0 || {end} < {start}) {{ return MODEL_INDEX; }}",
-                f"if ({end} > {limit}) {{ return {passed}; }}",
-            )
+        code.line(
+            f"if ({start} < 0 || {end} < {start}) {{ return MODEL_INDEX; }}",
+            f"if ({end} > {limit}) {{ return {passed}; }}",
+        )
         self._term(start, axis.stride)
         self.lengths.append(f"({end} - {start})")
         self._strides.append(axis.stride)
@@ -164,7 +170,9 @@ class RegionWriter:
         return offset
 
 
-def _is_within(axis: Axis) -> bool:
-    """Whether a range lies inside for certain: no test is needed, and steps without a status have none."""
+def _known_range(axis: Axis) -> tuple[int, int] | None:
+    """Return a range that lies inside for certain: it needs no test, and steps without a status have none."""
     start, end, size = constant(axis.start), None if axis.end is None else constant(axis.end), constant(axis.size)
-    return start is not None and end is not None and size is not None and 0 <= start <= end <= size
+    if start is None or end is None or size is None or not 0 <= start <= end <= size:
+        return None
+    return start, end
