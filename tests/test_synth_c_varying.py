@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -52,6 +53,21 @@ def test_results_of_run_time_that_have_no_form_are_errors_at_their_line(declared
         synthesised(text, limits={"t": 8})
 
     assert (caught.value.code, caught.value.diagnostics[0].span.line) == ("unsupported", 4)
+
+
+def test_no_condition_of_a_loop_branches():
+    """GCC 13 ignores pragmas on such loops, with a warning."""
+    text = """
+    dynamic { n: i32; }
+    constant { x: f32[4]; }
+    block entry { op slice(x, starts=[n + 1], ends=[4]) >> y; return y; }
+    """
+    _, _, synthesis = synthesised(text, {"x": noise(4)})
+    source = synthesis.bundle.files["model.c"].decode()
+
+    conditions = re.findall(r"for \([^;]*;([^;]*);", source)
+    assert conditions
+    assert not [condition for condition in conditions if "?" in condition]
 
 
 VARYING = {

@@ -36,7 +36,8 @@ _FEW = 16
 """Turns of a kernel's loop whose bounds are not written as numbers: pieces of tiles."""
 
 _HEAD = re.compile(
-    rf"(?P<indent> *)(?:{ROLLED} )?for \((?P<type>\w+) (?P<counter>\w+) = (?P<start>\w+); \w+ < (?P<end>[^;]+); "
+    rf"(?P<indent> *)(?:{ROLLED} )?for \((?P<type>\w+) (?P<counter>\w+) = (?P<start>\w+)(?:, \w+ = [^;]+)?; "
+    r"\w+ < (?P<end>[^;]+); "
     r"(?:\+\+\w+|\w+ \+= (?P<step>\d+))\) \{"
 )
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\(")

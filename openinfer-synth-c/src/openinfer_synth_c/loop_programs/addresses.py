@@ -40,9 +40,14 @@ def register(name: str) -> str:
 
 
 def loop_head(var: Var) -> str:
-    """Return the head of the loop over a variable."""
-    name = counter(var)
-    return f"for (ptrdiff_t {name} = 0; {name} < {extent_text(var)}; ++{name})"
+    """Return the head of the loop over a variable.
+
+    An extent that is a choice is computed before the loop: GCC 13 ignores pragmas on loops whose condition branches.
+    """
+    name, extent = counter(var), extent_text(var)
+    if "?" in extent:
+        return f"for (ptrdiff_t {name} = 0, {name}_end = {extent}; {name} < {name}_end; ++{name})"
+    return f"for (ptrdiff_t {name} = 0; {name} < {extent}; ++{name})"
 
 
 def address_text(buffer: Buffer, address: Index) -> str:
