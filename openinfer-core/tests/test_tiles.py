@@ -152,6 +152,15 @@ def product(x: i8[5, 9], w: i8[9, 22], /, y: i32[5, 22]):
             total0 = total0 + term0
         y[i, j] = total0
 """,
+    "sum of a few terms by their places": """
+def places(x: i32[4], /, y: i32[1]):
+    for i in grid(1):
+        for k in unordered(4):
+            total0 = start(i32(0))
+            term0 = x[k] * position(k, i32)
+            total0 = total0 + term0
+        y[i] = total0
+""",
     "sum of columns": """
 def columns(x: f64[7, 13], /, y: f64[13]):
     for j in grid(13):

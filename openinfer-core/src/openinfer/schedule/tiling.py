@@ -317,7 +317,8 @@ class _Search:
         if has_parts(self._fold) and self._lanes > 1:
             for axis in self._fold.axes:
                 steps = [operand.lane_step for operand in self._work(axis).operands]
-                if None not in steps and 1 in steps and self._extents[axis] >= self._lanes:
+                is_long = self._extents[axis] >= self._lanes and axis not in self._written_out
+                if None not in steps and 1 in steps and is_long:
                     yield axis
 
     def _tiles(self, lane: Var) -> Iterator[dict[Var, int]]:
