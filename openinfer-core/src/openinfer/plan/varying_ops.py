@@ -7,8 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from openinfer.compute.in_place import overwritable
+from openinfer.diagnostics import counted
 from openinfer.ir.types import TensorType
-from openinfer.plan.sizes import polynomial, product, size
+from openinfer.plan.findings import at_node
+from openinfer.plan.sizes import number, polynomial, product, size
 from openinfer.plan.steps import ComputeStep, CopyStep, EqualStep, Register, SetStep, ValueRef
 from openinfer.plan.varying_calls import VaryingCall, VaryingLowering, extent_parameters, largest
 
@@ -66,6 +68,9 @@ class VaryingOps:
             every.append(self._draft.intermediate(name, TensorType(kind.dtype, room[place])))
         results: list[tuple[int, IndexExpr]] = []
         for place, value in enumerate(outputs):
+            if self._is_fixed(value):
+                yield from self._fits(value, planned.shapes[place], planned.values, at)
+                continue
             results += self._result(value, planned.shapes[place], room[place], planned.values, at)
         yield from self._apart(planned, every, at)
         if results:
@@ -82,6 +87,24 @@ class VaryingOps:
             if left != right:
                 yield EqualStep(origin=origin, left=left, right=right)
         yield CopyStep(origin=origin, source=source, output=output, count=product(sizes))
+
+    def _is_fixed(self, value: int) -> bool:
+        """Whether a variable has the shape of its declaration throughout: nothing gives it the shape of a cache."""
+        variable = self._draft.values[value].variable
+        return variable is not None and not variable.varying
+
+    def _fits(
+        self, value: int, shape: tuple[Index, ...], values: Mapping[str, IndexExpr], at: Operation
+    ) -> Iterator[EqualStep]:
+        """Yield the tests that a result has the shape of its variable."""
+        declared = self._draft.values[value].type.shape
+        if len(shape) != len(declared):
+            name = self._draft.values[value].name
+            message = f"a result of {counted(len(shape), 'dim')} is stored in `{name}`, which has {len(declared)}"
+            raise at_node("shape-mismatch", message, at.origin.block, at.node)
+        for extent, wanted in zip(shape, declared, strict=True):
+            if extent.constant != wanted:
+                yield EqualStep(origin=at.origin, left=polynomial(extent, values), right=number(wanted))
 
     def _result(
         self,
