@@ -70,6 +70,10 @@ SIGNED = st.integers(-(2**63), 2**63 - 1)
 FLOATS = st.floats()
 
 
+def tuples(items, *, least=0, most=3):
+    return st.lists(items, min_size=least, max_size=most).map(tuple)
+
+
 OPERATIONS = st.sampled_from(["+", "-", "*", "/", "%", "floor", "ceil"])
 
 
@@ -79,7 +83,7 @@ def sums(leaves):
 
 EXPRESSIONS = sums(st.one_of(st.builds(Const, INTEGERS), st.builds(Name, NAMES)))
 BRANCHED = st.builds(BinOp, OPERATIONS, EXPRESSIONS, EXPRESSIONS)
-REFS = st.builds(Ref, NAMES, st.lists(EXPRESSIONS, max_size=2).map(tuple))
+REFS = st.builds(Ref, NAMES, tuples(EXPRESSIONS, most=2))
 DTYPES = st.sampled_from(BUILTIN)
 EXPRESSION_ITEMS = st.one_of(
     EXPRESSIONS.filter(lambda e: not (isinstance(e, Name) and e.name in DTYPE_NAMES)), st.builds(Const, SIGNED)
@@ -90,10 +94,10 @@ VALUES = st.one_of(
     st.builds(DoubleValue, FLOATS),
     st.builds(BoolValue, st.booleans()),
     st.builds(StrValue, TEXTS),
-    st.builds(IntListValue, st.lists(SIGNED, max_size=3).map(tuple)),
-    st.builds(DoubleListValue, st.lists(FLOATS, min_size=1, max_size=3).map(tuple)),
+    st.builds(IntListValue, tuples(SIGNED)),
+    st.builds(DoubleListValue, tuples(FLOATS, least=1)),
     st.builds(VarValue, REFS),
-    st.builds(DTypeListValue, st.lists(DTYPES, min_size=1, max_size=2).map(tuple)),
+    st.builds(DTypeListValue, tuples(DTYPES, least=1, most=2)),
     st.builds(ExprValue, BRANCHED),
     st.builds(
         ExprListValue,
@@ -121,14 +125,14 @@ SLOTS = st.one_of(
 )
 ACCESSES = st.one_of(
     st.builds(CacheAccess, NAMES),
-    st.builds(CacheAccess, NAMES, st.just(True), st.lists(SLOTS, max_size=3).map(tuple)),
+    st.builds(CacheAccess, NAMES, st.just(True), tuples(SLOTS)),
 )
-LISTED = st.lists(NAMES, min_size=1, max_size=3).map(tuple)
-DIMS = st.lists(EXPRESSIONS, max_size=3).map(tuple)
+LISTED = tuples(NAMES, least=1)
+DIMS = tuples(EXPRESSIONS)
 TARGETS = st.one_of(NAMES, st.sampled_from(["cache.read", "cache.write", "cache.reset"]))
 
 HINTED = st.one_of(
-    st.builds(Op, NAMES, st.lists(REFS, max_size=3).map(tuple), LISTED, SETTINGS),
+    st.builds(Op, NAMES, tuples(REFS), LISTED, SETTINGS),
     st.builds(Transfer, REFS, NAMES),
     st.builds(CacheRead, ACCESSES, NAMES),
     st.builds(CacheWrite, REFS, ACCESSES),
@@ -144,7 +148,7 @@ UNHINTED = st.one_of(
     st.builds(Dep, TARGETS, TARGETS),
     st.builds(Yield, LISTED),
     st.builds(Await, LISTED),
-    st.builds(Return, st.lists(NAMES, max_size=2).map(tuple)),
+    st.builds(Return, tuples(NAMES, most=2)),
 )
 
 
@@ -181,7 +185,7 @@ def initial_values(draw, dtype):
 @st.composite
 def declarations(draw, name: str) -> VarDecl:
     dtype = draw(DTYPES)
-    unknown = st.lists(st.builds(AttrArg, VALUES, st.none() | NAMES), max_size=2).map(tuple)
+    unknown = tuples(st.builds(AttrArg, VALUES, st.none() | NAMES), most=2)
     return VarDecl(
         name=name,
         kind=draw(st.sampled_from(MemoryKind)),
@@ -190,10 +194,10 @@ def declarations(draw, name: str) -> VarDecl:
         init=draw(st.none() | initial_values(dtype)),
         ref=draw(st.none() | TEXTS),
         pattern=draw(st.none() | TEXTS),
-        formals=draw(st.lists(NAMES, max_size=3).map(tuple)),
+        formals=draw(tuples(NAMES)),
         table=draw(st.booleans()),
-        auto_dim=draw(st.lists(NAMES, max_size=2).map(tuple)),
-        fixed=draw(st.lists(st.tuples(NAMES, INTEGERS), max_size=2).map(tuple)),
+        auto_dim=draw(tuples(NAMES, most=2)),
+        fixed=draw(tuples(st.tuples(NAMES, INTEGERS), most=2)),
         attrs=tuple(draw(st.dictionaries(st.sampled_from(["layout", "quant"]), unknown, max_size=2)).items()),
     )
 

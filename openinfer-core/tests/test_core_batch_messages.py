@@ -39,7 +39,7 @@ values = numbers | st.recursive(st.lists(numbers, max_size=3), lambda e: st.list
 
 
 @given(st.dictionaries(st.text(max_size=4), values, max_size=4))
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_values_come_out_as_they_went_in(sent: dict[str, object]) -> None:
     got = decode_values(encode_values(sent))
     assert list(got) == list(sent)
@@ -69,14 +69,14 @@ def test_what_is_no_number_is_refused(value: object) -> None:
 
 
 @given(st.binary(max_size=60))
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_damaged_bytes_are_an_error_and_no_more(data: bytes) -> None:
     with pytest.raises(oi.SerializationError, match="damaged"):
         decode(data)
 
 
 @given(st.integers(0, 200), st.integers(0, 255))
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_a_changed_byte_is_an_error_or_other_values(place: int, byte: int) -> None:
     frame = bytearray(encode_values({"x": np.arange(3, dtype=np.float32), "n": 1}))
     frame[place % len(frame)] = byte

@@ -17,6 +17,7 @@ from openinfer.dsl.formatting import formatted
 from openinfer.errors import DslSyntaxError, GraphError
 from openinfer.ir.graph import Graph
 from openinfer.serialize import GraphDeserialize, GraphSerialize
+from openinfer.testing.waiting import limit_s
 
 
 @LIMITS
@@ -114,7 +115,7 @@ def findings_of(text: str) -> tuple[Diagnostic, ...]:
     return ()
 
 
-@settings(max_examples=300, deadline=5000)
+@settings(max_examples=300, deadline=1000 * limit_s(5))
 @given(st.one_of(st.lists(PIECES, max_size=25).map("".join), st.text(max_size=40)))
 def test_any_text_is_a_program_or_an_error_with_a_place(text: str) -> None:
     assert all(0 <= finding.span.start <= finding.span.end <= len(text) for finding in findings_of(text))
