@@ -9,10 +9,19 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Var
-from openinfer.compute import Order, Position, Read
+from openinfer.compute import Order, Read
 from openinfer.expr.linear import linearise
 from openinfer.loops import Bind
 from openinfer.schedule.borders import LEAST_INSIDE, MOST_BORDERS, windows
+from openinfer.schedule.candidates import (
+    block_counts,
+    bytes_of_words,
+    column_counts,
+    is_window,
+    row_counts,
+    tensor_of,
+    variables_of,
+)
 from openinfer.schedule.cost import LATENCY, Operand, Tiling, Work, cycles, rate, registers
 from openinfer.schedule.folds import has_parts, is_tileable, joining
 from openinfer.schedule.loops import Loop, Schedule, distance
@@ -22,8 +31,7 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Index
     from openinfer.arch import TargetInfo
-    from openinfer.compute import Element, Fold, Stage
-    from openinfer.expr.linear import Program
+    from openinfer.compute import Fold, Stage
     from openinfer.layout import Layout
     from openinfer.schedule.borders import Window
 
@@ -131,18 +139,18 @@ class _Search:
         every = {axis: axis.extent for axis in (*stage.axes, *fold.axes) if isinstance(axis.extent, int)}
         self._extents = {**every, **within}
         terms = [linearise(total.term) for total in fold.totals]
-        self._bytes = _bytes_of_words(terms)
+        self._bytes = bytes_of_words(terms)
         others = {number for numbers in self._bytes.values() for number in numbers[1:]}
         read = {n for term in terms for n in term.inputs if isinstance(stage.elements[n], Read)}
         self._read = sorted(read - others)
         # What shifts parts of a word to their place is a constant in code that is written out.
-        numbers = {var for n in {n for t in terms for n in t.inputs} for var in _position(stage.elements, n)}
+        numbers = {var for n in {n for t in terms for n in t.inputs} for var in variables_of(stage.elements, n)}
         is_free = fold.order is Order.ANY
         self._written_out = [a for a in fold.axes if a in numbers and is_free and self._extents[a] <= MOST_PARTS]
         steps = sum(1 for term in terms for i in term.instructions if i.function not in ("input", "literal", "cast"))
         is_fused = target.fma and fold.order is Order.ANY and joining(fold.totals[0]) == "add"
         self._skip = skip
-        slid = () if skip is None else windows(stage, skip, layouts[_tensor(stage, skip)])
+        slid = () if skip is None else windows(stage, skip, layouts[tensor_of(stage, skip)])
         self._windows = tuple(window for window in slid if window.axis not in within)
         self._works: dict[Var, Work] = {}
         functions = {i.function for term in terms for i in term.instructions}
@@ -327,12 +335,12 @@ class _Search:
         own = sorted(self._stage.axes, key=lambda axis: distance(self._store, axis))
         near = [a for a in own if a != lane and isinstance(a.extent, int) and self._extents[a] > 1][:2]
         counts = [
-            _columns(self._extents[axis], most) if not place else _rows(self._extents[axis])
+            column_counts(self._extents[axis], most) if not place else row_counts(self._extents[axis])
             for place, axis in enumerate(near)
         ]
         if lane not in self._fold.axes:
             near = [lane, *near]
-            counts = [_blocks(ceil(self._extents[lane] / self._lanes)), *counts]
+            counts = [block_counts(ceil(self._extents[lane] / self._lanes)), *counts]
         # Fewer totals than hide the latency of an addition are worth a look only where there are no more.
         least = min(LATENCY * self._target.multiply_adds, prod(map(max, counts)), most // 2)
         for found in product(*counts):
@@ -353,20 +361,10 @@ class _Search:
                 if set(last) <= set(short):
                     yield {axis: self._extents[axis] for axis in last}
             return
-        windows = [axis for axis in short if self._is_window(axis)]
+        windows = [axis for axis in short if is_window(self._stage, self._read, axis)]
         for count in (1, 2):
             for chosen in combinations(windows, count):
                 yield {axis: self._extents[axis] for axis in chosen}
-
-    def _is_window(self, axis: Var) -> bool:
-        """Return whether a folded axis walks a dimension together with an axis that is not."""
-        reads = [self._stage.elements[number] for number in self._read]
-        return any(
-            axis in index.variables() and len(index.variables()) > 1
-            for read in reads
-            if isinstance(read, Read)
-            for index in read.at
-        )
 
     def _parts(self, lane: Var) -> Iterator[dict[Var, int]]:
         yield {}
@@ -401,41 +399,3 @@ class _Search:
         if not isinstance(read, Read) or read.tensor not in self._layouts:
             return None
         return self._layouts[read.tensor].address(read.at)
-
-
-def _tensor(stage: Stage, number: int) -> str:
-    element = stage.elements[number]
-    if not isinstance(element, Read):
-        raise TypeError(f"element {number} is not read")
-    return element.tensor
-
-
-def _bytes_of_words(terms: Sequence[Program]) -> dict[int, list[int]]:
-    """Return the elements that words are made of, by the first of them, which counts for all: a word is a register."""
-    found: dict[int, list[int]] = {}
-    for term in terms:
-        for step in term.instructions:
-            if step.function == "word":
-                parts = [term.instructions[operand] for operand in step.operands]
-                numbers = [part.index for part in parts if part.function == "input"]
-                found[numbers[0]] = numbers
-    return found
-
-
-def _position(elements: Sequence[Element], number: int) -> frozenset[Var]:
-    """Return the variables of the place whose number an element is."""
-    element = elements[number] if number >= 0 else None
-    return element.at.variables() if isinstance(element, Position) else frozenset()
-
-
-def _columns(extent: int, most: int) -> list[int]:
-    parts = {-(-extent // count) for count in (1, 2, 3, 4)}
-    return sorted(count for count in {*parts, 1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 24} if count <= min(extent, most))
-
-
-def _rows(extent: int) -> list[int]:
-    return [count for count in (1, 2, 3, 4, 5) if count <= extent]
-
-
-def _blocks(count: int) -> list[int]:
-    return [blocks for blocks in (1, 2, 3, 4, 5, 6, 8) if blocks <= count]

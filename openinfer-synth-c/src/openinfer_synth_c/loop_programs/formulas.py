@@ -12,15 +12,13 @@ from openinfer.expr.linear import linearise
 from openinfer.expr.text import program_text
 from openinfer.loops import Memory, Store
 from openinfer_synth_c.loop_programs.lanes import has_vector_type
+from openinfer_synth_c.loop_programs.vector_functions import applied, is_narrow, rounded
 from openinfer_synth_c.loop_programs.vector_types import (
     PARAMETERS,
     apart,
-    applied,
     define,
     define_by_lane,
-    is_narrow,
     lanes,
-    rounded,
     splat,
     vector_type,
 )

@@ -36,7 +36,8 @@ from openinfer_synth_c.loop_programs.lanes import (
     varies,
     varying_registers,
 )
-from openinfer_synth_c.loop_programs.vector_types import added_product, store, vector_type
+from openinfer_synth_c.loop_programs.vector_functions import added_product
+from openinfer_synth_c.loop_programs.vector_types import store, vector_type
 from openinfer_synth_c.loop_programs.vector_values import is_choice, vector_value
 from openinfer_synth_c.rolled_loops import rolled
 

@@ -1,4 +1,4 @@
-"""Types of vectors, and functions on them, which a program defines as far as it uses them.
+"""Types of vectors, and how functions on them are defined, as far as a program uses them.
 
 In plain C99 a vector is a structure with an array of lanes, and every function on vectors is a loop over lanes; GCC
 keeps such structures in vector registers. With the vector types of GCC and Clang, what C has an operator for is written
@@ -11,23 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, F32, I32, U8, U32, DType, Kind, dtype_named
-from openinfer.expr.c_functions import call_text
-from openinfer.expr.c_renderer import c_type, literal_text
-from openinfer_synth_c.loop_programs.byte_vectors import INCLUDES, dot_product, widened, word
+from openinfer.expr.c_renderer import c_type
 from openinfer_synth_c.rolled_loops import rolled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from openinfer.dtypes import DType
     from openinfer_synth_c.code import Code
-
-_OPERATORS = {"add": "+", "sub": "-", "mul": "*"}
-_BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
-_WHOLE_FROM = literal_text(F32, 1.5 * 2**23)
-
-FEW = 4
-"""Up to so many narrow lanes GCC makes better code of conversions that are written out than of a loop."""
 
 PARAMETERS = "abcdefgh"
 """Letters that the operands of functions on vectors are called."""
@@ -105,225 +96,6 @@ def splat(code: Code, dtype: DType, count: int, text: str) -> str:
     return f"{name}({text})"
 
 
-def added_product(code: Code, dtype: DType, count: int, *, is_fused: bool, is_scalar: bool) -> str:
-    """Return the name of a function that adds a product to a vector, in place.
-
-    In C99 that leaves compilers far fewer copies of structures to see through than a function with a result.
-
-    Args:
-        is_fused: whether the product is not rounded before it is added.
-        is_scalar: whether the first factor is one number, as in BLAS's axpy; both are vectors in a multiply-accumulate.
-    """
-    rounded = "" if is_fused else "_rounded"
-    name, kind = (
-        f"oi_{'axpy' if is_scalar else 'mac'}{rounded}_{dtype}x{count}",
-        vector_type(code, dtype, count),
-    )
-    if code.has_vector_types:
-        factors = ("x", splat(code, dtype, count, "a") if is_scalar else "a")
-        result = _sum_of_product(
-            lambda function, texts: applied(code, function, (dtype,) * len(texts), dtype, count, texts),
-            (*factors, "*y"),
-            is_fused=is_fused,
-        )
-        lines = [f"*y = {result};"]
-    else:
-        result = _sum_of_product(
-            lambda function, texts: code.noted(call_text(function, (dtype,) * len(texts), dtype, texts)),
-            ("x.lane[l]", "a" if is_scalar else "a.lane[l]", "y->lane[l]"),
-            is_fused=is_fused,
-        )
-        lines = _lane_statements(count, (f"y->lane[l] = {result};",))
-    head = f"VECTOR_FUNCTION void {name}({kind} *y, {c_type(dtype) if is_scalar else kind} a, {kind} x)"
-    define(code, name, head, lines)
-    return name
-
-
-def _sum_of_product(
-    call: Callable[[str, tuple[str, ...]], str], operands: tuple[str, str, str], *, is_fused: bool
-) -> str:
-    """Return the text of two factors' product and a total, added."""
-    *factors, total = operands
-    if is_fused:
-        return call("fma", operands)
-    return call("add", (total, f"({call('mul', tuple(factors))})"))
-
-
-def select_of(code: Code, comparison: str, compared: DType, result: DType, count: int, texts: Sequence[str]) -> str:
-    """Return the elements of the third vector of ``texts`` where the first two compare, else those of the fourth."""
-    name = f"oi_select_{comparison}_{compared}_{result}x{count}"
-    a, b, c, d = lanes(code, 4)
-    condition = code.noted(call_text(comparison, (compared, compared), BOOL, (a, b)))
-    value = call_text("select", (BOOL, result, result), result, (f"({condition})", c, d))
-    define_by_lane(code, name, (compared, compared, result, result), result, count, code.noted(value))
-    return f"{name}({', '.join(texts)})"
-
-
-def applied(
-    code: Code, function: str, operands: Sequence[DType], result: DType, count: int, texts: Sequence[str]
-) -> str:
-    """Return a function of `openinfer.expr.tree` on vectors, which are names or bind as tightly."""
-    if not code.has_vector_types:
-        if function == "cast" and operands[0] is F32 and is_narrow(F32, result):
-            return f"{_clipped(code, result, count)}({texts[0]})"
-        if function == "cast" and is_narrow(operands[0], result) and count <= FEW:
-            return f"{_written_out(code, operands[0], result, count)}({texts[0]})"
-        return _by_lane(code, function, operands, result, count, texts)
-    if function in _BITS:
-        return f"{texts[0]} {_BITS[function]} {texts[1]}"
-    if function in _OPERATORS:
-        text = f"{{}} {_OPERATORS[function]} {{}}"
-        if result.kind is not Kind.SIGNED:
-            return text.format(*texts)
-        # Unsigned elements wrap; the overflow of signed ones is undefined.
-        kind = vector_type(code, result, count)
-        wrapping = vector_type(code, dtype_named(f"u{result.bits}"), count)
-        return f"({kind})({text.format(*(f'({wrapping}){operand}' for operand in texts))})"
-    if function in ("to_bits", "from_bits"):
-        return f"({vector_type(code, result, count)}){texts[0]}"
-    if function == "dot4":
-        return f"{dot4(code, count)}({', '.join(texts)})"
-    if function == "word":
-        return f"{_word(code, operands[0], count)}({', '.join(texts)})"
-    if function == "div" and result.is_float:
-        return f"{texts[0]} / {texts[1]}"
-    if function == "cast" and is_narrow(operands[0], result):
-        return _converted(code, operands[0], result, count, texts[0])
-    return _by_lane(code, function, operands, result, count, texts)
-
-
-def _by_lane(
-    code: Code, function: str, operands: Sequence[DType], result: DType, count: int, texts: Sequence[str]
-) -> str:
-    return f"{_looped(code, function, operands, result, count)}({', '.join(texts)})"
-
-
-def _written_out(code: Code, source: DType, result: DType, count: int) -> str:
-    """Return the name of a conversion of each lane of a structure, in an expression for all of them.
-
-    GCC keeps the result in a register so; a loop over few narrow lanes goes by way of memory.
-    """
-    name = f"oi_cast_{source}_{result}x{count}"
-    kind, operand = vector_type(code, result, count), vector_type(code, source, count)
-    lanes = ", ".join(code.noted(call_text("cast", (source,), result, (f"a.lane[{lane}]",))) for lane in range(count))
-    lines = [f"const {kind} y = {{{{{lanes}}}}};", "return y;"]
-    define(code, name, f"VECTOR_FUNCTION {kind} {name}({operand} a)", lines)
-    return name
-
-
-def is_narrow(source: DType, result: DType) -> bool:
-    """Return whether a conversion has a type of 8 or 16 bits on one side, and integers or f32 on both."""
-    types = (source, result)
-    return (
-        all(dtype is F32 or (dtype.is_integer and 8 <= dtype.bits <= 32) for dtype in types)
-        and any(dtype.bits < 32 for dtype in types)
-        and source is not result
-    )
-
-
-def _converted(code: Code, source: DType, result: DType, count: int, text: str) -> str:
-    """Return the conversion of a vector of narrow integers, or to them.
-
-    It goes by way of i32, which has as many bits as f32, so that compilers have instructions for both halves. They
-    would join them again if both were the conversions of their own.
-    """
-    if result is F32:
-        return _by_lane(code, "cast", (I32,), F32, count, [_converted(code, source, I32, count, text)])
-    if result is I32 and source.bits == 8:
-        return f"{_bytes_widened(code, source, count)}({text})"
-    if source is F32:
-        text = f"{_clipped(code, result, count)}({text})"
-    return f"__builtin_convertvector({text}, {vector_type(code, result, count)})"
-
-
-def _bytes_widened(code: Code, source: DType, count: int) -> str:
-    """Return the name of a function from a vector of bytes to one of i32."""
-    name, kind = f"oi_widen_{source}x{count}", vector_type(code, I32, count)
-    if name not in code.definitions:
-        code.definitions.setdefault("bytes", INCLUDES)
-        lines = widened(kind, count, f"__builtin_convertvector(a, {kind})", signed=source.kind is Kind.SIGNED)
-        define(code, name, f"VECTOR_FUNCTION {kind} {name}({vector_type(code, source, count)} a)", lines)
-    return name
-
-
-def _clipped(code: Code, result: DType, count: int) -> str:
-    """Return the name of a function from f32 to the nearest number that a narrow type holds, toward zero.
-
-    With vector types its result is of i32.
-    """
-    name = f"oi_clip_{result}_f32x{count}"
-    before, inside = _limited(code, result)
-    to = I32 if code.has_vector_types else result
-    cast = "(int32_t)" if code.has_vector_types else f"({c_type(result)})(int32_t)"
-    define_by_lane(code, name, (F32,), to, count, f"{cast}({inside})", before)
-    return name
-
-
-def _limited(code: Code, result: DType) -> tuple[tuple[str, ...], str]:
-    """Return statements for a lane of f32, and its value within the limits of a narrow type; NaN is 0."""
-    low, high = (literal_text(F32, float(limit or 0)) for limit in (result.minimum, result.maximum))
-    (lane,) = lanes(code, 1)
-    # In this form compilers have it as a maximum and a minimum; NaN gives the lower end, which is 0 without sign.
-    number = lane if result.minimum == 0 else f"({lane} == {lane} ? {lane} : 0.0f)"
-    before = (f"const float x = {number};", f"const float least = x > {low} ? x : {low};")
-    return before, f"least < {high} ? least : {high}"
-
-
-def rounded(code: Code, result: DType, count: int, text: str) -> str:
-    """Return the conversion of a vector of f32 to integers of 8 or 16 bits, the nearest ones, halves to even.
-
-    An f32 in [2^23, 2^24) is a whole number, which its lowest bits hold: the sum with ``1.5 * 2^23`` rounds, and needs
-    no conversion.
-    """
-    before, inside = _limited(code, result)
-    name = f"oi_round_{result}_f32x{count}"
-    bits = f"(int32_t){code.noted(call_text('to_bits', (F32,), U32, (f'({inside}) + {_WHOLE_FROM}',)))}"
-    if code.has_vector_types:
-        define_by_lane(code, name, (F32,), I32, count, bits, before)
-        return f"__builtin_convertvector({name}({text}), {vector_type(code, result, count)})"
-    define_by_lane(code, name, (F32,), result, count, f"({c_type(result)})({bits} - 0x4b400000)", before)
-    return f"{name}({text})"
-
-
-def dot4(code: Code, count: int) -> str:
-    """Return the name of `openinfer.expr.tree.dot4` on vectors: one instruction where the processor has it."""
-    name, kind = f"oi_dot4_{I32}x{count}", vector_type(code, I32, count)
-    if name not in code.definitions:
-        code.definitions.setdefault("bytes", INCLUDES)
-        lanes = [f"{letter}_lanes[l]" for letter in PARAMETERS[:3]]
-        value = code.noted(call_text("dot4", (I32, I32, I32), I32, lanes))
-        define_by_lane(code, f"{name}_plain", (I32, I32, I32), I32, count, value)
-        # Clang warns of functions that only another machine uses.
-        lines = [f"(void){name}_plain;", *dot_product(kind, count, f"{name}_plain(a, b, c)")]
-        define(code, name, f"VECTOR_FUNCTION {kind} {name}({kind} a, {kind} b, {kind} c)", lines)
-    return name
-
-
-def _word(code: Code, source: DType, count: int) -> str:
-    """Return the name of `openinfer.expr.tree.word` on vectors of bytes."""
-    name, kind, operand = f"oi_word_{source}x{count}", vector_type(code, I32, count), vector_type(code, source, count)
-    if name not in code.definitions:
-        code.definitions.setdefault("bytes", INCLUDES)
-        unsigned, wide = vector_type(code, U8, count), vector_type(code, U32, count)
-        parts = [
-            f"(({wide}){_converted(code, U8, I32, count, f'({unsigned}){letter}')} << {8 * place})"
-            for place, letter in enumerate(PARAMETERS[:4])
-        ]
-        head = ", ".join(f"{operand} {letter}" for letter in PARAMETERS[:4])
-        lines = word(kind, count, f"({kind})({' | '.join(parts)})")
-        define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", lines)
-    return name
-
-
-def _looped(code: Code, function: str, operands: Sequence[DType], result: DType, count: int) -> str:
-    """Return the name of a function on vectors that goes from lane to lane."""
-    of = f"{operands[0]}_{result}" if function == "cast" else f"{result}"
-    name = f"oi_{function}_{of}x{count}"
-    value = code.noted(call_text(function, operands, result, lanes(code, len(operands))))
-    define_by_lane(code, name, operands, result, count, value)
-    return name
-
-
 def lanes(code: Code, count: int) -> list[str]:
     """Return lane ``l`` of the first parameters of a function that `define_by_lane` defines."""
     return [f"{letter}_lanes[l]" if code.has_vector_types else f"{letter}.lane[l]" for letter in PARAMETERS[:count]]
@@ -351,68 +123,22 @@ def define_by_lane(
             f"{c_type(result)} y_lanes[{count}];",
             f"{kind} y;",
             *(f"memcpy({letter}_lanes, &{letter}, sizeof {letter});" for letter in letters),
-            *_lane_statements(count, (*before, f"y_lanes[l] = {value};")),
+            *lane_statements(count, (*before, f"y_lanes[l] = {value};")),
             "memcpy(&y, y_lanes, sizeof y);",
             "return y;",
         ]
     else:
-        lines = [f"{kind} y = {{{{0}}}};", *_lane_statements(count, (*before, f"y.lane[l] = {value};")), "return y;"]
+        lines = [f"{kind} y = {{{{0}}}};", *lane_statements(count, (*before, f"y.lane[l] = {value};")), "return y;"]
     head = ", ".join(f"{kind} {letter}" for kind, letter in zip(kinds, letters, strict=True))
     define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", lines)
 
 
-def _lane_statements(count: int, statements: Sequence[str]) -> list[str]:
+def lane_statements(count: int, statements: Sequence[str]) -> list[str]:
     """Return the loop over lanes around statements."""
     head = rolled(f"for (ptrdiff_t l = 0; l < {count}; ++l)")
     if len(statements) == 1:
         return [f"{head} {{ {statements[0]} }}"]
     return [f"{head} {{", *(f"    {statement}" for statement in statements), "}"]
-
-
-def across(code: Code, function: str, dtype: DType, count: int) -> str:
-    """Return the name of a function that combines the elements of an array as a balanced tree (`loops.Across`)."""
-    name = f"oi_across_{function}_{dtype}x{count}"
-    if name in code.definitions:
-        return name
-    value = code.noted(call_text(function, (dtype, dtype), dtype, ("lanes[l]", "lanes[l + half]")))
-    kind = c_type(dtype)
-    lines = [f"{kind} lanes[{count}];", "memcpy(lanes, v, sizeof lanes);"]
-    while count > 1:
-        half = (count + 1) // 2
-        head = f"for (ptrdiff_t l = 0; l < {count - half}; ++l)"
-        lines.append(rolled(f"{head} {{ lanes[l] = {value.replace('half', str(half))}; }}"))
-        count = half
-    define(code, name, f"static inline {kind} {name}(const {kind} *v)", [*lines, "return lanes[0];"])
-    return name
-
-
-def across_vector(code: Code, function: str, dtype: DType, count: int) -> str:
-    """Return the name of the same function of a vector, of 2, 4, 8... lanes: halves are combined as vectors.
-
-    GCC takes parts of a register so, where it goes by way of memory for an array of lanes.
-    """
-    name = f"oi_across_{function}_vector_{dtype}x{count}"
-    if name in code.definitions:
-        return name
-    whole, last, lines = vector_type(code, dtype, count), "v", list[str]()
-    while count > 1:
-        count //= 2
-        kind = vector_type(code, dtype, count) if count > 1 else c_type(dtype)
-        low, high, bytes_ = f"a{count}", f"b{count}", f"sizeof a{count}"
-        lines += [
-            f"{kind} {low};",
-            f"{kind} {high};",
-            f"memcpy(&{low}, &{last}, {bytes_});",
-            f"memcpy(&{high}, (const char *)&{last} + {bytes_}, {bytes_});",
-        ]
-        both = (low, high)
-        if count > 1:
-            lines.append(f"{low} = {applied(code, function, (dtype, dtype), dtype, count, both)};")
-        else:
-            lines.append(f"return {code.noted(call_text(function, (dtype, dtype), dtype, both))};")
-        last = low
-    define(code, name, f"VECTOR_FUNCTION {c_type(dtype)} {name}({whole} v)", lines)
-    return name
 
 
 def define(code: Code, name: str, head: str, lines: Sequence[str]) -> None:

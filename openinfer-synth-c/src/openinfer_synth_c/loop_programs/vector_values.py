@@ -12,15 +12,8 @@ from openinfer.expr.linear import linearise
 from openinfer.loops import Load
 from openinfer_synth_c.loop_programs.addresses import counter, loop_head, tests_text
 from openinfer_synth_c.loop_programs.places import is_plain
-from openinfer_synth_c.loop_programs.vector_types import (
-    applied,
-    is_narrow,
-    load,
-    rounded,
-    select_of,
-    splat,
-    vector_type,
-)
+from openinfer_synth_c.loop_programs.vector_functions import applied, is_narrow, rounded, select_of
+from openinfer_synth_c.loop_programs.vector_types import load, splat, vector_type
 from openinfer_synth_c.rolled_loops import rolled
 
 if TYPE_CHECKING:

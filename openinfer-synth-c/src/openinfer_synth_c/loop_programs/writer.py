@@ -40,7 +40,8 @@ from openinfer_synth_c.loop_programs.guards import guarded, out_of_range
 from openinfer_synth_c.loop_programs.lane_loops import LaneLoop
 from openinfer_synth_c.loop_programs.lanes import vector_buffers
 from openinfer_synth_c.loop_programs.places import Places
-from openinfer_synth_c.loop_programs.vector_types import across, across_vector, vector_type
+from openinfer_synth_c.loop_programs.vector_functions import across, across_vector
+from openinfer_synth_c.loop_programs.vector_types import vector_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
