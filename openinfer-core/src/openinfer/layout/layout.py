@@ -36,7 +36,8 @@ class Layout:
     """Where elements lie: the digits form their address, the most significant first.
 
     Attributes:
-        shape: extents of the tensor.
+        shape: extents of the tensor. One that is known at run time only is not more than the room that the one digit of
+            its dimension has.
         halo: for each dimension, how many places lie before the first element and behind the last; () for none.
     """
 
@@ -135,10 +136,15 @@ class Layout:
         """Return whether the digit holds every value of its index, so that no remainder has to be taken."""
         if not self.halo and digit.stride == 1 and digit.extent == self.shape[digit.dim]:
             return True
+        if self.shape[digit.dim].constant is None and self._is_alone(digit):
+            return True
         behind = self.halo[digit.dim][1] if self.halo else 0
         reach = self.shape[digit.dim] + self._before(digit.dim) + behind
         covered = digit.extent * digit.stride - reach
         return covered.interval.low is not None and covered.interval.low >= 0
+
+    def _is_alone(self, digit: Digit) -> bool:
+        return not self.halo and digit.stride == 1 and sum(other.dim == digit.dim for other in self.digits) == 1
 
 
 def row_major(shape: Sequence[Index]) -> Layout:

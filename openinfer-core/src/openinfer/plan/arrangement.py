@@ -29,7 +29,7 @@ from openinfer.plan.ports import Borders, bordered, collected
 from openinfer.plan.rows import row_wise
 from openinfer.plan.schedules import GivenSchedules, ScheduleFile
 from openinfer.plan.steps import Arrangement, ComputeStep, LoopStep, Procedure, TableRef, ValueRef
-from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, WeightMemory, WeightTable
+from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, ViewMemory, WeightMemory, WeightTable
 from openinfer.plan.word_results import with_word_results
 from openinfer.schedule import choose, equals, merged, packing, plain
 
@@ -178,8 +178,12 @@ class _Arranging:
 
     def _layout_of(self, operand: Operand, tensor: Tensor) -> Layout | None:
         value = self.values[operand.value] if isinstance(operand, ValueRef) else None
-        if value is None or value.layout is None or value.type.dtype is tensor.dtype:
-            return None if value is None else value.layout
+        if value is None or value.layout is None:
+            return None
+        if isinstance(value.memory, ViewMemory):
+            return replace(value.layout, shape=tensor.shape)
+        if value.type.dtype is tensor.dtype:
+            return value.layout
         return in_words(value.layout, tensor.shape)
 
     def _is_constant(self, operand: Operand) -> bool:

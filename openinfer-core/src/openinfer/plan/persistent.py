@@ -163,8 +163,9 @@ class PersistentLowering:
         self, origin: Origin, source: int, region: Region, output: int, registers: tuple[int | None, ...]
     ) -> LoadStep:
         # Elements of packed types lie within bytes, so that no pointer is to one of them.
-        contiguous = is_contiguous(region) and not self._draft.values[source].type.dtype.is_packed
-        if contiguous and output not in self._draft.views:
+        has_address = not self._draft.values[source].type.dtype.is_packed
+        contiguous = is_contiguous(region) and has_address
+        if has_address and output not in self._draft.views:
             name = f"{self._draft.values[output].name}.at"
             self._draft.views[output] = self._draft.register(name, most=self._draft.values[source].type.count)
         return LoadStep(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
+from openinfer.layout import Digit, Layout
 from openinfer.plan.accesses import mask, members, reads, walk, writes
 from openinfer.plan.sharing import copies
-from openinfer.plan.steps import LoadStep, LoopStep, Procedure
+from openinfer.plan.steps import ComputeStep, LoadStep, LoopStep, Procedure
 from openinfer.plan.values import NoMemory, ViewMemory
 
 if TYPE_CHECKING:
@@ -22,15 +26,18 @@ if TYPE_CHECKING:
 def with_views(
     draft: Draft, procedures: Sequence[Procedure], values: Sequence[PlanValue], liveness: Liveness
 ) -> tuple[tuple[Procedure, ...], tuple[PlanValue, ...]]:
-    """Return the plan with views for reads of rows of a cache that is not written while the value is needed.
+    """Return the plan with views for reads of a cache that is not written while the value is needed.
+
+    Elements that lie apart are a view where only computations read them, which take them from where they lie.
 
     Copies of the value may lie in the same memory (`openinfer.plan.sharing`), so they count as well.
     """
     sources = {value: source for value, source in _sources(procedures).items() if source is not None}
+    layouts = _layouts(procedures, values)
     found = {
         value: source
         for value, source in sources.items()
-        if value in draft.views and isinstance(values[value].memory, NoMemory)
+        if value in draft.views and isinstance(values[value].memory, NoMemory) and value in layouts
     }
     copied = {value: _with_copies(value, procedures) for value in found}
     for procedure in procedures:
@@ -42,7 +49,7 @@ def with_views(
                     del found[value]
     registers = {value: draft.views[value] for value in found}
     placed = tuple(
-        replace(value, memory=ViewMemory(found[value.number], registers[value.number]))
+        replace(value, memory=ViewMemory(found[value.number], registers[value.number]), layout=layouts[value.number])
         if value.number in found
         else value
         for value in values
@@ -55,10 +62,48 @@ def _sources(procedures: Sequence[Procedure]) -> dict[int, int | None]:
     found: dict[int, int | None] = {}
     for procedure in procedures:
         for step in walk(procedure.steps):
-            source = step.source if isinstance(step, LoadStep) and step.is_contiguous else None
+            source = step.source if isinstance(step, LoadStep) else None
             for value in members(writes(step)):
                 found[value] = source if found.get(value, source) == source else None
     return found
+
+
+def _layouts(procedures: Sequence[Procedure], values: Sequence[PlanValue]) -> dict[int, Layout | None]:
+    """Return how values lie in the states that they are read from; None: in a row.
+
+    Values whose elements lie apart in a way that some step cannot follow are not among them.
+    """
+    found: dict[int, Layout | None] = {}
+    refused = set[int]()
+    apart = 0
+    steps = [step for procedure in procedures for step in walk(procedure.steps)]
+    for step in steps:
+        if not isinstance(step, LoadStep):
+            continue
+        layout = None if step.is_contiguous else _apart(step, values[step.output])
+        if (not step.is_contiguous and layout is None) or found.get(step.output, layout) != layout:
+            refused.add(step.output)
+        found[step.output] = layout
+        apart |= 0 if step.is_contiguous else 1 << step.output
+    for step in steps:
+        if not isinstance(step, ComputeStep | LoopStep):
+            refused.update(members(reads(step) & apart))
+    return {value: layout for value, layout in found.items() if value not in refused}
+
+
+def _apart(step: LoadStep, value: PlanValue) -> Layout | None:
+    """Return where the elements of a region lie, as digits with the extents of the state; None: they have none."""
+    shape, ranges = value.type.shape, step.region.ranges
+    entry = shape[len(ranges) :]
+    strides = [axis.stride for axis in ranges] + [math.prod(entry[axis + 1 :]) for axis in range(len(entry))]
+    # Bytes may be read as words, which lie in a row.
+    if not ranges or strides[-1] != 1 or value.type.dtype.bits < 16:
+        return None
+    extents = [ranges[0].room, *(outer // inner for outer, inner in pairwise(strides))]
+    if any(outer % inner for outer, inner in pairwise(strides)) or 0 in extents:
+        return None
+    digits = tuple(Digit(dim, 1, Index.of(extent)) for dim, extent in enumerate(extents))
+    return Layout(tuple(map(Index.of, shape)), digits)
 
 
 def _with_copies(value: int, procedures: Sequence[Procedure]) -> int:
