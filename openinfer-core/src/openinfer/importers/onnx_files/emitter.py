@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
 from openinfer.dtypes import DType
 from openinfer.errors import ModelImportError, OpenInferError
+from openinfer.importers.onnx_files.loops import loop_call
 from openinfer.importers.onnx_files.values import (
     Call,
     Value,
@@ -22,8 +24,9 @@ from openinfer.symbolic import BinOp, Const, IntExpr, Name
 from openinfer.validate.symbolic_shapes import symbolic_shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
+    from openinfer.importers.onnx_files.loops import Loop
     from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Setting
     from openinfer.ir.resolved import SettingValue
@@ -46,6 +49,7 @@ class Emitter:
         self.sizes = sizes
         self.calls: list[Call] = []
         self.stage = ""
+        self.indices: list[str] = []
         self._written: dict[int, tuple[Value, Value]] = {}
 
     def op(self, op: str, *inputs: Value | None, **settings: Setting) -> Value:
@@ -134,6 +138,29 @@ class Emitter:
                 raise ModelImportError(f"{message}: fix a size with --set NAME=N", code="import-unsupported")
             dims.append(tuple(simplified(dim) for dim in shape if dim is not None))
         return dims
+
+    # Loops
+
+    @contextmanager
+    def body(self) -> Generator[tuple[str, list[Call]]]:
+        """Put the calls made inside of ``with`` into a list of their own; yield the name of an index, and the list."""
+        name = f"t{len(self.indices) + 1}" if self.indices else "t"
+        while name in self.sizes:
+            name += "_"
+        self.indices.append(name)
+        outer, self.calls = self.calls, []
+        written, self._written = self._written, dict(self._written)
+        # Shapes are tried with the first turn; none may depend on it.
+        self.sizes[name] = 0
+        try:
+            yield name, self.calls
+        finally:
+            del self.sizes[name]
+            self.calls, self._written = outer, written
+
+    def loop(self, loop: Loop) -> None:
+        """Append a loop."""
+        self.calls.append(loop_call(loop, len(self.indices), self.stage))
 
     # Values that calls read
 

@@ -9,11 +9,12 @@ from openinfer.dsl import graph
 from openinfer.importers.imported import ImportedModel, ImportOptions, ImportReport
 from openinfer.importers.onnx_files.batch_norms import without_batch_norms
 from openinfer.importers.onnx_files.default_sizes import model_with_sizes
+from openinfer.importers.onnx_files.loops import Loop
 from openinfer.importers.onnx_files.merging import without_repetitions
 from openinfer.importers.onnx_files.printing import printed
 from openinfer.importers.onnx_files.reading import read_model
 from openinfer.importers.onnx_files.rewriting import with_idioms
-from openinfer.importers.onnx_files.rolling import Loop, rolled
+from openinfer.importers.onnx_files.rolling import rolled
 from openinfer.importers.onnx_files.translating import translate
 from openinfer.importers.onnx_files.unused import without_unused
 from openinfer.importers.onnx_files.weight_names import with_weight_names

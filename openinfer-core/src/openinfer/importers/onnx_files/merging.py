@@ -28,8 +28,7 @@ def without_repetitions(program: Program) -> None:
         return same.get(id(value), value)
 
     for call in program.calls:
-        call.inputs = tuple(None if value is None else of(value) for value in call.inputs)
-        call.settings = {name: of(v) if isinstance(v, Value) else v for name, v in call.settings.items()}
+        call.remap(of)
         earlier = first.setdefault(_key(call), call.outputs)
         if earlier is call.outputs:
             kept.append(call)

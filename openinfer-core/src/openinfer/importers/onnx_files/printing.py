@@ -12,8 +12,8 @@ import numpy as np
 from openinfer import symbolic
 from openinfer.dtypes import DType
 from openinfer.importers.onnx_files.elements import scalar_of
+from openinfer.importers.onnx_files.loops import Carried, Loop, LoopCall, Table
 from openinfer.importers.onnx_files.naming import Names, legal, number_stem, value_stem, weight_stems
-from openinfer.importers.onnx_files.rolling import Carried, Loop, Table
 from openinfer.importers.onnx_files.values import Call, Value, expression
 from openinfer.ir.strings import quoted
 from openinfer.ir.text import scalar_text, type_text, value_text
@@ -88,9 +88,9 @@ class _Printer:
     def __init__(self, program: Program, environment: Environment, statements: Sequence[Call | Loop]) -> None:
         self._program = program
         self._body = statements
-        self._indent = "  "
+        self._depth = 0
         self._environment = environment
-        self._names = Names(program.sizes)
+        self._names = Names([*program.sizes, *program.indices])
         self._of: dict[int, str] = {}
         self._constants: list[str] = []
         self._numbers: dict[tuple[str, str, tuple[int, ...], str], str] = {}
@@ -188,8 +188,10 @@ class _Printer:
 
     def _statements(self) -> Iterator[str]:
         flat: list[Call] = []
-        for loop in [each for each in self._body if isinstance(each, Loop)]:
-            self._name_carried(loop)
+        for each in self._body:
+            loop = each if isinstance(each, Loop) else each.loop if isinstance(each, LoopCall) else None
+            if loop is not None:
+                self._name_loops(loop)
         is_first = True
         for statement in self._body:
             if isinstance(statement, Call):
@@ -202,45 +204,58 @@ class _Printer:
         yield from [""] if flat and not is_first else []
         yield from self._stages(flat)
 
+    def _name_loops(self, loop: Loop) -> None:
+        self._name_carried(loop)
+        for call in loop.calls:
+            if isinstance(call, LoopCall) and call.loop is not None:
+                self._name_loops(call.loop)
+
     def _name_carried(self, loop: Loop) -> None:
-        """Name what layers hand on: one name for what goes in, what the body writes and what comes out."""
+        """Name what turns hand on: one name for what goes in, what the body writes and what comes out."""
         for carried in loop.carried:
-            after = self._of.get(id(carried.after))
-            name = after or self._names.new("h" if len(loop.carried) == 1 else value_stem(carried.written.name, "h"))
+            stem = carried.stem or (
+                "h" if len(loop.carried) == 1 else value_stem(carried.after.name or carried.written.name, "h")
+            )
+            name = self._of.get(id(carried.after)) or self._names.new(stem)
             self._of[id(carried.written)] = self._of[id(carried.after)] = name
             if self._may_share(carried, loop):
+                self._of[id(carried.initial)] = name
+            if carried.before is not carried.initial:
                 self._of[id(carried.before)] = name
 
     def _may_share(self, carried: Carried, loop: Loop) -> bool:
         """Whether the value that goes in is written by a call and read by nobody but the loop."""
         inside = {id(call) for call in loop.calls}
-        readers = [call for call in self._program.calls if any(value is carried.before for value in call.reads())]
-        first = [call for call in readers if id(call) in inside]
-        is_written = any(value is carried.before for call in self._program.calls for value in call.outputs)
-        is_output = any(value is carried.before for _, value in self._program.outputs)
-        return is_written and len(first) == len(readers) and not is_output and id(carried.before) not in self._of
+        readers = [call for call in self._program.calls if any(value is carried.initial for value in call.reads())]
+        first = [call for call in readers if id(call) in inside or (isinstance(call, LoopCall) and call.loop is loop)]
+        is_written = any(value is carried.initial for call in self._program.calls for value in call.outputs)
+        is_output = any(value is carried.initial for _, value in self._program.outputs)
+        times = sum(other.initial is carried.initial for other in loop.carried)
+        is_alone = len(first) == len(readers) and times == 1 and not is_output
+        return is_written and is_alone and id(carried.initial) not in self._of
 
     def _loop(self, loop: Loop) -> Iterator[str]:
-        layer = self._names.new("l")
+        index = loop.index if loop.index in self._program.indices else self._names.new(loop.index or "i")
         outer = dict(self._of)
         for table in loop.tables:
-            self._of[id(table.first)] = f"{self._table(table, layer)}[{layer}]"
+            self._of[id(table.first)] = f"{self._table(table, index)}[{index}]"
         shown = [f"[{', '.join(map(symbolic.text, carried.after.dims))}]" for carried in loop.carried]
-        yield f"  // {loop.count} layers >> {', '.join(shown)}"
+        yield f"  // {_comment(loop.title)} >> {', '.join(shown)}"
         for carried in loop.carried:
             name = self._of[id(carried.written)]
-            if self._of.get(id(carried.before)) != name:
+            if self._of.get(id(carried.initial)) != name:
                 if name not in self._result.outputs.values():
-                    yield f"  assign {name}: {type_text(carried.written.dtype, carried.written.dims)};"
-                yield f"  transfer {self._ref(carried.before)} >> {name};"
+                    yield f"  assign {name}: {type_text(carried.after.dtype, carried.after.dims)};"
+                yield f"  transfer {self._ref(carried.initial)} >> {name};"
                 self._of[id(carried.before)] = name
-        yield f"  loop layers ({layer} in 0..{loop.count}) {{"
-        kept, self._indent = self._result.values, "    "
-        self._result.values = {}
+        yield f"  loop {loop.name} ({index} in 0..{symbolic.text(expression(loop.count))}) {{"
+        kept, self._result.values = self._result.values, {}
+        self._depth += 1
         late = self._late(loop)
-        yield from (line.replace("  ", "    ", 1) if line else "" for line in self._stages(loop.calls))
+        yield from (f"  {line}" if line else "" for line in self._stages(loop.calls))
         yield from (f"    transfer {temporary} >> {name};" for temporary, name in late)
-        self._result.values, self._indent = kept, "  "
+        self._depth -= 1
+        self._result.values = kept
         yield "  }"
         for carried in loop.carried:
             self._of[id(carried.before)] = outer.get(id(carried.before), self._of[id(carried.before)])
@@ -249,12 +264,19 @@ class _Printer:
         """Rename what may only be handed on at the end of a layer; return pairs of temporary and variable."""
         pairs: list[tuple[str, str]] = []
         for carried in loop.carried:
-            writer = next(n for n, call in enumerate(loop.calls) if any(v is carried.written for v in call.outputs))
-            readers = [n for n, call in enumerate(loop.calls) if any(v is carried.before for v in call.reads())]
-            schema = self._environment.op(loop.calls[writer].op)
-            if max(readers) < writer or (max(readers) == writer and schema.in_place):
-                continue
             name = self._of[id(carried.written)]
+            writers = [n for n, call in enumerate(loop.calls) if any(v is carried.written for v in call.outputs)]
+            readers = [n for n, call in enumerate(loop.calls) if any(v is carried.before for v in call.reads())]
+            if not writers:
+                # The body hands on what it did not make: what it takes, or a value from outside.
+                del self._of[id(carried.written)]
+                pairs.append((self._ref(carried.written), name))
+                continue
+            last, writer = max(readers, default=-1), writers[0]
+            call = loop.calls[writer]
+            is_in_place = not isinstance(call, LoopCall) and self._environment.op(call.op).in_place
+            if last < writer or (last == writer and is_in_place):
+                continue
             temporary = self._of[id(carried.written)] = self._names.new(f"next_{name}")
             pairs.append((temporary, name))
         return pairs
@@ -278,16 +300,16 @@ class _Printer:
             shape = ", ".join(map(symbolic.text, last.dims))
             # A single call outside of every module says itself what it is.
             if end - start > 1 or calls[start].stage or calls[start].op in _HEAVY:
-                if start and self._indent == "  ":
+                if start and not self._depth:
                     yield ""
                 yield f"  // {_comment(label)} >> [{shape}]"
             for call in calls[start:end]:
-                yield from self._call(call)
+                yield from self._loop(call.loop) if isinstance(call, LoopCall) and call.loop else self._call(call)
             start = end
 
     def _label_of(self, calls: Sequence[Call]) -> str:
         stage = calls[0].stage or _label(calls)
-        return stage if self._indent == "  " else _ZERO.sub("l", stage, count=1)
+        return stage if not self._depth else _ZERO.sub("l", stage, count=1)
 
     def _call(self, call: Call) -> Iterator[str]:
         schema = self._environment.op(call.op)

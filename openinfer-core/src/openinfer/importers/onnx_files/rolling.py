@@ -3,59 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.importers.onnx_files.loops import Carried, Loop, Table
 from openinfer.importers.onnx_files.repetition import repetition
-from openinfer.importers.onnx_files.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.importers.onnx_files.source import Payload
     from openinfer.importers.onnx_files.values import Call, Program
 
 _DIGITS = re.compile(r"\d+")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
-    """A weight of each layer.
-
-    Attributes:
-        first: that of the first layer, which the body of the loop reads.
-        pattern: names in the container, with ``{l}`` for the layer.
-        payloads: numbers by layer.
-    """
-
-    first: Value
-    pattern: str
-    payloads: tuple[Payload, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Carried:
-    """A value that each layer takes from the one before.
-
-    Attributes:
-        before: what the first layer takes.
-        written: what the body writes.
-        after: what the last layer hands on.
-    """
-
-    before: Value
-    written: Value
-    after: Value
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Loop:
-    """Layers: ``calls`` are those of the first one."""
-
-    calls: tuple[Call, ...]
-    count: int
-    tables: tuple[Table, ...]
-    carried: tuple[Carried, ...]
 
 
 def rolled(program: Program) -> Sequence[Call | Loop]:
@@ -65,21 +23,23 @@ def rolled(program: Program) -> Sequence[Call | Loop]:
         return program.calls
     calls = program.calls
     last = found.end - found.period
-    carried = tuple(
+    carried = [
         Carried(
+            initial=before,
             before=before,
             written=calls[found.start + place].outputs[result],
             after=calls[last + place].outputs[result],
         )
         for (place, result), before in found.carried.items()
-    )
+    ]
     tables: list[Table] = []
     taken: set[str] = set()
     for weights in found.weights.values():
         pattern = _pattern([weight.name for weight in weights], taken)
         taken.add(pattern)
         tables.append(Table(weights[0], pattern, tuple(weight.known for weight in weights)))
-    loop = Loop(tuple(calls[found.start : found.start + found.period]), found.count, tuple(tables), carried)
+    body = list(calls[found.start : found.start + found.period])
+    loop = Loop("layers", "l", body, found.count, carried, tuple(tables), f"{found.count} layers")
     return [*calls[: found.start], loop, *calls[found.end :]]
 
 

@@ -92,7 +92,9 @@ def translate(model: SourceModel, options: ImportOptions, environment: Environme
     translate_graph(model.graph, scope, state)
     _raise_problems(state)
     outputs = [(info.name, _output(info, scope, state)) for info in model.graph.outputs]
-    program = Program(model.name, inputs, outputs, emit.calls, dict(dimensions.sizes), dict(dimensions.origins))
+    program = Program(
+        model.name, inputs, outputs, emit.calls, dict(dimensions.sizes), dict(dimensions.origins), emit.indices
+    )
     return Translation(program, state.nodes, state.folded)
 
 

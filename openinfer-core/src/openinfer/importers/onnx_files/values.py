@@ -14,7 +14,7 @@ from openinfer.polynomials import simplified
 from openinfer.symbolic import BinOp, Const, IntExpr, Name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from openinfer.importers.onnx_files.source import Array
 
@@ -102,6 +102,11 @@ class Call:
         yield from (value for value in self.inputs if value is not None)
         yield from (value for value in self.settings.values() if isinstance(value, Value))
 
+    def remap(self, of: Callable[[Value], Value]) -> None:
+        """Replace values that it reads."""
+        self.inputs = tuple(None if value is None else of(value) for value in self.inputs)
+        self.settings = {name: of(v) if isinstance(v, Value) else v for name, v in self.settings.items()}
+
 
 @dataclass(slots=True, eq=False)
 class Program:
@@ -112,6 +117,7 @@ class Program:
         outputs: likewise; the value may be an input or known.
         sizes: size variables with values at which the program is legal.
         origins: size variables that stand for symbolic dimensions, with what the model calls these.
+        indices: names of the indices of loops.
     """
 
     name: str
@@ -120,6 +126,7 @@ class Program:
     calls: list[Call]
     sizes: dict[str, int]
     origins: dict[str, str] = field(default_factory=dict[str, str])
+    indices: list[str] = field(default_factory=list[str])
 
 
 def known(array: Array, dtype: DType, name: str = "") -> Value:

@@ -18,6 +18,8 @@ def with_weight_names(program: Program, environment: Environment) -> None:
     """Rename weights such as ``val_12`` to ``h.0.fc.weight``, where their reader belongs to the module ``h.0.fc``."""
     taken = {v.name for call in program.calls for v in call.reads() if v.payload is not None}
     for call in program.calls:
+        if call.op not in environment.ops:
+            continue
         schema = environment.op(call.op)
         for spec, value in zip(schema.inputs, call.inputs, strict=False):
             if value is None or value.payload is None or not call.stage or not value.rank:

@@ -1,0 +1,155 @@
+"""Recurrent layers over whole sequences: a loop over a cell for each direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.dtypes import I64
+from openinfer.importers.onnx_files.loops import Carried, Loop
+from openinfer.importers.onnx_files.node import Node
+from openinfer.importers.onnx_files.registry import translates
+from openinfer.importers.onnx_files.values import Value, expression, known, plain_element
+from openinfer.polynomials import simplified
+from openinfer.symbolic import BinOp, Const, Name
+
+if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.values import Element
+    from openinfer.symbolic import IntExpr
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """The weights of one direction; order of gates and layout are those of the cells of the catalogue."""
+
+    w: Value
+    r: Value
+    b: Value | None
+
+
+@translates("LSTM", "GRU", "RNN")
+def _recurrent(node: Node) -> tuple[Value | None, ...]:
+    _check(node)
+    x = node.given(0)
+    if node.flag("layout"):
+        x = node.call("transpose", x, perm=(1, 0, 2))
+    length, batch = (plain_element(dim) for dim in x.dims[:2])
+    directions = 2 if node.get("direction", "forward") == "bidirectional" else 1
+    found = [_direction(node, x, number, length, batch) for number in range(directions)]
+    sequences = _joined(node, [each[0] for each in found], 1)
+    states = [_joined(node, [each[place] for each in found], 0) for place in range(1, len(found[0]))]
+    if node.flag("layout"):
+        sequences = node.call("transpose", sequences, perm=(2, 0, 1, 3))
+        states = [node.call("transpose", state, perm=(1, 0, 2)) for state in states]
+    return (sequences, *states)
+
+
+def _check(node: Node) -> None:
+    node.require("clip", 0.0)
+    node.require("input_forget", 0)
+    directions = 2 if node.get("direction", "forward") == "bidirectional" else 1
+    node.require("activations", DEFAULTS[node.op] * directions)
+    if node.input(7) is not None:
+        node.refuse("peepholes")
+    lengths, length = node.input(4), node.given(0).dims[1 if node.flag("layout") else 0]
+    if lengths is not None:
+        known_lengths = node.plain_integers(4)
+        if not isinstance(length, Const) or any(each != length.value for each in known_lengths or ()):
+            node.refuse("another length for each sequence")
+
+
+def _joined(node: Node, values: list[Value], axis: int) -> Value:
+    if len(values) == 1:
+        return node.call("unsqueeze", values[0], axes=(axis,))
+    return node.call("stack", *values, axis=axis)
+
+
+def _part(node: Node, position: int, direction: int) -> Value | None:
+    """Return the weights of a direction."""
+    value = node.input(position)
+    if value is None:
+        return None
+    if value.is_known:
+        part = np.ascontiguousarray(value.array()[direction])
+        several = value.shape is not None and value.shape[0] > 1
+        name = f"{value.name}.{('forward', 'reverse')[direction]}" if several else value.name
+        return known(part, value.dtype, name)
+    return node.call("select", value, axis=0, index=direction)
+
+
+def _direction(node: Node, x: Value, direction: int, length: Element, batch: Element) -> tuple[Value, ...]:
+    """Return the hidden states of all steps [T, B, H], and the last states [B, H]."""
+    w, r, b = (_part(node, position, direction) for position in (1, 2, 3))
+    if w is None or r is None:
+        node.refuse("weights are left out")
+    hidden = plain_element(r.dims[-1])
+    cell = _Cell(w, r, b)
+    states = [
+        _initial(node, position, direction, batch, hidden) for position in ((5, 6) if node.op == "LSTM" else (5,))
+    ]
+    is_reverse = direction == 1 or node.get("direction", "forward") == "reverse"
+    if length == 1:
+        made = _step(node, cell, node.call("select", x, axis=0, index=0), states)
+        return (node.call("unsqueeze", made[0], axes=(0,)), *made)
+    return _loop(node, x, cell, states, length, is_reverse=is_reverse)
+
+
+def _initial(node: Node, position: int, direction: int, batch: Element, hidden: Element) -> Value:
+    given = node.input(position)
+    if given is not None:
+        state = node.call("select", given, axis=1 if node.flag("layout") else 0, index=direction)
+        return state if state.rank == 2 else node.reshaped(state, (batch, hidden))
+    return node.call("expand", node.number(0, node.given(0).dtype), shape=(batch, hidden))
+
+
+def _step(node: Node, cell: _Cell, x: Value, states: list[Value]) -> tuple[Value, ...]:
+    """Return the next states, the hidden one first."""
+    if node.op == "LSTM":
+        return node.emit.ops("lstm_cell", [x, *states, cell.w, cell.r, cell.b], {})
+    if node.op == "GRU":
+        before = node.flag("linear_before_reset")
+        return node.emit.ops("gru_cell", [x, *states, cell.w, cell.r, cell.b], {"linear_before_reset": before})
+    size = cell.w.shape[0] if cell.w.shape else None
+    first = second = None
+    if cell.b is not None and size is not None:
+        first, second = (_half(node, cell.b, size, part) for part in range(2))
+    inputs = node.call("linear", x, cell.w, first, trans_w=True)
+    recurrent = node.call("linear", states[0], cell.r, second, trans_w=True)
+    return (node.call("tanh", node.call("add", inputs, recurrent)),)
+
+
+def _half(node: Node, value: Value, size: int, part: int) -> Value:
+    if value.is_known:
+        return known(value.array()[part * size : (part + 1) * size], value.dtype, f"{value.name}.{'wr'[part]}")
+    return node.call("narrow", value, axis=0, start=part * size, length=size)
+
+
+def _loop(
+    node: Node, x: Value, cell: _Cell, states: list[Value], length: Element, *, is_reverse: bool
+) -> tuple[Value, ...]:
+    dims = (expression(length), *states[0].dims)
+    zero = node.number(0, x.dtype)
+    rows = node.call("expand", zero, shape=tuple(plain_element(dim) for dim in dims))
+    taken = [Value("", state.dtype, state.dims) for state in states]
+    filled = Value("", x.dtype, dims)
+    with node.emit.body() as (index, calls):
+        place: IntExpr = Name(index)
+        if is_reverse:
+            place = simplified(BinOp("-", BinOp("-", expression(length), Const(1)), Name(index)))
+        made = _step(node, cell, node.call("select", x, axis=0, index=place), taken)
+        limit = simplified(BinOp("+", place, Const(1)))
+        places = node.emit.typed("range", I64, (Const(1),), start=place, limit=limit)
+        row = node.call("unsqueeze", made[0], axes=(0,))
+        written = node.call("scatter_nd", filled, node.call("unsqueeze", places, axes=(1,)), row)
+    after = [Value("", state.dtype, state.dims) for state in states]
+    sequence = Value("", x.dtype, dims)
+    carried = [Carried(*each) for each in zip(states, taken, made, after, ("h", "c"), strict=False)]
+    carried.append(Carried(rows, filled, written, sequence, "steps"))
+    title = f"{node.op}, {'from the end' if is_reverse else 'step by step'}"
+    node.emit.loop(Loop("time", index, calls, length, carried, title=title))
+    return (sequence, *after)

@@ -1,0 +1,101 @@
+"""Loops of a program that is being made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from openinfer.importers.onnx_files.values import Call, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from openinfer.importers.onnx_files.source import Payload
+    from openinfer.importers.onnx_files.values import Element
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A weight of each turn.
+
+    Attributes:
+        first: that of the first turn, which the body of the loop reads.
+        pattern: names in the container, with ``{l}`` for the turn.
+        payloads: numbers by turn.
+    """
+
+    first: Value
+    pattern: str
+    payloads: tuple[Payload, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Carried:
+    """A value that each turn takes from the one before.
+
+    Attributes:
+        initial: what the first turn takes.
+        before: what the body reads: the initial value itself, or one that stands in for it.
+        written: what the body writes.
+        after: what the last turn hands on.
+        stem: what it is called; empty for a name that the model has for it.
+    """
+
+    initial: Value
+    before: Value
+    written: Value
+    after: Value
+    stem: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """Turns of a body.
+
+    Attributes:
+        name: what the loop is called.
+        index: name of its index; empty where the body does not read it.
+        count: turns.
+        title: what a comment says of it.
+    """
+
+    name: str
+    index: str
+    calls: list[Call]
+    count: Element
+    carried: list[Carried]
+    tables: tuple[Table, ...] = ()
+    title: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class LoopCall(Call):
+    """A loop as one call, for those who only ask what is read and written."""
+
+    loop: Loop | None = field(default=None)
+
+    def reads(self) -> Iterator[Value]:
+        """Yield every value from outside of the loop that it reads."""
+        if self.loop is None:
+            return
+        inner = {id(carried.before) for carried in self.loop.carried if carried.before is not carried.initial}
+        inner |= {id(value) for call in self.loop.calls for value in call.outputs}
+        yield from (carried.initial for carried in self.loop.carried)
+        for call in self.loop.calls:
+            yield from (value for value in call.reads() if id(value) not in inner)
+        yield from (carried.written for carried in self.loop.carried if id(carried.written) not in inner)
+
+    def remap(self, of: Callable[[Value], Value]) -> None:
+        """Replace values that the loop reads."""
+        if self.loop is None:
+            return
+        for carried in self.loop.carried:
+            carried.initial = of(carried.initial)
+        for call in self.loop.calls:
+            call.remap(of)
+
+
+def loop_call(loop: Loop, number: int, stage: str) -> LoopCall:
+    """Return a loop as a call; ``number`` sets it apart from every other loop."""
+    outputs = tuple(carried.after for carried in loop.carried)
+    return LoopCall("loop", (), {"loop": number}, outputs, stage=stage, loop=loop)
