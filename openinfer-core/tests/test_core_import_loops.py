@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from onnx_models import agrees, info, model, node, saved, weights
 
-from openinfer.importers import load
+from openinfer import ModelImportError, Simulator
+from openinfer.importers import load, verify
 from openinfer.plugins.environment import Environment
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
@@ -50,7 +51,7 @@ def test_a_single_step_needs_no_loop(tmp_path: Path) -> None:
     inputs = [info("x", [1, 2, 3]), info("h", [1, 2, 4]), info("c", [1, 2, 4])]
     nodes = [node("LSTM", "x w r - - h c", "y hn cn", hidden_size=4)]
     proto = model(nodes, inputs, [info(name, None) for name in ("y", "hn", "cn")], initial)
-    imported = load(saved(proto, tmp_path))
+    imported = load(saved(proto, tmp_path), feeds={})
     assert "loop" not in imported.text
     agrees(proto, imported, {"x": rand(1, 2, 3), "h": rand(1, 2, 4), "c": rand(1, 2, 4)})
 
@@ -61,3 +62,49 @@ def test_the_length_of_a_sequence_may_be_a_size(tmp_path: Path) -> None:
     imported = load(saved(proto, tmp_path))
     for length in (2, 7):
         agrees(proto, imported, {"x": rand(length, 1, 3)})
+
+
+def counting() -> Any:
+    """Return a model that adds its input to a state."""
+    nodes = [node("Add", "x state", "stateN"), node("Neg", "stateN", "y")]
+    return model(nodes, [info("x", [2]), info("state", [2])], [info("y", None), info("stateN", None)])
+
+
+@pytest.mark.parametrize("feeds", [None, {"stateN": "state"}])
+def test_a_state_is_kept_from_step_to_step(feeds: dict[str, str] | None, tmp_path: Path) -> None:
+    path = saved(counting(), tmp_path)
+    imported = load(path, feeds=feeds)
+    assert "persistent {\n  state: f32[2];\n}" in imported.text
+    executor = Simulator(imported.model, imported.graph).make_executor()
+    for step in range(1, 4):
+        executor.insert(x=np.array([1, 2], np.float32))
+        executor.step()
+        assert executor.fetch("y").tolist() == [-step, -2 * step]
+    assert verify(path, imported, steps=3).agrees
+
+
+def test_without_feeds_a_state_is_an_input_and_an_output(tmp_path: Path) -> None:
+    imported = load(saved(counting(), tmp_path), feeds={})
+    assert set(imported.report.inputs) == {"x", "state"}
+    agrees(counting(), imported, {"x": rand(2), "state": rand(2)})
+
+
+def test_what_cannot_be_fed_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelImportError, match="cannot feed 'z' to 'state'; there are: outputs y, stateN"):
+        load(saved(counting(), tmp_path), feeds={"z": "state"})
+
+
+def test_a_branch_whose_condition_is_known_stands_alone(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper
+
+    branches = {
+        name: helper.make_graph([node(op, "x", "z")], name, [], [info("z", None)])
+        for name, op in (("then_branch", "Neg"), ("else_branch", "Abs"))
+    }
+    condition = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    proto = model([node("If", "c", "y", **branches)], [info("x", [3]), condition], [info("y", None)])
+    path = saved(proto, tmp_path)
+    with pytest.raises(ModelImportError, match="fix --set c=VALUE"):
+        load(path)
+    for value, op in ((True, "neg"), (False, "abs")):
+        assert f"op {op}(x) >> y;" in load(path, values={"c": value}).text

@@ -41,7 +41,8 @@ def load(
     Args:
         path: the file; what belongs to it, such as weights in files of their own, lies in its folder.
         values: inputs of the model that become constants, and symbolic dimensions that become numbers, by name.
-        feeds: outputs of the model whose values are inputs in the next step: output name to input name.
+        feeds: outputs of the model whose values are inputs in the next step: output name to input name. By default
+            those that names tell (``h`` and ``hn``, ``state`` and ``stateN``); an empty mapping for none.
         roll: whether repeated layers become a loop.
         keep_norms: whether batch norms stay apart from the layers before them.
         environment: what the plugins offer; by default the installed ones.
@@ -53,7 +54,7 @@ def load(
     """
     file, offered = Path(path), environment or Environment.default()
     spec = _importer_of(file, offered.importers)
-    options = ImportOptions(values=values or {}, feeds=feeds or {}, roll=roll, keep_norms=keep_norms)
+    options = ImportOptions(values=values or {}, feeds=feeds, roll=roll, keep_norms=keep_norms)
     owner = offered.owner("importer", spec.name)
     make = load_object(spec.load, owner)
     with crossing(owner, f"importing {str(file)!r} as {spec.name}"):

@@ -26,13 +26,14 @@ class ImportOptions:
 
     Attributes:
         values: inputs of the model that become constants, and symbolic dimensions that become numbers, by name.
-        feeds: outputs of the model whose values are inputs in the next step: output name to input name.
+        feeds: outputs of the model whose values are inputs in the next step: output name to input name; None for the
+            pairs that names tell, such as ``h`` and ``hn``.
         roll: whether repeated layers become a loop.
         keep_norms: whether batch norms stay apart from the layers before them.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    feeds: Mapping[str, str] = field(default_factory=dict[str, str])
+    feeds: Mapping[str, str] | None = None
     roll: bool = True
     keep_norms: bool = False
 
@@ -48,6 +49,7 @@ class ImportReport:
         folded: nodes whose values are known at import.
         inputs, outputs: names in the program by names in the model.
         values: names in the program by names in the model, for values that a statement writes.
+        feeds: outputs of the model that became state, with the inputs that they are in the next step.
         notes: what else a reader should know, one sentence each.
     """
 
@@ -58,6 +60,7 @@ class ImportReport:
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     values: Mapping[str, str]
+    feeds: Mapping[str, str] = field(default_factory=dict[str, str])
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:

@@ -54,7 +54,7 @@ class PreparedModel(BackendRep):
             self._fixed = error.inputs
 
     def _import(self, values: Mapping[str, Array]) -> ImportedModel:
-        return imported(self._source, ImportOptions(values=values), self._environment)
+        return imported(self._source, ImportOptions(values=values, feeds={}), self._environment)
 
     def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
         """Return the outputs for inputs in the order of the model, or by name.

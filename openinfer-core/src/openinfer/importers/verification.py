@@ -132,16 +132,19 @@ def verified(
     """
     simulator = Simulator(imported.model, imported.graph, environment=environment)
     found, first = _Differences(), ""
+    state = {name: _zeros(imported, output) for output, name in imported.report.feeds.items()}
     with simulator.make_executor() as executor:
         for step in range(steps):
             given = step_inputs(imported, inputs or {}, step, seed)
-            executor.insert({imported.report.inputs[name]: value for name, value in given.items()})
+            given |= state
+            executor.insert({imported.report.inputs[name]: value for name, value in given.items() if name not in state})
             executor.step()
             theirs = original.run(given)
+            state = {name: theirs[output] for output, name in imported.report.feeds.items()}
             for name, ours in imported.report.outputs.items():
                 value = np.asarray(executor.fetch(ours))
                 is_worse = found.add(name, value, theirs[name])
-                if is_worse and found.relative[name] > tolerance and not first:
+                if is_worse and found.relative[name] > tolerance and not first and not state:
                     first = first_difference(imported, simulator, original, given, tolerance)
     return Verification(
         runner=original.runner,
@@ -153,6 +156,13 @@ def verified(
     )
 
 
+def _zeros(imported: ImportedModel, output: str) -> Array:
+    """Return what a state starts with; the output of its name has its type."""
+    declared = imported.graph.vars[imported.report.outputs[output]]
+    shape = tuple(symbolic.evaluate(dim, imported.model.sizevars.__getitem__) for dim in declared.dims)
+    return np.zeros(shape, storage_dtype(declared.dtype))
+
+
 def step_inputs(imported: ImportedModel, given: Mapping[str, Array], step: int, seed: int) -> dict[str, Array]:
     """Return the inputs of a step: those given, random ones for the others."""
     unknown = set(given) - set(imported.report.inputs)
@@ -160,7 +170,9 @@ def step_inputs(imported: ImportedModel, given: Mapping[str, Array], step: int, 
         listed = ", ".join(imported.report.inputs) or "none"
         message = f"the model has no input {', '.join(sorted(unknown))}; it has: {listed}"
         raise ModelImportError(message, code="import-value")
-    sizes = {name: size * (step + 1) for name, size in imported.model.sizevars.items()}
+    # Sizes of a state stay.
+    factor = 1 if imported.report.feeds else step + 1
+    sizes = {name: size * factor for name, size in imported.model.sizevars.items()}
     found: dict[str, Array] = {}
     for number, (name, ours) in enumerate(imported.report.inputs.items()):
         declared = imported.graph.vars[ours]

@@ -43,6 +43,14 @@ def _pairs(kind: str) -> Any:
     callback=_pairs("NAME=VALUE"),
     help="Fix an input (a number, numbers with commas, or a .npy file) or a symbolic dimension.",
 )
+@click.option(
+    "--feed",
+    "feeds",
+    multiple=True,
+    metavar="OUT=IN",
+    callback=_pairs("OUT=IN"),
+    help="Keep output OUT as input IN of the next step; by default pairs such as h and hn.",
+)
 @click.option("--no-roll", is_flag=True, help="Write repeated layers one after the other, not as a loop.")
 @click.option("--keep-norms", is_flag=True, help="Leave batch norms apart from the layers before them.")
 @click.option("--verify", is_flag=True, help="Compare with the original, run by onnxruntime or by onnx itself.")
@@ -63,6 +71,7 @@ def command(
     folder: str,
     name: str | None,
     values: dict[str, str],
+    feeds: dict[str, str],
     no_roll: bool,
     keep_norms: bool,
     verify: bool,
@@ -84,7 +93,7 @@ def command(
     if not verify and (inputs or steps is not None):
         raise click.UsageError("--input and --steps go with --verify, which is not given")
     given = {key: _value(text) for key, text in values.items()}
-    found = importers.load(file, values=given, roll=not no_roll, keep_norms=keep_norms)
+    found = importers.load(file, values=given, feeds=feeds or None, roll=not no_roll, keep_norms=keep_norms)
     program, container = found.save(folder, name or file.stem)
     checked = None
     if verify:

@@ -26,8 +26,9 @@ class Dimensions:
         origins: what the model calls them, where that is another name.
     """
 
-    def __init__(self, graph: SourceGraph, values: dict[str, Any]) -> None:
-        """Take numbers for dimensions out of ``values``."""
+    def __init__(self, graph: SourceGraph, values: dict[str, Any], factor: int = 1) -> None:
+        """Take numbers for dimensions out of ``values``; shapes are tried at sizes times ``factor``."""
+        self._factor = factor
         self.sizes: dict[str, int] = {}
         self.origins: dict[str, str] = {}
         self._fixed: dict[str, int] = {}
@@ -43,8 +44,10 @@ class Dimensions:
     def _params(self, graph: SourceGraph) -> set[str]:
         found: set[str] = set()
         for info in graph.inputs:
-            for dim in info.dims or ():
-                if isinstance(dim, str):
+            for axis, dim in enumerate(info.dims or ()):
+                if dim is None:
+                    found.add(f"{info.name}_{axis}")
+                elif isinstance(dim, str):
                     found.add(dim)
                     expr = _parsed(dim)
                     found.update(symbolic.names(expr) if expr is not None else ())
@@ -88,7 +91,7 @@ class Dimensions:
                 name, number = f"{stem}_{number}", number + 1
             self._legal[param] = name
             count = len(self.sizes)
-            self.sizes[name] = TRIED[count % len(TRIED)] * (1 + count // len(TRIED))
+            self.sizes[name] = TRIED[count % len(TRIED)] * (1 + count // len(TRIED)) * self._factor
             if name != param:
                 self.origins[name] = param
         return Name(self._legal[param])

@@ -15,6 +15,7 @@ from openinfer.importers.onnx_files.printing import printed
 from openinfer.importers.onnx_files.reading import read_model
 from openinfer.importers.onnx_files.rewriting import with_idioms
 from openinfer.importers.onnx_files.rolling import rolled
+from openinfer.importers.onnx_files.states import with_states
 from openinfer.importers.onnx_files.translating import translate
 from openinfer.importers.onnx_files.unused import without_unused
 from openinfer.importers.onnx_files.weight_names import with_weight_names
@@ -44,6 +45,7 @@ def imported(model: SourceModel, options: ImportOptions, environment: Environmen
     """
     translation = translate(model, options, environment)
     program = translation.program
+    with_states(program, options.feeds)
     without_repetitions(program)
     without_unused(program)
     with_idioms(program)
@@ -60,6 +62,7 @@ def imported(model: SourceModel, options: ImportOptions, environment: Environmen
         inputs=result.inputs,
         outputs=result.outputs,
         values=result.values,
+        feeds={output: value.name for value, output, _ in program.states},
         notes=(f"{counted(norms, 'batch norm')} folded into the weights before",) if norms else (),
     )
     program_graph = graph(result.text, check=True, name=model.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.importers.onnx_files.values import Call, Value
+from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -27,8 +28,13 @@ def without_repetitions(program: Program) -> None:
             return constants.setdefault((value.dtype.name, value.array().tobytes()), value)
         return same.get(id(value), value)
 
+    roots: dict[int, Value] = {}
     for call in program.calls:
         call.remap(of)
+        unchanged = _unchanged(call, roots)
+        if unchanged is not None:
+            same[id(call.outputs[0])] = unchanged
+            continue
         earlier = first.setdefault(_key(call), call.outputs)
         if earlier is call.outputs:
             kept.append(call)
@@ -36,6 +42,38 @@ def without_repetitions(program: Program) -> None:
             same.update((id(value), other) for value, other in zip(call.outputs, earlier, strict=True))
     program.calls = kept
     program.outputs = [(name, of(value) if not value.is_known else value) for name, value in program.outputs]
+
+
+_SAME_ORDER = ("reshape", "squeeze", "unsqueeze", "flatten")
+"""Operators that keep elements and their order."""
+
+
+def _unchanged(call: Call, roots: dict[int, Value]) -> Value | None:
+    """Return the value that a call gives again, if it does; ``roots`` says what values are under another shape."""
+    x = call.inputs[0] if call.inputs else None
+    if x is None or x.is_known:
+        return None
+    result = call.outputs[0]
+    if call.op == "identity" or (call.op == "slice" and _is_whole(call, x)):
+        return x
+    if call.op not in _SAME_ORDER and not (call.op == "select" and _extent(call, x) == Const(1)):
+        return None
+    root = roots.get(id(x), x)
+    if root.dims == result.dims:
+        return root
+    roots[id(result)] = root
+    return None
+
+
+def _is_whole(call: Call, x: Value) -> bool:
+    starts = call.settings.get("starts")
+    is_from_start = isinstance(starts, tuple) and all(start == 0 for start in starts)
+    return call.outputs[0].dims == x.dims and "steps" not in call.settings and is_from_start
+
+
+def _extent(call: Call, x: Value) -> object:
+    axis = call.settings.get("axis", 0)
+    return x.dims[axis] if isinstance(axis, int) else None
 
 
 def _key(call: Call) -> Hashable:

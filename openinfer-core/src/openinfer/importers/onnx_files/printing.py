@@ -100,15 +100,22 @@ class _Printer:
     def printed(self, title: str) -> Printed:
         program, result = self._program, self._result
         dynamic = [self._input(value) for value in program.inputs]
+        states = [(self._names.new(legal(value.name, "state")), value) for value, _, _ in program.states]
+        for name, value in states:
+            self._of[id(value)] = self._names.new(f"{name}_now")
         outputs = self._name_outputs()
         self._name_constants()
-        body = list(self._statements())
+        body = [f"  cache.read {name} >> {self._of[id(value)]};" for name, value in states]
+        body += list(self._statements())
         volatile = [f"  {name}: {type_text(value.dtype, value.dims)};" for name, value, _ in outputs]
         body += [f"  transfer {self._ref(value)} >> {name};" for name, value, is_copy in outputs if is_copy]
+        for (name, _), (_, output, _) in zip(states, program.states, strict=True):
+            body.append(f"  cache.write {result.outputs[output]} >> {name};")
         names = ", ".join(name for name, _, _ in outputs)
         sections = [
             "\n".join(self._heading(title)),
             _section("dynamic", dynamic),
+            _section("persistent", [f"  {name}: {type_text(v.dtype, v.dims)};" for name, v in states]),
             _section("constant", self._constants),
             _section("volatile", volatile),
             "\n".join(["block entry {", *body, f"  return {names};", "}"]),

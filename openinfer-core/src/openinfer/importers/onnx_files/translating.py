@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.source import SourceGraph, SourceModel, SourceNode, TensorInfo
     from openinfer.plugins.environment import Environment
 
+LARGER = 16
+"""Factor of the sizes at which shapes are tried a second time."""
+
 MOST_LISTED = 100
 """Nodes that one error lists."""
 
@@ -73,8 +76,21 @@ def translate(model: SourceModel, options: ImportOptions, environment: Environme
     Raises:
         ModelImportError: nodes cannot be translated; all of them.
     """
+    try:
+        return _translated(model, options, environment, 1)
+    except ModelImportError as error:
+        if error.code != "import-unsupported":
+            raise
+        try:
+            # Windows that are larger than the sizes at which shapes are tried fit into larger ones.
+            return _translated(model, options, environment, LARGER)
+        except ModelImportError:
+            raise error from None
+
+
+def _translated(model: SourceModel, options: ImportOptions, environment: Environment, factor: int) -> Translation:
     values = dict(options.values)
-    dimensions = Dimensions(model.graph, values)
+    dimensions = Dimensions(model.graph, values, factor)
     emit = Emitter(environment, dimensions.sizes)
     state = _State(model, emit)
     scope: dict[str, Value] = {}
@@ -149,7 +165,7 @@ def _translate_node(source: SourceNode, scope: dict[str, Value], state: _State) 
     mark = len(state.emit.calls)
     state.emit.stage = stage_of(source, state.emit.stage)
     try:
-        results = _results(node, state)
+        results = _chosen(node, scope, state) if (source.domain, source.op) == ("", "If") else _results(node, state)
     except NeedsValueError as needed:
         del state.emit.calls[mark:]
         state.problems.append(_needs_value(node, needed, state.model))
@@ -165,6 +181,22 @@ def _translate_node(source: SourceNode, scope: dict[str, Value], state: _State) 
         if value is not None and name:
             value.name = value.name or name
             scope[name] = value
+
+
+def _chosen(node: Node, scope: Mapping[str, Value], state: _State) -> Sequence[Value | None] | None:
+    """Return the results of the branch that a known condition chooses."""
+    condition = node.given(0)
+    found = condition.integers()
+    if found is None or not isinstance(found[0], int):
+        raise NeedsValueError(node.source, 0)
+    body = node.get("then_branch" if found[0] else "else_branch")
+    inner, problems = dict(scope), len(state.problems)
+    translate_graph(body, inner, state)
+    if len(state.problems) > problems:
+        # What is wrong within the branch has been noted with its own name.
+        return None
+    state.folded += 1
+    return [inner.get(info.name) for info in body.outputs]
 
 
 def _results(node: Node, state: _State) -> Sequence[Value | None] | None:

@@ -118,6 +118,7 @@ class Program:
         sizes: size variables with values at which the program is legal.
         origins: size variables that stand for symbolic dimensions, with what the model calls these.
         indices: names of the indices of loops.
+        states: inputs that keep their values, with what the model calls the output and the value that they have next.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Program:
     sizes: dict[str, int]
     origins: dict[str, str] = field(default_factory=dict[str, str])
     indices: list[str] = field(default_factory=list[str])
+    states: list[tuple[Value, str, Value]] = field(default_factory=list[tuple[Value, str, Value]])
 
 
 def known(array: Array, dtype: DType, name: str = "") -> Value:
