@@ -263,7 +263,7 @@ def test_an_error_stays_with_its_case() -> None:
 def test_a_feature_that_the_hardware_lacks_is_missing_and_no_failure(*, some: bool) -> None:
     def run(given: Sequence[Case]) -> list[list[Array]]:
         if any(case.shapes == "example" or not some for case in given):
-            raise FeatureMissingError("this box lacks what a kernel needs: shaderInt64")
+            raise FeatureMissingError("this box does not support what a kernel needs: shaderInt64")
         return CPU.run(given)
 
     cells = check_operator(
@@ -271,7 +271,7 @@ def test_a_feature_that_the_hardware_lacks_is_missing_and_no_failure(*, some: bo
     )
 
     for cell in cells.values():
-        assert cell.missing == "this box lacks what a kernel needs: shaderInt64"
+        assert cell.missing == "this box does not support what a kernel needs: shaderInt64"
         assert not cell.failures
     assert any(cell.ran for cell in cells.values()) is some
 

@@ -135,7 +135,7 @@ def test_what_is_not_looked_at_is_told_from_what_is() -> None:
     (line,) = lines(case, [right + 100])
 
     places = places_in(right.shape)
-    assert f"({len(places)} of the {len(places)} looked at wrong)" in line
+    assert f"({len(places)} of the {len(places)} checked wrong)" in line
 
 
 def test_large_values_are_exact_whatever_the_order_of_sums() -> None:

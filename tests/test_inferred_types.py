@@ -181,7 +181,7 @@ def test_a_temporary_of_a_consumer_belongs_to_its_run() -> None:
 
 
 def test_entry_does_not_see_a_temporary_of_a_consumer() -> None:
-    with pytest.raises(oi.ValidationError, match="only blocks that run beside write it") as caught:
+    with pytest.raises(oi.ValidationError, match="only blocks that run concurrently write it") as caught:
         resolve(oi.graph(CONSUMERS.replace("add(first, second)", "add(first, h)")), MODEL)
     assert caught.value.code == "temporary-unset"
 

@@ -214,7 +214,7 @@ def test_an_index_of_5000_digits_is_refused(ex: Executor) -> None:
 
 def test_fetch_checks_the_type_that_is_asked_for(ex: Executor) -> None:
     assert ex.fetch("W[ 0 ]", dtype="f32").tolist() == [1.0, 2.0]
-    with pytest.raises(oi.DTypeError, match="`y` is f32, asked for as f64"):
+    with pytest.raises(oi.DTypeError, match="`y` is f32, requested as f64"):
         ex.fetch("y", dtype="f64")
     with pytest.raises(oi.DTypeError, match="unknown dtype"):
         ex.fetch("y", dtype="float")

@@ -45,7 +45,7 @@ def test_the_type_of_packed_values_is_theirs_and_not_that_of_the_array(dtype: st
     ex.step(x=[0, 0, 0], i=2, n=2)
     for access in ("K", "K[2]", "K[0..2]", "rows", "A"):
         assert ex.fetch(access, dtype=dtype) is not None
-        with pytest.raises(oi.DTypeError, match=f"is {dtype}, asked for as i8"):
+        with pytest.raises(oi.DTypeError, match=f"is {dtype}, requested as i8"):
             ex.fetch(access, dtype="i8")
     assert (ex.fetch_raw("rows").dtype.name, ex.fetch_raw("rows").shape) == (dtype, (2, 3))
 

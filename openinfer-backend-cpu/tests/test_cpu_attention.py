@@ -251,7 +251,7 @@ def test_a_position_without_a_row_is_an_error(run_operator, place: int) -> None:
     [
         ("rope", [(4,), (4,)], {}, "at least two dims"),
         ("rope", [(3, 4), (4,)], {}, r"pos is i64\[4\], expected shape \[3\]"),
-        ("rope", [(3, 5), (3,)], {}, "5 elements .* cannot be turned in pairs"),
+        ("rope", [(3, 5), (3,)], {}, "5 elements .* cannot be rotated in pairs"),
         ("rope", [(3, 4), (3,)], {"rotary_dim": 6}, "6 elements .* at most D"),
         ("rope", [(3, 4), (3,)], {"seq_axis": 1}, "taken by the elements"),
         ("rope", [(3, 4), (3,)], {"base": -1.0}, "base is -1.0"),

@@ -457,9 +457,15 @@ def test_devices_tell_what_they_leave_to_another_and_whether_that_can_be_used(mo
     details = {line.split()[0]: line.split(maxsplit=3)[3] for line in run("devices").output.splitlines()}
     rows = {row["name"]: row for row in json.loads(run("devices", "--json").output)}
 
-    assert details["a"] == "a fine device; leaves what it lacks for f64, i64 to present"
-    assert details["b"] == "a fine device; leaves what it lacks for f64, i64 to broken, which cannot be used here"
-    assert details["c"] == "a fine device; leaves what it lacks for f64, i64 to nobody, which no loaded plugin offers"
+    assert details["a"] == "a fine device; leaves what it does not support for f64, i64 to present"
+    assert (
+        details["b"]
+        == "a fine device; leaves what it does not support for f64, i64 to broken, which cannot be used here"
+    )
+    assert (
+        details["c"]
+        == "a fine device; leaves what it does not support for f64, i64 to nobody, which no loaded plugin offers"
+    )
     assert details["present"] == rows["a"]["detail"] == "a fine device"
     assert rows["a"]["fallback"] == {"device": "present", "dtypes": ["f64", "i64"]}
     assert rows["present"]["fallback"] is None

@@ -194,7 +194,7 @@ EARLIER_SYNTAX = {
     "assigned operator": (entry("t0 = op add(a=x, b=x);"), "op add(…) >> t0;"),
     "effect": (entry("effect write(c, index=step, value=h);"), "cache.write"),
     "assigned effect": (entry("h = effect read(c, index=step - 1);"), "cache.read"),
-    "nested block": (entry("loop l (i in 0..3) { block body { barrier; } }"), "straight into the loop"),
+    "nested block": (entry("loop l (i in 0..3) { block body { barrier; } }"), "directly into the loop"),
 }
 
 

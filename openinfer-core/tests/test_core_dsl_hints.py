@@ -10,9 +10,9 @@ from openinfer.dsl.parser import recover_program
 from openinfer.errors import DslSyntaxError
 
 STATEMENTS = {
-    "arrow of other languages": ("op relu(x) «->» y;", "stands behind `>>`"),
-    "half an arrow": ("op relu(x) «>» y;", "stands behind `>>`"),
-    "parted arrow": ("transfer W[0] «>» > y;", "stands behind `>>`"),
+    "arrow of other languages": ("op relu(x) «->» y;", "comes after `>>`"),
+    "half an arrow": ("op relu(x) «>» y;", "comes after `>>`"),
+    "parted arrow": ("transfer W[0] «>» > y;", "comes after `>>`"),
     "missing comma": ("op add(x «y») >> y;", "is a `,` missing?"),
     "missing comma of settings": ("op relu(x, a=1 «b»=2) >> y;", "is a `,` missing?"),
     "negative entry": ("op relu(W[«-1»]) >> y;", "count from 0"),
@@ -31,7 +31,7 @@ STATEMENTS = {
     "cache verb": ("«read» K[0] >> y;", "write `cache.read …;`"),
     "copy": ("«y» = x;", "`transfer source >> target;`"),
     "copy of a variable called like a verb": ("«read» = x;", "`transfer source >> target;`"),
-    "end behind a body": ("loop l (i in 0..3) { barrier; }«;»", "no `;` stands behind a `}`"),
+    "end behind a body": ("loop l (i in 0..3) { barrier; }«;»", "write no `;` after a `}`"),
     "extents in parentheses": ("assign t: f32«(»B);", "such as `f32[B, D]`"),
     "curly quotes": ("op f(x, a=«\u201c»hi\u201d) >> y;", "straight double quotes"),
 }

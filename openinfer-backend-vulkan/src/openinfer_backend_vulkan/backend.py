@@ -218,7 +218,7 @@ class VulkanBackend:
         lacking = shader.features - self._device.physical.features
         if lacking:
             needed = ", ".join(sorted(lacking))
-            raise FeatureMissingError(f"{self._device.physical.name} lacks what a kernel needs: {needed}")
+            raise FeatureMissingError(f"{self._device.physical.name} does not support what a kernel needs: {needed}")
         if shader.threads == 0:
             return _do_nothing
         writes = [b.storage for b in outputs]

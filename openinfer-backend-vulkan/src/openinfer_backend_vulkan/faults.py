@@ -37,7 +37,7 @@ class FaultWords:
 
 
 class Faults:
-    """The words of calls that were queued since they were looked at last."""
+    """The words of calls that were queued since the last check."""
 
     def __init__(self) -> None:
         self._watched: dict[int, FaultWords] = {}

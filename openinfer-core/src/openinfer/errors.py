@@ -242,7 +242,7 @@ class DeviceError(OpenInferError):
 
 
 class SynthesisError(OpenInferError):
-    """A program cannot be turned into source code, compiled, or verified for a target."""
+    """A program cannot be written out as source code, compiled, or verified for a target."""
 
     default_code = "synthesis"
 

@@ -44,7 +44,7 @@ class _Collector:
     def add(self, table: str, name: str, value: object) -> None:
         entries = cast("dict[str, object]", getattr(self, table))
         if name in entries:
-            raise _rejected("E_DUPLICATE", "the name stands twice in the table", name, table)
+            raise _rejected("E_DUPLICATE", "the name occurs twice in the table", name, table)
         entries[name] = value
 
     def add_tensor(self, name: str, value: object, marks: _Marks) -> None:

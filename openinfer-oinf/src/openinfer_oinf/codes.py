@@ -20,7 +20,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "E_DATA_SIZE": "The data of a tensor have another size than its type and shape need.",
         "E_DIM_OVERFLOW": "The dims of a tensor multiply to more elements or bytes than 63 bits count.",
         "E_DTYPE": "An element type is unknown to the container, or not possible at this place.",
-        "E_DUPLICATE": "A name stands twice in one table.",
+        "E_DUPLICATE": "A name occurs twice in one table.",
         "E_EXTRA": "The source file needs a package that is not installed; the message names it.",
         "E_FILE": "A file cannot be opened, read or written; the message has the system's reason.",
         "E_FILE_SIZE": "The file has another size than its header says: it was cut off, or something was appended.",
@@ -65,12 +65,12 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "E_VERSION": "The container has a version other than 1 and 2.",
         "W_BITSET": "A tensor of the old bitset type is read as bytes.",
         "W_CASE": "Two names differ in upper and lower case only.",
-        "W_CHECKSUM": "The file has no checksums, so damage to its values cannot be told.",
+        "W_CHECKSUM": "The file has no checksums, so damage to its values cannot be detected.",
         "W_LOADER": "Another loader of the format cannot load this value.",
         "W_MORE": "There are more warnings than are shown.",
         "W_ORDER": "The entries of a table are not sorted by name.",
         "W_QUANT_DTYPE": "A tensor of floats or bools has a quantisation.",
         "W_QUANT_VALUE": "A scale is not above zero, or a zero point is outside of the element type.",
-        "W_SHARED_NAME": "One name stands in two tables.",
+        "W_SHARED_NAME": "One name occurs in two tables.",
     }
 )

@@ -21,7 +21,7 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     table = dict(pairs)
     if len(table) != len(pairs):
-        raise ValueError("a key stands twice in an object")
+        raise ValueError("a key occurs twice in an object")
     return table
 
 

@@ -121,7 +121,7 @@ def open_shards(path: Path, options: OpenOptions) -> ShardedOinf:
 def _check_homes(places: Mapping[str, Path], shards: Mapping[Path, OinfFile]) -> None:
     for name, place in places.items():
         if name not in shards[place]:
-            raise _rejected(f"{place.name} lacks a tensor that the index places there", ascii(name)[1:-1])
+            raise _rejected(f"{place.name} has no tensor that the index places there", ascii(name)[1:-1])
     for place, shard in shards.items():
         for name in shard:
             if places.get(name) != place:

@@ -205,7 +205,7 @@ def _check_names(cursor: _Cursor, entries: list[_Entry]) -> None:
         seen: set[str] = set()
         for entry in entries:
             if entry.name in seen:
-                cursor.report("E_DUPLICATE", "the name stands twice in the table", entry.position, entry.name)
+                cursor.report("E_DUPLICATE", "the name occurs twice in the table", entry.position, entry.name)
             seen.add(entry.name)
     elif len({name.lower() for name in names}) != len(names):
         _report_case(cursor, entries)

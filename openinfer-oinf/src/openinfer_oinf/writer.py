@@ -157,12 +157,12 @@ class OinfWriter:
         check_name(name, table)
         other = self._folded.get((table, name.lower()))
         if other == name:
-            raise _rejected("E_DUPLICATE", "the name stands twice in the table", table, name)
+            raise _rejected("E_DUPLICATE", "the name occurs twice in the table", table, name)
         if other is not None and not self._allow_case_collisions:
             message = f"{name!r} equals {other!r} ignoring case (allow_case_collisions permits it)"
             raise _rejected("E_CASE", message, table, name)
         if name in (self._sizevars, self._metadata, self._tensors)[_TABLES.index(table)]:
-            raise _rejected("E_DUPLICATE", "the name stands twice in the table", table, name)
+            raise _rejected("E_DUPLICATE", "the name occurs twice in the table", table, name)
         self._folded[table, name.lower()] = name
 
     def plan(self) -> FilePlan:

@@ -52,7 +52,7 @@ SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that was looked at.
+    """Something that was checked.
 
     Attributes:
         state: one word: ``ok``, ``missing``, ``wrong``, or the status of a plugin.
@@ -103,7 +103,7 @@ def left_to_another(spec: DeviceSpec, environment: Environment) -> str:
         return ""
     types = spec.fallback.dtypes
     what = "" if types is None else f" for {', '.join(sorted(types))}"
-    told = f"; leaves what it lacks{what} to {spec.fallback.device}"
+    told = f"; leaves what it does not support{what} to {spec.fallback.device}"
     other = environment.devices.get(spec.fallback.device)
     if other is None:
         return f"{told}, which no loaded plugin offers"

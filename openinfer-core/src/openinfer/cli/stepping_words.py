@@ -1,4 +1,4 @@
-"""Commands of `openinfer trace`: their names, and what stands behind them."""
+"""Commands of `openinfer trace`: their names and arguments."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _token_hint(text: str, place: Place, found: str, before: str) -> str | None:
             return "a whole number is expected here"
         return "write `0.…`: a number starts with a digit"
     if found in (">", "-") and before.endswith((")", "]")) and ">>" not in before:
-        return "what is written stands behind `>>`"
+        return "what is written comes after `>>`"
     if found in _LITERALS:
         return f"`{found}` is a literal, and no name"
     if re.fullmatch(r"[0-9]\w*", found) and not _NUMBER.fullmatch(found):
@@ -159,7 +159,7 @@ def statement_hint(text: str, offset: int, word: str | None) -> str | None:
         written = f"`assign {old[1]}: dtype[dims];` once and `op {old[2]}(…) >> {old[1]};`"
         return f"`t = op …` is earlier syntax: write {written}; `openinfer fmt --upgrade` rewrites it"
     if word == "block":
-        return "blocks do not nest: put the statements straight into the loop, or the block beside this one"
+        return "blocks do not nest: put the statements directly into the loop, or the block after this one"
     if word in ("dynamic", "volatile", "constant", "constants", "persistent"):
         return "memory sections stand outside blocks: is a `}` missing?"
     if (call := _ASSIGNED_CALL.match(text, offset)) is not None:
@@ -167,7 +167,7 @@ def statement_hint(text: str, offset: int, word: str | None) -> str | None:
     if (call := _CALL.match(text, offset)) is not None:
         return f"write `op {call[1]}(…) >> {call[2]};`"
     if text.startswith(";", offset) and text[:offset].rstrip().endswith("}"):
-        return "no `;` stands behind a `}`"
+        return "write no `;` after a `}`"
     if _COPY.match(text, offset):
         return "to copy a value write `transfer source >> target;`"
     if word is not None and word in _OTHER_LANGUAGES:

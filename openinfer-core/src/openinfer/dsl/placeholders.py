@@ -18,7 +18,7 @@ _INDEX = re.compile(rf"\(\s*({NAME})\s+in\b")
 
 
 def head_of_block(text: str, start: int) -> tuple[Word, tuple[Setting, ...], Place]:
-    """Return name, hints and place of a block with a wrong head; the name is empty if it cannot be told."""
+    """Return name, hints and place of a block with a wrong head; the name is empty if it is unknown."""
     named = _BLOCK.match(text, start)
     if named is None:
         return Word("", Place(start, start)), (), Place(start, start)

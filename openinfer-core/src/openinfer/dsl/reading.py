@@ -69,7 +69,7 @@ def read_tree(program: Program, positions: Spans) -> Reading:
 
 
 def finished(reading: Reading, *, check: bool, strict: bool) -> Graph:
-    """Return the graph of a reading without errors, with the warnings of every phase looked at.
+    """Return the graph of a reading without errors, with the warnings of every phase that was checked.
 
     With an error in phase P or B, the errors of the phases behind it are told too.
 

@@ -50,7 +50,7 @@ def word_of(tree: Tree) -> Word:
 
 
 def optional(tree: Tree) -> Tree | None:
-    """Return what stands behind ``?`` if it was there."""
+    """Return what follows ``?`` if it was there."""
     return tree.children[0] if tree.children else None
 
 

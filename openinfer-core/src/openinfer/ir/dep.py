@@ -62,7 +62,7 @@ class _Rule(Enum):
 class DepTargets:
     """The statements of one list, found by what the targets of its ``dep`` statements name.
 
-    Every statement is looked at once, when this is made; each ``dep`` then costs a binary search.
+    Every statement is visited once, when this is made; each ``dep`` then costs a binary search.
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:

@@ -113,7 +113,7 @@ class _Check:
                 self._store(statement, scope)
             case Barrier():
                 if any(test.index.variables() & set(scope.threads) for test in scope.tests):
-                    raise self._error("a barrier stands where only some threads of a group arrive")
+                    raise self._error("only some threads of a group reach a barrier")
         return scope
 
     def _declared(self, statement: Alloc | Let | Lookup, scope: _Scope) -> _Scope:

@@ -113,7 +113,7 @@ def _rotary(x: TensorType, settings: Settings, *, batched: bool) -> Rotary:
     dim = integer(settings.get("rotary_dim"), "rotary_dim") or x.shape[-1]
     if not 0 <= dim <= x.shape[-1] or dim % 2:
         raise OpTypeError(
-            f"{dim} elements of x {x} cannot be turned in pairs: expected an even number, at most D",
+            f"{dim} elements of x {x} cannot be rotated in pairs: expected an even number, at most D",
             settings=("rotary_dim",),
         )
     return Rotary(axis=axis, pairs=dim // 2, interleaved=bool(settings.get("interleaved")), batched=batched)

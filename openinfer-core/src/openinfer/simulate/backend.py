@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     their packed bytes (``uint8`` of length ``TensorType.nbytes``)."""
 
     BoundCall: TypeAlias = Callable[[], object]
-    """What it returns is not looked at."""
+    """The return value is ignored."""
 
     DirectCall: TypeAlias = Callable[[Sequence["Buffer | None"], Sequence["Buffer"]], object]
     """Works on inputs and outputs that it is given; no output is one of the inputs."""

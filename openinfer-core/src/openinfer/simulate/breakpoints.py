@@ -85,7 +85,7 @@ class RangeBreakpoint:
     """After a statement that has written an element below ``low`` or above ``high`` (NaN is neither).
 
     Attributes:
-        variable: the only one that is looked at; None for all.
+        variable: the only one that is checked; None for all.
     """
 
     low: float = -math.inf

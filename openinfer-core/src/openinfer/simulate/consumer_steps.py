@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ConsumerSteps:
-    """A consumer that has started, and stands before its next statement.
+    """A consumer that has started, before its next statement.
 
     Args:
         notes: where its events wait for the ``await`` that joins it; None when nobody records them.

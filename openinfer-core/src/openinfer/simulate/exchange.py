@@ -1,7 +1,7 @@
 """Variables handed over between ``entry`` and consumer blocks (runtime specification, section 11).
 
 A consumer starts when the last variable that it waits for goes out, and has ended when ``entry`` takes one of them
-back. When it runs in between cannot be told: variables that are out have copies where readers and a writer share them,
+back. When it runs in between is unknown: variables that are out have copies where readers and a writer share them,
 and of all others one block at most may write what another uses until it is awaited.
 """
 

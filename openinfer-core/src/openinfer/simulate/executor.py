@@ -150,7 +150,7 @@ class Executor:
     def frames(self) -> Sequence[Frame]:
         """Runs of blocks and loops that have not ended, outermost first; none between steps. They change as it runs.
 
-        A consumer block that is looked into stands behind those of ``entry``.
+        A consumer block that is stepped into comes after those of ``entry``.
         """
         entry, consumer = () if self._machine is None else self._machine.frames, self._consumers.looked_into
         return entry if consumer is None else [*entry, *consumer.machine.frames]

@@ -67,7 +67,7 @@ class Host:
         with _Held(access):
             found = self._cached(name, indices) if self._is_cache(name) else self._copied(self._buffer(name, indices))
         if dtype is not None and found.dtype is not _dtype(dtype):
-            raise DTypeError(f"`{access}` is {found.dtype}, asked for as {dtype}")
+            raise DTypeError(f"`{access}` is {found.dtype}, requested as {dtype}")
         return found
 
     def type_of(self, access: str) -> TensorType:

@@ -147,7 +147,7 @@ def restore_snapshot(snapshot: Snapshot, graph: Graph, memory: Memory, backend: 
     changes = {name: _change(memory, name, snapshot, backend) for name in memory.persistent()}
     lacking = [f"`{name}`" for name, change in changes.items() if change is None]
     if lacking and not force:
-        message = f"the state is not whole, it lacks {', '.join(lacking)}: restore it with force=True to keep those"
+        message = f"the state is incomplete, it has no {', '.join(lacking)}: restore it with force=True to keep those"
         raise ExecutionError(message, code=MISMATCH)
     for change in changes.values():
         if change is not None:

@@ -61,7 +61,7 @@ def differences(wrong: Array, found: Array, wanted: Array, expected: Expected) -
         return None
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
     place, total = list(expected.place(where)), int(wrong.sum())
-    seen = f"{wrong.size}" if expected.places is None else f"the {wrong.size} looked at"
+    seen = f"{wrong.size}" if expected.places is None else f"the {wrong.size} checked"
     return f"element {place} is {found[where]!r}, expected {wanted[where]!r} ({total} of {seen} wrong)"
 
 

@@ -58,7 +58,7 @@ class RefusedCase:
 def refused_case(case: Case) -> RefusedCase | None:
     """Return a case with the elements that it has no result for; None where there are none.
 
-    Where a result has no element, none is looked at.
+    Where a result has no element, none is checked.
     """
     rule: RefusedElements | None = known("REFUSED").get(case.call.op)
     if rule is None or case.target is not None or case.shapes == "large" or not all(o.count for o in case.call.outputs):

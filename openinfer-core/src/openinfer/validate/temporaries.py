@@ -106,6 +106,6 @@ def _check_threads(graph: Graph, findings: Findings, doubts: Doubts) -> None:
                         continue
                     reported.add((node.index, name))
                     with findings.at(graph.blocks[block], node):
-                        message = f"temporary `{name}` has no value here: only blocks that run beside write it"
+                        message = f"temporary `{name}` has no value here: only blocks that run concurrently write it"
                         hint = f"declare `{name}` in `volatile`: an `await` merges such variables, and no temporaries"
                         findings.error("temporary-unset", message, place=place_of_use(node, name), hint=hint)

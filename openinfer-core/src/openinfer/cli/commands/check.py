@@ -59,7 +59,7 @@ def command(
     With --explain-types, --json prints an object: `findings` is the list, `types` has an object for each type.
     """
     if device is not None and model is None:
-        raise click.UsageError("--device needs --model: without sizes and types it cannot be told what a device runs")
+        raise click.UsageError("--device needs --model: what a device runs depends on sizes and types")
     if target is not None and model is None:
         raise click.UsageError(
             "--target needs --model: without sizes and types it cannot be known what a target covers"

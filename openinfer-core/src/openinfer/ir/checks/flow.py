@@ -39,7 +39,7 @@ def _check_unreachable_statements(block: Block, nodes: tuple[Node, ...], finding
     ended = False
     for node in nodes:
         if ended:
-            message = "this statement is never reached: `return` stands before it"
+            message = "this statement is never reached: `return` comes before it"
             findings.of_node(block, node, "unreachable", message, severity=Severity.WARNING)
             break
         ended = isinstance(node.kind, Return)

@@ -73,7 +73,7 @@ def _example(equation: str, *shapes: tuple[int, ...]) -> OpExample:
 
 EINSUM = OpSchema(
     name="einsum",
-    summary="sum of products over the letters that the result lacks; integers wrap",
+    summary="sum of products over the letters that are not in the result; integers wrap",
     category="linear algebra",
     inputs=(InputSpec(name="x", variadic=True),),
     dtypes=NUMBERS,

@@ -80,7 +80,7 @@ def _inferred(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...
         )
     if any(dim == 0 and place >= len(shape) for place, dim in enumerate(wanted)):
         raise OpTypeError(
-            f"shape {shown(wanted)} copies a dim (0) that the input {shown(shape)} lacks", settings=("shape",)
+            f"shape {shown(wanted)} copies a dim (0) that the input {shown(shape)} does not have", settings=("shape",)
         )
     copied = [shape[place] if dim == 0 else dim for place, dim in enumerate(wanted)]
     known, total = math.prod(dim for dim in copied if dim != -1), math.prod(shape)

@@ -19,7 +19,7 @@ class InProcess:
 
     def __init__(self, workers: int | None = None) -> None:
         if workers not in (None, 1):
-            raise OpenInferError(f"the runner in-process has one worker, found {workers} workers asked for")
+            raise OpenInferError(f"the runner in-process has one worker, {workers} were requested")
 
     def start(self, job: Job) -> Session:
         """Return a session on the job's own model."""
