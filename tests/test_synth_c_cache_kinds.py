@@ -98,3 +98,25 @@ def test_a_matrix_grows_from_the_data_of_the_model():
     data = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 
     assert_agree_on_both_paths(text, {"K": data}, STEPS, x=x, clear=np.arange(STEPS) == 5)
+
+
+def test_the_last_byte_of_a_result_of_packed_elements_has_zeros_behind_them():
+    text = """
+    dynamic { n: i32; m: i32; }
+    volatile { z: i2[2, 3]; s: i32[3]; }
+    persistent { K(l): i2[3] @init(-1) @table @fixed(l=4); }
+    block entry {
+      cache.read K[0..m] >> before;
+      op cast(before, to=i32) >> wide;
+      op sum_axis(wide, axes=[0]) >> s;
+      cache.read K[0..n] >> x;
+      op identity(x) >> z;
+      return s, z;
+    }
+    """
+    executor = Simulator(Model.from_arrays({}), graph(text), device="c").make_executor()
+
+    for _ in range(2):
+        executor.step(n=np.int32(2), m=np.int32(4))
+        assert executor.fetch("s").tolist() == [-4, -4, -4]
+        assert executor.fetch_raw("z").storage.tolist() == [0b11111111, 0b1111]
