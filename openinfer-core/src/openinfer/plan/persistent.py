@@ -136,10 +136,7 @@ class PersistentLowering:
         if drafted.variable is not None and drafted.variable.storage is Storage.DYNAMIC:
             message = f"`{drafted.name}` is an input, and gets a shape that is known at run time only"
             raise at_node("unsupported", message, block, node, hint="read the cache into a temporary")
-        rank = len(drafted.type.shape)
-        if len(shape) != rank:
-            message = f"a result of {counted(len(shape), 'dim')} is stored in `{drafted.name}`, which has {rank}"
-            raise at_node("unsupported", message, block, node, hint="use a variable of its own for each rank")
+        self.need_rank(value, len(shape), node, block)
         if value not in draft.extents:
             draft.extents[value] = tuple(
                 n
@@ -158,6 +155,14 @@ class PersistentLowering:
         )
         draft.values[value] = replace(drafted, type=TensorType(drafted.type.dtype, largest))
         return extents
+
+    def need_rank(self, value: int, found: int, node: Node, block: str) -> None:
+        """Raise `SynthesisError` unless a result of so many dims has the rank of its variable."""
+        drafted = self._draft.values[value]
+        rank = len(drafted.type.shape)
+        if found != rank:
+            message = f"a result of {counted(found, 'dim')} is stored in `{drafted.name}`, which has {rank}"
+            raise at_node("unsupported", message, block, node, hint="use a variable of its own for each rank")
 
     def _load(
         self, origin: Origin, source: int, region: Region, output: int, registers: tuple[int | None, ...]

@@ -7,9 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from openinfer.compute.in_place import overwritable
-from openinfer.diagnostics import counted
 from openinfer.ir.types import TensorType
-from openinfer.plan.findings import at_node
 from openinfer.plan.sizes import number, polynomial, product, size
 from openinfer.plan.steps import ComputeStep, CopyStep, EqualStep, Register, SetStep, ValueRef
 from openinfer.plan.varying_calls import VaryingCall, VaryingLowering, extent_parameters, largest
@@ -97,12 +95,8 @@ class VaryingOps:
         self, value: int, shape: tuple[Index, ...], values: Mapping[str, IndexExpr], at: Operation
     ) -> Iterator[EqualStep]:
         """Yield the tests that a result has the shape of its variable."""
-        declared = self._draft.values[value].type.shape
-        if len(shape) != len(declared):
-            name = self._draft.values[value].name
-            message = f"a result of {counted(len(shape), 'dim')} is stored in `{name}`, which has {len(declared)}"
-            raise at_node("shape-mismatch", message, at.origin.block, at.node)
-        for extent, wanted in zip(shape, declared, strict=True):
+        self._persistent.need_rank(value, len(shape), at.node, at.origin.block)
+        for extent, wanted in zip(shape, self._draft.values[value].type.shape, strict=True):
             if extent.constant != wanted:
                 yield EqualStep(origin=at.origin, left=polynomial(extent, values), right=number(wanted))
 
