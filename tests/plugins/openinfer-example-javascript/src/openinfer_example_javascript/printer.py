@@ -87,6 +87,8 @@ class _Printer:
                 return "\n".join((f"for (let {limits}; l{loop} < end; ++l{loop}) {{", *self._steps(body), "}"))
             case steps.CallStep():
                 return self._call(step)
+            case steps.EntryStep(entry=entry):
+                return f"{self._operand(entry)};"
             case steps.ReturnStep() | steps.BarrierStep():
                 return "return;" if isinstance(step, steps.ReturnStep) else ""
             case _:
