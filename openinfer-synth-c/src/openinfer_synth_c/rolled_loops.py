@@ -23,8 +23,8 @@ ROLLED = "ROLLED"
 
 DEFINITION = """\
 /* Keeps a loop from being unrolled: GCC 12 loads from wrong places where it unrolls a loop that loads under a
-   condition, and vectorises loops over lanes the wrong way once they are unrolled. */
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
+   condition, and vectorises loops over lanes the wrong way once they are unrolled. Without optimisation it warns. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8 && defined(__OPTIMIZE__)
 #define ROLLED _Pragma("GCC unroll 1")
 #else
 #define ROLLED
