@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import numpy as np
-import pytest
+from generated_c import SANITISED
 
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer.synth.comparison import compare
-
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
-    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
-)
-COMPILERS = [
-    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed"))
-    for name in ("gcc", "clang")
-]
+from openinfer.testing.waiting import limit_s
 
 MAIN = """\
 #include "model.h"
@@ -126,10 +117,10 @@ def assert_same_in_c(model, program, compiler, folder, *, steps, limits=None, to
         (folder / file).write_bytes(content)
     (folder / "steps.c").write_text(main_text(plan, varying, steps))
 
-    command = [compiler, *FLAGS, "-o", "steps", "steps.c", "model.c", "-lm"]
-    subprocess.run(command, cwd=folder, check=True, timeout=120)
+    command = [compiler, *SANITISED, "-o", "steps", "steps.c", "model.c", "-lm"]
+    subprocess.run(command, cwd=folder, check=True, timeout=limit_s(60))
     given = b"".join(values[port.name].tobytes() for values in rows for port in plan.inputs)
-    done = subprocess.run([folder / "steps"], input=given, capture_output=True, check=False, timeout=120)
+    done = subprocess.run([folder / "steps"], input=given, capture_output=True, check=False, timeout=limit_s(60))
 
     assert (done.returncode, done.stderr.decode()) == (0, "")
     executor = Simulator(model, program, device="cpu").make_executor()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from generated_c import needs_gcc, run_sanitised
 
 from openinfer.dsl import graph
 from openinfer.model import Model
@@ -16,10 +16,6 @@ from openinfer.synth import Synthesizer
 
 Array = npt.NDArray[Any]
 
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
-    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
-)
 
 PROGRAM = """
 dynamic { image: f32[1, 6, 5, 5]; x: f32[4, 10]; flag: bool; }
@@ -73,7 +69,7 @@ def arrays() -> dict[str, Array]:
     return found
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+@needs_gcc
 @pytest.mark.parametrize("flag", [False, True])
 def test_every_device_gives_what_cpu_computes_step_by_step(flag: bool) -> None:
     model, rng = Model.from_arrays(arrays()), np.random.default_rng(9)
@@ -83,7 +79,7 @@ def test_every_device_gives_what_cpu_computes_step_by_step(flag: bool) -> None:
         "flag": np.asarray(flag),
     }
     synthesis = Synthesizer("c").synthesize(model, graph(PROGRAM))
-    written = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs
+    written = run_sanitised(synthesis, inputs)
     with (
         Simulator(model, graph(PROGRAM), device="cpu").make_executor() as cpu,
         Simulator(model, graph(PROGRAM), device="c").make_executor() as c,
@@ -99,7 +95,7 @@ def test_every_device_gives_what_cpu_computes_step_by_step(flag: bool) -> None:
             np.testing.assert_allclose(np.asarray(c.fetch(name)), expected, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+@needs_gcc
 def test_every_constant_result_of_an_operator_is_copied_to_the_caller() -> None:
     text = """
     constant { w: f32[3, 4]; }
@@ -109,12 +105,12 @@ def test_every_constant_result_of_an_operator_is_copied_to_the_caller() -> None:
     w = np.arange(12, dtype=np.float32).reshape(3, 4)
     synthesis = Synthesizer("c").synthesize(Model.from_arrays({"w": w}), graph(text))
 
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, {}, flags=FLAGS).outputs
+    found = run_sanitised(synthesis, {})
 
     np.testing.assert_array_equal(np.concatenate([found["a"], found["b"], found["c"]]), w)
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+@needs_gcc
 def test_a_constant_that_is_transferred_to_an_input_takes_the_place_of_what_the_caller_gives() -> None:
     text = """
     dynamic { x: f32[4]; }

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
-import pytest
+from generated_c import needs_gcc, run_sanitised
 
 from openinfer.dsl import graph
 from openinfer.model import Model
@@ -13,12 +11,7 @@ from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer.synth.comparison import compare
 
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-O1", "-ffp-contract=off"),
-    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
-)
-
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = needs_gcc
 
 
 def assert_agree(op, *calls, weights=lambda w: w):
@@ -37,7 +30,7 @@ def assert_agree(op, *calls, weights=lambda w: w):
     )
 
     synthesis = Synthesizer("c").synthesize(Model.from_arrays({}), program)
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs
+    found = run_sanitised(synthesis, inputs)
 
     with Simulator(Model.from_arrays({}), program, device="cpu").make_executor() as executor:
         executor.step(**inputs)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from c_streams import COMPILERS, assert_same_in_c
+from c_streams import assert_same_in_c
+from generated_c import COMPILERS
 
 from openinfer.dsl import graph
 from openinfer.model import Model

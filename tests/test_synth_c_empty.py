@@ -6,18 +6,16 @@ import shutil
 
 import numpy as np
 import pytest
+from generated_c import SANITISED, STRICT, needs_gcc, run_sanitised
 
 from openinfer.dsl import graph
 from openinfer.model import Model
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 
-STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-ffp-contract=off")
-SANITISED = ("-O1", "-fsanitize=undefined,address", "-fno-sanitize-recover=all")
-
 COMPILERS = [
     pytest.param(name, flags, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed"))
-    for name, flags in (("gcc", SANITISED), ("clang", ("-O2",)))
+    for name, flags in (("gcc", SANITISED), ("clang", (*STRICT, "-O2")))
 ]
 
 PROGRAMS = {
@@ -88,12 +86,12 @@ def test_values_without_elements(name, compiler, flags, monkeypatch):
     monkeypatch.setenv("CC", compiler)
     _, _, synthesis, inputs, expected = drawn(name)
 
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=(*STRICT, *flags)).outputs
+    found = run_sanitised(synthesis, inputs, flags=flags)
 
     assert_same(found, expected)
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+@needs_gcc
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_without_elements_on_the_device(name):
     model, program, _, inputs, expected = drawn(name)

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from c_streams import COMPILERS, FLAGS, assert_same_in_c
+from c_streams import assert_same_in_c
+from generated_c import COMPILERS, SANITISED
 
 from openinfer import programs
 from openinfer.model import ModelLoader
@@ -68,7 +69,7 @@ def test_the_program_that_a_page_shows_prints_what_it_says(folder, file, limits,
     (program,) = re.findall(r"```c\n(.*?)```", page, re.DOTALL)
     (tmp_path / "program.c").write_text(program)
 
-    command = [compiler, *FLAGS, "-o", "program", "program.c", "model.c", "-lm"]
+    command = [compiler, *SANITISED, "-o", "program", "program.c", "model.c", "-lm"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
     found = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True, timeout=60).stdout
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import shutil
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from generated_c import SANITISED, STRICT, needs_gcc
 
 from openinfer.array_types import storage_dtype
 from openinfer.dsl import graph
@@ -27,11 +27,7 @@ NETWORKS = 6
 BOUNDS = {"f16": 1e-2, "f32": 1e-5, "f64": 1e-13}
 """Largest difference from the device cpu, as a part of the largest element."""
 
-STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-O1", "-ffp-contract=off")
-FLAGS = {
-    "c99": ("-std=c99", *STRICT, "-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
-    "vector": ("-std=gnu99", *STRICT),
-}
+FLAGS = {"c99": SANITISED, "vector": (*STRICT, "-std=gnu99", "-O1")}
 
 MACHINES = {
     "c99-16": (16, "c99"),
@@ -40,7 +36,7 @@ MACHINES = {
     "vector-64": (64, "vector"),
 }
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = needs_gcc
 
 
 def machine(nbytes: int, dialect: str) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from generated_c import needs_gcc, run_sanitised
 
 from openinfer.array_types import storage_dtype
 from openinfer.dsl import graph
@@ -24,10 +24,6 @@ from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer.synth.comparison import compare
 
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
-    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
-)
 FAMILIES = {
     "views": "squeeze unsqueeze expand slice narrow select split flip tile repeat depth_to_space space_to_depth",
     "margins": "concat stack pad triu tril",
@@ -35,7 +31,7 @@ FAMILIES = {
     "writing": "scatter scatter_nd",
     "windows": "conv1d conv_transpose2d max_pool1d avg_pool1d resize2d einsum",
 }
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = needs_gcc
 
 
 def calls_of(schema: OpSchema, dtype: DType, environment: Environment) -> list[tuple[OpCall, list[np.ndarray | None]]]:
@@ -111,7 +107,7 @@ def test_generated_code_agrees_with_the_simulator(family: str, dtype: str) -> No
     model = Model.from_arrays({})
     synthesis = Synthesizer("c").synthesize(model, graph(text))
 
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs
+    found = run_sanitised(synthesis, inputs)
     executor = Simulator(model, graph(text), device="cpu").make_executor()
     executor.step(**inputs)
 
@@ -129,7 +125,7 @@ def test_an_epilogue_after_scattering_is_a_step_of_its_own() -> None:
     given: dict[str, Any] = {"x": np.ones(4, np.float32), "i": np.array([1, 1, 3]), "u": np.ones(3, np.float32)}
 
     synthesis = Synthesizer("c").synthesize(Model.from_arrays({}), graph(text))
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, given, flags=FLAGS).outputs
+    found = run_sanitised(synthesis, given)
 
     assert found["y"].tolist() == [-1.0, -3.0, -1.0, -2.0]
 
@@ -150,7 +146,7 @@ def test_a_wrong_index_ends_the_step_and_reads_nothing(case: str) -> None:
     synthesis = Synthesizer("c").synthesize(Model.from_arrays({}), graph(text))
 
     with pytest.raises(SynthesisError, match="an index is out of range"):
-        synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, given, flags=FLAGS)
+        run_sanitised(synthesis, given)
 
 
 @pytest.mark.parametrize("device", ["cpu", "c"])

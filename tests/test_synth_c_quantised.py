@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from generated_c import needs_gcc, run_sanitised
 
 from openinfer.arch import DeviceArch
 from openinfer.dsl import graph
@@ -17,14 +17,10 @@ from openinfer.synth import Synthesizer
 from openinfer.synth.comparison import compare
 from openinfer_oinf import OinfWriter, QuantParams, QuantScale, QuantZeroPoint
 
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
-    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
-)
 RANDOM = np.random.default_rng(8)
 SCALES = RANDOM.random(6).astype(np.float32) + np.float32(0.1)
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = needs_gcc
 
 
 @pytest.fixture
@@ -43,7 +39,7 @@ def model(tmp_path: Path) -> Model:
 
 def assert_c_agrees(model: Model, text: str, *, arch: str | DeviceArch | None = None, **inputs: np.ndarray) -> None:
     synthesis = Synthesizer("c", arch=arch).synthesize(model, graph(text))
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs
+    found = run_sanitised(synthesis, inputs)
     executor = Simulator(model, graph(text), device="cpu").make_executor()
     executor.step(**inputs)
 
@@ -239,7 +235,7 @@ def test_reals_are_rounded_to_the_nearest_integer_of_few_bits(dialect: str) -> N
     }
     synthesis = Synthesizer("c", arch=DeviceArch.load(arch)).synthesize(Model.from_arrays({}), graph(ROUNDED))
     given = {"x": x, "s": np.ones(16, np.float32)}
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, given, flags=FLAGS).outputs
+    found = run_sanitised(synthesis, given)
 
     assert "oi_round_u8_f32x8" in synthesis.bundle.files["model.c"].decode()
     for name, kind in (("u8s", np.uint8), ("i8s", np.int8), ("u16s", np.uint16), ("i16s", np.int16)):

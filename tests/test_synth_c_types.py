@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-
 import ml_dtypes
 import numpy as np
 import pytest
+from generated_c import SANITISED, needs_gcc, run_sanitised
 
 from openinfer.array_types import storage_dtype
 from openinfer.dsl import graph
@@ -21,15 +20,10 @@ from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer_synth_c.project import FLAGS as BUNDLE_FLAGS
 
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O0", "-ffp-contract=off"),
-    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
-)
-
 LIBRARY = frozenset(("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh", "erf", "power"))
 """Functions of expressions that a library computes, and need not round correctly."""
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = needs_gcc
 
 
 def elements(dtype, count, seed=0):
@@ -54,11 +48,11 @@ def elements(dtype, count, seed=0):
     return values if count is None else generator.choice(values, count)
 
 
-def both(text, arrays=None, flags=FLAGS, **inputs):
+def both(text, arrays=None, flags=SANITISED, **inputs):
     """Return the outputs of the simulator and of the compiled program, in storage form."""
     model, program = Model.from_arrays(arrays or {}), graph(text)
     synthesis = Synthesizer("c").synthesize(model, program)
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=flags).outputs
+    found = run_sanitised(synthesis, inputs, flags=flags)
     executor = Simulator(model, program, device="cpu").make_executor()
     executor.step(**inputs)
     return {name: np.asarray(executor.result(name).array) for name in found}, found
