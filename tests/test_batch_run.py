@@ -237,7 +237,7 @@ def test_a_process_that_hangs_is_ended_and_its_input_fails(stopped: bool) -> Non
     inputs = [{"x": 1.0, "turns": each} for each in turns]
     runner = Stopping(1)
     begun = time.monotonic()
-    found = oi.run_batch(oi.Model.from_arrays({}), oi.graph(ENDLESS), inputs, runner=runner, timeout=limit_s(0.5))
+    found = oi.run_batch(oi.Model.from_arrays({}), oi.graph(ENDLESS), inputs, runner=runner, timeout=limit_s(1.5))
     failed = next(found)[1]
     assert isinstance(failed, oi.ExecutionError)
     assert failed.code == "input-timeout"

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openinfer.testing.waiting import limit_s
 from openinfer_oinf import save_file
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes and limits of file sizes are those of POSIX")
@@ -49,7 +50,7 @@ def outcome(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=limit_s(60),
         check=False,
     )
 
@@ -142,7 +143,7 @@ def test_standard_output_that_a_shell_appends_to_a_file_keeps_the_rest(folder: P
     (folder / "log").write_text("before\n")
     with (folder / "log").open("ab") as log:
         command = [sys.executable, "-m", "openinfer", "graph", "net.oi", "-o", "/dev/stdout"]
-        subprocess.run(command, cwd=folder, stdout=log, timeout=120, check=True)
+        subprocess.run(command, cwd=folder, stdout=log, timeout=limit_s(60), check=True)
     assert (folder / "log").read_text().startswith("before\ndynamic {")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-oinf = pytest.importorskip("openinfer_oinf")
+oinf = pytest.importorskip("openinfer_oinf", reason="the container is not installed")
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"
 MODEL = DIGITS / "digits.oinf"
@@ -106,7 +106,9 @@ def test_no_prediction_hangs_on_rounding(logits):
 
 def test_the_held_back_scans_are_the_documented_draw_and_no_training_image(model, held_back):
     datasets = pytest.importorskip("sklearn.datasets", reason="scikit-learn holds the original scans")
-    selection = pytest.importorskip("sklearn.model_selection")
+    selection = pytest.importorskip(
+        "sklearn.model_selection", reason="scikit-learn, which has the digits, is not installed"
+    )
     bunch = datasets.load_digits()
     rest, part = selection.train_test_split(
         np.arange(1797),

@@ -55,7 +55,7 @@ def sparse_model(path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux to tell resident memory")
-@pytest.mark.parametrize(("used", "most"), [("small", 1 << 20), ("large", (ROWS * COLUMNS * 4) + (8 << 20))])
+@pytest.mark.parametrize(("used", "most"), [("small", 16 << 20), ("large", (ROWS * COLUMNS * 4) + (16 << 20))])
 def test_one_tensor_of_a_model_of_4_gib(tmp_path: Path, used: str, most: int) -> None:
     path = tmp_path / "large.oinf"
     sparse_model(path)

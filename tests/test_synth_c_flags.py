@@ -21,6 +21,7 @@ from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.environment import Environment
 from openinfer.synth import Synthesizer
+from openinfer.testing.waiting import limit_s
 from openinfer_synth_c import library, native, project
 
 FUZZER = Path(__file__).resolve().parents[1] / "openinfer-core" / "fuzz" / "fuzz_c.py"
@@ -135,7 +136,9 @@ def assert_alike(fuzzer, calls, optimised):
     synthesis = Synthesizer("c").synthesize(Model.from_arrays({}), fuzzer.graph_of([each.drawn for each in calls]))
 
     def run(flags):
-        built = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=flags, timeout=300)
+        built = synthesis.target.build_and_run(
+            synthesis.plan, synthesis.bundle, inputs, flags=flags, timeout=limit_s(100)
+        )
         return built.outputs
 
     plain = run(UNOPTIMISED)

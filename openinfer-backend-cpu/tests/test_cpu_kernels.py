@@ -231,15 +231,16 @@ def test_conv2d_accumulates_integers_wide() -> None:
 
 
 def onnx_pool(op: str, x: np.ndarray, **attributes: Any) -> np.ndarray:
-    helper = pytest.importorskip("onnx.helper")
-    onnx = pytest.importorskip("onnx")
-    evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
+    onnx, helper, reference = (
+        pytest.importorskip(name, reason="the ONNX reference evaluator is the oracle")
+        for name in ("onnx", "onnx.helper", "onnx.reference")
+    )
     node = helper.make_node(op, ["x"], ["y"], **attributes)
     kind = onnx.TensorProto.FLOAT
     value = helper.make_tensor_value_info
     graph = helper.make_graph([node], "g", [value("x", kind, x.shape)], [value("y", kind, None)])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
-    return evaluator(model).run(None, {"x": x})[0]
+    return reference.ReferenceEvaluator(model).run(None, {"x": x})[0]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from threading import Barrier, Thread, get_ident
+from functools import partial
+from threading import Barrier, Event, Thread, get_ident
 
 import numpy as np
 import pytest
@@ -45,8 +46,19 @@ def test_no_more_threads_work_than_were_asked_for() -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_what_a_call_raises_is_raised_when_all_have_ended(count: int) -> None:
-    made: list[int] = []
-    calls = [lambda: 1 // 0, *(lambda n=n: made.append(n) for n in range(1000))]
+    made, fails = list[int](), Event()
+
+    def fail() -> None:
+        fails.set()
+        raise ZeroDivisionError
+
+    def work(number: int) -> None:
+        # All of them together take far longer than the thread of the call that fails is ever kept waiting.
+        fails.wait(limit_s(20))
+        time.sleep(0.002)
+        made.append(number)
+
+    calls = [fail, *(partial(work, number) for number in range(1000))]
     with pytest.raises(ZeroDivisionError):
         Workers().share(calls, count)
     ended = len(made)
