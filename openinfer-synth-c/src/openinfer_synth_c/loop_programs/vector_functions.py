@@ -244,7 +244,7 @@ def _word(code: Code, source: DType, count: int) -> str:
 
 def _looped(code: Code, function: str, operands: Sequence[DType], result: DType, count: int) -> str:
     """Return the name of a function on vectors that goes from lane to lane."""
-    of = f"{operands[0]}_{result}" if function == "cast" else f"{result}"
+    of = f"{operands[0]}_{result}" if function in ("cast", "word") else f"{result}"
     name = f"oi_{function}_{of}x{count}"
     value = code.noted(call_text(function, operands, result, lanes(code, len(operands))))
     define_by_lane(code, name, operands, result, count, value)
