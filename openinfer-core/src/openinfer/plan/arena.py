@@ -15,7 +15,7 @@ from openinfer.plan.steps import CopyStep
 from openinfer.plan.values import ArenaMemory, NoMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.arch import MemoryBank
     from openinfer.ir.types import TensorType
@@ -37,6 +37,7 @@ def placed(
     *,
     overlaps: bool = False,
     banks: Sequence[MemoryBank] | None = None,
+    least: Mapping[int, int] | None = None,
 ) -> tuple[tuple[PlanValue, ...], tuple[int, ...]]:
     """Return the values with memory for all that steps touch: that of what they are copied from, or in the arena.
 
@@ -45,6 +46,7 @@ def placed(
     Args:
         overlaps: whether results may begin to overwrite operands that are still read (`openinfer.plan.overlap`).
         banks: memories that the arena is spread over, in the order in which they are filled; None is one of any size.
+        least: for some values, offsets from which on they may find a better place (`openinfer.plan.directions`).
 
     Raises:
         SynthesisError: the memories do not hold the values.
@@ -72,7 +74,11 @@ def placed(
             if LARGE * (sizes[result] + sizes[operand]) > total
         ]
         apart = distances(procedures, liveness, values, pairs)
-        offsets, total = min((offsets, total), place(sizes, classes, between, level, apart), key=lambda each: each[1])
+        found_places = [(offsets, total), place(sizes, classes, between, level, apart)]
+        starts = {group: start for group, start in (least or {}).items() if group in sizes and alone >> group & 1}
+        if starts:
+            found_places.append(place(sizes, classes, between, level, apart, starts))
+        offsets, total = min(found_places, key=lambda each: each[1])
 
     def among(some: Sequence[int]) -> tuple[dict[int, int], int]:
         """Return the places of some groups in a memory of their own."""

@@ -10,11 +10,12 @@ from openinfer.diagnostics import Diagnostic
 from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import Filled, Storage
 from openinfer.plan.accesses import Accesses, mask, written
-from openinfer.plan.arena import placed
+from openinfer.plan.arena import LEAST, placed
 from openinfer.plan.arrangement import arranged
 from openinfer.plan.banks import writable
 from openinfer.plan.constants import with_constants
 from openinfer.plan.dead_steps import reached, without_dead_steps
+from openinfer.plan.directions import taking_turns
 from openinfer.plan.execution_plan import Bank, ExecutionPlan
 from openinfer.plan.findings import about
 from openinfer.plan.fusion import Fusion, fuse
@@ -106,8 +107,9 @@ def make_plan(
     after("fuse", procedures)
     procedures = with_passes(procedures, _types(draft), wanted, environment, "plan", after)
     made = _arranged(draft, procedures, started, model, machine or TargetInfo(), overlaps=overlaps, schedules=schedules)
-    live, banks = Liveness(made.procedures, wanted), writable(memories) if memories else None
-    values, used = placed(made.values, made.procedures, live, overlaps=overlaps, banks=banks)
+    banks = writable(memories) if memories else None
+    values, procedures, used = _placed(made, wanted, overlaps=overlaps, banks=banks)
+    reset, *blocks = procedures
     return ExecutionPlan(
         target=table.target,
         inputs=_inputs(draft, started.needed),
@@ -115,12 +117,12 @@ def make_plan(
         values=values,
         weights=made.weights,
         tables=made.tables,
-        procedures=made.procedures[1:],
+        procedures=tuple(blocks),
         arena_nbytes=sum(used),
         banks=_banks(banks, used) if banks else (),
         states=_states(draft),
         registers=tuple(draft.registers),
-        reset=made.procedures[0].steps,
+        reset=reset.steps,
     )
 
 
@@ -188,6 +190,20 @@ def _arranged(
         overlaps=overlaps,
         schedules=schedules,
     )
+
+
+def _placed(
+    made: Arranged, wanted: int, *, overlaps: bool, banks: Sequence[MemoryBank] | None
+) -> tuple[tuple[PlanValue, ...], Sequence[Procedure], Sequence[int]]:
+    """Return values with their places, steps in the order in which they walk them, and the bytes of each bank."""
+    procedures, live = made.procedures, Liveness(made.procedures, wanted)
+    values, used = placed(made.values, procedures, live, overlaps=overlaps, banks=banks)
+    turns = taking_turns(procedures, live, made.values, sum(used)) if overlaps and sum(used) > LEAST else None
+    if turns is None:
+        return values, procedures, used
+    live = Liveness(turns.procedures, wanted)
+    other, less = placed(made.values, turns.procedures, live, overlaps=overlaps, banks=banks, least=turns.offsets)
+    return (other, turns.procedures, less) if sum(less) < sum(used) else (values, procedures, used)
 
 
 def _types(draft: Draft) -> tuple[TensorType, ...]:

@@ -113,40 +113,56 @@ def distances(
         if not steps or together[result] >> operand & 1 or together[operand] >> result & 1:
             continue
         itemsize = values[result].type.dtype.bits // 8
-        if not itemsize or values[result].type.dtype is not values[operand].type.dtype:
-            continue
-        least = [_of_step(step, result, operand) for step in steps]
-        known = [distance for distance in least if distance is not None]
-        if len(known) == len(least):
-            found[result, operand] = max(known) * itemsize
+        if itemsize and values[result].type.dtype is values[operand].type.dtype:
+            for pair, elements in _farthest(steps, result, operand):
+                found[pair] = max(elements * itemsize, found.get(pair, 0))
     return found
 
 
-def _of_step(step: Step, result: int, operand: int) -> int | None:
+def _farthest(steps: Sequence[Step], result: int, operand: int) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield for (result, operand) and the other way round how many elements behind the first the second must start."""
+    forward, behind = zip(*(reach(step, result, operand) for step in steps), strict=True)
+    for pair, distances in (((result, operand), forward), ((operand, result), behind)):
+        known = [distance for distance in distances if distance is not None]
+        if len(known) == len(distances):
+            yield pair, max(known)
+
+
+def reach(step: Step, result: int, operand: int) -> tuple[int | None, int | None]:
+    """Return how many elements behind the start of a result an operand must start at least, and the other way round.
+
+    Either is enough for every element of the operand to be loaded for the last time before it is stored over. None:
+    the order of accesses is not known, the step has no such result, or it runs in the other direction.
+    """
     if not isinstance(step, ComputeStep) or result not in step.outputs:
-        return None
+        return None, None
     if any(operand_reads(o) >> operand & 1 for o in step.inputs if not isinstance(o, ValueRef)):
-        return None
+        return None, None
     computation = step.computation
     output = computation.outputs[step.outputs.index(result)].name
     pairs = zip(computation.inputs, step.inputs, strict=True)
     inputs = {tensor.name for tensor, each in pairs if each == ValueRef(operand)}
     # Bytes that are read as words have other addresses than those that are written.
     if any(computation.tensor(name).dtype is not computation.tensor(output).dtype for name in inputs):
-        return None
-    return distance(loop_program(step), output, inputs)
+        return None, None
+    if step.arrangement.backwards:
+        return None, distance(loop_program(step), output, inputs, mirrored=True)
+    return distance(loop_program(step), output, inputs), None
 
 
-def distance(kernel: Kernel, output: str, inputs: Collection[str]) -> int | None:
+def distance(kernel: Kernel, output: str, inputs: Collection[str], *, mirrored: bool = False) -> int | None:
     """Return how many elements behind the start of an output some inputs must start at least.
 
     Then no element of them is stored over before it is loaded for the last time. What one iteration of two nested loops
     does may happen in any order. The distance is negative where the inputs may even start before the output.
 
+    Args:
+        mirrored: how many elements behind the start of the inputs the output must start instead.
+
     Returns:
         None: some address, or the number of some iterations, is not known.
     """
-    turns = [_turns(statement, output, inputs, DEPTH) for statement in kernel.body]
+    turns = [_turns(statement, output, inputs, DEPTH, mirrored=mirrored) for statement in kernel.body]
     if not turns or any(turn is None for turn in turns):
         return None
     stored = np.maximum.accumulate(np.concatenate([turn.stored.ravel() for turn in turns if turn is not None]))
@@ -160,6 +176,7 @@ def distance(kernel: Kernel, output: str, inputs: Collection[str]) -> int | None
 class _Turns:
     """Of each iteration of nested loops the last address that is stored to and the first one that is loaded from.
 
+    Mirrored, addresses are negative: the first one that is stored to is the last.
     Both have an axis for each loop around the statement, the outermost first, and one for the iterations within.
     """
 
@@ -168,12 +185,18 @@ class _Turns:
 
 
 def _turns(
-    statement: Statement, output: str, inputs: Collection[str], depth: int, around: tuple[Var, ...] = ()
+    statement: Statement,
+    output: str,
+    inputs: Collection[str],
+    depth: int,
+    around: tuple[Var, ...] = (),
+    *,
+    mirrored: bool,
 ) -> _Turns | None:
     """Return the turns of a statement inside of loops; iterations of loops below ``depth`` are one turn."""
     inside = (*around, statement.var) if isinstance(statement, For) and statement.bind is Bind.SERIAL else ()
     if isinstance(statement, For) and inside and depth and _count(inside) <= MOST_TURNS:
-        parts = [_turns(inner, output, inputs, depth - 1, inside) for inner in statement.body]
+        parts = [_turns(inner, output, inputs, depth - 1, inside, mirrored=mirrored) for inner in statement.body]
         found = [part for part in parts if part is not None]
         if len(found) < len(parts):
             return None
@@ -191,11 +214,11 @@ def _turns(
         bounds = _bounds(address, around)
         if bounds is None:
             return None
-        first, last = bounds
+        first, last = (-bounds[1], -bounds[0]) if mirrored else (np.maximum(bounds[0], 0), bounds[1])
         if is_store:
             stored = np.maximum(stored, last)
         else:
-            loaded = np.minimum(loaded, np.maximum(first, 0))
+            loaded = np.minimum(loaded, first)
     return _Turns(stored, loaded)
 
 

@@ -27,6 +27,7 @@ def place(
     conflicts: Mapping[int, int],
     level: Mapping[int, int] | None = None,
     apart: Mapping[tuple[int, int], int] | None = None,
+    least: Mapping[int, int] | None = None,
 ) -> tuple[dict[int, int], int]:
     """Return the offset of each value, and the size of the arena.
 
@@ -41,9 +42,14 @@ def place(
         level: for values, others (as bits) that they share bytes with only where both start at the same offset; one of
             two may name the other.
         apart: result of `openinfer.plan.overlap.distances`; pairs that it has may overlap in spite of a conflict.
+        least: for some values, the offset from which on to look for a place; these are placed first, in their order,
+            and no other order is tried.
     """
     order = sorted(sizes, key=lambda v: (-sizes[v], v))
     partners = _both_ways(sizes, level or {})
+    if least:
+        order = [*least, *(value for value in order if value not in least)]
+        return _in_order(order, sizes, classes, conflicts, partners, apart or {}, least)
     best = _in_order(order, sizes, classes, conflicts, partners, apart or {})
     tried = [value for value in order if FEW * sizes[value] > best[1]]
     if len(order) > MOST:
@@ -80,6 +86,7 @@ def _in_order(
     conflicts: Mapping[int, int],
     partners: Mapping[int, int],
     apart: Mapping[tuple[int, int], int],
+    least: Mapping[int, int] | None = None,
 ) -> tuple[dict[int, int], int]:
     ranks_of = {value: rank for rank, value in enumerate(order)}
     near: dict[int, list[_Near]] = {}
@@ -97,7 +104,7 @@ def _in_order(
         if level:
             offsets[value] = _level_or_apart(others, taken, np.isin(ranks, level) & ~taken)
         else:
-            offsets[value] = _first_gap(*others.bounds(taken))
+            offsets[value] = _first_gap(*others.bounds(taken), (least or {}).get(value, 0))
         at = int(np.searchsorted(starts, offsets[value]))
         ranks = np.insert(ranks, at, rank)
         starts = np.insert(starts, at, offsets[value])
@@ -200,12 +207,12 @@ def _is_free(offset: int, below: npt.NDArray[np.int64], above: npt.NDArray[np.in
     return bool(((offset <= below) | (offset >= above)).all())
 
 
-def _first_gap(below: npt.NDArray[np.int64], above: npt.NDArray[np.int64]) -> int:
-    """Return the lowest offset that no pair forbids: it is at most ``below`` or at least ``above``.
+def _first_gap(below: npt.NDArray[np.int64], above: npt.NDArray[np.int64], least: int = 0) -> int:
+    """Return the lowest offset from ``least`` on that no pair forbids: it is at most ``below`` or at least ``above``.
 
-    ``below`` is sorted, ``above`` aligned.
+    ``below`` is sorted, ``above`` and ``least`` are aligned.
     """
-    offsets = np.maximum.accumulate(np.concatenate(([0], above)))
+    offsets = np.maximum.accumulate(np.concatenate(([least], above)))
     fits = offsets[:-1] <= below
     return int(offsets[int(fits.argmax())] if fits.any() else offsets[-1])
 

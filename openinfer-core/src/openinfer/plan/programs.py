@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from openinfer.loops.backwards import backwards
 from openinfer.loops.coalesce import coalesced
 from openinfer.loops.fusion import fused
 from openinfer.loops.unread import without_unread
@@ -39,4 +40,5 @@ def _lowered(computation: Computation, arrangement: Arrangement) -> Kernel:
     schedules = dict(enumerate(arrangement.schedules))
     layouts = dict(arrangement.layouts)
     kernel = lowered(computation, layouts, arrangement.target, schedules, fusion=arrangement.fusion)
-    return without_unread(fused(coalesced(kernel)))
+    made = without_unread(fused(coalesced(kernel)))
+    return (backwards(made) or made) if arrangement.backwards else made

@@ -91,6 +91,8 @@ def _places(plan: ExecutionPlan, step: Step) -> str:
     over = _overwritten(plan, step)
     if over:
         notes.append(f"overwrites {', '.join(over)} while reading on")
+    if isinstance(step, ComputeStep) and step.arrangement.backwards:
+        notes.append("from the last place to the first")
     return f"  ({', '.join(notes)})" if notes else ""
 
 

@@ -140,12 +140,14 @@ class Arrangement:
         schedules: one for each stage; () for those that fit any machine.
         target: the machine that they were chosen for.
         fusion: loops over axes of the last stage inside of which all stages are computed; () for one after the other.
+        backwards: whether the outermost loops run from their last iteration to their first.
     """
 
     layouts: tuple[tuple[str, Layout], ...] = ()
     schedules: tuple[Schedule, ...] = ()
     target: TargetInfo | None = None
     fusion: tuple[Loop, ...] = ()
+    backwards: bool = False
 
 
 @dataclass(frozen=True, slots=True)

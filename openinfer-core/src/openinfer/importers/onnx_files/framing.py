@@ -1,9 +1,9 @@
 """Leaves large numbers in a model file where they are.
 
-Parsing a model holds all of its weights, and reading the file first holds them twice. So raw data of large tensors are
-replaced by a reference to their place in the file, in the form that ONNX has for data outside of a model, before the
-package ``onnx`` parses the message. Only the frames of protobuf's wire format are read here, never what they hold; a
-message that is not well-formed is left as it is, for ``onnx`` to refuse.
+Parsing a model holds all of its weights, and reading the file first holds them twice. So raw data of large tensors
+are replaced by a reference to their place in the file, in the form that ONNX has for data outside of a model, before
+the package ``onnx`` parses the message. Only the frames of protobuf's wire format are read here, never what they
+hold; a message that is not well-formed is left as it is, for ``onnx`` to refuse.
 """
 
 from __future__ import annotations

@@ -1,0 +1,147 @@
+"""Images that are walked from their last row to their first, so that results and operands stay close to one another.
+
+A result begins a little before the operand that it overwrites while that is read (`openinfer.plan.overlap`), or, where
+rows are visited from the last one on, a little behind it. A chain of convolutions therefore needs the least memory
+where its steps take turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from openinfer.plan.accesses import mask, members, reads, writes
+from openinfer.plan.arena import LARGE
+from openinfer.plan.overlap import reach
+from openinfer.plan.places import ALIGNMENT
+from openinfer.plan.steps import ComputeStep, Procedure
+from openinfer.plan.values import NoMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.plan.liveness import Liveness
+    from openinfer.plan.steps import Step
+    from openinfer.plan.values import PlanValue
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """A program whose steps take turns.
+
+    Attributes:
+        offsets: where the results of chains lie, which begin at 0.
+    """
+
+    procedures: tuple[Procedure, ...]
+    offsets: dict[int, int]
+
+
+def taking_turns(
+    procedures: Sequence[Procedure], liveness: Liveness, values: Sequence[PlanValue], arena_nbytes: int
+) -> Turns | None:
+    """Return the program with steps backwards where results would otherwise move on in the arena; None: there are none.
+
+    A step of a chain goes the way on which the results so far stay within the smaller range.
+
+    Args:
+        arena_nbytes: size of the arena where all steps go forwards.
+    """
+    free = mask(value.number for value in values if isinstance(value.memory, NoMemory))
+    directing = _Directing(liveness, values, free, arena_nbytes)
+    made = tuple(Procedure(p.name, directing.steps(p.steps)) for p in procedures)
+    return Turns(made, directing.offsets) if directing.turned else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """How many bytes a result begins before its operand, or behind it where the step runs backwards."""
+
+    operand: int
+    result: int
+    before: int
+    behind: int
+
+
+@dataclass(slots=True)
+class _Directing:
+    """Chooses the direction of one step after the other.
+
+    Attributes:
+        offsets: of the results of finished chains.
+        turned: how many steps go backwards.
+    """
+
+    liveness: Liveness
+    values: Sequence[PlanValue]
+    free: int
+    arena_nbytes: int
+    offsets: dict[int, int] = field(default_factory=dict[int, int])
+    turned: int = 0
+
+    def steps(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+        made: list[Step] = []
+        chain: dict[int, int] = {}
+        for step in steps:
+            move = _moves(step, self.liveness, self.values, self.free, self.arena_nbytes // LARGE)
+            if move is None or not isinstance(step, ComputeStep):
+                made.append(step)
+                continue
+            if next(reversed(chain), None) != move.operand:
+                self._finish(chain)
+                chain = {move.operand: 0}
+            at, low, high = chain[move.operand], min(chain.values()), max(chain.values())
+            is_turned = max(high, at + move.behind) - low < high - min(low, at - move.before)
+            chain[move.result] = at + move.behind if is_turned else at - move.before
+            self.turned += is_turned
+            made.append(_backwards(step) if is_turned else step)
+        self._finish(chain)
+        return tuple(made)
+
+    def _finish(self, chain: Mapping[int, int]) -> None:
+        low = min(chain.values(), default=0)
+        self.offsets |= {value: at - low for value, at in chain.items()}
+
+
+def _moves(step: Step, liveness: Liveness, values: Sequence[PlanValue], free: int, least: int) -> _Move | None:
+    """Return how results move in the arena by a step.
+
+    None: it has no one result that takes the place of its operand, both are small, or it cannot be walked backwards.
+    """
+    if not isinstance(step, ComputeStep):
+        return None
+    last, written = reads(step) & free & ~liveness.after(step), writes(step) & free
+    if last.bit_count() != 1 or written.bit_count() != 1:
+        return None
+    ((operand,), (result,)) = (tuple(members(each)) for each in (last, written))
+    read, made = values[operand].stored, values[result].stored
+    itemsize = made.dtype.bits // 8
+    if read.dtype is not made.dtype or not itemsize or read.nbytes + made.nbytes < least or not _may_turn(step):
+        return None
+    forward, _ = reach(step, result, operand)
+    if forward is None or forward * itemsize >= made.nbytes:
+        return None
+    _, behind = reach(_backwards(step), result, operand)
+    if behind is None or behind * itemsize >= made.nbytes:
+        return None
+    return _Move(operand, result, _aligned(forward * itemsize), _aligned(behind * itemsize))
+
+
+def _may_turn(step: ComputeStep) -> bool:
+    """Whether the places of a step are independent, and each is stored once."""
+    arrangement, stages = step.arrangement, step.computation.stages
+    if arrangement.fusion or step.temporaries or step.arguments or len(stages) != 1 or len(step.outputs) != 1:
+        return False
+    (stage,) = stages
+    if stage.is_sequential or stage.lookups or stage.checks or (stage.fold is not None and stage.fold.running):
+        return False
+    # What is stored in a halo may lie behind what is computed for it.
+    return not any(layout.halo for name, layout in arrangement.layouts if name == stage.tensor)
+
+
+def _backwards(step: ComputeStep) -> ComputeStep:
+    return replace(step, arrangement=replace(step.arrangement, backwards=True))
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
