@@ -204,11 +204,13 @@ def rounded(code: Code, result: DType, count: int, text: str) -> str:
     """
     before, inside = _limited(code, result)
     name = f"oi_round_{result}_f32x{count}"
-    bits = f"(int32_t){code.noted(call_text('to_bits', (F32,), U32, (f'({inside}) + {_WHOLE_FROM}',)))}"
+    bits = code.noted(call_text("to_bits", (F32,), U32, (f"({inside}) + {_WHOLE_FROM}",)))
     if code.has_vector_types:
-        define_by_lane(code, name, (F32,), I32, count, bits, before)
+        define_by_lane(code, name, (F32,), I32, count, f"(int32_t){bits}", before)
         return f"__builtin_convertvector({name}({text}), {vector_type(code, result, count)})"
-    define_by_lane(code, name, (F32,), result, count, f"({c_type(result)})({bits} - 0x4b400000)", before)
+    # The lowest 23 bits less those of 1.5 * 2^23; where they are unsigned, what is above them is cut off.
+    whole = bits if result.minimum == 0 else f"((int32_t)({bits} & 0x7fffffu) - 0x400000)"
+    define_by_lane(code, name, (F32,), result, count, f"({c_type(result)}){whole}", before)
     return f"{name}({text})"
 
 
