@@ -87,6 +87,24 @@ def test_the_bundle_records_the_proof_and_how_to_repeat_it():
     assert files == proved().bundle.files
 
 
+def test_reals_that_are_rounded_to_bytes_are_proved():
+    program = """
+    dynamic { x: f32[16]; }
+    volatile { u8s: u8[16]; i8s: i8[16]; }
+    block entry {
+      op round(x, mode="half_even") >> whole;
+      op cast(whole, to=u8) >> u8s;
+      op round(x, mode="half_even") >> again;
+      op cast(again, to=i8) >> i8s;
+      return u8s, i8s;
+    }
+    """
+    synthesis = proved(program)
+
+    assert b"oi_round_i8_f32x4" in synthesis.bundle.files["model.c"]
+    assert synthesis.proof.alarms == ()
+
+
 def test_vectors_are_analysed_in_plain_c_and_the_record_says_so():
     program = "dynamic { x: f32[64]; } volatile { y: f32[64]; } block entry { op relu(x) >> y; return y; }"
     synthesis = proved(program, arch="x86-64-v3", prefix="positive")
