@@ -30,6 +30,11 @@ from openinfer.testing.waiting import limit_s
 COMMANDS = Path(openinfer.__file__).parent / "cli" / "commands"
 
 
+def name_of(module: Path) -> str:
+    """Return the command of a module; one whose name is a word of Python has an underscore behind it."""
+    return module.stem.rstrip("_")
+
+
 def offer(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
     """Make an environment the process's default."""
     environment = Environment(**fields)
@@ -51,8 +56,8 @@ def test_every_module_of_the_commands_package_is_a_command_of_its_name() -> None
     listed = main.list_commands(click.Context(main))
 
     for module in COMMANDS.glob("[a-z]*.py"):
-        assert module.stem in listed
-        assert main.get_command(click.Context(main), module.stem).name == module.stem
+        assert name_of(module) in listed
+        assert main.get_command(click.Context(main), name_of(module)).name == name_of(module)
 
 
 def test_help_lists_built_in_commands_and_those_of_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +71,7 @@ def test_help_lists_built_in_commands_and_those_of_plugins(monkeypatch: pytest.M
 
 def test_summaries_of_built_in_commands_are_whole_on_one_line() -> None:
     section = run("--help").output.partition("Commands:\n")[2].splitlines()
-    names = {module.stem for module in COMMANDS.glob("[a-z]*.py")}
+    names = {name_of(module) for module in COMMANDS.glob("[a-z]*.py")}
 
     assert {line.split()[0] for line in section} >= names
     assert all(line.endswith(".") and not line.endswith("...") for line in section if line.split()[0] in names)
@@ -74,7 +79,7 @@ def test_summaries_of_built_in_commands_are_whole_on_one_line() -> None:
 
 def test_every_command_that_takes_a_model_takes_the_short_option_too() -> None:
     context = click.Context(main)
-    commands = [main.get_command(context, module.stem) for module in COMMANDS.glob("[a-z]*.py")]
+    commands = [main.get_command(context, name_of(module)) for module in COMMANDS.glob("[a-z]*.py")]
     options = [set(option.opts) for command in commands if command is not None for option in command.params]
 
     assert sum("--model" in found for found in options) >= 7
@@ -102,7 +107,7 @@ def test_an_option_that_would_do_nothing_is_a_mistake_of_usage(line: str, told: 
 
 def test_every_option_says_what_it_does() -> None:
     context = click.Context(main)
-    commands = [main.get_command(context, module.stem) for module in COMMANDS.glob("[a-z]*.py")]
+    commands = [main.get_command(context, name_of(module)) for module in COMMANDS.glob("[a-z]*.py")]
     options = [o for c in (main, *commands) if c is not None for o in c.params if isinstance(o, click.Option)]
 
     assert len(options) > 80

@@ -19,7 +19,7 @@ from openinfer.plugins.loader import load_environment
 from openinfer.plugins.offers import KINDS
 from openinfer.validate import program_findings
 
-NAMES = ("probe", "backend", "target", "run", "open", "runner", "observer", "command")
+NAMES = ("probe", "backend", "target", "run", "open", "load", "runner", "observer", "command")
 
 
 def operator(name: str, **changes: Any) -> OpSchema:

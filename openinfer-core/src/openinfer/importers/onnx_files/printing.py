@@ -10,28 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer import symbolic
-from openinfer.dtypes import DType
 from openinfer.importers.onnx_files.elements import scalar_of
 from openinfer.importers.onnx_files.loops import Carried, Loop, LoopCall, Table
 from openinfer.importers.onnx_files.naming import Names, legal, number_stem, value_stem, weight_stems
+from openinfer.importers.onnx_files.setting_values import attribute_of
 from openinfer.importers.onnx_files.values import Call, Value, expression
 from openinfer.ir.strings import quoted
 from openinfer.ir.text import scalar_text, type_text, value_text
-from openinfer.ir.values import (
-    AttrValue,
-    BoolValue,
-    DoubleListValue,
-    DoubleValue,
-    DTypeValue,
-    ExprListValue,
-    ExprValue,
-    IntListValue,
-    IntValue,
-    Ref,
-    StrValue,
-    VarValue,
-)
-from openinfer.symbolic import BinOp, Const, Name
 from openinfer_oinf.convert.naming import plain_name
 
 if TYPE_CHECKING:
@@ -349,40 +334,7 @@ class _Printer:
     def _setting(self, value: Setting) -> str:
         if isinstance(value, Value):
             return self._ref(value)
-        return value_text(_attribute(value))
-
-
-def _attribute(value: Setting) -> AttrValue:
-    match value:
-        case bool():
-            return BoolValue(value)
-        case int():
-            return IntValue(value)
-        case float():
-            return DoubleValue(value)
-        case str():
-            return StrValue(value)
-        case DType():
-            return DTypeValue(value)
-        case Name():
-            return VarValue(Ref(value.name))
-        case Const():
-            return IntValue(value.value)
-        case BinOp():
-            return ExprValue(value)
-        case tuple():
-            return _list(value)
-        case Value():
-            raise TypeError(value.name)
-
-
-def _list(values: Sequence[int | float | symbolic.IntExpr]) -> AttrValue:
-    if any(isinstance(part, float) for part in values):
-        return DoubleListValue(tuple(float(part) for part in values if isinstance(part, int | float)))
-    numbers = tuple(part for part in values if isinstance(part, int))
-    if len(numbers) == len(values):
-        return IntListValue(numbers)
-    return ExprListValue(tuple(expression(part) for part in values if not isinstance(part, float)))
+        return value_text(attribute_of(value))
 
 
 def _section(keyword: str, lines: Sequence[str]) -> str:
