@@ -130,6 +130,26 @@ def test_a_program_has_to_fit_the_memory_of_the_device() -> None:
         synthesise(needed - 1)
 
 
+def test_persistent_variables_count_as_memory_of_the_device() -> None:
+    text = "volatile { y: f32[9]; } persistent { s: f32[9]; } block entry { cache.read s >> y; return y; }"
+    arch = {**DEVICE, "memory": {"global_bytes": 35}}
+
+    with pytest.raises(oi.SynthesisError, match=r"needs 36 bytes \(0 of weights, 36 of persistent variables\)"):
+        oi.Synthesizer.from_arch(arch).synthesize(MODEL, text)
+
+
+def test_caches_of_more_than_a_gibibyte_are_warned_of() -> None:
+    text = (
+        "dynamic { x: f32; } persistent { n: i32; k(t): f32 @table; } block entry { cache.write x >> k[n]; return x; }"
+    )
+
+    made = oi.Synthesizer("c", limits={"t": 2**29}).plan(MODEL, text)
+    with pytest.raises(oi.SynthesisError, match=r"persistent variables take 2\.0 GiB"):
+        oi.Synthesizer("c", limits={"t": 2**29}).synthesize(MODEL, text, strict=True)
+
+    assert made.state_nbytes == 4 + 4 * 2**29
+
+
 def test_the_command_takes_a_device_file(tmp_path: Path) -> None:
     program, model, device = (tmp_path / name for name in ("p.oi", "m.oinf", "device.json"))
     program.write_text(TEXT)

@@ -117,6 +117,25 @@ def test_a_program_over_budget_is_refused_with_the_value_and_the_map() -> None:
     assert found.hint.startswith("make b (f32[100]) smaller, such as by other sizes; bytes of values: a 400, b 400, ")
 
 
+CACHED = """
+dynamic { x: f32[100]; }
+persistent { n: i32; k(t): f32[100] @table @fixed(t=3); }
+block entry { cache.write x >> k[n]; cache.read k[0] >> y; return y; }
+"""
+
+
+def test_some_memory_has_to_hold_the_persistent_variables_in_one_piece() -> None:
+    synthesis(("dtcm", 1203, "tcm"), ("ram", 1204, "sram"), text=CACHED)
+
+    with pytest.raises(oi.SynthesisError, match=r"take 1,204 bytes in one piece.* dtcm 1,203, ram 1,203") as caught:
+        synthesis(("dtcm", 1203, "tcm"), ("ram", 1203, "sram"), text=CACHED)
+    (found,) = caught.value.diagnostics
+    assert isinstance(found, Diagnostic)
+    assert (found.code, "the largest is k: f32[3,100]" in (found.hint or "")) == ("over-budget", True)
+    with pytest.raises(oi.SynthesisError, match="what the memories have left is none but flash"):
+        synthesis(("flash", 65536, "flash"), text=CACHED)
+
+
 def test_flash_holds_no_values_and_has_to_hold_the_weights() -> None:
     synthesis(("flash", 400, "flash"), ("ram", 65536, "sram"))
 

@@ -197,8 +197,8 @@ class Synthesizer:
             DslSyntaxError, GraphError, SerializationError: the text or JSON is not a program; all findings.
             ValidationError: the graph does not fit the model; all findings.
             SynthesisError: the target cannot carry out something in it; the message names construct and line. Or the
-                device has less memory than it needs. In strict mode also ``large-arena``, the intermediate results take
-                more than a GiB.
+                device has less memory than it needs. In strict mode also ``large-arena``, the intermediate results, or
+                the persistent variables, take more than a GiB.
         """
         plan, warnings = self._planned(model, graph, sizes, strict=strict)
         _check_memory(plan)
@@ -255,7 +255,7 @@ class Synthesizer:
             limits=self._limits,
         )
         plan = replace(plan, arch=self._arch, options=self._options, program_digest=_digest(program))
-        warnings = (*(() if self._arch is None else self._arch.warnings), *_large_arena(plan.arena_nbytes))
+        warnings = (*(() if self._arch is None else self._arch.warnings), *_large_memory(plan))
         if strict and warnings:
             raise SynthesisError(warnings[0].message, diagnostics=as_errors(warnings))
         return plan, (*resolved.warnings, *warnings)
@@ -309,10 +309,12 @@ def _name_of(target: str | Enum | None) -> str | None:
 def _check_memory(plan: ExecutionPlan) -> None:
     """Raise when the device is known to have too little memory."""
     _check_flash(plan)
+    _check_state(plan)
     most = 0 if plan.arch is None else plan.arch.memory.global_bytes
-    needed = plan.arena_nbytes + plan.weights_nbytes
+    needed = plan.arena_nbytes + plan.state_nbytes + plan.weights_nbytes
     if 0 < most < needed:
-        message = f"the program needs {needed} bytes ({plan.weights_nbytes} of weights), the device has {most}"
+        kept = f", {plan.state_nbytes} of persistent variables" if plan.states else ""
+        message = f"the program needs {needed} bytes ({plan.weights_nbytes} of weights{kept}), the device has {most}"
         raise SynthesisError(f"{message} (memory.global_bytes): use smaller sizes", code="synthesis")
 
 
@@ -324,6 +326,26 @@ def _check_flash(plan: ExecutionPlan) -> None:
     largest = max(plan.weights, key=lambda weight: weight.stored.nbytes)
     message = f"the weights take {plan.weights_nbytes:,} bytes, the flash of the device has {sum(flash):,}"
     hint = f"the largest is {largest.source}: {largest.type}, {largest.stored.nbytes:,} bytes"
+    found = Diagnostic(code=OVER_BUDGET, message=message, hint=hint)
+    raise SynthesisError(message, code=OVER_BUDGET, diagnostics=(found,))
+
+
+def _check_state(plan: ExecutionPlan) -> None:
+    """Raise when no memory of the device has room for the persistent variables, which lie in one piece."""
+    if plan.arch is None or not plan.arch.memories or not plan.states:
+        return
+    left = [(bank.name, bank.capacity - bank.nbytes) for bank in plan.banks]
+    if any(plan.state_nbytes <= nbytes for _, nbytes in left):
+        return
+    room = ", ".join(f"{name} {nbytes:,}" for name, nbytes in left) or "none but flash"
+    message = (
+        f"persistent variables take {plan.state_nbytes:,} bytes in one piece, what the memories have left is {room}"
+    )
+    largest = max(plan.states, key=lambda state: state.type.nbytes)
+    hint = (
+        f"use smaller limits (--limit) or sizes; the largest is {largest.name}: {largest.type}, "
+        f"{largest.type.nbytes:,} bytes"
+    )
     found = Diagnostic(code=OVER_BUDGET, message=message, hint=hint)
     raise SynthesisError(message, code=OVER_BUDGET, diagnostics=(found,))
 
@@ -342,11 +364,16 @@ def target_findings(
     return plan_findings(resolved, model, environment, kernel_table(environment, spec))
 
 
-def _large_arena(nbytes: int) -> Iterator[Diagnostic]:
-    if nbytes > LARGE_ARENA:
-        yield Diagnostic(
-            code="large-arena",
-            message=f"the intermediate results take {nbytes / 2**30:.1f} GiB of static memory",
-            severity=Severity.WARNING,
-            hint="use smaller sizes (--size); many linkers refuse more than 2 GiB",
-        )
+def _large_memory(plan: ExecutionPlan) -> Iterator[Diagnostic]:
+    parts = (
+        ("the intermediate results take", plan.arena_nbytes, "smaller sizes (--size)"),
+        ("persistent variables take", plan.state_nbytes, "smaller sizes (--size) or limits (--limit)"),
+    )
+    for what, nbytes, smaller in parts:
+        if nbytes > LARGE_ARENA:
+            yield Diagnostic(
+                code="large-arena",
+                message=f"{what} {nbytes / 2**30:.1f} GiB of static memory",
+                severity=Severity.WARNING,
+                hint=f"use {smaller}; many linkers refuse more than 2 GiB",
+            )
