@@ -93,7 +93,7 @@ def _computed(writer: Writer, rows: Rows) -> Rows:
     elif chance < 0.7 and _legal(writer, ("concat",), rows.dtype):
         made = _made(writer, rows.dtype, rows.row, None if rows.count is None else 2 * rows.count)
         builder.op("concat", rows.name, rows.name, outputs=made.name, settings={"axis": 0})
-    elif chance < 0.85 and _legal(writer, ("sum_axis",), rows.dtype) and rows.count is not None:
+    elif chance < 0.85 and len(_legal(writer, ("add", "sum_axis"), rows.dtype)) == 2 and rows.count is not None:
         kind = TensorType(rows.dtype, rows.row)
         builder.op("sum_axis", rows.name, outputs=writer.result(kind, 3, taken=[]), settings={"axes": [0]})
         return rows
