@@ -26,6 +26,8 @@ SHORT = "dynamic { x: f32[2]; }\nvolatile { o: f32[2]; }\nblock entry { op abs(x
 # Runs a command in a process that cannot write files of more than a kilobyte: a disk that is full, to the writer.
 LIMITED = """
 import resource, runpy, signal, sys
+# Python takes a cache of bytecode that was cut short for a whole one.
+sys.dont_write_bytecode = True
 resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
 sys.argv = sys.argv[1:]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
