@@ -24,6 +24,11 @@ FAILURES = {
     "doctor": [("--nope", "usage", 2)],
     "explain": [("nope", "unknown-code", 1), ("", "usage", 2)],
     "graph": [("nope.oi", "file", 1), ("wrong.oi", "syntax", 1)],
+    "import": [
+        ("nope.onnx", "import-file", 1),
+        ("net.oi", "import-format", 1),
+        ("net.oi --set x", "usage", 2),
+    ],
     "ops": [("nope", "unknown-op", 1)],
     "plan": [("nope.oi -m m.oinf", "file", 1), ("net.oi -m m.oinf --print-after fuse", "usage", 2)],
     "plugins": [("--nope", "usage", 2)],

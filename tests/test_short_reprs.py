@@ -86,9 +86,9 @@ SAID = {
     "NodeRun": "<NodeRun op mul(x,w) >> y in block entry>",
 }
 SAID_LIKE = {
-    "Synthesis": r"<Synthesis for c: \d files, [\d,]+ bytes; \d steps?, weights 12 bytes, arena \d+ bytes>",
+    "Synthesis": r"<Synthesis for c: \d+ files, [\d,]+ bytes; \d steps?, weights 12 bytes, arena \d+ bytes>",
     "ExecutionPlan": r"<ExecutionPlan for c: \d steps?, weights 12 bytes, arena \d+ bytes>",
-    "Bundle": r"<Bundle: \d files, [\d,]+ bytes>",
+    "Bundle": r"<Bundle: \d+ files, [\d,]+ bytes>",
     "Snapshot": r"<Snapshot of program [0-9a-f]{8}: 1 tensor, 8 bytes>",
     "Environment": r"<Environment: \d+ plugins, \d+ operators, \d+ element types; devices .*cpu.*; targets .*c.*>",
 }
