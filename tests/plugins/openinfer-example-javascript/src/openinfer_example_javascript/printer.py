@@ -109,8 +109,7 @@ class _Printer:
         if isinstance(operand, steps.LoopIndex):
             return f"[l{operand.loop}]"
         table = self._plan.table(operand.table)
-        fixed = tuple(map(constant, operand.indices))
-        if None not in fixed:
+        if None not in (fixed := tuple(map(constant, operand.indices))):
             return f"w{dict(table.fixed)[fixed]}"
         indices = ", ".join(map(self._integer, operand.indices))
         return f"entry(table{table.number}, [{indices}], {[*table.starts]}, {[*table.extents]})"
