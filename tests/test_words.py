@@ -83,6 +83,22 @@ def test_terms_take_elements_out_of_words(text: str, dtype: str) -> None:
     assert np.abs(expected).max() > 0
 
 
+@pytest.mark.parametrize(("factor", "scale"), [(2.0**-10, 2.0**112), (2.0**-120, 2.0**119), (2.0**-126, 1.0)])
+def test_elements_are_taken_out_without_numbers_near_the_ends_of_the_range(factor: float, scale: float) -> None:
+    computation = parse_computation(GROUPED.format(dtype="i8"))
+    x, w, s = (tuple(extent.constant or 0 for extent in tensor.shape) for tensor in computation.inputs)
+    codes = drawn("i8", *w)
+    row = (RANDOM.integers(-9, 9, x) * factor).astype(np.float32)
+    scales = np.full(s, scale, np.float32)
+    changed, dim, outer = worded(computation)
+
+    (expected,) = evaluate(computation, [row, codes, scales])
+    (found,) = evaluate(changed, [row, word_array(codes, dim, outer, 8), scales])
+
+    assert np.isfinite(expected).all()
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_the_first_element_has_the_lowest_bits() -> None:
     words = word_array(np.array([[1, -1], [2, 0], [3, 0], [-4, 0]], np.int8), 0, 0, 8)
 

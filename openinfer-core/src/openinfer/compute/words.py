@@ -2,10 +2,6 @@
 
 The axis is split in two, and ``w[r, n]`` becomes element ``i`` of the word ``w[q, n]``, where ``r = per * q + i``. A
 schedule writes the inner part out, so that shifts are by constants.
-
-Elements with sign stay in the highest bits of their word where the terms are products: the power of two by which they
-are too large is taken from another factor, once for all elements that it multiplies. That changes no bit of a product
-unless the other factor is below 2^-96, and saves a shift for each element.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index, Var
 from openinfer.compute.stage import Position, Read, Total
 from openinfer.compute.substitution import moved
-from openinfer.dtypes import F32, F64, I32, Kind
+from openinfer.dtypes import I32, Kind
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 
@@ -112,50 +108,18 @@ def in_words(stage: Stage, words: Words) -> Stage:
     bits = read.dtype.bits
     signed = read.dtype.kind is not Kind.UNSIGNED
     shift = Position(inner * -bits + (WORD - bits) if signed else inner * bits, I32)
+    element = _element_of(tree.Input(words.number, I32), tree.Input(len(elements), I32), bits, signed=signed)
     (total,) = fold.totals
     axes = tuple(part for axis in fold.axes for part in ((quotient, inner) if axis == words.axis else (axis,)))
-    term = _taken_apart(total.term, words.number, tree.Input(len(elements), I32), bits, signed=signed)
-    made = Total(total.start, term, total.combine)
+    made = Total(total.start, with_operand(total.term, words.number, element), total.combine)
     return replace(stage, elements=(*elements, shift), fold=replace(fold, axes=axes, totals=(made,)))
 
 
-def _taken_apart(term: Expr, number: int, shift: Expr, bits: int, *, signed: bool) -> Expr:
-    """Return a term that takes its element out of a word: of signed ones the sign is in the highest bit."""
-    word: Expr = tree.Input(number, I32)
-    if not signed:
-        element = tree.bit_and(tree.shr(word, shift), tree.literal((1 << bits) - 1, I32))
-        return with_operand(term, number, element)
-    highest = tree.shl(word, shift)
-    less = _with_smaller_factor(term, number, 2.0 ** (bits - WORD))
-    if less is None:
-        return with_operand(term, number, tree.shr(highest, tree.literal(WORD - bits, I32)))
-    return with_operand(less, number, tree.bit_and(highest, tree.literal(-1 << (WORD - bits), I32)))
-
-
-def _with_smaller_factor(term: Expr, number: int, scale: float) -> Expr | None:
-    """Return a product of an element with its other factor times a power of two; None: it is something else."""
-    match term:
-        case tree.Apply("mul", (left, right), dtype) if dtype in (F32, F64):
-            smaller = tree.literal(scale, dtype)
-            if _is_product_with(right, number) and number not in linearise(left).inputs:
-                return tree.mul(tree.mul(left, smaller), right)
-            if _is_product_with(left, number) and number not in linearise(right).inputs:
-                return tree.mul(left, tree.mul(right, smaller))
-            return None
-        case _:
-            return None
-
-
-def _is_product_with(expr: Expr, number: int) -> bool:
-    """Return whether an element is a factor of an expression, which uses it only once."""
-    match expr:
-        case tree.Apply("cast", (tree.Input(found, _),), _):
-            return found == number
-        case tree.Apply("mul", args):
-            uses = [number in linearise(arg).inputs for arg in args]
-            return sum(uses) == 1 and _is_product_with(args[uses.index(True)], number)
-        case _:
-            return False
+def _element_of(word: Expr, shift: Expr, bits: int, *, signed: bool) -> Expr:
+    """Return the element of a word: of signed ones the sign is spread from the highest bit."""
+    if signed:
+        return tree.shr(tree.shl(word, shift), tree.literal(WORD - bits, I32))
+    return tree.bit_and(tree.shr(word, shift), tree.literal((1 << bits) - 1, I32))
 
 
 def with_operand(expr: Expr, number: int, operand: Expr) -> Expr:
