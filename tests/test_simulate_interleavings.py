@@ -47,6 +47,8 @@ class Turns:
         """Wait until it is the turn of ``name`` to run a node."""
         with self.condition:
             self.waiting.add(name)
+            # What begins a consumer waits for it to wait.
+            self.condition.notify_all()
             self._pass_on(name)
             assert self.condition.wait_for(lambda: self.running == name, timeout=limit_s(20))
             self.waiting.discard(name)
