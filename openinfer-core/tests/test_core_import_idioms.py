@@ -148,6 +148,37 @@ def test_attention_is_recognised_with_its_causal_mask(mask: bool, settings: str,
     agrees(proto, imported, {name: rand(2, 3, 5, 4) for name in "qkv"})
 
 
+def test_a_mask_of_one_number_hides_nothing(tmp_path: Path) -> None:
+    proto = attention(mask=True)
+    proto.graph.initializer[1].CopyFrom(weights(mask=np.zeros((1, 1, 1, 1), np.float32))[0])
+    imported = load(saved(proto, tmp_path))
+    assert "causal" not in imported.text
+    agrees(proto, imported, {name: rand(2, 3, 5, 4) for name in "qkv"})
+
+
+@pytest.mark.parametrize(("constant", "value"), [("factor", 0.7965), ("slope", 0.04478), ("half", 0.5005)])
+def test_numbers_that_are_only_near_those_of_a_pattern_stay_written_out(
+    constant: str, value: float, tmp_path: Path
+) -> None:
+    used = {each for n in GELU_TANH for each in n.input}
+    numbers = {key: found for key, found in CONSTANTS.items() if key in used} | {constant: f32(value)}
+    proto = model(GELU_TANH, [info("x", [3, 6])], [info("y", None)], weights(**numbers))
+    imported = load(saved(proto, tmp_path))
+    assert "op gelu(" not in imported.text
+    agrees(proto, imported, {"x": 3 * rand(3, 6)})
+
+
+def test_a_power_that_is_not_whole_is_not_a_cube(tmp_path: Path) -> None:
+    powers = {key for n in GELU_TANH if n.op_type == "Pow" for key in n.input[1:]}
+    assert powers
+    used = {each for n in GELU_TANH for each in n.input}
+    numbers = {key: found for key, found in CONSTANTS.items() if key in used} | {key: f32(3.7) for key in powers}
+    proto = model(GELU_TANH, [info("x", [6])], [info("y", None)], weights(**numbers))
+    imported = load(saved(proto, tmp_path))
+    assert "op gelu(" not in imported.text
+    agrees(proto, imported, {"x": np.abs(rand(6))})
+
+
 def test_rows_of_a_table_of_weights_are_an_embedding(tmp_path: Path) -> None:
     proto = model([node("Gather", "t ids", "y")], [info("ids", ["N"], INT64)], [info("y", None)], weights(t=rand(9, 3)))
     imported = load(saved(proto, tmp_path))

@@ -89,6 +89,18 @@ def test_without_feeds_a_state_is_an_input_and_an_output(tmp_path: Path) -> None
     agrees(counting(), imported, {"x": rand(2), "state": rand(2)})
 
 
+def test_an_input_is_fed_by_one_output(tmp_path: Path) -> None:
+    with pytest.raises(ModelImportError, match="the outputs 'y', 'stateN' are all fed to 'state': expected one"):
+        load(saved(counting(), tmp_path), feeds={"y": "state", "stateN": "state"})
+
+
+def test_a_result_with_a_name_like_the_only_input_is_not_a_state(tmp_path: Path) -> None:
+    proto = model([node("Relu", "image", "image_out")], [info("image", [3])], [info("image_out", None)], ())
+    imported = load(saved(proto, tmp_path))
+    assert set(imported.report.inputs) == {"image"}
+    agrees(proto, imported, {"image": rand(3)})
+
+
 def test_what_cannot_be_fed_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelImportError, match="cannot feed 'z' to 'state'; there are: outputs y, stateN"):
         load(saved(counting(), tmp_path), feeds={"z": "state"})

@@ -105,3 +105,37 @@ def test_two_values_may_be_handed_on(tmp_path: Path) -> None:
     imported = load(saved(proto, tmp_path))
     assert "loop layers" in imported.text
     agrees(proto, imported, {"x": rand(2, 3), "z": rand(2, 3)})
+
+
+@pytest.mark.parametrize("start", ["x", "h0"], ids=["what every layer reads", "what two values begin with"])
+def test_a_value_has_one_meaning_in_a_loop(start: str, tmp_path: Path) -> None:
+    nodes: list[Any] = [node("Cos", "x", "h0")]
+    arrays: dict[str, Any] = {}
+    h = c = start
+    for layer in range(3):
+        arrays[f"net.{layer}.w"] = rand(2, 2)
+        nodes += [node("MatMul", f"{h} net.{layer}.w", f"a{layer}"), node("Sin", f"a{layer}", f"b{layer}")]
+        if start == "x":
+            nodes.append(node("Add", f"b{layer} x", f"c{layer}"))
+            h = f"c{layer}"
+        else:
+            nodes.append(node("Sub", f"b{layer} {c}", f"c{layer}"))
+            h, c = f"b{layer}", f"c{layer}"
+    proto = model([*nodes, node("Add", f"{h} {c}", "y")], [info("x", [2, 2])], [info("y", None)], weights(**arrays))
+    agrees(proto, load(saved(proto, tmp_path)), {"x": rand(2, 2)})
+
+
+def test_tables_leave_other_weights_alone(tmp_path: Path) -> None:
+    nodes: list[Any] = [node("MatMul", "x layer.0.weight", "c0")]
+    arrays: dict[str, Any] = {"layer.0.weight": rand(2, 2)}
+    for layer in range(1, 4):
+        arrays |= {f"{layer}.weight": rand(2, 2), f"h.{layer}.a_b": rand(2, 2)}
+        nodes += [
+            node("MatMul", f"c{layer - 1} {layer}.weight", f"d{layer}"),
+            node("Sin", f"d{layer}", f"e{layer}"),
+            node("MatMul", f"e{layer} h.{layer}.a_b", f"c{layer}"),
+        ]
+    proto = model([*nodes, node("Neg", "c3", "y")], [info("x", [1, 2])], [info("y", None)], weights(**arrays))
+    imported = load(saved(proto, tmp_path))
+    assert "loop" in imported.text
+    agrees(proto, imported, {"x": rand(1, 2)})

@@ -63,7 +63,13 @@ def imported(model: SourceModel, options: ImportOptions, environment: Environmen
         outputs=result.outputs,
         values=result.values,
         feeds={output: value.name for value, output, _ in program.states},
-        notes=(f"{counted(norms, 'batch norm')} folded into the weights before",) if norms else (),
+        notes=(
+            *(
+                f"`{value.name}` is a state: each step takes what `{output}` was before"
+                for value, output, _ in program.states
+            ),
+            *((f"{counted(norms, 'batch norm')} folded into the weights before",) if norms else ()),
+        ),
     )
     program_graph = graph(result.text, check=True, name=model.name)
     weights = model_with_sizes(program_graph, result.weights, program.sizes, environment)

@@ -276,6 +276,8 @@ class _Printer:
     def _table(self, table: Table, layer: str) -> str:
         name = self._names.new(legal(table.pattern.replace("{l}", ""), "weights"))
         pattern = "{l}".join(plain_name(part) for part in table.pattern.split("{l}"))
+        while any(pattern.replace("{l}", str(n)) in self._result.weights for n in range(len(table.payloads))):
+            pattern = f"{pattern}_{name}"
         for number, payload in enumerate(table.payloads):
             self._result.weights[pattern.replace("{l}", str(number))] = payload
         kind = type_text(table.first.dtype, table.first.dims)

@@ -116,6 +116,7 @@ def _aligned(program: Program, signatures: Sequence[int], start: int, period: in
     }
     weights: dict[int, tuple[Value, ...]] = {}
     carried: dict[tuple[int, int], Value] = {}
+    same: set[int] = set()
     for offset in range(period):
         layers = [calls[start + layer * period + offset] for layer in range(count)]
         if len({signatures[start + layer * period + offset] for layer in range(count)}) > 1:
@@ -123,6 +124,12 @@ def _aligned(program: Program, signatures: Sequence[int], start: int, period: in
         for values in zip(*(list(call.reads()) for call in layers), strict=True):
             if not _fits(values, places, start, period, weights, carried):
                 return None
+            if all(value is values[0] for value in values):
+                same.add(id(values[0]))
+    starts = {id(value) for value in carried.values()}
+    if len(starts) < len(carried) or starts & same:
+        # One value would be two variables of the body.
+        return None
     found = Repetition(start, period, count, weights, carried)
     return found if carried and _is_closed(program, found) else None
 

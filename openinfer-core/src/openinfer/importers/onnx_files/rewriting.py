@@ -14,6 +14,7 @@ from openinfer.importers.onnx_files.elements import scalar_of
 from openinfer.importers.onnx_files.unused import without_unused
 
 if TYPE_CHECKING:
+    from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.values import Call, Program, Setting, Value
 
 Idiom: TypeAlias = "Callable[[Calls, Call], bool]"
@@ -122,6 +123,10 @@ def scalar_value(value: Value | None) -> float | None:
     return float(scalar_of(value.array(), value.dtype))
 
 
-def close(left: float | None, right: float) -> bool:
+ROUNDING = {"f16": 2e-3, "bf16": 1.6e-2}
+"""How far numbers may lie from those that are meant, relative to these, by the element type of a model."""
+
+
+def close(left: float | None, right: float, dtype: DType) -> bool:
     """Whether two numbers are equal but for rounding to the element type of a model."""
-    return left is not None and abs(left - right) <= 2e-3 * abs(right)
+    return left is not None and abs(left - right) <= ROUNDING.get(dtype.name, 2e-6) * abs(right)

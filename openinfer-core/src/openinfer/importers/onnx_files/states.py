@@ -27,6 +27,10 @@ def with_states(program: Program, feeds: Mapping[str, str] | None) -> None:
     inputs = {value.name: value for value in program.inputs}
     outputs = dict(program.outputs)
     pairs = _by_names(inputs, outputs) if feeds is None else dict(feeds)
+    for name in pairs.values():
+        if list(pairs.values()).count(name) > 1:
+            fed = ", ".join(repr(output) for output, given in pairs.items() if given == name)
+            raise ModelImportError(f"the outputs {fed} are all fed to {name!r}: expected one", code="import-value")
     for output, name in pairs.items():
         if output not in outputs or name not in inputs:
             listed = f"outputs {', '.join(outputs)}; inputs {', '.join(inputs)}"
@@ -46,7 +50,9 @@ def _by_names(inputs: Mapping[str, Value], outputs: Mapping[str, Value]) -> dict
             next_value = outputs.get(name + ending)
             if next_value is not None and _fits(value, next_value):
                 found.setdefault(name + ending, name)
-    return found
+                break
+    # A program without inputs is nobody's model: what is left then is an input with a result of a similar name.
+    return found if len(found) < len(inputs) else {}
 
 
 def _fits(before: Value, after: Value) -> bool:

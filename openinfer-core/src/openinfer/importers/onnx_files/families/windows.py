@@ -83,7 +83,7 @@ def _transposed_windows(node: Node, dims: int) -> dict[str, Setting]:
     extra = [int(n) for n in node.get("output_padding", [0] * dims)]
     auto = node.get("auto_pad", "NOTSET")
     if node.has("output_shape") or auto in ("SAME_UPPER", "SAME_LOWER"):
-        settings["padding"] = _padding_for_shape(node, dims, extra, lower=auto == "SAME_LOWER")
+        settings["padding"] = _padding_for_shape(node, dims, extra, lower=auto != "SAME_UPPER")
     if any(extra):
         settings["output_padding"] = tuple(extra)
     return settings

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 def _gelu(calls: Calls, call: Call) -> bool:
     """x/2 (1 + erf(x / sqrt 2)), or with tanh(sqrt(2/pi) (x + 0.044715 x^3)) in place of erf."""
     number, values = calls.factors(call.outputs[0])
-    if len(values) != 2 or not close(number, 0.5):
+    if len(values) != 2 or not close(number, 0.5, call.outputs[0].dtype):
         return False
     for x, other in (values, values[::-1]):
         found = calls.terms(other)
-        if found is None or not close(found[0], 1.0) or len(found[1]) != 1:
+        if found is None or not close(found[0], 1.0, x.dtype) or len(found[1]) != 1:
             continue
         if _is_erf(calls, found[1][0], x):
             return calls.replace(call, "gelu", [x])
@@ -33,7 +33,7 @@ def _is_erf(calls: Calls, value: Value, x: Value) -> bool:
     if erf is None or erf.inputs[0] is None:
         return False
     number, values = calls.factors(erf.inputs[0])
-    return close(number, math.sqrt(0.5)) and values == [x]
+    return close(number, math.sqrt(0.5), x.dtype) and values == [x]
 
 
 def _is_tanh(calls: Calls, value: Value, x: Value) -> bool:
@@ -41,14 +41,14 @@ def _is_tanh(calls: Calls, value: Value, x: Value) -> bool:
     if tanh is None or tanh.inputs[0] is None:
         return False
     number, values = calls.factors(tanh.inputs[0])
-    if not close(number, math.sqrt(2 / math.pi)) or len(values) != 1:
+    if not close(number, math.sqrt(2 / math.pi), x.dtype) or len(values) != 1:
         return False
     found = calls.terms(values[0])
     if found is None or found[0] or len(found[1]) != 2 or x not in found[1]:
         return False
     other = found[1][0] if found[1][1] is x else found[1][1]
     slope, cube = calls.factors(other)
-    return close(slope, 0.044715) and _is_cube(calls, cube, x)
+    return close(slope, 0.044715, x.dtype) and _is_cube(calls, cube, x)
 
 
 def _is_cube(calls: Calls, factors: list[Value], x: Value) -> bool:
@@ -62,7 +62,9 @@ def _is_cube(calls: Calls, factors: list[Value], x: Value) -> bool:
             return False
         else:
             exponent = 2.0 if power.op == "square" else scalar_value(power.inputs[1])
-            count += int(exponent or 0)
+            if exponent is None or not exponent.is_integer():
+                return False
+            count += int(exponent)
     return count == 3
 
 

@@ -53,9 +53,9 @@ def _attention(calls: Calls, call: Call) -> bool:
     if not (q.rank == k.rank == rank and isinstance(width, Const)) or not _same_heads(q, k, v):
         return False
     scale = number * left * right
-    is_default = close(scale, 1 / math.sqrt(width.value))
+    is_default = close(scale, 1 / math.sqrt(width.value), q.dtype)
     settings: dict[str, Setting] = {} if is_default else {"scale": float(f"{scale:.7g}")}
-    if mask is not None and mask_is_causal(calls, mask):
+    if mask is not None and mask.dims[-2:] == (q.dims[-2], k.dims[-2]) and mask_is_causal(calls, mask):
         settings |= {"causal": True} if q.dims[-2] == k.dims[-2] else {"causal": True, "q_offset": 0}
         mask = None
     if again is not None:
