@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,8 +15,6 @@ from openinfer.model import ModelContents, save_model
 from openinfer.output_files import writing
 
 if TYPE_CHECKING:
-    import os
-
     from openinfer.ir.graph import Graph
     from openinfer.model import Model
     from openinfer.plugins.environment import Environment
@@ -89,6 +89,8 @@ class ImportedModel:
     ) -> tuple[Path, Path]:
         """Write ``NAME.oi`` and ``NAME.oinf`` into a folder, which is made if it is missing; return their paths.
 
+        Where one cannot be written, the one that was there before stays, and so does the other.
+
         Weights are written one after the other, so that few of them are in memory at a time.
 
         Raises:
@@ -104,7 +106,10 @@ class ImportedModel:
             for tensor in self.model.tensors.values()
         }
         contents = ModelContents(sizevars=self.model.sizevars, metadata={}, tensors=tensors)
-        save_model(contents, container, environment=environment)
+        if program.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(program))
+        # The text waits, whole, in an unfinished file until the container has taken its place: they belong together.
         with writing(program) as write:
             write(self.text.encode("utf-8"))
+            save_model(contents, container, environment=environment)
         return program, container

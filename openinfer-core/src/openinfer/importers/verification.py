@@ -10,6 +10,7 @@ import numpy as np
 from openinfer import symbolic
 from openinfer.array_types import storage_dtype
 from openinfer.errors import ModelImportError
+from openinfer.importers.given_values import given_array
 from openinfer.ir.nodes import Op
 from openinfer.simulate import Random, Simulator
 
@@ -179,7 +180,7 @@ def step_inputs(imported: ImportedModel, given: Mapping[str, Array], step: int, 
         shape = tuple(symbolic.evaluate(dim, sizes.__getitem__) for dim in declared.dims)
         dtype = declared.dtype
         if name in given:
-            found[name] = np.asarray(given[name]).astype(storage_dtype(dtype))
+            found[name] = given_array(name, given[name], dtype)
             continue
         values = Random.generate(dtype, shape, _range(dtype), seed=[seed, step, number])
         found[name] = np.asarray(values)

@@ -31,10 +31,17 @@ def _pairs(kind: str) -> Any:
     return parse
 
 
+def _file_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    if name is not None and ("/" in name or "\\" in name):
+        message = f"expected a name without a folder, found {name!r}: the folder is given by -o"
+        raise click.BadParameter(message, ctx=context, param=parameter)
+    return name
+
+
 @click.command(name="import", short_help="Make a program and a container of a model of another format.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-o", "--output", "folder", default=".", metavar="DIR", help="Folder for the two files; by default this.")
-@click.option("--name", metavar="NAME", help="Name of the two files, by default that of FILE.")
+@click.option("--name", metavar="NAME", callback=_file_name, help="Name of the two files, by default that of FILE.")
 @click.option(
     "--set",
     "values",
@@ -92,12 +99,12 @@ def command(
 
     if not verify and (inputs or steps is not None):
         raise click.UsageError("--input and --steps go with --verify, which is not given")
-    given = {key: _value(text) for key, text in values.items()}
+    given = {key: _value(text, "--set") for key, text in values.items()}
+    arrays = {key: _value(text, "--input") for key, text in inputs.items()}
     found = importers.load(file, values=given, feeds=feeds or None, roll=not no_roll, keep_norms=keep_norms)
     program, container = found.save(folder, name or file.stem)
     checked = None
     if verify:
-        arrays = {key: _value(text) for key, text in inputs.items()}
         checked = importers.verify(file, found, values=given, inputs=arrays, steps=steps or 2, seed=seed)
     if as_json:
         print_document(_document(found, program, container, checked))
@@ -108,7 +115,7 @@ def command(
         raise SystemExit(1)
 
 
-def _value(text: str) -> Any:
+def _value(text: str, option: str) -> Any:
     """Return what an option gives: an array of a file, a number, or a list of numbers.
 
     Raises:
@@ -119,13 +126,13 @@ def _value(text: str) -> Any:
     if text.endswith(".npy"):
         try:
             return np.load(text, allow_pickle=False)
-        except ValueError as error:
-            raise click.BadParameter(f"{text!r} is not an array: {error}", param_hint="--set") from error
+        except (ValueError, EOFError) as error:
+            raise click.BadParameter(f"{text!r} is not an array: {error}", param_hint=option) from error
     try:
         numbers = [_number(part) for part in text.strip("[]").split(",") if part.strip()]
     except ValueError as error:
         message = f"expected a number, numbers with commas or a .npy file, found {text!r}"
-        raise click.BadParameter(message, param_hint="--set") from error
+        raise click.BadParameter(message, param_hint=option) from error
     return numbers[0] if len(numbers) == 1 and not text.startswith("[") else numbers
 
 

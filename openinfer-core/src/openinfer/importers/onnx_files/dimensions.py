@@ -37,7 +37,7 @@ class Dimensions:
         self.names = sorted(self._params(graph))
         for name in [name for name in values if name in self.names and name not in inputs]:
             number = values.pop(name)
-            if not isinstance(number, int) or number < 0:
+            if not isinstance(number, int) or isinstance(number, bool) or number < 0:
                 raise ModelImportError(f"dimension {name!r} is a number, found {number!r}", code="import-value")
             self._fixed[name] = number
 

@@ -12,8 +12,8 @@ import numpy as np
 from openinfer import symbolic
 from openinfer.diagnostics import counted
 from openinfer.errors import ModelImportError
+from openinfer.importers.given_values import given_array
 from openinfer.importers.onnx_files.dimensions import Dimensions
-from openinfer.importers.onnx_files.elements import stored_form
 from openinfer.importers.onnx_files.emitter import Emitter
 from openinfer.importers.onnx_files.evaluating import MOST_FOLDED, computed, may_be_computed, sizes_of
 from openinfer.importers.onnx_files.expansion import expanded
@@ -120,7 +120,7 @@ def _input(info: TensorInfo, dimensions: Dimensions, values: dict[str, Any]) -> 
         raise ModelImportError(message, code="import-unsupported")
     if info.name not in values:
         return Value(info.name, info.dtype, dimensions.of(info))
-    array = stored_form(np.asarray(values.pop(info.name)), info.dtype)
+    array = given_array(info.name, values.pop(info.name), info.dtype)
     dims = dimensions.of(info) if info.dims is not None else tuple(map(Const, array.shape))
     if array.ndim == 0 and dims:
         shape = tuple(dim.value if isinstance(dim, Const) else 1 for dim in dims)
