@@ -48,10 +48,13 @@ def external_payload(model: str, folder: Path | None, proto: Any, dtype: DType, 
 def _inside(title: str, folder: Path | None, location: str) -> Path:
     if folder is None:
         raise _wrong(f"{title} lies in a file, and the model does not come from one")
-    root = folder.resolve()
-    path = (root / location).resolve()
+    message = f"{title} names the file {location!r}: data of a model lie in its own folder"
+    try:
+        root = folder.resolve()
+        path = (root / location).resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13
+        raise _wrong(f"{message}, and this is no path: {error}") from error
     if not location or not path.is_relative_to(root):
-        message = f"{title} names the file {location!r}: data of a model lie in its own folder"
         raise _wrong(message)
     return path
 

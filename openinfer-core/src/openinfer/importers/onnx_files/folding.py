@@ -61,11 +61,15 @@ def folded(node: Node) -> Value | None:
         arrays.append(array)
     try:
         found = fold(node, arrays)
-    except (ValueError, IndexError, TypeError, _UndecidedError):
+    except (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError, _UndecidedError):
         return None
-    if found is None or found.size > MOST_ELEMENTS:
+    if found is None or found.size > MOST_ELEMENTS or any(map(_is_beyond_64_bits, found.reshape(-1))):
         return None
     return of_elements(list(found.reshape(-1)), tuple(map(Const, found.shape)), _result_type(node))
+
+
+def _is_beyond_64_bits(element: Element) -> bool:
+    return isinstance(element, int) and not -(1 << 63) <= element < 1 << 63
 
 
 class _UndecidedError(Exception):

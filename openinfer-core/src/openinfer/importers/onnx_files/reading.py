@@ -13,6 +13,7 @@ from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.elements import element_name, element_type, stored_form
 from openinfer.importers.onnx_files.external import external_payload
 from openinfer.importers.onnx_files.framing import without_large_data
+from openinfer.importers.onnx_files.function_sizes import check_inlined_size
 from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.source import (
     Dim,
@@ -102,6 +103,7 @@ def _check_versions(onnx: Any, proto: Any, name: str) -> None:
 def _inlined(proto: Any, name: str) -> Any:
     if not proto.functions:
         return proto
+    check_inlined_size(proto, name)
     try:
         return onnx_module("onnx.inliner").inline_local_functions(proto)
     except Exception as error:  # errors of onnx's C++ code have no class of their own
@@ -164,7 +166,10 @@ class _Reader:
             return self.payload(proto.t)
         if proto.type == kinds.SPARSE_TENSOR:
             return self._dense(proto.sparse_tensor)
-        value = self._onnx.helper.get_attribute_value(proto)
+        try:
+            value = self._onnx.helper.get_attribute_value(proto)
+        except ValueError as error:
+            raise broken(f"{self._name}: the attribute {proto.name!r} has no value: {error}") from error
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
         if proto.type == kinds.STRINGS:

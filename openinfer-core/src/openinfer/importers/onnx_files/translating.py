@@ -13,6 +13,7 @@ from openinfer import symbolic
 from openinfer.diagnostics import counted
 from openinfer.errors import ModelImportError
 from openinfer.importers.given_values import given_array
+from openinfer.importers.onnx_files.attribute_checks import attribute_fault
 from openinfer.importers.onnx_files.dimensions import Dimensions
 from openinfer.importers.onnx_files.emitter import Emitter
 from openinfer.importers.onnx_files.evaluating import MOST_FOLDED, computed, may_be_computed, sizes_of
@@ -36,6 +37,9 @@ LARGER = 16
 
 MOST_LISTED = 100
 """Nodes that one error lists."""
+
+_MALFORMED = (TypeError, ValueError, IndexError, KeyError, ArithmeticError)
+"""What translators raise where attributes, inputs or shapes of a node are not what its operator has."""
 
 
 @dataclass(slots=True)
@@ -165,6 +169,9 @@ def _translate_node(source: SourceNode, scope: dict[str, Value], state: _State) 
     mark = len(state.emit.calls)
     state.emit.stage = stage_of(source, state.emit.stage)
     try:
+        fault = attribute_fault(source)
+        if fault is not None:
+            node.refuse(fault)
         results = _chosen(node, scope, state) if (source.domain, source.op) == ("", "If") else _results(node, state)
     except NeedsValueError as needed:
         del state.emit.calls[mark:]
@@ -173,6 +180,12 @@ def _translate_node(source: SourceNode, scope: dict[str, Value], state: _State) 
     except (UnsupportedNodeError, ModelImportError) as error:
         del state.emit.calls[mark:]
         state.problems.append(_Problem(source, str(error), _types(node)))
+        results = None
+    except _MALFORMED as error:
+        # Translators read attributes and extents as the operator defines them; those of a damaged node are others.
+        del state.emit.calls[mark:]
+        reason = f"its attributes, inputs or shapes do not fit the operator ({type(error).__name__}: {error})"
+        state.problems.append(_Problem(source, reason, _types(node)))
         results = None
     if results is None:
         state.failed.update(source.outputs)

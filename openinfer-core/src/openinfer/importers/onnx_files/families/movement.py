@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.importers.onnx_files.values import Element, Setting, Value
+
+MOST_IDENTITY = 1 << 24
+"""Elements of the largest identity matrix that becomes a weight."""
 
 
 @translates("Concat")
@@ -197,6 +201,8 @@ def _eye_like(node: Node) -> Value:
     dtype = node.given(0).dtype if number is None else element_type(onnx_module(), int(number))
     if dtype is None:
         node.refuse("dtype, which OpenInfer does not have")
+    if rows * columns > MOST_IDENTITY:
+        node.refuse(f"a matrix of {rows} x {columns} elements, of which at most {MOST_IDENTITY} are written out")
     return known(np.eye(rows, columns, int(node.get("k", 0))).astype(storage_dtype(dtype)), dtype)
 
 
@@ -205,8 +211,7 @@ def _range(node: Node) -> Value:
     start, limit, step = (_bound(node, position) for position in range(3))
     dtype = node.given(0).dtype
     if all(isinstance(bound, int | float) for bound in (start, limit, step)):
-        found = np.arange(start, limit, step)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
-        dims = dims_of([len(found)])  # pyright: ignore[reportUnknownArgumentType]
+        dims = dims_of([_steps(node, start, limit, step)])  # pyright: ignore[reportArgumentType]
     elif step == 1 and not dtype.is_float:
         from openinfer.importers.onnx_files.values import expression
         from openinfer.symbolic import BinOp
@@ -215,6 +220,18 @@ def _range(node: Node) -> Value:
     else:
         node.refuse("bounds that depend on sizes with a step other than 1")
     return node.emit.typed("range", dtype, dims, start=start, limit=limit, step=step)
+
+
+def _steps(node: Node, start: float, limit: float, step: float) -> int:
+    """Return how many values a range has."""
+    if not step:
+        node.refuse("a range with the step 0")
+    if isinstance(start, int) and isinstance(limit, int) and isinstance(step, int):
+        return len(range(start, limit, step))
+    count = (limit - start) / step
+    if not math.isfinite(count):
+        node.refuse(f"a range from {start} to {limit} by {step}, which has no end")
+    return max(math.ceil(count), 0)
 
 
 def _bound(node: Node, position: int) -> Element | float:
