@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from onnx_models import INT64, agrees, info, model, node, read, run, saved, weights
+from onnx_models import INT64, agrees, info, model, node, onnx, read, run, saved, weights
 
 from openinfer import EnvironmentLacksError, ModelImportError, ModelLoader, Simulator, load_graph
 from openinfer.cli import main
@@ -282,3 +282,17 @@ def test_images_are_resized_in_every_mode(attributes: dict[str, str], operator: 
     imported = load(saved(proto, tmp_path))
     assert f"op {operator}(" in imported.text
     agrees(proto, imported, {"x": rand(1, 2, 4, 3)})
+
+
+def test_definitions_of_other_domains_are_of_the_newest_version(tmp_path: Path) -> None:
+    if not onnx.defs.has("FlexAttention", "ai.onnx.preview"):
+        pytest.skip("the installed onnx has no operators in ai.onnx.preview")
+    attend = onnx.helper.make_node("FlexAttention", ["q", "k", "v"], ["y"], domain="ai.onnx.preview")
+    q, k, v = (rand(1, 2, length, 4) for length in (3, 5, 5))
+    inputs = [info(name, list(each.shape)) for name, each in (("q", q), ("k", k), ("v", v))]
+    graph = onnx.helper.make_graph([attend], "small", inputs, [info("y", [1, 2, 3, 4])])
+    versions = {"": onnx.defs.onnx_opset_version(), "ai.onnx.preview": 1}
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(*each) for each in versions.items()])
+    scores = np.exp(q @ k.swapaxes(-1, -2) / 2)
+    wanted = scores / scores.sum(-1, keepdims=True) @ v
+    np.testing.assert_allclose(run(load(saved(proto, tmp_path)), {"q": q, "k": k, "v": v})[0], wanted, rtol=1e-5)

@@ -77,6 +77,8 @@ def _as_model(onnx: Any, schema: Any, body: Any, node: Node, opsets: Mapping[str
         [onnx.helper.make_tensor_value_info(name, 1, None) for name in results if name],
     )
     versions = {o.domain: o.version for o in function.opset_import} or dict(opsets)
+    # Definitions in other domains than ONNX's own say nothing of its version: they are written in the newest.
+    versions.setdefault("", onnx.defs.onnx_opset_version())
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
     imports.append(onnx.helper.make_opsetid("openinfer.function", 1))
     return onnx.helper.make_model(graph, opset_imports=imports, functions=[function])
