@@ -8,7 +8,9 @@ table. Both kinds of work are counted here; depth bounds neither.
 from __future__ import annotations
 
 import pickletools
-from typing import IO
+import warnings
+from collections.abc import Iterator
+from typing import IO, Any
 
 from .model import source_error
 
@@ -106,6 +108,13 @@ def _length(argument: object) -> int:
     return argument.bit_length() // 8 if isinstance(argument, int) else 0
 
 
+def _opcodes(stream: IO[bytes]) -> Iterator[tuple[pickletools.OpcodeInfo, Any, int | None]]:
+    """Yield the operations of a pickle; escapes that Python deprecates in its strings are not worth a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield from pickletools.genops(stream)
+
+
 def check_pickle(stream: IO[bytes]) -> Work:
     """Follow the next pickle without building anything; the work that building it may take.
 
@@ -119,7 +128,7 @@ def check_pickle(stream: IO[bytes]) -> Work:
     mark = -1
     stack: list[int] = []
     count = 0
-    for opcode, argument, _ in pickletools.genops(stream):
+    for opcode, argument, _ in _opcodes(stream):
         count += 1
         places.allowed = _FREE + _PER_OPCODE * count
         name = opcode.name
