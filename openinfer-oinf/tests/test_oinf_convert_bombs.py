@@ -17,7 +17,7 @@ import pytest
 
 from openinfer_oinf import ConversionOptions, OinfError, ReadOptions, convert_to_oinf, open_oinf
 from openinfer_oinf.cli import main
-from openinfer_oinf.convert.picklework import Keys, Work
+from openinfer_oinf.convert.picklework import Keys, Work, check_pickle
 from openinfer_oinf.convert.readers import torch_file
 from openinfer_oinf.convert.torchcheck import check_torch
 from openinfer_oinf.jsonfile import json_object
@@ -468,3 +468,7 @@ def test_a_truncated_archive_claims_no_disk(tmp_path):
     path = tmp_path / "m.npz"
     path.write_bytes(data)
     refused(path)
+
+
+def test_escapes_that_python_deprecates_are_read_without_a_warning():
+    check_pickle(io.BytesIO(b"c\\w\nx\n."))
