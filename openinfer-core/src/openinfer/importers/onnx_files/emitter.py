@@ -231,8 +231,7 @@ def _setting_at(value: Setting, sizes: Mapping[str, int]) -> SettingValue:
     if isinstance(value, Const | Name | BinOp):
         return symbolic.evaluate(value, sizes.__getitem__)
     if isinstance(value, tuple):
-        return tuple(  # pyright: ignore[reportReturnType]
-            symbolic.evaluate(part, sizes.__getitem__) if isinstance(part, Const | Name | BinOp) else part
-            for part in value
+        return tuple(
+            part if isinstance(part, int | float) else symbolic.evaluate(part, sizes.__getitem__) for part in value
         )
     return value

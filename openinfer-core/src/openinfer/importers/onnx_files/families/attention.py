@@ -10,7 +10,7 @@ from openinfer.importers.onnx_files.registry import translates
 from openinfer.importers.onnx_files.values import elements_of, plain_element
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.values import Setting, Value
+    from openinfer.importers.onnx_files.values import Element, Setting, Value
 
 
 @translates("Attention")
@@ -22,7 +22,7 @@ def _attention(node: Node) -> tuple[Value | None, ...]:
     q = _heads(node, node.given(0), "q")
     k, v = (_heads(node, node.given(position), "kv") for position in (1, 2))
     past_k, past_v = node.input(4), node.input(5)
-    before = 0
+    before: Element = 0
     if past_k is not None and past_v is not None:
         before = plain_element(past_k.dims[2])
         k, v = node.call("concat", past_k, k, axis=2), node.call("concat", past_v, v, axis=2)
@@ -36,11 +36,11 @@ def _attention(node: Node) -> tuple[Value | None, ...]:
     return found, k if past_k is not None or len(node.source.outputs) > 1 else None, v
 
 
-def _settings(node: Node, before: int | object) -> dict[str, Setting]:
+def _settings(node: Node, before: Element) -> dict[str, Setting]:
     settings: dict[str, Setting] = {}
     if node.flag("is_causal"):
         settings["causal"] = True
-        settings["q_offset"] = before  # pyright: ignore[reportArgumentType]
+        settings["q_offset"] = before
     if node.get("softcap", 0.0):
         settings["softcap"] = short_float(node.get("softcap"))
     if node.has("scale"):

@@ -209,17 +209,16 @@ def _eye_like(node: Node) -> Value:
 @translates("Range")
 def _range(node: Node) -> Value:
     start, limit, step = (_bound(node, position) for position in range(3))
-    dtype = node.given(0).dtype
-    if all(isinstance(bound, int | float) for bound in (start, limit, step)):
-        dims = dims_of([_steps(node, start, limit, step)])  # pyright: ignore[reportArgumentType]
-    elif step == 1 and not dtype.is_float:
+    if isinstance(start, int | float) and isinstance(limit, int | float) and isinstance(step, int | float):
+        dims = dims_of([_steps(node, start, limit, step)])
+    elif step == 1 and not isinstance(start, float) and not isinstance(limit, float):
         from openinfer.importers.onnx_files.values import expression
         from openinfer.symbolic import BinOp
 
-        dims = dims_of([BinOp("-", expression(limit), expression(start))])  # pyright: ignore[reportArgumentType]
+        dims = dims_of([BinOp("-", expression(limit), expression(start))])
     else:
         node.refuse("bounds that depend on sizes with a step other than 1")
-    return node.emit.typed("range", dtype, dims, start=start, limit=limit, step=step)
+    return node.emit.typed("range", node.given(0).dtype, dims, start=start, limit=limit, step=step)
 
 
 def _steps(node: Node, start: float, limit: float, step: float) -> int:

@@ -70,11 +70,14 @@ def _conv_transpose(node: Node) -> Value:
 
 
 def _with_row(value: Setting, name: str) -> Setting:
-    parts = value if isinstance(value, tuple) else (value,)
+    """Return a setting of a window over a signal as one over an image of one row."""
+    if isinstance(value, int):
+        value = (value,)
+    if not isinstance(value, tuple):
+        return value
     if name == "padding":
-        begin, end = (parts[0], parts[-1])
-        return (0, begin, 0, end)  # pyright: ignore[reportReturnType]
-    return (0 if name == "output_padding" else 1, parts[0])  # pyright: ignore[reportReturnType]
+        return (0, value[0], 0, value[-1])
+    return (0 if name == "output_padding" else 1, value[0])
 
 
 def _transposed_windows(node: Node, dims: int) -> dict[str, Setting]:
