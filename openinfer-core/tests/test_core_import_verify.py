@@ -14,7 +14,8 @@ from onnx_models import info, model, node, saved, weights
 
 from openinfer import Model, ModelImportError
 from openinfer.cli import main
-from openinfer.importers import load, verify
+from openinfer.importers import ImportOptions, load, verify
+from openinfer.importers.onnx_files import originals
 from openinfer.plugins.environment import Environment
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
@@ -46,6 +47,19 @@ def test_without_onnxruntime_the_reference_evaluator_is_asked(path: Path, monkey
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     found = verify(path, load(path))
     assert (found.agrees, found.runner) == (True, "onnx.reference")
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "onnx.reference"])
+def test_inputs_that_the_original_does_not_run_on_are_an_error(
+    runtime: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if runtime == "onnx.reference":
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    else:
+        pytest.importorskip(runtime, reason="the original runs by onnxruntime")
+    original = originals.opened(path, ImportOptions())
+    with pytest.raises(ModelImportError, match=rf"(?s)does not run \({runtime}.*give inputs that fit with --input"):
+        original.run({"x": np.zeros((2, 7), np.float32)})
 
 
 @pytest.mark.parametrize(("weight", "value"), [("w", "h"), ("b", "y")])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.errors import ModelImportError
+from openinfer.importers.onnx_files import failures
 from openinfer.importers.onnx_files.elements import array_type, number_of, stored_form
 from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.values import known
@@ -52,8 +53,8 @@ def computed(node: Node, opsets: Mapping[str, int]) -> list[Value | None] | None
     try:
         with np.errstate(all="ignore"):
             found = reference.ReferenceEvaluator(model).run(None, _foreign(onnx, node, arrays))
-    except Exception:  # noqa: BLE001 - the evaluator raises whatever its code meets; the program computes it instead
-        return None
+    except (*failures.NUMERIC, *failures.of_onnx()):
+        return None  # The program computes it instead.
     return _values(node, dict(zip(outputs, found, strict=True)))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.errors import ModelImportError
+from openinfer.importers.onnx_files import failures
 from openinfer.importers.onnx_files.package import onnx_module
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class OnnxOriginal:
         self._path = path
         self._fixed = fixed
         self._runtime = runtime
+        self._failures = (*failures.NUMERIC, *failures.of_onnx()) if runtime is None else failures.of_onnxruntime()
         self._session: Any = None
 
     @property
@@ -69,7 +71,8 @@ class OnnxOriginal:
     def _open(self, model: str | bytes) -> Any:
         if self._runtime is None:
             reference, onnx = onnx_module("onnx.reference"), onnx_module()
-            return reference.ReferenceEvaluator(onnx.load_from_string(model) if isinstance(model, bytes) else model)
+            proto = onnx.load_from_string(model) if isinstance(model, bytes) else model
+            return self._call(reference.ReferenceEvaluator, proto)
         options = self._runtime.SessionOptions()
         options.log_severity_level = 3
         return self._call(self._runtime.InferenceSession, model, options, providers=["CPUExecutionProvider"])
@@ -99,6 +102,6 @@ class OnnxOriginal:
     def _call(self, function: Any, *arguments: Any, **named: Any) -> Any:
         try:
             return function(*arguments, **named)
-        except Exception as error:
+        except self._failures as error:
             message = f"the original does not run ({self.runner}): {error}; give inputs that fit with --input"
             raise ModelImportError(message, code="import-value") from error

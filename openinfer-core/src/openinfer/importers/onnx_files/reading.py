@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.errors import ModelImportError
+from openinfer.importers.onnx_files import failures
 from openinfer.importers.onnx_files.elements import element_name, element_type, stored_form
 from openinfer.importers.onnx_files.external import external_payload
 from openinfer.importers.onnx_files.framing import without_large_data
@@ -56,7 +57,7 @@ def read_model(path: Path) -> SourceModel:
         proto = onnx.load_model_from_string(_message(path))
     except OSError as error:
         raise broken(f"cannot read {str(path)!r}: {error.strerror or error}") from error
-    except Exception as error:  # the class belongs to protobuf
+    except failures.of_onnx() as error:
         raise broken(f"{str(path)!r} is not an ONNX model: {error}") from error
     return model_of(proto, path.parent, path.name)
 
@@ -106,7 +107,7 @@ def _inlined(proto: Any, name: str) -> Any:
     check_inlined_size(proto, name)
     try:
         return onnx_module("onnx.inliner").inline_local_functions(proto)
-    except Exception as error:  # errors of onnx's C++ code have no class of their own
+    except failures.of_onnx() as error:
         raise broken(f"{name}: functions of the model cannot be inlined: {error}") from error
 
 
@@ -116,7 +117,7 @@ def _converted(proto: Any, name: str) -> Any:
         return proto
     try:
         return onnx_module("onnx.version_converter").convert_version(proto, CONVERTED_OPSET)
-    except Exception as error:  # errors of onnx's C++ code have no class of their own
+    except failures.of_onnx() as error:
         message = f"{name} is of opset {versions[0]}, and onnx cannot convert it to {CONVERTED_OPSET}: {error}"
         raise ModelImportError(message, code="import-unsupported") from error
 
