@@ -201,7 +201,7 @@ def import_net(path: Path, *_: object) -> None:
     if "Reshape" in path.read_text(encoding="utf-8"):
         message = "node Reshape: the input `shape` has to be known: fix it with --set shape=VALUE"
         raise ModelImportError(message, code="import-value", inputs=["shape"])
-    raise ModelImportError("node NonZero: no operator stands for it", code="import-unsupported")
+    raise ModelImportError("node NonZero: no operator implements it", code="import-unsupported")
 
 
 @pytest.fixture(scope="module")

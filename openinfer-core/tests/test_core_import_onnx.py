@@ -108,7 +108,7 @@ def test_every_unsupported_node_is_listed_with_its_inputs(tmp_path: Path) -> Non
         load(path)
     assert raised.value.code == "import-unsupported"
     assert raised.value.nodes == ("NonZero 'a'", "Unique 'c'")
-    assert "NonZero 'a'(f32[3]): no operator stands for it" in str(raised.value)
+    assert "NonZero 'a'(f32[3]): no operator implements it" in str(raised.value)
 
 
 def test_an_input_that_decides_about_a_shape_is_fixed_by_its_value(tmp_path: Path) -> None:

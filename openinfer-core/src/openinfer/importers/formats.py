@@ -49,7 +49,7 @@ def load(
         environment: what the plugins offer; by default the installed ones.
 
     Raises:
-        ModelImportError: the file is missing, damaged, of an unknown kind, or has nodes that no operator stands for.
+        ModelImportError: the file is missing, damaged, of an unknown kind, or has nodes that no operator implements.
         EnvironmentLacksError: a package that reads the format is not installed.
         PluginError: the plugin of its format failed.
     """

@@ -20,7 +20,7 @@ def given_array(name: str, value: Any, dtype: DType) -> npt.NDArray[Any]:
     """Return the value for an input with the NumPy type in which OpenInfer holds its elements.
 
     Raises:
-        ModelImportError: it is no array of numbers, or an integer type cannot hold one of them.
+        ModelImportError: it is not an array of numbers, or an integer type cannot hold one of them.
     """
     wanted = storage_dtype(dtype)
     try:

@@ -75,7 +75,7 @@ class ImportedModel:
     Attributes:
         graph: the program.
         text: its text, with comments.
-        model: sizes and weights; payloads are read from the original file when they are asked for.
+        model: sizes and weights; payloads are read from the original file on demand.
         report: what was found.
     """
 

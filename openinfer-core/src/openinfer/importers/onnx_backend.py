@@ -78,7 +78,7 @@ class PreparedModel(BackendRep):
             return tuple(np.asarray(executor.fetch(name), storage_dtype(types[name])) for name in outputs)
 
     def _for_values(self, given: Mapping[str, Any]) -> ImportedModel:
-        """Return the program for these inputs; each further value that an import asks for is fixed."""
+        """Return the program for these inputs; inputs whose values the importer needs are fixed one after another."""
         if self._imported is not None:
             return self._imported
         fixed = self._fixed

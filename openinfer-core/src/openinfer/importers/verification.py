@@ -58,7 +58,7 @@ class Verification:
         steps: how many inputs were compared.
         largest: largest difference of each output, by its name in the model.
         relative: the same as a share of the largest magnitude of the output.
-        first: the value that differs first, by its name in the model, and where it stands in the program; empty where
+        first: the value that differs first, by its name in the model, and its place in the program; empty where
             all agree, or only a state differs.
     """
 

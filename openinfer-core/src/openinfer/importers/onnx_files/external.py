@@ -1,4 +1,4 @@
-"""Numbers that lie in files beside a model: they may lie in its folder only."""
+"""External data of a model, which may only come from files in its folder."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _inside(title: str, folder: Path | None, location: str) -> Path:
         root = folder.resolve()
         path = (root / location).resolve()
     except (OSError, ValueError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13
-        raise _wrong(f"{message}, and this is no path: {error}") from error
+        raise _wrong(f"{message}, and this is not a path: {error}") from error
     if not location or not path.is_relative_to(root):
         raise _wrong(message)
     return path

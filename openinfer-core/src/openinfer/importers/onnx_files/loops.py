@@ -31,13 +31,13 @@ class Table:
 
 @dataclass(slots=True, eq=False)
 class Carried:
-    """A value that each turn takes from the one before.
+    """A value that each iteration takes from the one before.
 
     Attributes:
-        initial: what the first turn takes.
-        before: what the body reads: the initial value itself, or one that stands in for it.
+        initial: what the first iteration takes.
+        before: what the body reads: the initial value itself, or one that replaces it.
         written: what the body writes.
-        after: what the last turn hands on.
+        after: its value after the last iteration.
         stem: what it is called; empty for a name that the model has for it.
     """
 

@@ -1,4 +1,4 @@
-"""Patterns of calls that one operator stands for: what a pattern needs to know of a program, and how it is replaced.
+"""Patterns of calls that one operator computes: what a pattern needs to know of a program, and how it is replaced.
 
 The last call of a pattern becomes the operator, in its place; calls that nobody needs then are dropped.
 """

@@ -1,6 +1,6 @@
 """An ONNX model as plain data: what the rest of the importer sees of it.
 
-Numbers stay in the file or in the parsed message until they are asked for.
+Numbers stay in the file or in the parsed message until they are needed.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ def _results(node: Node, state: _State) -> Sequence[Value | None] | None:
 
 
 def _computed_only(node: Node, state: _State) -> Sequence[Value | None] | None:
-    """Compute a node that no operator stands for: its inputs have few elements and say how many the result has."""
+    """Compute a node that no operator implements: its inputs have few elements and say how many the result has."""
     elements = [element for value in node.inputs if value for element in value.integers() or ()]
     bounded = all(isinstance(element, int) and abs(element) <= MOST_FOLDED for element in elements)
     found = computed(node, state.model.opsets) if bounded else None
@@ -284,9 +284,9 @@ def _nearest(node: Node, environment: Environment) -> str:
     if node.source.domain:
         return f"operators of the domain {node.source.domain!r} are unknown"
     return (
-        f"no operator stands for it; the nearest is {listed[near[0]]} ({near[0]})"
+        f"no operator implements it; the nearest is {listed[near[0]]} ({near[0]})"
         if near
-        else "no operator stands for it"
+        else "no operator implements it"
     )
 
 

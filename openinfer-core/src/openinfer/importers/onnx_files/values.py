@@ -116,7 +116,7 @@ class Program:
         inputs: with the names that the model gives them.
         outputs: likewise; the value may be an input or known.
         sizes: size variables with values at which the program is legal.
-        origins: size variables that stand for symbolic dimensions, with what the model calls these.
+        origins: size variables that represent symbolic dimensions, with what the model calls these.
         indices: names of the indices of loops.
         states: inputs that keep their values, with what the model calls the output and the value that they have next.
     """

@@ -1,4 +1,4 @@
-"""The weights of an imported model, read from the original file when they are asked for."""
+"""The weights of an imported model, read from the original file on demand."""
 
 from __future__ import annotations
 

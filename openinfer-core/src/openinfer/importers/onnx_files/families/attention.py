@@ -62,7 +62,7 @@ def _settings(node: Node, before: Element) -> dict[str, Setting]:
 
 
 def _heads(node: Node, x: Value, whose: str) -> Value:
-    """Return [batch, heads, length, width]; three dims hold the heads beside one another."""
+    """Return [batch, heads, length, width]; in three dims, the last one holds all heads."""
     if x.rank == 4:
         return x
     heads = int(node.get(f"{whose}_num_heads"))

@@ -327,7 +327,7 @@ def _identity(node: Node) -> Value:
 
 @translates("Dropout")
 def _dropout(node: Node) -> tuple[Value, Value | None]:
-    """Identity, as in inference; a mask that is asked for keeps everything."""
+    """Identity, as in inference; the optional mask keeps every element."""
     training = node.input(2)
     if training is not None and (training.payload is None or bool(training.array())):
         ratio = node.known_scalar(1)

@@ -81,7 +81,7 @@ def _with_row(value: Setting, name: str) -> Setting:
 
 
 def _transposed_windows(node: Node, dims: int) -> dict[str, Setting]:
-    """Return the settings of a transposed window; padding that a shape or rule asks for is computed."""
+    """Return the settings of a transposed window; padding is computed from an output shape or an automatic rule."""
     settings = windows(node, dims)
     extra = [int(n) for n in node.get("output_padding", [0] * dims)]
     auto = node.get("auto_pad", "NOTSET")
