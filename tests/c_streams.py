@@ -1,4 +1,4 @@
-"""Programs as C in a program that streams steps: compiled with every warning and sanitizer, beside the simulator."""
+"""Programs as C in a program that streams steps, with all warnings and sanitizers, compared with the simulator."""
 
 from __future__ import annotations
 

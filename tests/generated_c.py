@@ -1,4 +1,4 @@
-"""Programs as generated C under sanitizers, beside the same programs in the simulator: what tests of target c share."""
+"""Programs as generated C under sanitizers, compared with the simulator: what tests of target c share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator that a plugin offers beside those of the installed packages."""
+"""An operator that a plugin offers in addition to those of the installed packages."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_inputs_of_the_command_line_are_shared_and_random_ones_differ(files: Pat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--workers", "2"], "--workers is about the inputs of --batch"),
         (["--state-per", "input"], "--state-per is about the inputs of --batch"),
@@ -122,10 +122,10 @@ def test_inputs_of_the_command_line_are_shared_and_random_ones_differ(files: Pat
         (["--timeout", "1"], "--timeout is about the inputs of --batch"),
     ],
 )
-def test_options_that_do_not_go_together_are_usage_errors(files: Path, arguments: list[str], told: str) -> None:
+def test_options_that_do_not_go_together_are_usage_errors(files: Path, arguments: list[str], message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_an_input_that_takes_too_long_is_told_and_the_others_go_on(files: Path) 
     result = run("--batch", "t.npz", "--timeout", str(limit))
     assert result.exit_code == 1
     assert result.stdout.splitlines()[-1] == "3 inputs: 2 done, 1 failed"
-    told = f"row 1 (input 1): error[input-timeout]: this input took longer than {limit:g} s: its"
-    assert result.stderr.startswith(told)
+    message = f"row 1 (input 1): error[input-timeout]: this input took longer than {limit:g} s: its"
+    assert result.stderr.startswith(message)
 
 
 def test_an_error_in_a_statement_shows_its_line(files: Path) -> None:
@@ -217,7 +217,7 @@ def test_workers_end_with_the_command(files: Path, signal_sent: signal.Signals, 
             assert process.stdout.readline().startswith("row 0: ")
             workers = children(process.pid)
             process.send_signal(signal_sent)
-            _, told = process.communicate(timeout=limit_s(60))
+            _, message = process.communicate(timeout=limit_s(60))
             left = until_ended(workers, seconds=limit_s(30))
         finally:
             process.kill()
@@ -226,7 +226,7 @@ def test_workers_end_with_the_command(files: Path, signal_sent: signal.Signals, 
                     os.kill(pid, signal.SIGKILL)
     assert (len(workers), left) == (1, [])
     if signal_sent == signal.SIGINT:
-        assert (process.returncode, told) == (130, "interrupted\n")
+        assert (process.returncode, message) == (130, "interrupted\n")
 
 
 def test_without_ray_the_command_says_what_to_install(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Runs of the device c that are traced, node by node, beside whole programs: the same sums in the same order."""
+"""Traced runs of the device c, node by node, compute the same sums in the same order as whole programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caches of packed element types and matrices that grow from data of the model, as C beside the simulator."""
+"""Generated C and simulator agree on caches of packed element types, and matrices that grow from data of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vector lanes along a length that is known at run time only: schedules, results beside the simulator, all tails."""
+"""Vector lanes along a length that is known at run time only: schedules, all tails, results as simulated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads of caches that copy nothing, also where the elements lie apart: plans, and results beside the simulator."""
+"""Reads of caches that copy nothing, also where the elements lie apart: plans, and results as simulated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes of generated C that are known at run time only: results, keys and values, lanes beside such a length."""
+"""Shapes of generated C that are known at run time only: results, keys and values, lanes next to such a length."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from net_builder import Builder, convolution
 
 
 class SmallWeights(Builder):
-    """Products of reals with matrices of small integers. ONNX has the reals that these stand for.
+    """Products of reals with matrices of small integers. ONNX has the reals that these represent.
 
     Args:
         bits: of an integer.

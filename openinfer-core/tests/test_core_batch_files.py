@@ -62,7 +62,7 @@ def test_results_of_files_whose_names_are_the_same_are_numbered(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("save", "told"),
+    ("save", "message"),
     [
         (lambda f: np.savez(f, x=np.zeros(2), y=np.zeros(3)), "different numbers of inputs.*: x 2, y 3"),
         (lambda f: np.savez(f, x=np.float32(1)), "a single number"),
@@ -73,9 +73,9 @@ def test_results_of_files_whose_names_are_the_same_are_numbered(tmp_path: Path) 
         (lambda f: f.write_bytes(b""), "cannot be read as arrays"),
     ],
 )
-def test_an_archive_that_holds_no_inputs_says_why(tmp_path: Path, save: Callable[[Path], None], told: str) -> None:
+def test_an_archive_that_holds_no_inputs_says_why(tmp_path: Path, save: Callable[[Path], None], message: str) -> None:
     save(tmp_path / "b.npz")
-    with pytest.raises(oi.ExecutionError, match=told) as caught:
+    with pytest.raises(oi.ExecutionError, match=message) as caught:
         open_inputs(str(tmp_path / "b.npz"), alone)
     assert caught.value.code == "input-file"
 

@@ -88,7 +88,7 @@ LATE_FAILURES = {
         "openinfer_select_kernel",
         "raised IndexError: tuple index out of range",
     ),
-    "choice is no candidate": (
+    "choice is not a candidate": (
         plugin(TWICE, chooses(lambda _: CHEAP)),
         "openinfer_select_kernel",
         "expected one of its candidates",
@@ -103,10 +103,10 @@ def test_a_plugin_that_fails_later_is_named_and_left_out(module: ModuleType, hoo
     with pytest.warns(PluginWarning) as caught:
         chosen = environment.kernel_choice(CALL, [environment.kernels("here")["twice"][-1]], "here")
 
-    (told,) = {str(warning.message) for warning in caught}
-    assert told.startswith(f"plugin 'late' of distribution (given in the program): hook {hook} ")
-    assert reason in told
-    assert "or OPENINFER_PLUGINS_BLOCK=late; " in told
+    (text,) = {str(warning.message) for warning in caught}
+    assert text.startswith(f"plugin 'late' of distribution (given in the program): hook {hook} ")
+    assert reason in text
+    assert "or OPENINFER_PLUGINS_BLOCK=late; " in text
     assert chosen == DEAR
 
 

@@ -44,7 +44,7 @@ def test_packing_refuses_other_shapes() -> None:
         "[5, 6, 20] as d2/8:3 d1/4:2 d0:5 d1:4 d2:8",
         "[5, 6, 20] as d1:8 d2:22 d0:6 halo 0+1 2+0 1+1",
         "[5, 6, 20] as d2/16:2 d2/4:4 d0:5 d1:6 d2:4",
-        "[5, 6, 20] as d2/12:2 d0:5 d1:6 d2:16",  # digits that are no whole ones of those below them
+        "[5, 6, 20] as d2/12:2 d0:5 d1:6 d2:16",  # digits that are not multiples of those below them
         "[1, 6, 20] as d2:20 d1:6",
     ],
 )

@@ -394,7 +394,7 @@ def test_tiles_at_a_border_without_halo_have_bodies_without_the_terms_past_it() 
     axes = (*stage.axes, *stage.fold.axes)
     schedule = parse_schedule("n i j:2 u c v=unroll j=unroll o=lanes skip=0", axes)
     lines = kernel_text(lowered(computation, layouts, FOUR, {0: schedule})).splitlines()
-    # Of four tiles the first and the last lack a term each, and two share a loop.
+    # Of four tiles the first and the last leave out a term each, and two share a loop.
     assert [line.strip() for line in lines if line.strip().startswith("for j")] == ["for j_0 in SERIAL(2):"]
     assert sum("fma" in line for line in lines) == 3 * (3 * 2) - 2
     assert not any("guarded(" in line for line in lines)

@@ -1,4 +1,4 @@
-"""Persistent memory on device c: kept by the program as it is shipped, equal to cpu, and there for who looks at it."""
+"""Persistent memory on device c: kept by the program as it is shipped, equal to cpu, and readable between steps."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _TOLD = re.compile(
     r"error: [^\n]*\[-Werror[,=]([^\]]+)\]|error: ([^\n]*)|(?:AddressSanitizer|runtime error): ([^\n]{,60})"
 )
 _OF_SOURCE = re.compile(r"redefinition|redeclar|conflicting types|multiple definition")
-"""What compilers and linkers say of names that collide; they also end for lack of time and memory."""
+"""Messages of compilers and linkers about names that collide; they also fail when time or memory runs out."""
 
 _VARYING = re.compile(r"'[^']*'|(?:on|at|in|of) (?:unknown )?address.*|-?\d+")
 

@@ -144,7 +144,7 @@ class KernelFunctions:
 
 
 def _bound(parameter: Parameter, code: Code) -> Bound:
-    # Nothing asks for a size that is known at run time only.
+    # Nothing needs a size that is known at run time only.
     size = parameter.buffer.size.constant or 0
     return Bound(
         parameter.name,

@@ -23,7 +23,7 @@ _TEXTS = {
     "SHAPE": "sizes that are known at run time only do not fit each other",
     "MEMORY": "the structure of the model, or memory that it is given, is missing or misaligned",
     "NOT_READY": "the model is not initialised",
-    "NAME": "there is no variable of that name or number",
+    "NAME": "no variable has that name or number",
     "SIZE": "the number of bytes is wrong",
     "VALUE": "a value that the variable cannot have",
     "DAMAGED": "the saved state is damaged",

@@ -98,19 +98,19 @@ def devices(environment: Environment) -> Iterator[Fact]:
 
 
 def left_to_another(spec: DeviceSpec, environment: Environment) -> str:
-    """Return what is to be said behind a device of the element types that it leaves to another."""
+    """Return the text after a device that names the element types which it leaves to another."""
     if spec.fallback is None:
         return ""
     types = spec.fallback.dtypes
     what = "" if types is None else f" for {', '.join(sorted(types))}"
-    told = f"; leaves what it does not support{what} to {spec.fallback.device}"
+    text = f"; leaves what it does not support{what} to {spec.fallback.device}"
     other = environment.devices.get(spec.fallback.device)
     if other is None:
-        return f"{told}, which no loaded plugin offers"
+        return f"{text}, which no loaded plugin offers"
     return (
-        told
+        text
         if probe(other, environment.owner("device", other.name)).available
-        else f"{told}, which cannot be used here"
+        else f"{text}, which cannot be used here"
     )
 
 

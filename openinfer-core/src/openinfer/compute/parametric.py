@@ -192,7 +192,7 @@ class Family:
         return tuple(self._index(list(column), variables) for column in zip(*samples, strict=True))
 
     def _index(self, samples: Sequence[Index], variables: Mapping[str, Var]) -> Index:
-        """Return the index that is each of the samples at its trial; a term that one lacks has the factor 0 there."""
+        """Return the index that is each of the samples at its trial; a missing term has the factor 0 there."""
         terms = [{tuple(map(_key, atoms)): (atoms, factor) for atoms, factor in s.terms} for s in samples]
         if any(len(found) < len(s.terms) for found, s in zip(terms, samples, strict=True)):
             raise ParametricError(f"{samples[0]} has terms of one form")

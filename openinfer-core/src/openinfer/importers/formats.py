@@ -43,7 +43,7 @@ def load(
         path: the file; what belongs to it, such as weights in files of their own, lies in its folder.
         values: inputs of the model that become constants, and symbolic dimensions that become numbers, by name.
         feeds: outputs of the model whose values are inputs in the next step: output name to input name. By default
-            those that names tell (``h`` and ``hn``, ``state`` and ``stateN``); an empty mapping for none.
+            those that names imply (``h`` and ``hn``, ``state`` and ``stateN``); an empty mapping for none.
         roll: whether repeated layers become a loop.
         keep_norms: whether batch norms stay apart from the layers before them.
         environment: what the plugins offer; by default the installed ones.

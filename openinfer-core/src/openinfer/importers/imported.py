@@ -27,7 +27,7 @@ class ImportOptions:
     Attributes:
         values: inputs of the model that become constants, and symbolic dimensions that become numbers, by name.
         feeds: outputs of the model whose values are inputs in the next step: output name to input name; None for the
-            pairs that names tell, such as ``h`` and ``hn``.
+            pairs that names imply, such as ``h`` and ``hn``.
         roll: whether repeated layers become a loop.
         keep_norms: whether batch norms stay apart from the layers before them.
     """

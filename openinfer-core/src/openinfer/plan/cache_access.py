@@ -1,7 +1,7 @@
 """Accesses to caches as regions of static memory: tables have their bounds in front, matrices their largest extents.
 
-Memory beyond what was written holds initial values, so a read may take it; what has grown is noted in registers where
-an open or negative end asks for it.
+Memory beyond what was written holds initial values, so a read may take it; registers hold the lengths that
+open or negative ends need.
 """
 
 from __future__ import annotations

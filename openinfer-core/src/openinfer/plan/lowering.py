@@ -93,7 +93,7 @@ def lower(
 
     Args:
         limits: how far caches may grow, see `openinfer.plan.bounds.CacheBounds`.
-        inspected: whether the sizes of all caches are kept, also of those that no statement asks for.
+        inspected: whether the sizes of all caches are kept, also of those that no statement needs.
 
     Raises:
         SynthesisError: statements, settings or operators cannot be carried out on the target; it has a diagnostic for
@@ -216,8 +216,8 @@ class _BlockLowering:
     def _unsupported(self, node: Node) -> Exception:
         kind = type(node.kind).__name__
         spoken = "".join(f" {c.lower()}" if c.isupper() else c for c in kind).strip().replace("cache ", "cache.")
-        lacks = "supports neither persistent memory nor consumers"
-        message = f"`{spoken}` cannot be synthesised: {self._target} {lacks}"
+        supported = "supports neither persistent memory nor consumers"
+        message = f"`{spoken}` cannot be synthesised: {self._target} {supported}"
         hint = OUTSIDE if spoken.startswith("cache.") else ELSEWHERE
         return at_node("unsupported", message, self._block, node, hint=hint)
 

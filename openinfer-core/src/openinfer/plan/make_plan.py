@@ -87,8 +87,8 @@ def make_plan(
         schedules: those that are not chosen but given.
         most_ops: most operators that one step carries out; None: any number.
         memories: those of the device, which values are spread over; () is one of any size.
-        inspected: whether memory is looked into between steps: every volatile that the program writes is a result
-            beside what it returns, and the sizes of all caches are kept.
+        inspected: whether memory is looked into between steps: every volatile that the program writes is also a
+            result, and the sizes of all caches are kept.
         watch: is called after each pass.
 
     Raises:

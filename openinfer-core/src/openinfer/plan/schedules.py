@@ -6,7 +6,7 @@
         y0[i0=1 i1=24 i2=8 i3=8 i4=1 i5=3 i6=3] 9c1f02ab: i0:24 i1 i2:2 i3 i4 i6 i5=unroll i0:4=unroll i0=lanes
 
 A step is named by its block, the lines that it comes from (``node7`` without text), its operators, and ``#2`` where it
-is the second of such a name. Behind it stand its stages: the tensor that one computes, its axes, a digest of the rest
+is the second of such a name. Its stages follow: the tensor that one computes, its axes, a digest of the rest
 of its meaning, and its schedule (`openinfer.schedule.text`). A ``#`` at the start of a line begins a comment.
 """
 

@@ -90,7 +90,7 @@ def offers_of(manager: pluggy.PluginManager, candidate: Candidate, plugin: objec
     """
     for kind in KINDS:
         offered = [v for given in kind.arguments for v in _values(manager, candidate, plugin, kind.hook, given)]
-        # A hook that leaves its arguments aside yields the same objects for each of them.
+        # A hook that ignores its arguments yields the same objects for each of them.
         for value in {id(value): value for value in offered}.values():
             yield _offer(candidate, kind, value)
 

@@ -29,7 +29,7 @@ LEAST_INSIDE = 16
 def padded_factor(stage: Stage) -> tuple[int, str] | None:
     """Return the element of a term that is zero past the border of its tensor, and the tensor of its other factor.
 
-    Where all of the other tensor is finite, such a term changes no total: it may be left out. None: terms are no such
+    Where all of the other tensor is finite, such a term changes no total: it may be left out. None: terms are not such
     products, or their order is not free.
     """
     fold = stage.fold

@@ -175,7 +175,7 @@ class _Search:
         return (self.cycles(tiling) * self._length(tiling), -tiling.accumulators)
 
     def _length(self, tiling: Tiling) -> float:
-        """Return by how much long source is held to be slower: bodies of whole tiles and of rests."""
+        """Return the factor by which long source is assumed to be slower: bodies of whole tiles and of rests."""
         written = prod(tiling.taps.values()) * prod(tiling.parts.values())
         for axis, copies in tiling.tile.items():
             if axis == tiling.lane:

@@ -1,9 +1,9 @@
-"""Devices that run whole programs: what is asked of them, and steps that are run so.
+"""Devices that run whole programs: their interface, and the steps that they run.
 
 Such a device carries out the execution plan, fused and in the plan's order, and yields the plan's results only. It
-can also run a program node by node, as every `DeviceBackend` can: that is done wherever somebody looks at more. A
-program with persistent memory keeps it where the device has it (`openinfer.simulate.state_program`), and no step of it
-is run again: all volatile variables that it writes are results.
+can also run a program node by node, as every `DeviceBackend` can: that is done where intermediate values are
+inspected. The device keeps persistent memory (`openinfer.simulate.state_program`), and no step of such a program runs
+again: all volatile variables that it writes are results.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class WholeProgram:
 
 
 class WholeStateProgram(WholeProgram):
-    """A program whose persistent variables the device keeps; those of memory are brought up to date when asked for."""
+    """A program whose persistent variables the device keeps; memory is brought up to date on demand."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class Prover(Protocol):
     """A `SynthTarget` whose programs an analyser can check."""
 
     def prove(self, plan: ExecutionPlan, *, timeout: float = 60.0) -> tuple[Proof, Bundle]:
-        """Return the result for a plan, and its bundle with the result in it; alarms are no error.
+        """Return the result for a plan, and its bundle with the result in it; alarms are not an error.
 
         Args:
             timeout: seconds that the analyser may take.

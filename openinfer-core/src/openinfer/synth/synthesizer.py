@@ -101,7 +101,7 @@ class Synthesis:
         return self.target.build_and_run(self.plan, self.bundle, inputs, steps=steps, repeat=repeat, timeout=timeout)
 
     def prove(self, *, timeout: float = 60.0) -> Synthesis:
-        """Return the synthesis with `proof`, which its bundle records too; alarms are no error.
+        """Return the synthesis with `proof`, which its bundle records too; alarms are not an error.
 
         Args:
             timeout: seconds that the analyser may take.

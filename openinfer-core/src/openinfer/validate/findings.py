@@ -41,11 +41,11 @@ class Sized(Protocol):
 
 @dataclass
 class Findings:
-    """Findings in the order in which they were made; the node being looked at is filled in.
+    """Findings in the order in which they were made; the node being checked is filled in.
 
-    A size variable that the model lacks is reported once, at its first use: ``unknown_sizes`` are those. ``sizes`` and
-    ``overridden`` (those that the caller gave) explain the extents of variables; ``variables`` are those declared.
-    ``faults`` are failures of plugins, each of which is a finding too.
+    A size variable that is missing from the model is reported once, at its first use: ``unknown_sizes`` are those.
+    ``sizes`` and ``overridden`` (those that the caller gave) explain the extents of variables; ``variables`` are
+    those declared. ``faults`` are failures of plugins, each of which is a finding too.
     """
 
     strict: bool

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def command(*, devices: tuple[str, ...], targets: tuple[str, ...], compilers: tuple[str, ...], as_json: bool) -> None:
-    """Look at versions, plugins, devices, compilers, caches and switches, and say what is wrong and what to do.
+    """Check versions, plugins, devices, compilers, caches and switches, and say what is wrong and what to do.
 
-    What is only missing, such as a device that nobody asked for, is not a problem. Exit code 3 when something that an
-    option asks for is missing.
+    What is only missing, such as a device that no option requires, is not a problem. Exit code 3 when something that
+    an option requires is missing.
 
     \b
     openinfer doctor

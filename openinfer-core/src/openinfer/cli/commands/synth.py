@@ -84,9 +84,9 @@ def command(
 ) -> None:
     """Write GRAPH (an .oi or .json file, or - for standard input) out as source code for a target.
 
-    The directory is replaced if it holds an earlier bundle, and left alone if it holds anything else. Exit code 1 means
-    that something is wrong, that --verify found a difference or --prove an alarm; 3 that there is no compiler for
-    --verify or no analyser for --prove.
+    The directory is replaced if it holds an earlier bundle, and left alone if it holds anything else. Exit code 1:
+    something is wrong, --verify found a difference or --prove an alarm. Exit code 3: --verify found no compiler, or
+    --prove no analyser.
     """
     from openinfer.cli.graph_argument import read_graph
     from openinfer.model import ModelLoader

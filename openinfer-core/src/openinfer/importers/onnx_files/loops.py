@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A weight of each turn.
+    """A weight of each iteration.
 
     Attributes:
-        first: that of the first turn, which the body of the loop reads.
-        pattern: names in the container, with ``{l}`` for the turn.
-        payloads: numbers by turn.
+        first: that of the first iteration, which the body of the loop reads.
+        pattern: names in the container, with ``{l}`` for the iteration.
+        payloads: numbers by iteration.
     """
 
     first: Value

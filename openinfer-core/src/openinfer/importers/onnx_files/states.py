@@ -19,7 +19,7 @@ def with_states(program: Program, feeds: Mapping[str, str] | None) -> None:
     """Take inputs and outputs that carry state out of a program's own.
 
     Args:
-        feeds: output name to input name; None for the pairs that names tell.
+        feeds: output name to input name; None for the pairs that names imply.
 
     Raises:
         ModelImportError: there is no such output or input, or their types differ.
