@@ -1,5 +1,7 @@
 """How far a result may reach into an operand that is still read, and places that keep that distance."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,8 +10,9 @@ from hypothesis import strategies as st
 from openinfer.compute.reading import parse_computation
 from openinfer.loops.interpret import interpret
 from openinfer.lower import lowered
-from openinfer.plan.overlap import distance
+from openinfer.plan.overlap import distance, reach
 from openinfer.plan.places import ALIGNMENT, place
+from openinfer.plan.steps import Arrangement, ComputeStep, Origin, ValueRef
 
 WINDOW = """
 def window(x: f32[9, 4], w: f32[3], /, y: f32[7, 4]):
@@ -74,6 +77,18 @@ def shifted(x: f32[9, 4], /, y: f32[7, 4]):
 """
 
     assert distance(lowered(parse_computation(text)), "y", {"x"}) == 1 - 8
+
+
+@pytest.mark.parametrize(("dtype", "itemsize"), [("f32", 4), ("i32", 4), ("i16", 2), ("u8", 1)])
+def test_how_far_a_result_reaches_is_counted_in_bytes_of_what_the_computation_stores(dtype, itemsize):
+    # Bytes of the program may be stored as words: the types of its values say nothing about addresses.
+    zero = "0.0" if dtype == "f32" else f"{dtype}(0)"
+    computation = parse_computation(WIDENING.replace("f32", dtype).replace("0.0", zero))
+    inputs = (ValueRef(0), ValueRef(1))
+    step = ComputeStep(origin=Origin("entry", ()), op="product", computation=computation, inputs=inputs, outputs=(2,))
+
+    assert reach(step, 2, 0) == ((53 - 16) * itemsize, None)
+    assert reach(replace(step, arrangement=Arrangement(backwards=True)), 2, 0) == (None, 2 * itemsize)
 
 
 @settings(max_examples=200, deadline=None)

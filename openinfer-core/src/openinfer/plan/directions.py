@@ -115,16 +115,15 @@ def _moves(step: Step, liveness: Liveness, values: Sequence[PlanValue], free: in
         return None
     ((operand,), (result,)) = (tuple(members(each)) for each in (last, written))
     read, made = values[operand].stored, values[result].stored
-    itemsize = made.dtype.bits // 8
-    if read.dtype is not made.dtype or not itemsize or read.nbytes + made.nbytes < least or not _may_turn(step):
+    if read.dtype is not made.dtype or read.nbytes + made.nbytes < least or not _may_turn(step):
         return None
     forward, _ = reach(step, result, operand)
-    if forward is None or forward * itemsize >= made.nbytes:
+    if forward is None or forward >= made.nbytes:
         return None
     _, behind = reach(_backwards(step), result, operand)
-    if behind is None or behind * itemsize >= made.nbytes:
+    if behind is None or behind >= made.nbytes:
         return None
-    return _Move(operand, result, _aligned(forward * itemsize), _aligned(behind * itemsize))
+    return _Move(operand, result, _aligned(forward), _aligned(behind))
 
 
 def _may_turn(step: ComputeStep) -> bool:

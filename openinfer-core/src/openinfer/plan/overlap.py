@@ -112,15 +112,14 @@ def distances(
     for (result, operand), steps in meetings.items():
         if not steps or together[result] >> operand & 1 or together[operand] >> result & 1:
             continue
-        itemsize = values[result].type.dtype.bits // 8
-        if itemsize and values[result].type.dtype is values[operand].type.dtype:
-            for pair, elements in _farthest(steps, result, operand):
-                found[pair] = max(elements * itemsize, found.get(pair, 0))
+        if values[result].type.dtype is values[operand].type.dtype:
+            for pair, nbytes in _farthest(steps, result, operand):
+                found[pair] = max(nbytes, found.get(pair, 0))
     return found
 
 
 def _farthest(steps: Sequence[Step], result: int, operand: int) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yield for (result, operand) and the other way round how many elements behind the first the second must start."""
+    """Yield for (result, operand) and the other way round how many bytes behind the first the second must start."""
     forward, behind = zip(*(reach(step, result, operand) for step in steps), strict=True)
     for pair, distances in (((result, operand), forward), ((operand, result), behind)):
         known = [distance for distance in distances if distance is not None]
@@ -129,7 +128,7 @@ def _farthest(steps: Sequence[Step], result: int, operand: int) -> Iterator[tupl
 
 
 def reach(step: Step, result: int, operand: int) -> tuple[int | None, int | None]:
-    """Return how many elements behind the start of a result an operand must start at least, and the other way round.
+    """Return how many bytes behind the start of a result an operand must start at least, and the other way round.
 
     Either is enough for every element of the operand to be loaded for the last time before it is stored over. None:
     the order of accesses is not known, the step has no such result, or it runs in the other direction.
@@ -143,11 +142,13 @@ def reach(step: Step, result: int, operand: int) -> tuple[int | None, int | None
     pairs = zip(computation.inputs, step.inputs, strict=True)
     inputs = {tensor.name for tensor, each in pairs if each == ValueRef(operand)}
     # Bytes that are read as words have other addresses than those that are written.
-    if any(computation.tensor(name).dtype is not computation.tensor(output).dtype for name in inputs):
+    dtype = computation.tensor(output).dtype
+    if dtype.bits % 8 or any(computation.tensor(name).dtype is not dtype for name in inputs):
         return None, None
-    if step.arrangement.backwards:
-        return None, distance(loop_program(step), output, inputs, mirrored=True)
-    return distance(loop_program(step), output, inputs), None
+    mirrored = step.arrangement.backwards
+    elements = distance(loop_program(step), output, inputs, mirrored=mirrored)
+    nbytes = None if elements is None else elements * dtype.bits // 8
+    return (None, nbytes) if mirrored else (nbytes, None)
 
 
 def distance(kernel: Kernel, output: str, inputs: Collection[str], *, mirrored: bool = False) -> int | None:
