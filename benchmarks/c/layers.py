@@ -87,7 +87,7 @@ def print_layers(net: Net, name: str, form: Form, folder: Path) -> dict[str, obj
     print(f"  {'µs':>8} {'share':>6} {'Mop':>8} {'of peak':>7} {'KB':>8} {'of peak':>7}  step")
     for layer in layers:
         print(
-            f"  {layer.time:8.2f} {layer.time / total:6.1%}"
+            f"  {layer.time:8.2f} {layer.time / total if total else 0.0:6.1%}"
             f" {layer.operations * 1e-6:8.3f} {layer.operations_share:7.0%}"
             f" {layer.nbytes / 1024:8.1f} {layer.nbytes_share:7.0%}  {layer.step[:100]}"
         )
@@ -121,8 +121,10 @@ def _with_clock(plan: ExecutionPlan, source: str) -> str:
     rest = lines[at:]
     last = max(number for number, line in enumerate(rest) if line.strip() == "return MODEL_OK;" or "return b" in line)
     call = rest[last].strip().removeprefix("return ")
-    rest[last] = f"    const enum model_status done = {call}\n    layer({len(steps)});\n    return done;"
-    clock = _CLOCK.format(clock=CLOCK, count=len(steps) + 1, last=len(steps))
+    # Between two calls that follow one another nothing runs but the clock.
+    calls = f"layer({len(steps)});\n    layer({len(steps) + 1});"
+    rest[last] = f"    const enum model_status done = {call}\n    {calls}\n    return done;"
+    clock = _CLOCK.format(clock=CLOCK, count=len(steps) + 2, last=len(steps) + 1)
     return "\n".join((clock, *head, *marked, *rest, ""))
 
 
@@ -134,19 +136,17 @@ def _comments(step: Step) -> list[str]:
 
 def _times(program: Generated, count: int) -> tuple[list[float], list[int], float]:
     """Return the median microseconds of each step, without those of the clock, its runs, and what the clock takes."""
-    times = (ctypes.c_double * (count + 1)).in_dll(program.library, "layer_times")
-    runs = (ctypes.c_int * (count + 1)).in_dll(program.library, "layer_runs")
+    times = (ctypes.c_double * (count + 2)).in_dll(program.library, "layer_times")
+    runs = (ctypes.c_int * (count + 2)).in_dll(program.library, "layer_runs")
     samples: list[list[float]] = []
     for _ in range(_SAMPLES):
         program.run(1)
         ctypes.memset(times, 0, ctypes.sizeof(times))
         ctypes.memset(runs, 0, ctypes.sizeof(runs))
         program.run(1)
-        samples.append(list(times)[:count])
+        samples.append(list(times)[: count + 1])
     counts = list(runs)[:count]
-    medians = [statistics.median(sample[number] for sample in samples) for number in range(count)]
-    # The shortest step does nearly nothing: its time is that of the clock.
-    clock = min((time / runs for time, runs in zip(medians, counts, strict=True) if runs), default=0.0)
+    *medians, clock = (statistics.median(sample[number] for sample in samples) for number in range(count + 1))
     return [max(time - clock * runs, 0.0) for time, runs in zip(medians, counts, strict=True)], counts, clock
 
 
