@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -247,6 +248,31 @@ def test_a_process_that_hangs_is_ended_and_its_input_fails(stopped: bool) -> Non
     else:
         assert [outcome["y"] for _, outcome in found] == [2.0, 3.0]
     assert runner.pids == []
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="device c needs a C compiler")
+@pytest.mark.parametrize("runner", ["in-process", "processes"])
+def test_limits_of_caches_reach_every_worker(runner: str) -> None:
+    program = oi.graph("""
+    dynamic { x: f32; }
+    volatile { y: f32; }
+    persistent { K(t): f32[] @table; n: i32; }
+    block entry {
+      cache.write x >> K[n];
+      cache.increment n;
+      cache.read K[0..n] >> all;
+      op sum_axis(all, axes=[0]) >> y;
+      return y;
+    }
+    """)
+    model, inputs = oi.Model.from_arrays({}), [{"x": 1.0}, {"x": 2.0}]
+
+    def results(limit: int) -> list[object]:
+        options = {"device": "c", "runner": runner, "steps": 3, "limits": {"t": limit}}
+        return [outcome for _, outcome in oi.run_batch(model, program, inputs, **options)]
+
+    assert [outcome["y"] for outcome in results(3)] == [3.0, 6.0]
+    assert all(isinstance(outcome, oi.ExecutionError) and "bound" in str(outcome) for outcome in results(2))
 
 
 def test_a_time_limit_takes_processes_unless_a_runner_is_named() -> None:

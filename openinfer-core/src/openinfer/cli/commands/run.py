@@ -108,12 +108,13 @@ def command(
             from openinfer.simulate.batch import Job
 
             alone = {"state": state_path, "trace": trace_path, "timing": timing, "memory": memory_wanted}
-            _refuse_with_batch({**alone, "verbose": verbose, "steps 0": not steps, "limit": limits})
+            _refuse_with_batch({**alone, "verbose": verbose, "steps 0": not steps})
             job = Job(
                 graph=program,
                 model=model,
                 device=device,
                 sizes=sizes,
+                limits=limits,
                 outputs=tuple(name for name, _ in wanted),
                 steps=steps,
                 keep_state=batch.state_per == "worker",

@@ -54,6 +54,7 @@ def run_batch(
     outputs: Sequence[str] = (),
     steps: int = 1,
     sizes: Mapping[str, int] | None = None,
+    limits: Mapping[str, int] | None = None,
     strict: bool = False,
     placement: bool = False,
     look_ahead: int | None = None,
@@ -80,6 +81,7 @@ def run_batch(
             what the one before it left, which takes one worker if the program has persistent memory.
         outputs: what to yield, as for `Executor.fetch`; by default what ``return`` names, else what the program writes.
         steps: steps for every input, with the same values.
+        limits: how far caches may grow on a device that holds them in static memory, as for `Simulator`.
         look_ahead: most inputs that are taken and not yielded yet; by default four for each worker.
         retries: how often an input is run again after its worker was lost.
         timeout: seconds that an input may run; its worker is ended then, and it fails (``input-timeout``).
@@ -99,6 +101,7 @@ def run_batch(
         model=opened,
         device=str(device),
         sizes=dict(sizes or {}),
+        limits=dict(limits or {}),
         outputs=tuple(outputs),
         steps=_at_least(1, steps, "steps"),
         keep_state=_keeps(state),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ class Job:
     model: Model
     device: str = "cpu"
     sizes: Mapping[str, int]
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
     outputs: tuple[str, ...] = ()
     steps: int = 1
     keep_state: bool = False
@@ -68,6 +69,7 @@ class Job:
             "model": _model_head(self.model, arrays, send=self.send_model),
             "device": self.device,
             "sizes": dict(self.sizes),
+            "limits": dict(self.limits),
             "outputs": self.outputs,
             "steps": self.steps,
             "keep_state": self.keep_state,

@@ -41,6 +41,7 @@ class Session:
             timer=False,
             echo=False,
             sizes=job.sizes,
+            limits=job.limits,
             environment=job.environment,
             placement=job.placement,
         )
