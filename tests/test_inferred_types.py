@@ -57,6 +57,7 @@ TYPES = {
     "cache.read C[0, ] >> s; op matmul(s, W) >> t;": "t: f32[?, D]",
     "cache.read C[0, ] >> s; op sum_axis(s, axes=[0]) >> t;": "t: f32[D]",
     "cache.read n >> k; op narrow(x, axis=1, start=0, length=k) >> t;": "t: f32[B, ?]",
+    "loop one (i in 0..1) { op select(image, axis=0, index=i) >> t; }": "t: f32[3, H, H]",
     "branch after; op neg(t) >> y;": "t: f32[B, D]",
     "op exp(x) >> t; loop l (i in 0..3) { op add(t, x) >> t; }": "t: f32[B, D]",
 }

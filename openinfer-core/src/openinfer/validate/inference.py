@@ -234,6 +234,12 @@ class _Inference:
             return inferred.shapes(by_input, sizes, late_values)
 
         shapes = rule(base)
+        if shapes is None and pseudo:
+            # An index into an extent of 1 has no other value.
+            zeros = {made.name: 0 for made in pseudo.values() if isinstance(made, Name)}
+            self.unknown.update(zeros)
+            base.update(zeros)
+            shapes = rule(base)
         if shapes is None:
             return None
         dims = symbolic_shapes(rule, base, shapes, groups)
