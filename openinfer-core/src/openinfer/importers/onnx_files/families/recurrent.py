@@ -134,6 +134,8 @@ def _loop(
 ) -> tuple[Value, ...]:
     dims = (expression(length), *states[0].dims)
     zero = node.number(0, x.dtype)
+    numbers = node.emit.typed("range", I64, (expression(length),), start=0, limit=length)
+    places = node.call("unsqueeze", numbers, axes=(1,))
     rows = node.call("expand", zero, shape=tuple(plain_element(dim) for dim in dims))
     taken = [Value("", state.dtype, state.dims) for state in states]
     filled = Value("", x.dtype, dims)
@@ -142,10 +144,8 @@ def _loop(
         if is_reverse:
             place = simplified(BinOp("-", BinOp("-", expression(length), Const(1)), Name(index)))
         made = _step(node, cell, node.call("select", x, axis=0, index=place), taken)
-        limit = simplified(BinOp("+", place, Const(1)))
-        places = node.emit.typed("range", I64, (Const(1),), start=place, limit=limit)
         row = node.call("unsqueeze", made[0], axes=(0,))
-        written = node.call("scatter_nd", filled, node.call("unsqueeze", places, axes=(1,)), row)
+        written = node.call("scatter_nd", filled, node.call("narrow", places, axis=0, start=place, length=1), row)
     after = [Value("", state.dtype, state.dims) for state in states]
     sequence = Value("", x.dtype, dims)
     carried = [Carried(*each) for each in zip(states, taken, made, after, ("h", "c"), strict=False)]
