@@ -28,6 +28,7 @@ from openinfer_backend_vulkan.faults import Faults, FaultWords
 from openinfer_backend_vulkan.memory import Memory, StorageBuffer
 from openinfer_backend_vulkan.pipelines import Pipelines
 from openinfer_backend_vulkan.shaders import workgroups
+from openinfer_backend_vulkan.staging import Staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
     BoundCall: TypeAlias = Callable[[], None]
 
 
+SMALL_BYTES = 64
+"""Tensors of at most so many bytes that programs write stay where the host reads them: conditions, bounds, indices."""
+
+
 class VulkanBackend:
     """Queues calls; they run when a buffer is read or written that they use, or at `synchronize`."""
 
@@ -60,8 +65,9 @@ class VulkanBackend:
         self._device = Device(ordinal)
         log(LogKind.VK_TRACE, f"opened {self._device.physical.name} as {self.name}")
         self._memory = Memory(self._device)
+        self._staging = Staging(self._device, self._memory)
         self._pipelines = Pipelines(self._device)
-        self._queue = CommandQueue(self._device)
+        self._queue = CommandQueue(self._device, self._staging)
         self._faults = Faults()
 
     @property
@@ -74,8 +80,12 @@ class VulkanBackend:
         Raises:
             DeviceError: memory is used up, or the tensor is larger than a buffer may be.
         """
-        buffer = self._buffer(type)
-        buffers.clear(buffer)
+        buffer = self._buffer(type, is_small=buffers.device_nbytes(type) <= SMALL_BYTES)
+        word = buffers.zero_word(type)
+        if buffer.storage.is_mapped:
+            buffer.storage.view(np.dtype(np.uint32))[:] = word
+        else:
+            self._queue.enqueue(Fill(target=buffer.storage, word=word))
         return buffer
 
     def upload(self, type: TensorType, array: Array) -> VulkanBuffer:
@@ -85,21 +95,31 @@ class VulkanBackend:
             DeviceError: as for `allocate`.
         """
         buffer = self._buffer(type)
-        buffers.store(buffer, array)
+        self._store(buffer, array)
         return buffer
 
     def write(self, buffer: Buffer, array: Array) -> None:
         """Replace the content of a buffer, after the work that uses it."""
         self._device.need_open()
         target = own(buffer)
-        if self._queue.is_using(target.storage):
-            self._queue.synchronize()
-        buffers.store(target, array)
+        if target.storage.is_mapped:
+            if self._queue.is_using(target.storage):
+                self._queue.synchronize()
+        elif self._queue.is_waiting(target.storage):
+            self._queue.submit()
+        self._store(target, array)
 
     def read(self, buffer: Buffer) -> Array:
         """Return the content of a buffer, after all work, as a private array."""
+        source = own(buffer)
+        if source.storage.is_mapped:
+            self.synchronize()
+            return buffers.from_words(source.type, source.storage.view(np.dtype(np.uint8)))
+        self._device.need_open()
+        self._queue.submit()
+        found = self._staging.download(source.storage, buffers.device_nbytes(source.type))
         self.synchronize()
-        return buffers.load(own(buffer))
+        return buffers.from_words(source.type, found)
 
     def bind_copy(self, source: Buffer, target: Buffer) -> BoundCall:
         """Return a call that copies a buffer to another of the same type."""
@@ -209,9 +229,22 @@ class VulkanBackend:
             self._queue.forget()
         self._device.close()
 
-    def _buffer(self, kind: TensorType) -> VulkanBuffer:
+    def _buffer(self, kind: TensorType, *, is_small: bool = False) -> VulkanBuffer:
         self._device.need_open()
-        return VulkanBuffer(kind, self._memory.buffer(buffers.device_nbytes(kind)))
+        make = self._memory.mapped if is_small else self._memory.tensor
+        try:
+            return VulkanBuffer(kind, make(buffers.device_nbytes(kind)))
+        except DeviceError as error:
+            if error.code != "too-large":
+                raise
+            raise DeviceError(f"no memory for a tensor {kind}: {error}", code="too-large") from error
+
+    def _store(self, buffer: VulkanBuffer, array: Array) -> None:
+        words = buffers.to_words(buffer.type, array)
+        if buffer.storage.is_mapped:
+            np.copyto(buffer.storage.view(words.dtype, words.size), words)
+        else:
+            self._staging.upload(buffer.storage, words)
 
     def _bound(self, shader: Shader, inputs: Sequence[VulkanBuffer], outputs: Sequence[VulkanBuffer]) -> BoundCall:
         self._device.need_open()
@@ -222,7 +255,7 @@ class VulkanBackend:
         if shader.threads == 0:
             return _do_nothing
         writes = [b.storage for b in outputs]
-        words = FaultWords(self._memory.buffer(4 * len(shader.faults)), shader.faults) if shader.faults else None
+        words = FaultWords(self._memory.mapped(4 * len(shader.faults)), shader.faults) if shader.faults else None
         if words is not None:
             writes.append(words.storage)
         enqueue = self._enqueuing(self._dispatch(shader, [b.storage for b in inputs], writes))
@@ -248,8 +281,8 @@ class VulkanBackend:
 
     def _parameters(self, numbers: tuple[int, ...]) -> StorageBuffer:
         words = (np.array(numbers, np.int64) & 0xFFFFFFFF).astype(np.uint32)
-        buffer = self._memory.buffer(words.nbytes)
-        np.copyto(np.frombuffer(buffer.bytes, np.uint32), words)
+        buffer = self._memory.mapped(words.nbytes)
+        np.copyto(buffer.view(words.dtype, words.size), words)
         return buffer
 
     def _enqueuing(self, command: Command) -> BoundCall:

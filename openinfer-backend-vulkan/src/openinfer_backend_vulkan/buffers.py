@@ -66,8 +66,19 @@ def glsl_bits(dtype: DType) -> str:
     return "uvec2" if words(dtype) == 2 else "uint"
 
 
+def zero_word(kind: TensorType) -> int:
+    """Return the word of a tensor of zeros; of t1, whose code 0 is the number -1, that of this number."""
+    return 0xFFFFFFFF if kind.dtype is T1 else 0
+
+
+def to_words(kind: TensorType, array: Array) -> Array:
+    """Return what device memory holds for a host array in storage form."""
+    elements = unpack(array, kind.dtype, kind.shape) if kind.dtype.is_packed else array
+    return stored_words(kind.dtype, elements)
+
+
 def stored_words(dtype: DType, array: Array) -> Array:
-    """Return what memory holds for a host array in storage form: one item an element, 64-bit ones as they are."""
+    """Return what device memory holds for elements: one item an element, 64-bit ones as they are."""
     content = np.ascontiguousarray(array).reshape(-1)
     if words(dtype) == 2:
         return content
@@ -75,24 +86,16 @@ def stored_words(dtype: DType, array: Array) -> Array:
         content = content.view(np.dtype(f"u{dtype.bits // 8}"))
     if dtype is T1:
         content = np.where(content == 1, np.int8(1), np.int8(-1))
-    return content.astype(_word(dtype))
+    return content.astype(_word(dtype), copy=False)
 
 
-def store(buffer: VulkanBuffer, array: Array) -> None:
-    """Write a host array in storage form to a buffer."""
-    kind = buffer.type
-    elements = unpack(array, kind.dtype, kind.shape) if kind.dtype.is_packed else array
-    found = stored_words(kind.dtype, elements)
-    np.copyto(_view(buffer, found.dtype, found.size), found)
-
-
-def load(buffer: VulkanBuffer) -> Array:
-    """Return the content of a buffer in storage form, as a private array."""
-    kind = buffer.type
+def from_words(kind: TensorType, held: Array) -> Array:
+    """Return the array in storage form, a private one, that the bytes of device memory hold."""
     dtype, element = kind.dtype, storage_dtype(kind.dtype)
+    content = held[: device_nbytes(kind)]
     if words(dtype) == 2:
-        return _view(buffer, element, kind.count).copy().reshape(kind.shape)
-    found = _view(buffer, _word(dtype), kind.count)
+        return content.view(element).copy().reshape(kind.shape)
+    found = content.view(_word(dtype))
     if dtype.is_low_float:
         return found.astype(np.dtype(f"u{dtype.bits // 8}")).view(element).reshape(kind.shape)
     elements = found.astype(element)
@@ -104,13 +107,3 @@ def _word(dtype: DType) -> np.dtype[Any]:
     if dtype.is_float and not dtype.is_low_float:
         return np.dtype(np.float32)
     return np.dtype(np.int32 if dtype.kind in (Kind.SIGNED, Kind.TERNARY) else np.uint32)
-
-
-def clear(buffer: VulkanBuffer) -> None:
-    """Set every element of a buffer to zero; one of t1, whose code 0 is the number -1, to that."""
-    content = _view(buffer, np.dtype(np.uint8), buffer.storage.nbytes)
-    content.fill(0xFF if buffer.type.dtype is T1 else 0)
-
-
-def _view(buffer: VulkanBuffer, dtype: np.dtype[Any], count: int) -> Array:
-    return np.frombuffer(buffer.storage.bytes, dtype, count)

@@ -11,7 +11,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from openinfer_backend_vulkan.native import Handle, Structs, call, check, created, foreign, library
+from openinfer_backend_vulkan.fences import CommandPool, Fence, barrier
+from openinfer_backend_vulkan.native import Handle, Structs, call, foreign, library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,13 +20,12 @@ if TYPE_CHECKING:
     from openinfer_backend_vulkan.device import Device
     from openinfer_backend_vulkan.memory import StorageBuffer
     from openinfer_backend_vulkan.pipelines import DescriptorSet, Pipeline
+    from openinfer_backend_vulkan.staging import Staging
 
 _QUEUE_LIMIT = 1024
 """Commands that may queue up before they are submitted unasked."""
 _RECORDINGS = 64
 """Recorded sequences that are kept."""
-_WAIT_NS = 200_000_000
-"""Longest single wait; between two of them an interrupt from the keyboard gets through."""
 
 _serials = itertools.count()
 
@@ -111,11 +111,11 @@ class Copy:
 class CommandQueue:
     """Collects commands of one device and runs them in order."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, staging: Staging) -> None:
         self._device = device
-        self._pool = _create_pool(device)
-        self._fence = _create_fence(device)
-        self._fences = foreign().new("VkFence[]", [self._fence])
+        self._staging = staging
+        self._pool = CommandPool(device)
+        self._fence = Fence(device)
         self._waiting: list[Command] = []
         self._running: list[Command] = []
         self._recordings: OrderedDict[tuple[int, ...], Handle] = OrderedDict()
@@ -124,7 +124,7 @@ class CommandQueue:
         """Have a command run after those before it."""
         self._waiting.append(command)
         if len(self._waiting) >= _QUEUE_LIMIT:
-            self._submit()
+            self.submit()
 
     def synchronize(self) -> None:
         """Run everything to its end.
@@ -132,39 +132,41 @@ class CommandQueue:
         Raises:
             DeviceError: the device is closed, or lost.
         """
-        self._submit()
+        self.submit()
         self._wait()
+        self._staging.settle()
 
     def forget(self) -> None:
         """Drop what was not submitted and wait for the rest."""
         self._waiting.clear()
         self._wait()
 
+    def is_waiting(self, buffer: StorageBuffer) -> bool:
+        """Return whether work that was not submitted reads or writes a buffer."""
+        return any(buffer in command.reads or buffer in command.writes for command in self._waiting)
+
     def is_using(self, buffer: StorageBuffer) -> bool:
         """Return whether unfinished work reads or writes a buffer."""
         unfinished = itertools.chain(self._waiting, self._running)
         return any(buffer in command.reads or buffer in command.writes for command in unfinished)
 
-    def _submit(self) -> None:
+    def submit(self) -> None:
+        """Have everything run that waits, uploads first, without waiting for it.
+
+        Raises:
+            DeviceError: the device is closed, or lost.
+        """
+        self._staging.flush()
         if not self._waiting:
             return
         self._device.need_open()
         self._wait()
-        commands, structs = self._recorded(), Structs()
-        info = structs.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=[commands])
-        call("vkResetFences", self._device.handle, 1, self._fences)
-        call("vkQueueSubmit", self._device.queue, 1, info, self._fence)
+        self._fence.submit(self._recorded())
         self._running, self._waiting = self._waiting, []
 
     def _wait(self) -> None:
-        """Wait for what runs. The fence stays as it is, so that whoever is interrupted here can wait again."""
-        if not self._running:
-            return
-        lib = library()
-        code = lib.VK_TIMEOUT
-        while code == lib.VK_TIMEOUT:
-            code = lib.vkWaitForFences(self._device.handle, 1, self._fences, 1, _WAIT_NS)
-            check("vkWaitForFences", code)
+        """Wait for what runs."""
+        self._fence.wait()
         self._running = []
 
     def _recorded(self) -> Handle:
@@ -181,26 +183,19 @@ class CommandQueue:
         """Return a new command buffer, or that of the recording least recently used."""
         if len(self._recordings) >= _RECORDINGS:
             return self._recordings.popitem(last=False)[1]
-        lib, structs = library(), Structs()
-        info = structs.new(
-            "VkCommandBufferAllocateInfo",
-            commandPool=self._pool,
-            level=lib.VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-            commandBufferCount=1,
-        )
-        return created("vkAllocateCommandBuffers", "VkCommandBuffer", self._device.handle, info)
+        return self._pool.buffer()
 
 
 def _record(commands: Handle, sequence: Sequence[Command]) -> None:
     structs = Structs()
     call("vkBeginCommandBuffer", commands, structs.new("VkCommandBufferBeginInfo"))
     conflicts = set(barriers_before(sequence))
-    _barrier(commands)
+    barrier(commands)
     for number, command in enumerate(sequence):
         if number in conflicts:
-            _barrier(commands)
+            barrier(commands)
         command.record(commands)
-    _barrier(commands, to_host=True)
+    barrier(commands, to_host=True)
     call("vkEndCommandBuffer", commands)
 
 
@@ -217,37 +212,3 @@ def barriers_before(sequence: Sequence[Command]) -> list[int]:
         read |= reads
         written |= writes
     return positions
-
-
-def _barrier(commands: Handle, *, to_host: bool = False) -> None:
-    lib, structs = library(), Structs()
-    device_stages = lib.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | lib.VK_PIPELINE_STAGE_TRANSFER_BIT
-    reads = lib.VK_ACCESS_SHADER_READ_BIT | lib.VK_ACCESS_TRANSFER_READ_BIT
-    writes = lib.VK_ACCESS_SHADER_WRITE_BIT | lib.VK_ACCESS_TRANSFER_WRITE_BIT
-    barrier = structs.new(
-        "VkMemoryBarrier",
-        srcAccessMask=writes,
-        dstAccessMask=lib.VK_ACCESS_HOST_READ_BIT if to_host else reads | writes,
-    )
-    after = lib.VK_PIPELINE_STAGE_HOST_BIT if to_host else device_stages
-    null = foreign().NULL
-    lib.vkCmdPipelineBarrier(commands, device_stages, after, 0, 1, barrier, 0, null, 0, null)
-
-
-def _create_pool(device: Device) -> Handle:
-    structs = Structs()
-    info = structs.new(
-        "VkCommandPoolCreateInfo",
-        flags=library().VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-        queueFamilyIndex=device.physical.queue_family,
-    )
-    pool = created("vkCreateCommandPool", "VkCommandPool", device.handle, info, foreign().NULL)
-    device.destroying("vkDestroyCommandPool", pool)
-    return pool
-
-
-def _create_fence(device: Device) -> Handle:
-    structs = Structs()
-    fence = created("vkCreateFence", "VkFence", device.handle, structs.new("VkFenceCreateInfo"), foreign().NULL)
-    device.destroying("vkDestroyFence", fence)
-    return fence

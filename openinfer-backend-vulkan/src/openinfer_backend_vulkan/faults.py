@@ -25,7 +25,7 @@ class FaultWords:
     def __init__(self, storage: StorageBuffer, faults: Sequence[Fault]) -> None:
         self.storage = storage
         self._faults = faults
-        self._words: npt.NDArray[np.uint32] = np.frombuffer(storage.bytes, np.uint32, len(faults))
+        self._words: npt.NDArray[np.uint32] = storage.view(np.dtype(np.uint32), len(faults))
         self._words[:] = _NONE
 
     def taken(self) -> str | None:

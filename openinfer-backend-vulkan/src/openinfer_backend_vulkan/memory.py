@@ -1,4 +1,4 @@
-"""Memory of a device that the host sees too: blocks that storage buffers are cut from."""
+"""Memory of a device: few large blocks of each memory type, which storage buffers are cut from."""
 
 from __future__ import annotations
 
@@ -6,23 +6,33 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from openinfer.errors import DeviceError
-from openinfer_backend_vulkan.native import Handle, Structs, call, created, foreign, library
+from openinfer_backend_vulkan.heaps import MemoryType, heaps, memory_types
+from openinfer_backend_vulkan.native import Handle, Structs, VulkanCallError, call, created, foreign, library
 from openinfer_backend_vulkan.ranges import FreeRanges
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from openinfer_backend_vulkan.device import Device
 
 BLOCK_BYTES = 16 << 20
-"""Size of a block; a larger buffer has one of its own. Drivers allow about 4,000 allocations, so buffers share them."""
+"""Size of the first block. Drivers allow about 4,000 allocations, so buffers share them."""
+MOST_BLOCK_BYTES = 256 << 20
+"""Blocks grow up to this size; a larger buffer has a block of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block:
-    """An allocation, mapped for good at ``address``; ``owned`` is the device's number for its release."""
+    """An allocation, mapped for good at ``address`` if the host sees it.
+
+    ``owned`` is the device's number for its release.
+    """
 
     memory: Handle
-    address: Handle
+    address: Handle | None
     owned: int
     free: FreeRanges
 
@@ -43,35 +53,75 @@ class StorageBuffer:
     Attributes:
         handle: the Vulkan buffer.
         nbytes: size.
-        bytes: its content, as a writable buffer object; valid until the device is closed.
+        is_mapped: whether the host sees it.
     """
 
-    __slots__ = ("__weakref__", "bytes", "handle", "nbytes")
+    __slots__ = ("__weakref__", "_content", "handle", "nbytes")
 
-    def __init__(self, handle: Handle, nbytes: int, content: Any) -> None:
+    def __init__(self, handle: Handle, nbytes: int, content: Any | None) -> None:
         self.handle = handle
         self.nbytes = nbytes
-        self.bytes = content
+        self._content = content
+
+    @property
+    def is_mapped(self) -> bool:
+        return self._content is not None
+
+    def view(self, dtype: np.dtype[Any], count: int = -1) -> npt.NDArray[Any]:
+        """Return the content of a mapped buffer as an array that writes through, valid until the device is closed.
+
+        Raises:
+            TypeError: the host does not see this buffer.
+        """
+        if self._content is None:
+            raise TypeError("a buffer in memory that the host does not see has no view")
+        return np.frombuffer(self._content, dtype, count)
 
 
 class Memory:
-    """Gives out storage buffers of one device."""
+    """Gives out storage buffers of one device.
+
+    Attributes:
+        is_direct: whether the host sees tensors.
+    """
 
     def __init__(self, device: Device) -> None:
         self._device = device
+        types = memory_types(device.physical, _allowed_types(device))
+        self._host = _Pool(device, types.host)
+        self._tensors = self._host if types.tensors == types.host else _Pool(device, types.tensors)
+        self.is_direct = types.tensors.is_mapped
+
+    def tensor(self, nbytes: int) -> StorageBuffer:
+        """Return a new buffer near the device, with undefined content.
+
+        Its size is rounded up to whole words, one at least.
+
+        Raises:
+            DeviceError: ``too-large``, it is larger than shaders can address, or memory is used up.
+        """
+        return self._tensors.buffer(nbytes)
+
+    def mapped(self, nbytes: int) -> StorageBuffer:
+        """Return a new buffer that the host sees, as `tensor` does."""
+        return self._host.buffer(nbytes)
+
+
+class _Pool:
+    """The blocks of one memory type."""
+
+    def __init__(self, device: Device, kind: MemoryType) -> None:
+        self._device = device
+        self._kind = kind
         self._blocks: list[_Block] = []
         self._dropped: list[_Place] = []
 
     def buffer(self, nbytes: int) -> StorageBuffer:
-        """Return a new buffer with undefined content; its size is rounded up to whole words, one at least.
-
-        Raises:
-            DeviceError: it is larger than shaders can address, or memory is used up.
-        """
+        """Return a new buffer."""
         self._collect()
         limit = self._device.physical.max_storage_bytes
         if nbytes > limit:
-            message = f"a tensor of {nbytes} bytes is larger than a storage buffer may be here ({limit} bytes)"
+            message = f"{nbytes:,} bytes are more than a storage buffer may have here ({limit:,} bytes)"
             raise DeviceError(message, code="too-large")
         size = max(4, -(-nbytes // 4) * 4)
         handle = _create_buffer(self._device, size)
@@ -81,36 +131,62 @@ class Memory:
         except DeviceError:
             self._device.release(owned)
             raise
-        made = StorageBuffer(handle, size, foreign().buffer(place.block.address + place.offset, size))
+        address = place.block.address
+        made = StorageBuffer(handle, size, None if address is None else foreign().buffer(address + place.offset, size))
         # A finalizer may run at any point of this class, so it only takes a note.
         weakref.finalize(made, self._dropped.append, place).atexit = False
         return made
 
     def _place(self, handle: Handle, owned: int) -> _Place:
         """Bind memory to a Vulkan buffer."""
-        needs = foreign().new("VkMemoryRequirements*")
-        library().vkGetBufferMemoryRequirements(self._device.handle, handle, needs)
-        block, offset = self._taken(needs.size, needs.alignment, needs.memoryTypeBits)
+        needs = _needs(self._device, handle)
+        block, offset = self._taken(needs.size, needs.alignment)
         call("vkBindBufferMemory", self._device.handle, handle, block.memory, offset)
         return _Place(block, offset, needs.size, owned)
 
-    def _taken(self, size: int, alignment: int, types: int) -> tuple[_Block, int]:
+    def _taken(self, size: int, alignment: int) -> tuple[_Block, int]:
         for block in self._blocks:
             offset = block.free.take(size, alignment)
             if offset is not None:
                 return block, offset
-        block = self._new_block(max(size, BLOCK_BYTES), types)
+        block = self._new_block(size)
         self._blocks.append(block)
         block.free.take(size, 1)
         return block, 0
 
-    def _new_block(self, size: int, types: int) -> _Block:
+    def _new_block(self, size: int) -> _Block:
+        """Return a block as large as those before together, or of ``size`` bytes where no more are left.
+
+        Raises:
+            DeviceError: ``too-large``, the heap has not even those.
+        """
+        held = sum(block.free.size for block in self._blocks)
+        usual = max(size, BLOCK_BYTES, min(held, MOST_BLOCK_BYTES))
+        for wanted in dict.fromkeys((usual, size)):
+            left = heaps(self._device.physical)[self._kind.heap].left
+            if left is not None and wanted > left:
+                continue
+            try:
+                return self._allocated(wanted)
+            except VulkanCallError as error:
+                if error.code != "too-large":
+                    raise
+        raise DeviceError(self._used_up(size), code="too-large")
+
+    def _used_up(self, size: int) -> str:
+        heap = heaps(self._device.physical)[self._kind.heap]
+        held = sum(block.free.size for block in self._blocks)
+        left = f"{heap.nbytes - held:,} at most" if heap.left is None else f"{heap.left:,}"
+        name = self._device.physical.name
+        return f"{size:,} bytes are needed, and {left} of the {heap.nbytes:,} bytes of {name} are left"
+
+    def _allocated(self, size: int) -> _Block:
         device, structs = self._device, Structs()
-        info = structs.new(
-            "VkMemoryAllocateInfo", allocationSize=size, memoryTypeIndex=_host_memory_type(device, types)
-        )
+        info = structs.new("VkMemoryAllocateInfo", allocationSize=size, memoryTypeIndex=self._kind.number)
         memory = created("vkAllocateMemory", "VkDeviceMemory", device.handle, info, foreign().NULL)
         owned = device.destroying("vkFreeMemory", memory)
+        if not self._kind.is_mapped:
+            return _Block(memory, None, owned, FreeRanges(size))
         slot = foreign().new("void**")
         try:
             call("vkMapMemory", device.handle, memory, 0, size, 0, slot)
@@ -120,17 +196,32 @@ class Memory:
         return _Block(memory, foreign().cast("char*", slot[0]), owned, FreeRanges(size))
 
     def _collect(self) -> None:
-        """Take back what dropped buffers had, and release blocks that are unused, but for one of the usual size."""
+        """Take back what dropped buffers had, and release blocks that are unused, but for the smallest."""
         while self._dropped:
             place = self._dropped.pop()
             self._device.release(place.owned)
             place.block.free.give_back(place.offset, place.size)
         unused = [block for block in self._blocks if block.free.is_unused]
-        spare = next((block for block in unused if block.free.size == BLOCK_BYTES), None)
+        spare = min(unused, key=lambda block: block.free.size, default=None)
         for block in unused:
-            if block is not spare:
+            if block is not spare or block.free.size > BLOCK_BYTES:
                 self._blocks.remove(block)
                 self._device.release(block.owned)
+
+
+def _allowed_types(device: Device) -> int:
+    """Return the memory types of storage buffers, as bits."""
+    handle = _create_buffer(device, 4)
+    try:
+        return _needs(device, handle).memoryTypeBits
+    finally:
+        library().vkDestroyBuffer(device.handle, handle, foreign().NULL)
+
+
+def _needs(device: Device, handle: Handle) -> Handle:
+    needs = foreign().new("VkMemoryRequirements*")
+    library().vkGetBufferMemoryRequirements(device.handle, handle, needs)
+    return needs
 
 
 def _create_buffer(device: Device, size: int) -> Handle:
@@ -143,16 +234,3 @@ def _create_buffer(device: Device, size: int) -> Handle:
         sharingMode=lib.VK_SHARING_MODE_EXCLUSIVE,
     )
     return created("vkCreateBuffer", "VkBuffer", device.handle, info, foreign().NULL)
-
-
-def _host_memory_type(device: Device, types: int) -> int:
-    """Return the memory type to use: host-visible and coherent, which always exists, and cached where possible."""
-    lib = library()
-    properties = foreign().new("VkPhysicalDeviceMemoryProperties*")
-    lib.vkGetPhysicalDeviceMemoryProperties(device.physical.handle, properties)
-    coherent = lib.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | lib.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
-    for wanted in (coherent | lib.VK_MEMORY_PROPERTY_HOST_CACHED_BIT, coherent):
-        for number in range(properties.memoryTypeCount):
-            if types >> number & 1 and properties.memoryTypes[number].propertyFlags & wanted == wanted:
-                return number
-    raise DeviceError(f"{device.physical.name} has no memory that the host can see")

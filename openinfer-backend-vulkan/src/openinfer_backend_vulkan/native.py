@@ -143,7 +143,7 @@ class Structs:
 @cache
 def structure_type(ctype: str) -> str:
     """Return the name of the constant in ``sType``: ``VkSubmitInfo`` has ``VK_STRUCTURE_TYPE_SUBMIT_INFO``."""
-    return "VK_STRUCTURE_TYPE" + re.sub(r"([A-Z]|\d+$)", r"_\1", ctype.removeprefix("Vk")).upper()
+    return "VK_STRUCTURE_TYPE" + re.sub(r"(EXT$|KHR$|\d+Bit|[A-Z]|\d+$)", r"_\1", ctype.removeprefix("Vk")).upper()
 
 
 def created(function: str, ctype: str, *args: Any) -> Handle:

@@ -29,6 +29,7 @@ class PhysicalDevice:
         max_storage_buffers: greatest number of storage buffers bound to a shader.
         max_groups: greatest number of workgroups in x and y.
         float_modes: the floating-point modes that its shaders can ask for.
+        extensions: names of the device extensions that it has.
     """
 
     handle: Handle
@@ -41,6 +42,7 @@ class PhysicalDevice:
     max_storage_buffers: int
     max_groups: tuple[int, int]
     float_modes: tuple[FloatMode, ...] = ()
+    extensions: frozenset[str] = frozenset()
 
     @property
     def most_turns(self) -> int | None:
@@ -102,7 +104,7 @@ def _described(handle: Handle) -> PhysicalDevice:
     lib.vkGetPhysicalDeviceProperties(handle, properties)
     features = ffi.new("VkPhysicalDeviceFeatures*")
     lib.vkGetPhysicalDeviceFeatures(handle, features)
-    limits = properties.limits
+    limits, extensions = properties.limits, _extensions(handle)
     return PhysicalDevice(
         handle=handle,
         name=text(properties.deviceName),
@@ -113,13 +115,18 @@ def _described(handle: Handle) -> PhysicalDevice:
         max_storage_bytes=limits.maxStorageBufferRange,
         max_storage_buffers=limits.maxPerStageDescriptorStorageBuffers,
         max_groups=(limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1]),
-        float_modes=_float_modes(handle),
+        float_modes=_float_modes(handle, extensions),
+        extensions=extensions,
     )
 
 
-def _float_modes(handle: Handle) -> tuple[FloatMode, ...]:
+def _extensions(handle: Handle) -> frozenset[str]:
     offered = enumerated("vkEnumerateDeviceExtensionProperties", "VkExtensionProperties", handle, foreign().NULL)
-    if EXTENSION not in [text(each.extensionName) for each in offered]:
+    return frozenset(text(each.extensionName) for each in offered)
+
+
+def _float_modes(handle: Handle, extensions: frozenset[str]) -> tuple[FloatMode, ...]:
+    if EXTENSION not in extensions:
         return ()
     structs = Structs()
     controls = structs.new("VkPhysicalDeviceFloatControlsProperties")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from openinfer.array_types import storage_dtype
-from openinfer.errors import DTypeError, ExecutionError, ShapeError
+from openinfer.errors import DeviceError, DTypeError, ExecutionError, ShapeError
 from openinfer.ir.nodes import CacheRead, Op, Transfer
 from openinfer.ir.resolved import Filled, FromMetadata, FromTensor, PrefixTable, ResolvedVar, Storage
 from openinfer.ir.types import TensorType
@@ -16,7 +17,7 @@ from openinfer.simulate.caches import SharedCache, make_cache
 from openinfer.simulate.varying import Varying
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -75,7 +76,8 @@ class Memory:
         if name not in self._buffers:
             variable = self._resolved.variables[name]
             shared = None if self._base is None else self._shared(variable, self._base)
-            self._buffers[name] = shared or self._made(variable)
+            with _room_for(name):
+                self._buffers[name] = shared or self._made(variable)
         return self._buffers[name]
 
     def _shared(self, variable: ResolvedVar, base: Memory) -> Buffer | None:
@@ -156,7 +158,8 @@ class Memory:
             return self._base.entry(name, indices)
         key = (name, indices)
         if key not in self._entries:
-            self._entries[key] = self._loaded_entry(self._resolved.tables[name], indices)
+            with _room_for(f"{name}[{','.join(map(str, indices))}]"):
+                self._entries[key] = self._loaded_entry(self._resolved.tables[name], indices)
         return self._entries[key]
 
     def restore(self, name: str) -> BoundCall:
@@ -309,6 +312,17 @@ class Memory:
         buffer = self._backend.allocate(found)
         self._backend.bind_fill(buffer, table.initial.value)()
         return buffer
+
+
+@contextmanager
+def _room_for(name: str) -> Generator[None]:
+    """Let the error of a device without memory name the variable that it is for."""
+    try:
+        yield
+    except DeviceError as error:
+        if error.code != "too-large":
+            raise
+        raise DeviceError(f"`{name}`: {error}", code="too-large") from error
 
 
 def _written(resolved: ResolvedGraph) -> Iterator[str]:
