@@ -17,11 +17,13 @@ class Form:
         arch: device file as a document, or none for the default device.
         compiler: command of the C compiler.
         flags: those after the flags of the emitted Makefile.
+        strict_order: whether every sum is sequential.
     """
 
     arch: Mapping[str, Any] | None
     compiler: str = "gcc"
     flags: tuple[str, ...] = ()
+    strict_order: bool = False
 
 
 def host_in(dialect: str) -> Mapping[str, Any]:
@@ -35,6 +37,7 @@ FORMS = {
     "c99": Form(host_in("c99")),
     "default": Form(None),
     "clang": Form(host_in("vector"), "clang"),
+    "strict": Form(host_in("vector"), strict_order=True),
     "clang-c99": Form(host_in("c99"), "clang"),
 }
 DEFAULT_FORMS = ("vector", "c99", "default", "clang")

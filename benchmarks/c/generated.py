@@ -96,7 +96,8 @@ class Generated:
     ) -> None:
         model = net.model(folder.with_suffix(".oinf"))
         started = time.perf_counter()
-        synthesis = oi.Synthesizer("c", arch=form.arch, limits=net.limits).synthesize(model, net.program)
+        synthesizer = oi.Synthesizer("c", arch=form.arch, limits=net.limits, strict_order=form.strict_order)
+        synthesis = synthesizer.synthesize(model, net.program)
         self.plan_s = time.perf_counter() - started
         self.plan = synthesis.plan
         synthesis.emit(folder)

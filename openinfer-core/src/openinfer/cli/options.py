@@ -53,6 +53,12 @@ def limit_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
+def strict_order_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--strict-order``; the parameter ``strict_order`` is a bool."""
+    text = "Add up every sum term by term, without fused multiply-add."
+    return click.option("--strict-order", is_flag=True, help=text)(function)
+
+
 def seed_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--seed N``."""
     kind = click.IntRange(min=0)

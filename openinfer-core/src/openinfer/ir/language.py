@@ -37,6 +37,7 @@ KNOWN_HINTS: Mapping[str, tuple[type, str]] = {
     "group": (StrValue, "a string"),
     "no_reorder": (BoolValue, "`true` or `false`"),
     "fast": (BoolValue, "`true` or `false`"),
+    "strict_order": (BoolValue, "`true` or `false`"),
 }
 """Hints that the language knows, with the class of their values and how to write one."""
 

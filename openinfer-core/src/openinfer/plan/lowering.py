@@ -50,6 +50,7 @@ from openinfer.plan.steps import (
     TableRef,
     ValueRef,
 )
+from openinfer.plan.strict_order import StrictOrder
 from openinfer.plan.tables import TableUse
 from openinfer.plan.varying_ops import VaryingOps
 from openinfer.plan.varying_settings import VaryingSettings
@@ -88,12 +89,14 @@ def lower(
     limits: Mapping[str, int] | None = None,
     *,
     inspected: bool = False,
+    strict_order: bool = False,
 ) -> Draft:
     """Return the program as steps.
 
     Args:
         limits: how far caches may grow, see `openinfer.plan.bounds.CacheBounds`.
         inspected: whether the sizes of all caches are kept, also of those that no statement needs.
+        strict_order: whether sums are sequential where no hint decides.
 
     Raises:
         SynthesisError: statements, settings or operators cannot be carried out on the target; it has a diagnostic for
@@ -106,7 +109,7 @@ def lower(
             draft.add_variable(variable)
     for name in callees_first(resolved, in_line=table.state):
         block = resolved.graph.blocks[name]
-        lowering = _BlockLowering(resolved, model, environment, table, draft, persistent, block)
+        lowering = _BlockLowering(resolved, model, environment, table, draft, persistent, block, strict_order)
         draft.procedures.append(Procedure(name, tuple(lowering.block_steps(block))))
     if draft.refused:
         raise all_of(draft.refused)
@@ -125,6 +128,7 @@ class _BlockLowering:
         draft: Draft,
         persistent: PersistentLowering,
         block: Block,
+        strict_order: bool,
     ) -> None:
         self._resolved = resolved
         self._model = model
@@ -137,6 +141,7 @@ class _BlockLowering:
         self._target = f"{'device' if table.is_device else 'target'} {table.target}"
         self._keeps_state = table.state
         self._calls = CallLowering(environment, table, draft.intermediate, lambda value: draft.values[value].type)
+        self._sequential = StrictOrder(strict_order)
         self._loops: list[LoopScope] = []
         self._intervals: dict[int, Interval | None] = {}
         self._constant_loops: set[int] = set()
@@ -305,7 +310,7 @@ class _BlockLowering:
     def _op(self, node: Node, hints: Mapping[str, AttrValue]) -> Iterator[Step]:
         op = self._resolved.ops[node.index]
         inputs = tuple(None if ref is None else self._operand(ref, node) for ref in op.inputs)
-        steps = tuple(self._called(op, inputs, node, hints))
+        steps = tuple(self._sequential.steps(self._called(op, inputs, node, hints), {**hints, **node.hints}))
         yield from _untested_entries(inputs, steps, origin_of(self._block, node))
         yield from steps
 

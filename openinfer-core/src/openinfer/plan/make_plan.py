@@ -74,6 +74,7 @@ def make_plan(
     memories: Sequence[MemoryBank] = (),
     limits: Mapping[str, int] | None = None,
     inspected: bool = False,
+    strict_order: bool = False,
     watch: Watch = ignored,
 ) -> ExecutionPlan:
     """Return the plan of a program for the target of ``table``.
@@ -89,12 +90,13 @@ def make_plan(
         memories: those of the device, which values are spread over; () is one of any size.
         inspected: whether memory is looked into between steps: every volatile that the program writes is also a
             result, and the sizes of all caches are kept.
+        strict_order: whether every sum is sequential and without fused multiply-add, where no hint decides.
         watch: is called after each pass.
 
     Raises:
         SynthesisError: something in the program cannot be carried out on the target; it names the line.
     """
-    draft = lower(resolved, model, environment, table, limits, inspected=inspected)
+    draft = lower(resolved, model, environment, table, limits, inspected=inspected, strict_order=strict_order)
     after = _watching(draft, watch)
     after("lower", draft.procedures)
     started = _started(draft, resolved, inspected=inspected)

@@ -130,6 +130,8 @@ class Synthesizer:
             --schedules-out`` writes it, or its content (`openinfer.plan.schedules.ScheduleFile`).
         limits: how far caches may grow that nothing else bounds: ``{"K.t": 1024}`` for index ``t`` of cache ``K``, or
             ``{"t": 1024}`` for that index of every cache.
+        strict_order: whether every sum adds its terms one by one in row-major order without fused multiply-add: slower,
+            and with the bits of any other device that does so. The hint ``strict_order`` decides for single statements.
         prefix: what external names of the source begin with: functions, types, macros, files. Models with different
             prefixes link into one program.
         project: the build system whose files a bundle has: ``"make"`` by default, ``"cmake"`` or ``"platformio"``.
@@ -152,12 +154,14 @@ class Synthesizer:
         arch: DeviceArch | Mapping[str, Any] | str | os.PathLike[str] | None = None,
         schedules: ScheduleFile | str | os.PathLike[str] | None = None,
         limits: Mapping[str, int] | None = None,
+        strict_order: bool = False,
         prefix: str | None = None,
         project: str | None = None,
         weights: str | None = None,
         environment: Environment | None = None,
     ) -> None:
         self._limits = dict(limits or {})
+        self._strict_order = strict_order
         self._environment = environment or Environment.default()
         self._arch = device_of(arch, _name_of(target), self._environment)
         self._schedules = _schedules_of(schedules)
@@ -253,6 +257,7 @@ class Synthesizer:
             memories=() if self._arch is None or not self._target.banks else self._arch.memories,
             most_ops=None if self._arch is None else self._arch.preferences.most_ops,
             limits=self._limits,
+            strict_order=self._strict_order,
         )
         plan = replace(plan, arch=self._arch, options=self._options, program_digest=_digest(program))
         warnings = (*(() if self._arch is None else self._arch.warnings), *_large_memory(plan))

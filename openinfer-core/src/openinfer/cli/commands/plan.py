@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from openinfer.cli.findings import print_warnings
-from openinfer.cli.options import limit_option, size_option
+from openinfer.cli.options import limit_option, size_option, strict_order_option
 from openinfer.cli.terminal import print_document
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.option("--schedules", metavar="FILE", help="Schedules in place of those that the cost model chooses.")
 @size_option
 @limit_option
+@strict_order_option
 @click.option("--schedules-out", "out", metavar="FILE", help="Write the schedules, which --schedules reads.")
 @click.option("--svg", metavar="FILE", help="Write a picture of the arena over time.")
 @click.option("--print-after", "passes", multiple=True, metavar="PASS", help="Print the program after a pass too.")
@@ -36,6 +37,7 @@ def command(
     schedules: str | None,
     sizes: dict[str, int],
     limits: dict[str, int],
+    strict_order: bool,
     out: str | None,
     svg: str | None,
     passes: tuple[str, ...],
@@ -57,7 +59,9 @@ def command(
 
     if passes and as_json:
         raise click.UsageError("--print-after prints text: leave --json out")
-    synthesizer = Synthesizer(target or (None if arch else "c"), arch=arch, schedules=schedules, limits=limits)
+    synthesizer = Synthesizer(
+        target or (None if arch else "c"), arch=arch, schedules=schedules, limits=limits, strict_order=strict_order
+    )
     program = read_graph(graph, strict=strict)
     with ModelLoader.open(model_path) as model:
         shown: dict[str, str | None] = {}

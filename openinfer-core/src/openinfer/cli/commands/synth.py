@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from openinfer.cli.findings import print_warnings
-from openinfer.cli.options import SECONDS, FiniteRange, limit_option, seed_option, size_option
+from openinfer.cli.options import SECONDS, FiniteRange, limit_option, seed_option, size_option, strict_order_option
 from openinfer.cli.program_options import input_option, values_of
 from openinfer.cli.proofs import proof_document, proof_text, refuse_alarms
 from openinfer.cli.terminal import print_document, table
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 @click.option("--weights", metavar="WHERE", help="Weights embedded, in a file, or an object; by default by their size.")
 @size_option
 @limit_option
+@strict_order_option
 @click.option("--verify", is_flag=True, help="Compile, run on random inputs, and compare with the simulator.")
 @input_option("With --verify: a .npy file, zeros or a value for an input, where random ones mean nothing.")
 @seed_option
@@ -70,6 +71,7 @@ def command(
     weights: str | None,
     sizes: dict[str, int],
     limits: dict[str, int],
+    strict_order: bool,
     verify: bool,
     inputs: Sequence[Input],
     seed: int,
@@ -102,7 +104,14 @@ def command(
     if not verify:
         _refuse_given({"--tolerance": tolerance, "--steps": steps, "--inputs": sequences, "--input": inputs or None})
     synthesizer = Synthesizer(
-        target, arch=arch, schedules=schedules, limits=limits, prefix=prefix, project=project, weights=weights
+        target,
+        arch=arch,
+        schedules=schedules,
+        limits=limits,
+        strict_order=strict_order,
+        prefix=prefix,
+        project=project,
+        weights=weights,
     )
     program = read_graph(graph, strict=strict)
     with ModelLoader.open(model_path) as model:
