@@ -1,0 +1,41 @@
+"""The option `--sample FOLDER=N` of pytest, for environments that repeat on one interpreter what another runs whole."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sample",
+        action="append",
+        default=[],
+        type=_sample,
+        metavar="FOLDER=N",
+        help="run one test in N of each file in a folder, the first included (may be given for several folders)",
+    )
+
+
+def _sample(text: str) -> tuple[Path, int]:
+    folder, _, number = text.rpartition("=")
+    path = Path(folder).resolve()
+    if not path.is_dir() or not number.isdecimal() or int(number) == 0:
+        message = f"{text!r}: expected the path of a folder, `=` and a number from 1 on"
+        raise pytest.UsageError(message)
+    return path, int(number)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    samples: list[tuple[Path, int]] = config.getoption("--sample")
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for path, group in groupby(items, lambda item: item.path):
+        step = max((number for folder, number in samples if path.is_relative_to(folder)), default=1)
+        for place, item in enumerate(group):
+            (left if place % step else kept).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept

@@ -1,0 +1,44 @@
+"""`--sample FOLDER=N` runs some tests of each file in a folder, always the same, and counts the rest as deselected."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "conftest.py").write_text((ROOT / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8")
+    for name, tests in (("some", "abcdefg"), ("more", "xyz")):
+        (folder / name).mkdir()
+        lines = [f"def test_{each}(): pass\n" for each in tests]
+        (folder / name / f"test_{name}.py").write_text("".join(lines), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        ([], "abcdefgxyz"),
+        (["some=3"], "adgxyz"),
+        ([".=100"], "ax"),
+        ([".=2", "some=3"], "adgxz"),
+    ],
+)
+def test_a_sample_has_tests_of_every_file(samples: list[str], expected: str, tmp_path: Path) -> None:
+    ran = run(tmp_path, "some", "more", *(f"--sample={sample}" for sample in samples))
+
+    assert "".join(line.split("::test_")[1][0] for line in ran.stdout.splitlines() if " PASSED" in line) == expected
+    assert ("deselected" in ran.stdout) == bool(samples)
+    assert ran.returncode == 0
+
+
+@pytest.mark.parametrize("sample", ["some", "some=0", "absent=3", "some=x"])
+def test_a_sample_of_nothing_is_an_error(sample: str, tmp_path: Path) -> None:
+    ran = run(tmp_path, f"--sample={sample}")
+
+    assert ran.returncode == 4
+    assert "expected the path of a folder, `=` and a number from 1 on" in ran.stderr
