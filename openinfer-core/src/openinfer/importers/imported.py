@@ -15,9 +15,11 @@ from openinfer.model import ModelContents, save_model
 from openinfer.output_files import writing
 
 if TYPE_CHECKING:
+    from openinfer.dtypes import DType
     from openinfer.ir.graph import Graph
     from openinfer.model import Model
     from openinfer.plugins.environment import Environment
+    from openinfer.symbolic import IntExpr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,8 @@ class ImportReport:
         inputs, outputs: names in the program by names in the model.
         values: names in the program by names in the model, for values that a statement writes.
         feeds: outputs of the model that became state, with the inputs that they are in the next step.
+        starts: element type and extents of what a state holds before the first step, zeros, by the name of its input;
+            a cache holds 0 entries.
         notes: what else a reader should know, one sentence each.
     """
 
@@ -61,6 +65,9 @@ class ImportReport:
     outputs: Mapping[str, str]
     values: Mapping[str, str]
     feeds: Mapping[str, str] = field(default_factory=dict[str, str])
+    starts: Mapping[str, tuple[DType, tuple[IntExpr, ...]]] = field(
+        default_factory=dict[str, "tuple[DType, tuple[IntExpr, ...]]"]
+    )
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:

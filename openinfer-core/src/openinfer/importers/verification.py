@@ -133,7 +133,7 @@ def verified(
     """
     simulator = Simulator(imported.model, imported.graph, environment=environment)
     found, first = _Differences(), ""
-    state = {name: _zeros(imported, output) for output, name in imported.report.feeds.items()}
+    state = _zeros(imported)
     with simulator.make_executor() as executor:
         for step in range(steps):
             given = step_inputs(imported, inputs or {}, step, seed)
@@ -157,11 +157,14 @@ def verified(
     )
 
 
-def _zeros(imported: ImportedModel, output: str) -> Array:
-    """Return what a state starts with; the output of its name has its type."""
-    declared = imported.graph.vars[imported.report.outputs[output]]
-    shape = tuple(symbolic.evaluate(dim, imported.model.sizevars.__getitem__) for dim in declared.dims)
-    return np.zeros(shape, storage_dtype(declared.dtype))
+def _zeros(imported: ImportedModel) -> dict[str, Array]:
+    """Return what states start with, by the names of the model's inputs."""
+    return {
+        name: np.zeros(
+            tuple(symbolic.evaluate(dim, imported.model.sizevars.__getitem__) for dim in dims), storage_dtype(dtype)
+        )
+        for name, (dtype, dims) in imported.report.starts.items()
+    }
 
 
 def step_inputs(imported: ImportedModel, given: Mapping[str, Array], step: int, seed: int) -> dict[str, Array]:
@@ -171,9 +174,8 @@ def step_inputs(imported: ImportedModel, given: Mapping[str, Array], step: int, 
         listed = ", ".join(imported.report.inputs) or "none"
         message = f"the model has no input {', '.join(sorted(unknown))}; it has: {listed}"
         raise ModelImportError(message, code="import-value")
-    # Sizes of a state stay.
-    factor = 1 if imported.report.feeds else step + 1
-    sizes = {name: size * factor for name, size in imported.model.sizevars.items()}
+    kept = {name for _, dims in imported.report.starts.values() for dim in dims for name in symbolic.names(dim)}
+    sizes = {name: size * (1 if name in kept else step + 1) for name, size in imported.model.sizevars.items()}
     found: dict[str, Array] = {}
     for number, (name, ours) in enumerate(imported.report.inputs.items()):
         declared = imported.graph.vars[ours]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import counted
@@ -9,8 +10,10 @@ from openinfer.dsl import graph
 from openinfer.importers.imported import ImportedModel, ImportOptions, ImportReport
 from openinfer.importers.onnx_files.batch_norms import without_batch_norms
 from openinfer.importers.onnx_files.default_sizes import model_with_sizes
+from openinfer.importers.onnx_files.head_splits import with_heads_before_splits
 from openinfer.importers.onnx_files.loops import Loop
 from openinfer.importers.onnx_files.merging import without_repetitions
+from openinfer.importers.onnx_files.positions import NotKeptError, with_positions
 from openinfer.importers.onnx_files.printing import printed
 from openinfer.importers.onnx_files.reading import read_model
 from openinfer.importers.onnx_files.rewriting import with_idioms
@@ -19,12 +22,16 @@ from openinfer.importers.onnx_files.states import with_states
 from openinfer.importers.onnx_files.translating import translate
 from openinfer.importers.onnx_files.unused import without_unused
 from openinfer.importers.onnx_files.weight_names import with_weight_names
+from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.source import SourceModel
+    from openinfer.importers.onnx_files.values import Program
     from openinfer.plugins.environment import Environment
+    from openinfer.symbolic import IntExpr
 
 
 def load(path: Path, options: ImportOptions, environment: Environment) -> ImportedModel:
@@ -43,17 +50,32 @@ def imported(model: SourceModel, options: ImportOptions, environment: Environmen
     Raises:
         ModelImportError: it has nodes that cannot be imported.
     """
+    try:
+        return _imported(model, options, environment)
+    except NotKeptError as error:
+        if options.feeds is not None:
+            raise
+        found = _imported(model, replace(options, feeds={}), environment)
+        note = f"caches stay inputs and outputs: {error}"
+        return replace(found, report=replace(found.report, notes=(*found.report.notes, note)))
+
+
+def _imported(model: SourceModel, options: ImportOptions, environment: Environment) -> ImportedModel:
     translation = translate(model, options, environment)
     program = translation.program
     with_states(program, options.feeds)
     without_repetitions(program)
     without_unused(program)
     with_idioms(program)
+    with_heads_before_splits(program)
     norms = 0 if options.keep_norms else without_batch_norms(program)
     producer = f", made by {model.producer}" if model.producer else ""
+    with_positions(program)
     with_weight_names(program, environment)
     statements = rolled(program) if options.roll else program.calls
     result = printed(program, environment, f"{model.name}: imported from ONNX{producer}", statements)
+    fed = {output: value.name for value, output, _ in program.states}
+    fed |= {output: cache.name for cache, output in program.caches}
     report = ImportReport(
         format="onnx",
         nodes=translation.nodes,
@@ -62,15 +84,33 @@ def imported(model: SourceModel, options: ImportOptions, environment: Environmen
         inputs=result.inputs,
         outputs=result.outputs,
         values=result.values,
-        feeds={output: value.name for value, output, _ in program.states},
+        feeds=fed,
+        starts=_starts(program),
         notes=(
             *(
                 f"`{value.name}` is a state: each step takes what `{output}` was before"
                 for value, output, _ in program.states
             ),
+            *_cache_notes(program),
             *((f"{counted(norms, 'batch norm')} folded into the weights before",) if norms else ()),
         ),
     )
     program_graph = graph(result.text, check=True, name=model.name)
     weights = model_with_sizes(program_graph, result.weights, program.sizes, environment)
     return ImportedModel(graph=program_graph, text=result.text, model=weights, report=report)
+
+
+def _cache_notes(program: Program) -> list[str]:
+    if not program.caches:
+        return []
+    first, output = program.caches[0]
+    return [f"{counted(len(program.caches), 'cache')}: each step extends `{first.name}` to `{output}`, and keeps it"]
+
+
+def _starts(program: Program) -> dict[str, tuple[DType, tuple[IntExpr, ...]]]:
+    """Return what states hold before the first step, by the names of inputs."""
+    found = {value.name: (value.dtype, value.dims) for value, _, _ in program.states}
+    for cache, _ in program.caches:
+        dims = tuple(Const(0) if axis == cache.axis else dim for axis, dim in enumerate(cache.dims))
+        found[cache.name] = cache.dtype, dims
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from openinfer.importers.onnx_files.values import Call, Value
+from openinfer.importers.onnx_files.values import Cache, Call, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,6 +57,7 @@ class Loop:
         index: name of its index; empty where the body does not read it.
         count: turns.
         title: what a comment says of it.
+        caches: caches of the first turn, of which each turn has its own.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Loop:
     carried: list[Carried]
     tables: tuple[Table, ...] = ()
     title: str = ""
+    caches: tuple[Cache, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

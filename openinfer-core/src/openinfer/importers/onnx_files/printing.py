@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer import symbolic
+from openinfer.importers.onnx_files.cache_text import cache_declaration, cache_lines, counter_lines
+from openinfer.importers.onnx_files.caches import APPEND, CALLS, cache_of, cache_stems
 from openinfer.importers.onnx_files.elements import scalar_of
 from openinfer.importers.onnx_files.loops import Carried, Loop, LoopCall, Table
 from openinfer.importers.onnx_files.naming import Names, legal, number_stem, value_stem, weight_stems
 from openinfer.importers.onnx_files.setting_values import attribute_of
+from openinfer.importers.onnx_files.stage_text import HEAVY, LONGEST_LINE, comment, label, stage_end
 from openinfer.importers.onnx_files.values import Call, Value, expression
 from openinfer.ir.strings import quoted
 from openinfer.ir.text import scalar_text, type_text, value_text
@@ -23,27 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from openinfer.importers.onnx_files.source import Payload
-    from openinfer.importers.onnx_files.values import Program, Setting
+    from openinfer.importers.onnx_files.values import Cache, Program, Setting
     from openinfer.plugins.environment import Environment
     from openinfer.scalars import Scalar
 
 MOST_UNIFORM = 4096
 """Elements of the largest constant that is checked for being one number all over."""
 
+_DIGITS = re.compile(r"\d+")
 _ZERO = re.compile(r"\b0\b")
-
-_HEAVY = (
-    "conv1d",
-    "conv2d",
-    "conv_transpose2d",
-    "linear",
-    "matmul",
-    "sdpa",
-    "attn",
-    "qmatmul",
-    "lstm_cell",
-    "gru_cell",
-)
 
 
 @dataclass(slots=True)
@@ -74,9 +65,14 @@ class _Printer:
         self._program = program
         self._body = statements
         self._depth = 0
+        self._read = {id(value) for call in program.calls for value in call.reads()}
+        self._read |= {id(value) for _, value in program.outputs}
         self._environment = environment
-        self._names = Names([*program.sizes, *program.indices])
-        self._of: dict[int, str] = {}
+        self._names = Names([*program.sizes, *program.indices, *program.counters])
+        self._of: dict[int, str] = {id(counter.value): name for name, counter in program.counters.items()}
+        self._caches: dict[int, tuple[str, str]] = {}
+        self._persistent: list[str] = []
+        self._carried: set[str] = set()
         self._constants: list[str] = []
         self._numbers: dict[tuple[str, str, tuple[int, ...], str], str] = {}
         self._result = Printed("")
@@ -88,19 +84,25 @@ class _Printer:
         states = [(self._names.new(legal(value.name, "state")), value) for value, _, _ in program.states]
         for name, value in states:
             self._of[id(value)] = self._names.new(f"{name}_now")
+        self._persistent += [f"  {name}: {type_text(v.dtype, v.dims)};" for name, v in states]
+        counters, reads, counts = counter_lines(program, self._names)
+        self._persistent += counters
         outputs = self._name_outputs()
         self._name_constants()
-        body = [f"  cache.read {name} >> {self._of[id(value)]};" for name, value in states]
+        body = reads + [f"  cache.read {name} >> {self._of[id(value)]};" for name, value in states]
         body += list(self._statements())
-        volatile = [f"  {name}: {type_text(value.dtype, value.dims)};" for name, value, _ in outputs]
+        volatile = [
+            f"  {name}: {type_text(value.dtype, value.dims)};" for name, value, _ in outputs if self._is_sized(value)
+        ]
         body += [f"  transfer {self._ref(value)} >> {name};" for name, value, is_copy in outputs if is_copy]
         for (name, _), (_, output, _) in zip(states, program.states, strict=True):
             body.append(f"  cache.write {result.outputs[output]} >> {name};")
+        body += counts
         names = ", ".join(name for name, _, _ in outputs)
         sections = [
             "\n".join(self._heading(title)),
             _section("dynamic", dynamic),
-            _section("persistent", [f"  {name}: {type_text(v.dtype, v.dims)};" for name, v in states]),
+            _section("persistent", self._persistent),
             _section("constant", self._constants),
             _section("volatile", volatile),
             "\n".join(["block entry {", *body, f"  return {names};", "}"]),
@@ -108,18 +110,22 @@ class _Printer:
         result.text = "\n\n".join(filter(None, sections)) + "\n"
         return result
 
+    def _is_sized(self, value: Value) -> bool:
+        """Whether the extents of a value are sizes, which a declaration may have."""
+        return not any(name in self._program.counters for dim in value.dims for name in symbolic.names(dim))
+
     def _heading(self, title: str) -> Iterator[str]:
-        yield f"// {_comment(title)}"
+        yield f"// {comment(title)}"
         for name in self._program.sizes:
             origin = self._program.origins.get(name)
             if origin:
-                yield f"// The size {name} is {_comment(quoted(origin))} in the model."
+                yield f"// The size {name} is {comment(quoted(origin))} in the model."
 
     def _input(self, value: Value) -> str:
         name = self._names.new(legal(value.name, "x"))
         self._of[id(value)] = name
         self._result.inputs[value.name] = name
-        note = "" if name == value.name else f"  // {_comment(quoted(value.name))}"
+        note = "" if name == value.name else f"  // {comment(quoted(value.name))}"
         return f"  {name}: {type_text(value.dtype, value.dims)};{note}"
 
     def _name_outputs(self) -> list[tuple[str, Value, bool]]:
@@ -167,7 +173,7 @@ class _Printer:
             stored = f"{stored}_{name}"
         self._result.weights[stored] = payload
         link = "" if stored == name else f" @ref({quoted(stored)})"
-        note = "" if stored == value.name or not value.name else f"  // {_comment(quoted(value.name))}"
+        note = "" if stored == value.name or not value.name else f"  // {comment(quoted(value.name))}"
         self._constants.append(f"  {name}: {kind}{link};{note}")
         return name
 
@@ -209,6 +215,7 @@ class _Printer:
                 "h" if len(loop.carried) == 1 else value_stem(carried.after.name or carried.written.name, "h")
             )
             name = self._of.get(id(carried.after)) or self._names.new(stem)
+            self._carried.add(name)
             self._of[id(carried.written)] = self._of[id(carried.after)] = name
             if self._may_share(carried, loop):
                 self._of[id(carried.initial)] = name
@@ -231,8 +238,10 @@ class _Printer:
         outer = dict(self._of)
         for table in loop.tables:
             self._of[id(table.first)] = f"{self._table(table, index)}[{index}]"
+        for cache in loop.caches:
+            self._declare_cache(cache, index)
         shown = [f"[{', '.join(map(symbolic.text, carried.after.dims))}]" for carried in loop.carried]
-        yield f"  // {_comment(loop.title)} >> {', '.join(shown)}"
+        yield f"  // {comment(loop.title)} >> {', '.join(shown)}"
         for carried in loop.carried:
             name = self._of[id(carried.written)]
             if self._of.get(id(carried.initial)) != name:
@@ -266,7 +275,9 @@ class _Printer:
                 continue
             last, writer = max(readers, default=-1), writers[0]
             call = loop.calls[writer]
-            is_in_place = not isinstance(call, LoopCall) and self._environment.op(call.op).in_place
+            is_in_place = (
+                not isinstance(call, LoopCall) and call.op not in CALLS and self._environment.op(call.op).in_place
+            )
             if last < writer or (last == writer and is_in_place):
                 continue
             temporary = self._of[id(carried.written)] = self._names.new(f"next_{name}")
@@ -286,26 +297,52 @@ class _Printer:
         return name
 
     def _stages(self, calls: Sequence[Call]) -> Iterator[str]:
-        start = 0
+        start, was_short = 0, True
         while start < len(calls):
-            end = _stage_end(calls, start)
+            end = stage_end(calls, start)
             last = calls[end - 1].outputs[0]
-            label = self._label_of(calls[start:end])
             shape = ", ".join(map(symbolic.text, last.dims))
+            said = f"// {comment(self._label_of(calls[start:end]))} >> [{shape}]"
+            lines = [
+                line
+                for call in calls[start:end]
+                for line in (self._loop(call.loop) if isinstance(call, LoopCall) and call.loop else self._call(call))
+            ]
             # A single call outside of every module says itself what it is.
-            if end - start > 1 or calls[start].stage or calls[start].op in _HEAVY:
-                if start and not self._depth:
-                    yield ""
-                yield f"  // {_comment(label)} >> [{shape}]"
-            for call in calls[start:end]:
-                yield from self._loop(call.loop) if isinstance(call, LoopCall) and call.loop else self._call(call)
-            start = end
+            has_comment = end - start > 1 or bool(calls[start].stage) or calls[start].op in HEAVY
+            is_short = len(lines) == 1 and (not has_comment or len(lines[0]) + len(said) + 2 <= LONGEST_LINE)
+            if start and not self._depth and has_comment and not (is_short and was_short):
+                yield ""
+            if has_comment and is_short:
+                lines = [f"{lines[0]}  {said}"]
+            elif has_comment:
+                yield f"  {said}"
+            yield from lines
+            start, was_short = end, is_short
 
     def _label_of(self, calls: Sequence[Call]) -> str:
-        stage = calls[0].stage or _label(calls)
+        stage = calls[0].stage or label(calls)
         return stage if not self._depth else _ZERO.sub("l", stage, count=1)
 
+    def _declare_cache(self, cache: Cache, layer: str) -> tuple[str, str]:
+        stem = cache_stems(_DIGITS.sub("", cache.name) if layer else cache.name)[0]
+        name = self._names.new(stem)
+        self._caches[id(cache)] = name, layer
+        self._persistent.append(cache_declaration(cache, name, layer, self._program))
+        return name, layer
+
+    def _cache_call(self, call: Call) -> Iterator[str]:
+        cache, result = cache_of(call), call.outputs[0]
+        place = self._caches.get(id(cache)) or self._declare_cache(cache, "")
+        stem = cache_stems(_DIGITS.sub("", cache.name) if place[1] else cache.name)[1]
+        result.name = stem if call.op == APPEND else f"past_{stem}"
+        target = self._target(result, call.op) if id(result) in self._read else None
+        yield from cache_lines(call, place, self._ref, target)
+
     def _call(self, call: Call) -> Iterator[str]:
+        if call.op in CALLS:
+            yield from self._cache_call(call)
+            return
         schema = self._environment.op(call.op)
         arguments: list[str] = []
         named: list[str] = []
@@ -322,7 +359,7 @@ class _Printer:
         declared = {*self._result.outputs.values()}
         if call.declared:
             for name, value in zip(targets, call.outputs, strict=True):
-                if name not in declared:
+                if name not in declared and name not in self._carried:
                     yield f"  assign {name}: {type_text(value.dtype, value.dims)};"
         yield f"  op {call.op}({', '.join([*arguments, *named, *settings])}) >> {', '.join(targets)};"
 
@@ -352,24 +389,3 @@ def _uniform(payload: Payload) -> Scalar | None:
     if isinstance(first, float) and (math.isnan(first) or (not first and math.copysign(1, first) < 0)):
         return None
     return first if bool(np.all(array == array[0])) else None
-
-
-def _stage_end(calls: Sequence[Call], start: int) -> int:
-    """Return where a stage ends: with the module that the model names, or before the next heavy operator."""
-    end = start + 1
-    stage = calls[start].stage
-    while end < len(calls) and calls[end].stage == stage:
-        if not stage and calls[end].op in _HEAVY:
-            break
-        end += 1
-    return end
-
-
-def _label(calls: Sequence[Call]) -> str:
-    ops = list(dict.fromkeys(call.op for call in calls))
-    return ", ".join(ops[:4]) + (", ..." if len(ops) > 4 else "")
-
-
-def _comment(text: str) -> str:
-    """Return text that cannot end a comment, on one line."""
-    return "".join(character if character.isprintable() else "?" for character in text)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.importers.onnx_files.values import Value
+from openinfer.importers.onnx_files.values import Cache, Value
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -31,7 +31,7 @@ class Repetition:
         start: place of the first call.
         period: calls of a layer.
         count: layers.
-        weights: for each weight that the first layer reads those of all layers, by identity of the first.
+        weights: for each weight or cache that the first layer reads those of all layers, by identity of the first.
         carried: for each value that a layer takes from the one before: what the first layer reads, by the place within
             the layer of the call and its result that write it.
     """
@@ -146,8 +146,8 @@ def _fits(
     first, second = values[0], values[1]
     if all(value is first for value in values):
         return id(first) not in places
-    if first.is_known:
-        if not all(value.is_known and value.dims == first.dims and value.dtype is first.dtype for value in values):
+    if first.is_known or isinstance(first, Cache):
+        if not all(_is_alike(value, first) for value in values):
             return False
         return weights.setdefault(id(first), tuple(values)) == tuple(values)
     written = [places.get(id(value)) for value in values]
@@ -163,6 +163,15 @@ def _fits(
     if offset >= 0:
         return written[0] == (start + layer_offset, result)
     return written[0] is None and carried.setdefault((layer_offset, result), first) is first
+
+
+def _is_alike(value: Value, first: Value) -> bool:
+    """Whether one table may hold two weights or two caches."""
+    if isinstance(first, Cache):
+        same = isinstance(value, Cache) and (value.axis, value.length) == (first.axis, first.length)
+        if not same:
+            return False
+    return value.is_known == first.is_known and value.dims == first.dims and value.dtype is first.dtype
 
 
 def _is_closed(program: Program, found: Repetition) -> bool:

@@ -70,6 +70,10 @@ class Calls:
         call = self.writer(value, *ops)
         return call if call is not None and all(self._readers.get(id(v), 0) <= 1 for v in call.outputs) else None
 
+    def count(self, value: Value) -> int:
+        """Return how often calls read a value."""
+        return self._readers.get(id(value), 0)
+
     def replace(
         self, call: Call, op: str, inputs: Sequence[Value | None], settings: Mapping[str, Setting] | None = None
     ) -> bool:

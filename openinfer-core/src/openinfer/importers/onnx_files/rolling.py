@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.importers.onnx_files.loops import Carried, Loop, Table
 from openinfer.importers.onnx_files.repetition import repetition
+from openinfer.importers.onnx_files.values import Cache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,12 +35,17 @@ def rolled(program: Program) -> Sequence[Call | Loop]:
     ]
     tables: list[Table] = []
     taken: set[str] = set()
+    caches: list[Cache] = []
     for weights in found.weights.values():
+        if isinstance(weights[0], Cache):
+            caches.append(weights[0])
+            continue
         pattern = _pattern([weight.name for weight in weights], taken)
         taken.add(pattern)
         tables.append(Table(weights[0], pattern, tuple(weight.known for weight in weights)))
     body = list(calls[found.start : found.start + found.period])
-    loop = Loop("layers", "l", body, found.count, carried, tuple(tables), f"{found.count} layers")
+    title = f"{found.count} layers"
+    loop = Loop("layers", "l", body, found.count, carried, tuple(tables), title, tuple(caches))
     return [*calls[: found.start], loop, *calls[found.end :]]
 
 

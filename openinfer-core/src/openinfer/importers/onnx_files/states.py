@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.errors import ModelImportError
+from openinfer.importers.onnx_files.caches import Growth, growth, pairs_by_names, with_caches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,24 +32,37 @@ def with_states(program: Program, feeds: Mapping[str, str] | None) -> None:
         if list(pairs.values()).count(name) > 1:
             fed = ", ".join(repr(output) for output, given in pairs.items() if given == name)
             raise ModelImportError(f"the outputs {fed} are all fed to {name!r}: expected one", code="import-value")
+    growing: list[Growth] = []
     for output, name in pairs.items():
         if output not in outputs or name not in inputs:
             listed = f"outputs {', '.join(outputs)}; inputs {', '.join(inputs)}"
             raise ModelImportError(f"cannot feed {output!r} to {name!r}; there are: {listed}", code="import-value")
-        if not _fits(inputs[name], outputs[output]):
-            message = f"output {output!r} and input {name!r} have different types: a state keeps its shape"
-            raise ModelImportError(message, code="import-value")
-        program.states.append((inputs[name], output, outputs[output]))
-    taken = set(pairs.values())
+        grown = growth(program, inputs[name], output, outputs[output])
+        if grown is not None:
+            growing.append(grown)
+        elif _fits(inputs[name], outputs[output]):
+            program.states.append((inputs[name], output, outputs[output]))
+        elif feeds is not None:
+            message = f"output {output!r} and input {name!r} have different types"
+            reason = "a state keeps its shape, and a cache grows along one dim by a Concat behind the input"
+            raise ModelImportError(f"{message}: {reason}", code="import-value")
+    taken = {value.name for value, _, _ in program.states}
     program.inputs = [value for value in program.inputs if value.name not in taken]
+    left = with_caches(program, growing)
+    if left and feeds is not None:
+        each = left[0]
+        message = f"the caches that are as long as {each.before.name!r} cannot all be kept: another input has the size"
+        raise ModelImportError(f"{message} {each.length!r} too, or they grow differently", code="import-value")
 
 
 def _by_names(inputs: Mapping[str, Value], outputs: Mapping[str, Value]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    found = pairs_by_names(inputs, outputs)
     for name, value in inputs.items():
+        if name in found.values():
+            continue
         for ending in ENDINGS:
             next_value = outputs.get(name + ending)
-            if next_value is not None and _fits(value, next_value):
+            if next_value is not None and (_fits(value, next_value) or value.rank == next_value.rank):
                 found.setdefault(name + ending, name)
                 break
     # A program without inputs is nobody's model: what is left then is an input with a result of a similar name.

@@ -109,6 +109,32 @@ class Call:
 
 
 @dataclass(slots=True, eq=False)
+class Cache(Value):
+    """What a cache holds before a step.
+
+    Attributes:
+        axis: the dim that grows.
+        length: the size that says how much is held.
+    """
+
+    axis: int = 0
+    length: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counter:
+    """How much the caches of one size hold.
+
+    Attributes:
+        value: that number as a value that calls may read.
+        step: how much a step adds.
+    """
+
+    value: Value
+    step: IntExpr
+
+
+@dataclass(slots=True, eq=False)
 class Program:
     """Everything that is printed.
 
@@ -119,6 +145,9 @@ class Program:
         origins: size variables that represent symbolic dimensions, with what the model calls these.
         indices: names of the indices of loops.
         states: inputs that keep their values, with what the model calls the output and the value that they have next.
+        caches: inputs that a step appends to, with what the model calls the output.
+        counters: how much caches hold, by the size that says it.
+        own_extents: sizes of inputs that have to fit what caches hold.
     """
 
     name: str
@@ -129,6 +158,9 @@ class Program:
     origins: dict[str, str] = field(default_factory=dict[str, str])
     indices: list[str] = field(default_factory=list[str])
     states: list[tuple[Value, str, Value]] = field(default_factory=list[tuple[Value, str, Value]])
+    caches: list[tuple[Cache, str]] = field(default_factory=list[tuple[Cache, str]])
+    counters: dict[str, Counter] = field(default_factory=dict[str, Counter])
+    own_extents: list[str] = field(default_factory=list[str])
 
 
 def known(array: Array, dtype: DType, name: str = "") -> Value:

@@ -6,28 +6,18 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from openinfer.importers.onnx_files.rewriting import Calls, close, ends_with, scalar_value
 from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Call, Setting, Value
-
-
-HIDDEN = -1e4
-"""What is added to the products that a mask hides, at most."""
-
-MOST_MASK = 1 << 22
-"""Elements of the largest known mask that is looked through."""
 
 
 @ends_with("matmul")
 def _attention(calls: Calls, call: Call) -> bool:
     """softmax(scale q kT + mask) v."""
     weights, v = call.inputs
-    softmax = calls.inner(weights, "softmax")
+    softmax = _softmax(calls, weights)
     if call.settings or softmax is None or v is None or v.rank not in (3, 4) or softmax.inputs[0] is None:
         return False
     rank = v.rank
@@ -55,13 +45,22 @@ def _attention(calls: Calls, call: Call) -> bool:
     scale = number * left * right
     is_default = close(scale, 1 / math.sqrt(width.value), q.dtype)
     settings: dict[str, Setting] = {} if is_default else {"scale": float(f"{scale:.7g}")}
-    if mask is not None and mask.dims[-2:] == (q.dims[-2], k.dims[-2]) and mask_is_causal(calls, mask):
-        settings |= {"causal": True} if q.dims[-2] == k.dims[-2] else {"causal": True, "q_offset": 0}
-        mask = None
     if again is not None:
         again.settings["perm"] = (0, 2, 1, 3)
         again.outputs[0].dims, k = k.dims, again.outputs[0]
     return calls.replace(call, "sdpa", [q, k, v, mask], settings)
+
+
+def _softmax(calls: Calls, weights: Value | None) -> Call | None:
+    """Return the softmax of weights, also where exporters put zeros in place of its NaN, as attention itself does."""
+    guard = calls.inner(weights, "where")
+    if guard is None:
+        return calls.inner(weights, "softmax")
+    test, zero, kept = guard.inputs
+    is_nan = calls.inner(test, "is_nan")
+    if is_nan is None or kept is None or is_nan.inputs[0] is not kept or scalar_value(zero) != 0.0:
+        return None
+    return calls.writer(kept, "softmax") if calls.count(kept) == 2 else None
 
 
 def _mask(calls: Calls, value: Value) -> tuple[Value, Value | None]:
@@ -111,50 +110,6 @@ def _swapped_in_three_dims(calls: Calls, value: Value) -> Value | None:
     if inner.outputs[0].dims[-2:] != x.dims[-2:] or value.dims != (*x.dims[:-2], x.dims[-1], x.dims[-2]):
         return None
     return x
-
-
-def mask_is_causal(calls: Calls, mask: Value) -> bool:
-    """Whether a mask hides every key behind its query, and nothing else."""
-    if mask.is_known:
-        return mask.known.count <= MOST_MASK and _is_causal_array(mask.array())
-    chosen = calls.writer(mask, "where")
-    if chosen is None:
-        return False
-    condition, a, b = chosen.inputs
-    hides, keeps = scalar_value(a), scalar_value(b)
-    if condition is None or hides is None or keeps is None:
-        return False
-    if hides == 0.0 and keeps <= HIDDEN:
-        return _is_lower(calls, condition)
-    test = calls.writer(condition, "eq", "not")
-    if not (keeps == 0.0 and hides <= HIDDEN) or test is None or test.inputs[0] is None:
-        return False
-    if test.op == "eq" and scalar_value(test.inputs[1]) != 0.0:
-        return False
-    return _is_lower(calls, test.inputs[0])
-
-
-def _is_lower(calls: Calls, value: Value) -> bool:
-    """Whether a matrix is true, or not 0, on and below its diagonal and nowhere else."""
-    if value.is_known:
-        return value.known.count <= MOST_MASK and _is_lower_array(value.array() != 0)
-    triangle = calls.writer(value, "tril")
-    if triangle is None or triangle.settings.get("k", 0) != 0:
-        return False
-    filled = calls.writer(triangle.inputs[0], "expand")
-    return filled is not None and bool(scalar_value(filled.inputs[0]))
-
-
-def _is_causal_array(array: Array) -> bool:
-    side = int(array.shape[-1]) if array.ndim else 0
-    if not side or array.size != side * side:
-        return False
-    plain = array.reshape(side, side)
-    return _is_lower_array(plain == 0) and bool(np.all(plain[np.triu_indices(side, 1)] <= HIDDEN))
-
-
-def _is_lower_array(array: Array) -> bool:
-    return array.ndim == 2 and bool(np.array_equal(array, np.tril(np.ones(array.shape, bool))))
 
 
 def _same_heads(q: Value, k: Value, v: Value) -> bool:
