@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from openinfer.cli.batch_options import BatchOptions
     from openinfer.cli.run_values import Input
     from openinfer.events import MemoryUse, TraceEvent
+    from openinfer.ir.graph import Graph
     from openinfer.simulate import Executor
 
     Watcher: TypeAlias = Callable[[TraceEvent], None]
@@ -43,8 +44,30 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Watched:
+    """What is recorded or printed while the program runs."""
+
+    trace_path: str | None
+    trace_format: str | None
+    timing: bool
+    memory: bool
+    verbose: bool
+
+    @property
+    def recording(self) -> bool | None:
+        """Whether a trace is recorded; None leaves it to the environment."""
+        return True if self.trace_path is not None or self.timing else None
+
+    @property
+    def timer(self) -> bool | None:
+        """Whether nodes are timed; None leaves it to the environment."""
+        has_times = self.trace_path is not None and format_of(self.trace_path, self.trace_format) == PERFETTO
+        return True if self.timing or has_times else None
+
+
+@dataclass(frozen=True, slots=True)
 class Extras:
-    """What is reported beside the outputs: times of operators, and memory in use after every node."""
+    """What is reported after the outputs: times of operators, and memory in use after every node."""
 
     timing: bool
     memory: Sequence[MemoryUse] | None
@@ -102,47 +125,18 @@ def command(
         raise click.UsageError("--trace-format is about the file of --trace, which is not given")
     wanted = [parse_output(text) for text in outputs]
     program = read_graph(graph)
+    common: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
+    if batch is not None:
+        alone = {"state": state_path, "trace": trace_path, "timing": timing, "memory": memory_wanted}
+        _refuse_with_batch({**alone, "verbose": verbose, "steps 0": not steps})
+        _run_batch(program, model_path, batch, inputs, wanted, steps, seed, common, as_json=as_json)
+        return
+    watched = Watched(trace_path, trace_format, timing=timing, memory=memory_wanted, verbose=verbose)
     with ModelLoader.open(model_path) as model:
-        if batch is not None:
-            from openinfer.cli.batch_run import run_batch_command
-            from openinfer.simulate.batch import Job
-
-            alone = {"state": state_path, "trace": trace_path, "timing": timing, "memory": memory_wanted}
-            _refuse_with_batch({**alone, "verbose": verbose, "steps 0": not steps})
-            job = Job(
-                graph=program,
-                model=model,
-                device=device,
-                sizes=sizes,
-                limits=limits,
-                outputs=tuple(name for name, _ in wanted),
-                steps=steps,
-                keep_state=batch.state_per == "worker",
-                placement=placement,
-                send_model=batch.send_model,
-            )
-            run_batch_command(job, batch, inputs, wanted, seed=seed, as_json=as_json)
-            return
-        timer = timing or (trace_path is not None and format_of(trace_path, trace_format) == PERFETTO)
-        recording = True if trace_path is not None or timing else None
-        given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
-        simulator = Simulator(model, program, trace=recording, timer=timer or None, echo=False, **given)
+        simulator = Simulator(model, program, trace=watched.recording, timer=watched.timer, echo=False, **common)
         tell_warnings(simulator.warnings)
         with simulator.make_executor() as executor:
-            memory: list[MemoryUse] = []
-            watchers = [_teller(executor)] if verbose else []
-            watchers += [_noter(executor, memory)] if memory_wanted else []
-            if state_path is not None and Path(state_path).exists():
-                executor.restore(state_path)
-            try:
-                # Kernels of plugins may print; standard output is for the results.
-                with diverted_output():
-                    _run(executor, inputs, steps, seed, quiet=verbose, watchers=watchers)
-            finally:
-                if trace_path is not None:
-                    write_trace(trace_path, trace_format, executor.trace(), memory)
-            if state_path is not None:
-                executor.snapshot().save(state_path)
+            memory = _run_with_state(executor, inputs, steps, seed, state_path, watched)
             names = wanted or [(name, None) for name in _results(executor, steps)]
             extras = Extras(timing=timing, memory=memory if memory_wanted else None)
             _report(executor, names, steps, device, as_json=as_json, extras=extras)
@@ -153,6 +147,61 @@ def _refuse_with_batch(options: Mapping[str, object]) -> None:
     unfit = next((name for name, value in options.items() if value), None)
     if unfit is not None:
         raise click.UsageError(f"--{unfit} does not go with --batch")
+
+
+def _run_batch(
+    program: Graph,
+    model_path: str,
+    batch: BatchOptions,
+    inputs: Sequence[Input],
+    wanted: Sequence[tuple[str, Path | None]],
+    steps: int,
+    seed: int,
+    common: Mapping[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    from openinfer.cli.batch_run import run_batch_command
+    from openinfer.model import ModelLoader
+    from openinfer.simulate.batch import Job
+
+    with ModelLoader.open(model_path) as model:
+        job = Job(
+            graph=program,
+            model=model,
+            outputs=tuple(name for name, _ in wanted),
+            steps=steps,
+            keep_state=batch.state_per == "worker",
+            send_model=batch.send_model,
+            **common,
+        )
+        run_batch_command(job, batch, inputs, wanted, seed=seed, as_json=as_json)
+
+
+def _run_with_state(
+    executor: Executor,
+    inputs: Sequence[Input],
+    steps: int,
+    seed: int,
+    state_path: str | None,
+    watched: Watched,
+) -> list[MemoryUse]:
+    """Run steps between reading and writing the files of the options; return the memory in use after every node."""
+    memory: list[MemoryUse] = []
+    watchers = [_teller(executor)] if watched.verbose else []
+    watchers += [_noter(executor, memory)] if watched.memory else []
+    if state_path is not None and Path(state_path).exists():
+        executor.restore(state_path)
+    try:
+        # Kernels of plugins may print; standard output is for the results.
+        with diverted_output():
+            _run(executor, inputs, steps, seed, quiet=watched.verbose, watchers=watchers)
+    finally:
+        if watched.trace_path is not None:
+            write_trace(watched.trace_path, watched.trace_format, executor.trace(), memory)
+    if state_path is not None:
+        executor.snapshot().save(state_path)
+    return memory
 
 
 def _run(
@@ -206,7 +255,7 @@ def _noter(executor: Executor, memory: list[MemoryUse]) -> Watcher:
 
 
 def _results(executor: Executor, steps: int) -> list[str]:
-    """Return what to print when nothing was asked for: the results of ``entry``, else what was written."""
+    """Return what to print without --output: the results of ``entry``, else what was written."""
     return list(executor.outputs()) or list(executor.written() if steps else ())
 
 

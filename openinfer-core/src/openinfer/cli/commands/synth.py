@@ -95,12 +95,9 @@ def command(
     from openinfer.simulate import Simulator
     from openinfer.synth import Synthesizer
 
-    if target is None and arch is None:
-        raise click.UsageError("give --target or --arch")
-    if directory is None and not verify and not prove:
-        raise click.UsageError("give a directory with -o, --verify or --prove")
-    if show_plan and as_json:
-        raise click.UsageError("--plan prints tables: leave --json out")
+    _require(target or arch, "give --target or --arch")
+    _require(directory or verify or prove, "give a directory with -o, --verify or --prove")
+    _require(not (show_plan and as_json), "--plan prints tables: leave --json out")
     if not verify:
         _refuse_given({"--tolerance": tolerance, "--steps": steps, "--inputs": sequences, "--input": inputs or None})
     synthesizer = Synthesizer(
@@ -132,6 +129,11 @@ def command(
         _refuse_differences(checked.first, sequences or 1, node)
     if synthesis.proof is not None:
         refuse_alarms(synthesis.proof)
+
+
+def _require(condition: object, message: str) -> None:
+    if not condition:
+        raise click.UsageError(message)
 
 
 def _refuse_given(options: Mapping[str, object]) -> None:
