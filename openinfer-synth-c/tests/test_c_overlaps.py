@@ -161,6 +161,45 @@ def test_steps_of_a_chain_take_turns_in_walking_their_images_backwards(monkeypat
     np.testing.assert_array_equal(together, apart)
 
 
+SPOTTING = """
+dynamic { image: f32[1, 3, 12, 4]; }
+constant {
+  w0: f32[64, 3, 1, 1]; w1: f32[64, 1, 3, 3]; w2: f32[64, 64, 1, 1]; w3: f32[64, 1, 3, 3]; w4: f32[64, 64, 1, 1];
+}
+block entry {
+  op conv2d(image, w0) >> a;
+  op conv2d(a, w1, padding=[1, 1, 1, 1], groups=64) >> b;
+  op conv2d(b, w2) >> c;
+  op conv2d(c, w3, padding=[1, 1, 1, 1], groups=64) >> d;
+  op conv2d(d, w4) >> e;
+  op global_avg_pool(e) >> y;
+  return y;
+}
+"""
+
+
+def test_a_chain_of_depthwise_and_pointwise_convolutions_needs_one_image_and_less_than_a_row(monkeypatch):
+    monkeypatch.setattr(halos, "SMALL", 0)
+    plan = plan_of(SPOTTING)
+    image = np.random.default_rng(1).standard_normal(plan.inputs[0].type.shape).astype(np.float32)
+    whole = np.full(plan.arena_nbytes // 4, np.nan, np.float32)
+
+    together = result_of(plan, image, lambda offset, count: whole[offset // 4 : offset // 4 + count])
+    apart = result_of(plan, image, lambda _, count: np.full(count, np.nan, np.float32))
+
+    # Rings of three rows of four channels lie before or behind it.
+    assert [step.arrangement.sliding for step in computations(plan)[:5]] == [False, True, False, True, False]
+    row = 4 * 64 * 4
+    assert plan.arena_nbytes < 12 * row + row
+    np.testing.assert_array_equal(together, apart)
+
+
+def test_wide_registers_have_room_for_whole_rows():
+    plan = plan_of(SPOTTING, machine(64))
+
+    assert not any(step.arrangement.sliding for step in computations(plan))
+
+
 CROWDED = """
 dynamic { image: f32[1, 8, 32, 32]; }
 constant { w0: f32[8, 8, 3, 3]; w1: f32[8, 8, 3, 3]; w2: f32[8, 8, 3, 3]; w3: f32[8, 8, 3, 3]; w4: f32[8, 8, 3, 3]; }

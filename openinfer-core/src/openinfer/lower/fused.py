@@ -1,4 +1,8 @@
-"""Several stages under common loops: each step computes what the later stages read in it, in small buffers."""
+"""Several stages under common loops: each step computes what the later stages read in it, in small buffers.
+
+Steps of the innermost loop may need places of an earlier stage that the step before has computed. With ``sliding``
+these are kept: the buffer is a ring, in which the new places take the room of those that nobody reads any more.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from openinfer.affine import Index, Var, Within
 from openinfer.compute import Read
 from openinfer.layout import Layout
 from openinfer.loops import Bind, For
+from openinfer.lower.accesses import access
 from openinfer.lower.placed import placed
 from openinfer.lower.walks import walked
 from openinfer.schedule import Loop, ScheduleError, choose
@@ -37,20 +42,63 @@ class Part:
     left: Mapping[Var, int]
 
 
-def windows(computation: Computation, loops: Sequence[Loop], layouts: Mapping[str, Layout]) -> dict[str, Layout]:
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The places of a stage along one axis that the next step of the innermost loop needs again.
+
+    Attributes:
+        kept: how many there are.
+        new: how many more the next step computes.
+    """
+
+    axis: Var
+    kept: int
+    new: int
+
+
+def windows(
+    computation: Computation, loops: Sequence[Loop], layouts: Mapping[str, Layout], *, sliding: bool = False
+) -> dict[str, Layout]:
     """Return the layouts of what one step of common loops needs of each temporary.
 
     They are those of the whole temporaries with fewer places along the axes that are walked. Along the others they
     keep their halo; along these they have none, since no stage reads past the border of a part.
 
+    Args:
+        sliding: whether the innermost loop keeps what its next step needs again.
+
     Raises:
         ScheduleError: the stages cannot be computed under these loops.
     """
-    found = needed(computation, loops)
+    found, kept = needed(computation, loops), rings(computation, loops) if sliding else {}
     stages = computation.stages[:-1]
     return {
-        stage.tensor: _window(layouts[stage.tensor], stage, part) for stage, part in zip(stages, found, strict=False)
+        stage.tensor: _window(layouts[stage.tensor], stage, part, kept.get(stage.tensor))
+        for stage, part in zip(stages, found, strict=False)
     }
+
+
+def rings(computation: Computation, loops: Sequence[Loop]) -> dict[str, Ring]:
+    """Return what each stage before the last one keeps from one step of the innermost common loop to the next.
+
+    Stages without such places are left out.
+
+    Raises:
+        ScheduleError: the stages cannot be computed under these loops, or the innermost one leaves a rest.
+    """
+    inner = loops[-1]
+    if not isinstance(inner.axis.extent, int) or inner.axis.extent % inner.step:
+        raise ScheduleError(f"{inner.axis.name} slides in steps of {inner.step}, which leave a rest")
+    turn = Var("turn", inner.axis.extent // inner.step)
+    at = {loop.axis: Index() for loop in loops} | {inner.axis: turn * inner.step}
+    parts = _parts(computation, Part(at, {loop.axis: loop.step for loop in loops}))
+    found: dict[str, Ring] = {}
+    for stage, part in zip(computation.stages[:-1], parts, strict=False):
+        for axis, first in part.at.items():
+            new = first.coefficient(turn) or 0
+            if 0 < new < part.left[axis]:
+                found[stage.tensor] = Ring(axis, part.left[axis] - new, new)
+    return found
 
 
 def needed(computation: Computation, loops: Sequence[Loop]) -> list[Part]:
@@ -74,6 +122,8 @@ def fused(
     names: Names,
     target: TargetInfo | None,
     schedules: Mapping[int, Schedule],
+    *,
+    sliding: bool = False,
 ) -> tuple[Statement, ...]:
     """Return stages under common loops over axes of the last one; temporaries have the layouts of `windows`.
 
@@ -86,7 +136,8 @@ def fused(
     ]
     extents = {loop.axis: loop.axis.extent for loop in loops if isinstance(loop.axis.extent, int)}
     start = Part({axis: Index() for axis in extents}, extents)
-    return _Fusion(computation, layouts, buffers, names, target, chosen).walk(loops, start)
+    kept = rings(computation, loops) if sliding else {}
+    return _Fusion(computation, layouts, buffers, names, target, chosen, kept).walk(loops, start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,38 +150,106 @@ class _Fusion:
     names: Names
     target: TargetInfo | None
     schedules: Sequence[Schedule]
+    rings: Mapping[str, Ring]
 
     def walk(self, loops: Sequence[Loop], part: Part) -> tuple[Statement, ...]:
         """Return the common loops; what does not fill a step gets statements of its own."""
         if not loops:
-            return self._step(part)
+            return self._step(_parts(self.computation, part))
         loop, *inner = loops
+        if not inner and self.rings:
+            return self._slid(loop, part)
         whole, rest = divmod(part.left[loop.axis], loop.step)
         statements: tuple[Statement, ...] = ()
         if whole:
             var = Var(self.names.new("step"), whole)
-            place = Part(
-                {**part.at, loop.axis: part.at[loop.axis] + var * loop.step}, {**part.left, loop.axis: loop.step}
-            )
-            statements = (For(var, Bind.SERIAL, self.walk(inner, place)),)
+            statements = (For(var, Bind.SERIAL, self.walk(inner, _moved(part, loop, Index.of(var)))),)
         if rest:
             place = Part({**part.at, loop.axis: part.at[loop.axis] + whole * loop.step}, {**part.left, loop.axis: rest})
             statements += self.walk(inner, place)
         return statements
 
-    def _step(self, last: Part) -> tuple[Statement, ...]:
-        stages, parts = self.computation.stages, _parts(self.computation, last)
-        origins = {
-            stage.tensor: tuple(
-                next((part.at[axis] for axis in index.variables() if axis in part.at), Index()) for index in stage.at
-            )
-            for stage, part in zip(stages[:-1], parts, strict=False)
-        }
+    def _slid(self, loop: Loop, part: Part) -> tuple[Statement, ...]:
+        """Return the innermost loop, behind what its first step reads besides the new places."""
+        count = part.left[loop.axis] // loop.step
+        begin = _parts(self.computation, _moved(part, loop, Index()))
         statements: tuple[Statement, ...] = ()
-        for stage, part, schedule in zip(stages, parts, self.schedules, strict=True):
-            found = placed(stage, schedule, self.buffers, self.layouts, self.target, origins)
-            statements += walked(found, self.names, part.at, part.left)
+        for number, stage in enumerate(self.computation.stages[:-1]):
+            ring = self.rings.get(stage.tensor)
+            if ring is not None:
+                first = Part(begin[number].at, {**begin[number].left, ring.axis: ring.kept})
+                statements += self._stage(number, first, self._origins(begin))
+        middle = self._tests(part, loop, count // 2)
+        inside = [turn for turn in range(count) if self._tests(part, loop, turn) == middle]
+        low, high = (inside[0], inside[-1] + 1) if inside == list(range(inside[0], inside[-1] + 1)) else (0, count)
+        for turn in range(low):
+            statements += self._turn(part, loop, Index.of(turn))
+        if high - low > 1:
+            var = Var(self.names.new("step"), high - low)
+            statements += (For(var, Bind.SERIAL, self._turn(part, loop, var + low)),)
+        else:
+            statements += self._turn(part, loop, Index.of(low))
+        for turn in range(high, count):
+            statements += self._turn(part, loop, Index.of(turn))
         return statements
+
+    def _turn(self, part: Part, loop: Loop, turn: Index) -> tuple[Statement, ...]:
+        """Return one step of the innermost loop: the new places of each stage."""
+        return self._step(self._new(_parts(self.computation, _moved(part, loop, turn))))
+
+    def _new(self, parts: Sequence[Part]) -> list[Part]:
+        """Return the parts of stages without what their rings keep."""
+        found = list(parts)
+        for number, stage in enumerate(self.computation.stages[:-1]):
+            ring = self.rings.get(stage.tensor)
+            if ring is not None:
+                at, left = parts[number].at, parts[number].left
+                moved = {**at, ring.axis: at[ring.axis] + ring.kept}
+                found[number] = Part(moved, {**left, ring.axis: ring.new})
+        return found
+
+    def _tests(self, part: Part, loop: Loop, turn: int) -> frozenset[tuple[int, int, Within]]:
+        """Return the tests that stages need in one step of the innermost loop: steps at a border need others."""
+        found: set[tuple[int, int, Within]] = set()
+        parts = self._new(_parts(self.computation, _moved(part, loop, Index.of(turn))))
+        for number, (stage, place) in enumerate(zip(self.computation.stages, parts, strict=True)):
+            values = {axis: first + Var(f"{axis.name}'", place.left[axis]) for axis, first in place.at.items()}
+            walked_axes = place.at.keys()
+            for which, element in enumerate(stage.elements):
+                for guard in access(element, self.buffers, self.layouts, self._origins(parts)).guards:
+                    if guard.test.index.variables() & walked_axes and guard.needed(values) is not None:
+                        found.add((number, which, guard.test))
+        return frozenset(found)
+
+    def _step(self, parts: Sequence[Part]) -> tuple[Statement, ...]:
+        origins = self._origins(parts)
+        statements: tuple[Statement, ...] = ()
+        for number, part in enumerate(parts):
+            statements += self._stage(number, part, origins)
+        return statements
+
+    def _stage(self, number: int, part: Part, origins: Mapping[str, tuple[Index, ...]]) -> tuple[Statement, ...]:
+        stage, schedule = self.computation.stages[number], self.schedules[number]
+        found = placed(stage, schedule, self.buffers, self.layouts, self.target, origins)
+        return walked(found, self.names, part.at, part.left)
+
+    def _origins(self, parts: Sequence[Part]) -> dict[str, tuple[Index, ...]]:
+        """Return the places that lie first in the buffers of temporaries; a ring has no such place."""
+        return {
+            stage.tensor: tuple(self._origin(stage.tensor, index, part) for index in stage.at)
+            for stage, part in zip(self.computation.stages[:-1], parts, strict=False)
+        }
+
+    def _origin(self, tensor: str, index: Index, part: Part) -> Index:
+        ring = self.rings.get(tensor)
+        slid = () if ring is None else (ring.axis,)
+        found = (part.at[axis] for axis in index.variables() if axis in part.at and axis not in slid)
+        return next(found, Index())
+
+
+def _moved(part: Part, loop: Loop, turn: Index) -> Part:
+    """Return the part of the last stage in one step of a loop."""
+    return Part({**part.at, loop.axis: part.at[loop.axis] + turn * loop.step}, {**part.left, loop.axis: loop.step})
 
 
 def _parts(computation: Computation, last: Part) -> list[Part]:
@@ -194,8 +313,11 @@ def _reach(index: Index, part: Part, tensor: str) -> tuple[Index, int]:
     return first, span.high + 1
 
 
-def _window(layout: Layout, stage: Stage, part: Part) -> Layout:
-    """Return the layout of a part of a tensor, with fewer places along the axes that are walked."""
+def _window(layout: Layout, stage: Stage, part: Part, ring: Ring | None) -> Layout:
+    """Return the layout of a part of a tensor, with fewer places along the axes that are walked.
+
+    Along that of a ring every place keeps its index, of which the remainder counts.
+    """
     counts = {
         dim: part.left[axis] for dim, index in enumerate(stage.at) for axis in index.variables() if axis in part.left
     }
@@ -204,7 +326,11 @@ def _window(layout: Layout, stage: Stage, part: Part) -> Layout:
         raise ScheduleError(
             f"dimension {walked_twice[0]} of {stage.tensor} has several digits: no part of it lies evenly"
         )
-    shape = tuple(Index.of(counts[dim]) if dim in counts else extent for dim, extent in enumerate(layout.shape))
+    slid = {dim for dim, index in enumerate(stage.at) if ring is not None and ring.axis in index.variables()}
+    shape = tuple(
+        Index.of(counts[dim]) if dim in counts and dim not in slid else extent
+        for dim, extent in enumerate(layout.shape)
+    )
     digits = tuple(
         replace(digit, extent=Index.of(counts[digit.dim])) if digit.dim in counts else digit for digit in layout.digits
     )

@@ -34,6 +34,8 @@ def lowered(
     schedules: Mapping[int, Schedule] | None = None,
     origin: str = "",
     fusion: Sequence[Loop] = (),
+    *,
+    sliding: bool = False,
 ) -> Kernel:
     """Return a computation as one loop program over its inputs, outputs and temporaries.
 
@@ -47,6 +49,7 @@ def lowered(
         schedules: by number of the stage, those that are not to be chosen.
         fusion: loops over axes of the last stage inside of which all stages are computed. Temporaries then hold
             what the later stages read in one step of these loops (`openinfer.lower.fused.windows`).
+        sliding: whether the innermost of them computes only what the step before it has not.
 
     Raises:
         ScheduleError: a given schedule does not fit its stage, or the stages cannot be fused under these loops.
@@ -54,7 +57,7 @@ def lowered(
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
     known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
     if fusion:
-        known |= windows(computation, fusion, known)
+        known |= windows(computation, fusion, known, sliding=sliding)
     buffers = {tensor.name: Buffer(tensor.name, tensor.dtype, known[tensor.name].size) for tensor in tensors}
     names = Names({*buffers, *(var.name for var in computation.parameters), *_variables(computation)})
     for number, given in (schedules or {}).items():
@@ -62,7 +65,7 @@ def lowered(
     written = (*computation.outputs, *computation.temporaries)
     body, last = _zeroed(computation, written, buffers, known, names)
     if fusion:
-        body += fused(computation, fusion, known, buffers, names, target, schedules or {})
+        body += fused(computation, fusion, known, buffers, names, target, schedules or {}, sliding=sliding)
         return Kernel(computation.name, tuple(buffers.values()), body + last, computation.parameters, origin)
     for number, stage in enumerate(computation.stages):
         failed = failure(stage)

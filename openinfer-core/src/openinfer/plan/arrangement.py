@@ -28,10 +28,14 @@ from openinfer.plan.overlap import advancing
 from openinfer.plan.ports import Borders, bordered, collected
 from openinfer.plan.rows import row_wise
 from openinfer.plan.schedules import GivenSchedules, ScheduleFile
+from openinfer.plan.sliding import over_their_images
 from openinfer.plan.steps import Arrangement, ComputeStep, LoopStep, Procedure, TableRef, ValueRef
 from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, ViewMemory, WeightMemory, WeightTable
 from openinfer.plan.word_results import with_word_results
 from openinfer.schedule import choose, equals, merged, packing, plain
+
+PRECISION = 0.02
+"""Times that differ by less than this share are equal within the precision of the cost model."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from openinfer.affine import Var
     from openinfer.arch import TargetInfo
     from openinfer.compute import Computation, Stage, Tensor
+    from openinfer.plan.halos import Room
     from openinfer.plan.steps import Operand, Step
     from openinfer.schedule import Schedule
 
@@ -86,8 +91,10 @@ def arranged(
     laid_out = [replace(v, layout=layouts[v.number]) if v.number in layouts else v for v in values]
     procedures, laid_out = collected(procedures, laid_out, free, target)
     procedures = row_wise(banded(procedures, laid_out, target), laid_out, target)
+    if found is not None:
+        procedures, laid_out = over_their_images(procedures, laid_out, wanted, found.limit, target)
     given = GivenSchedules(schedules or ScheduleFile(()), procedures, target)
-    arranging = _Arranging(list(laid_out), list(weights), list(tables), target, given, overlaps=overlaps)
+    arranging = _Arranging(list(laid_out), list(weights), list(tables), target, given, overlaps=overlaps, room=found)
     made = tuple(Procedure(p.name, arranging.steps(p.steps)) for p in procedures)
     return _without_unread(Arranged(made, tuple(arranging.values), tuple(arranging.weights), tuple(arranging.tables)))
 
@@ -104,8 +111,10 @@ class _Arranging:
         given: GivenSchedules,
         *,
         overlaps: bool,
+        room: Room | None,
     ) -> None:
         self._given = given
+        self._room = room
         self.values = values
         self.weights = weights
         self.tables = tables
@@ -148,7 +157,8 @@ class _Arranging:
         if fusion:
             for value, layout in window_layouts(step, layouts).items():
                 self.values[value] = replace(self.values[value], layout=layout)
-        arrangement = Arrangement(tuple(own.items()), tuple(schedules), self._target, fusion)
+        sliding = step.arrangement.sliding
+        arrangement = Arrangement(tuple(own.items()), tuple(schedules), self._target, fusion, sliding)
         return replace(step, computation=computation, inputs=tuple(inputs), arrangement=arrangement)
 
     def _chosen(
@@ -165,7 +175,16 @@ class _Arranging:
         if not self._overlaps or within is not None or stage.fold is None:
             return choose(stage, known, self._target, within, skip)
         weights_nbytes = _nbytes(step.computation, packed)
-        return advancing(equals(stage, known, self._target, skip), stage, layouts, weights_nbytes, self._target)
+        is_full = self._fills_arena(step)
+        candidates = equals(stage, known, self._target, skip, PRECISION if is_full else 0.0)
+        return advancing(candidates, stage, layouts, weights_nbytes, self._target, is_full=is_full)
+
+    def _fills_arena(self, step: ComputeStep) -> bool:
+        """Whether an operand and a result of a step have no room apart in the arena."""
+        inputs = (operand.value for operand in step.inputs if isinstance(operand, ValueRef))
+        values = (self.values[value] for value in {*inputs, *step.outputs})
+        nbytes = sum(value.stored.nbytes for value in values if isinstance(value.memory, NoMemory))
+        return self._room is not None and nbytes > self._room.limit
 
     def _layouts(self, step: ComputeStep) -> dict[str, Layout]:
         computation = step.computation

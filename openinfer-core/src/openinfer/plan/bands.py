@@ -46,7 +46,7 @@ def banded(procedures: Sequence[Procedure], values: Sequence[PlanValue], target:
 
 def window_layouts(step: ComputeStep, layouts: Mapping[str, Layout]) -> dict[int, Layout]:
     """Return the layouts of the temporaries of a step in bands, by their number: those of one band."""
-    found = windows(step.computation, step.arrangement.fusion, layouts)
+    found = windows(step.computation, step.arrangement.fusion, layouts, sliding=step.arrangement.sliding)
     names = (tensor.name for tensor in step.computation.temporaries)
     return {number: found[name] for number, name in zip(step.temporaries, names, strict=True)}
 

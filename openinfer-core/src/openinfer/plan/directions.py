@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from openinfer.plan.accesses import mask, members, reads, writes
+from openinfer.plan.accesses import mask, members, reads, walk
 from openinfer.plan.arena import LARGE
+from openinfer.plan.in_place import overwritten
 from openinfer.plan.overlap import reach
 from openinfer.plan.places import ALIGNMENT
 from openinfer.plan.steps import ComputeStep, Procedure
@@ -48,7 +49,7 @@ def taking_turns(
         arena_nbytes: size of the arena where all steps go forwards.
     """
     free = mask(value.number for value in values if isinstance(value.memory, NoMemory))
-    directing = _Directing(liveness, values, free, arena_nbytes)
+    directing = _Directing(liveness, values, free, arena_nbytes, _unit(procedures, values))
     made = tuple(Procedure(p.name, directing.steps(p.steps)) for p in procedures)
     return Turns(made, directing.offsets) if directing.turned else None
 
@@ -68,6 +69,7 @@ class _Directing:
     """Chooses the direction of one step after the other.
 
     Attributes:
+        unit: bytes at whose multiples results lie.
         offsets: of the results of finished chains.
         turned: how many steps go backwards.
     """
@@ -76,6 +78,7 @@ class _Directing:
     values: Sequence[PlanValue]
     free: int
     arena_nbytes: int
+    unit: int
     offsets: dict[int, int] = field(default_factory=dict[int, int])
     turned: int = 0
 
@@ -83,7 +86,7 @@ class _Directing:
         made: list[Step] = []
         chain: dict[int, int] = {}
         for step in steps:
-            move = _moves(step, self.liveness, self.values, self.free, self.arena_nbytes // LARGE)
+            move = self._move(step)
             if move is None or not isinstance(step, ComputeStep):
                 made.append(step)
                 continue
@@ -102,28 +105,44 @@ class _Directing:
         low = min(chain.values(), default=0)
         self.offsets |= {value: at - low for value, at in chain.items()}
 
+    def _move(self, step: Step) -> _Move | None:
+        """Return how results move in the arena by a step.
 
-def _moves(step: Step, liveness: Liveness, values: Sequence[PlanValue], free: int, least: int) -> _Move | None:
-    """Return how results move in the arena by a step.
+        None: it has no one result that takes the place of its operand, both are small, or it cannot be walked
+        backwards.
+        """
+        if not isinstance(step, ComputeStep):
+            return None
+        last, written = reads(step) & self.free & ~self.liveness.after(step), mask(step.outputs) & self.free
+        if last.bit_count() != 1 or written.bit_count() != 1:
+            return None
+        ((operand,), (result,)) = (tuple(members(each)) for each in (last, written))
+        read, made = self.values[operand].stored, self.values[result].stored
+        if read.dtype is not made.dtype or read.nbytes + made.nbytes < self.arena_nbytes // LARGE:
+            return None
+        if step.arrangement.sliding and overwritten(step, result) >> operand & 1:
+            return _Move(operand, result, 0, 0)
+        if not _may_turn(step):
+            return None
+        forward, _ = reach(step, result, operand)
+        if forward is None or forward >= made.nbytes:
+            return None
+        _, behind = reach(_backwards(step), result, operand)
+        if behind is None or behind >= made.nbytes:
+            return None
+        return _Move(operand, result, _aligned(forward, self.unit), _aligned(behind, self.unit))
 
-    None: it has no one result that takes the place of its operand, both are small, or it cannot be walked backwards.
-    """
-    if not isinstance(step, ComputeStep):
-        return None
-    last, written = reads(step) & free & ~liveness.after(step), writes(step) & free
-    if last.bit_count() != 1 or written.bit_count() != 1:
-        return None
-    ((operand,), (result,)) = (tuple(members(each)) for each in (last, written))
-    read, made = values[operand].stored, values[result].stored
-    if read.dtype is not made.dtype or read.nbytes + made.nbytes < least or not _may_turn(step):
-        return None
-    forward, _ = reach(step, result, operand)
-    if forward is None or forward >= made.nbytes:
-        return None
-    _, behind = reach(_backwards(step), result, operand)
-    if behind is None or behind >= made.nbytes:
-        return None
-    return _Move(operand, result, _aligned(forward), _aligned(behind))
+
+def _unit(procedures: Sequence[Procedure], values: Sequence[PlanValue]) -> int:
+    """Return the bytes of the largest ring of a program, which then fits before or behind every result."""
+    sliding = (
+        step
+        for procedure in procedures
+        for step in walk(procedure.steps)
+        if isinstance(step, ComputeStep) and step.arrangement.sliding
+    )
+    rings = (sum(_aligned(values[ring].stored.nbytes, ALIGNMENT) for ring in step.temporaries) for step in sliding)
+    return max(rings, default=ALIGNMENT)
 
 
 def _may_turn(step: ComputeStep) -> bool:
@@ -142,5 +161,5 @@ def _backwards(step: ComputeStep) -> ComputeStep:
     return replace(step, arrangement=replace(step.arrangement, backwards=True))
 
 
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+def _aligned(nbytes: int, unit: int) -> int:
+    return -(-nbytes // unit) * unit

@@ -50,9 +50,14 @@ class Room:
     nbytes: int
     used: Mapping[int, int]
 
+    @property
+    def limit(self) -> int:
+        """Bytes up to which the arena does not grow, or is small."""
+        return max(self.nbytes, SMALL)
+
     def has(self, step: Step, nbytes: int) -> bool:
         """Whether there is room for more bytes while a step runs."""
-        return self.used[id(step)] + nbytes <= max(self.nbytes, SMALL)
+        return self.used[id(step)] + nbytes <= self.limit
 
 
 def room(

@@ -48,6 +48,8 @@ def advancing(
     layouts: Mapping[str, Layout],
     weights_nbytes: int,
     target: TargetInfo,
+    *,
+    is_full: bool = False,
 ) -> Schedule:
     """Return the schedule of a fold that visits its result from the first place to the last in the shortest steps.
 
@@ -55,7 +57,8 @@ def advancing(
     are read again for every few places: the first schedule is taken where the first cache cannot hold them.
 
     Args:
-        candidates: schedules of which none is slower, the best first.
+        candidates: schedules that take about the same time, the best first.
+        is_full: whether the arena is fullest in this step: then parts of its outermost steps are short too.
     """
     best = candidates[0]
     if stage.fold is None or stage.is_sequential or weights_nbytes > FULL * target.l1_nbytes:
@@ -65,7 +68,7 @@ def advancing(
         return best
     alike = [each for each in candidates if each.lanes == best.lanes and each.stream == best.stream]
     found = [made for made in (_outermost(each, stage, address) for each in alike) if made is not None]
-    return min(found, key=lambda each: _step(each, address))
+    return min(found, key=lambda each: _span(each, stage, address) if is_full else _step(each, address))
 
 
 def _outermost(schedule: Schedule, stage: Stage, address: Index) -> Schedule | None:
@@ -82,6 +85,30 @@ def _outermost(schedule: Schedule, stage: Stage, address: Index) -> Schedule | N
 def _step(schedule: Schedule, address: Index) -> int:
     """Return how far the outermost loop moves in the result in one iteration."""
     return next((abs(address.coefficient(loop.axis) or 0) * loop.step for loop in schedule.loops), 0)
+
+
+def _span(schedule: Schedule, stage: Stage, address: Index) -> int:
+    """Return how many elements of the result lie between what is computed and what is finished.
+
+    Outer loops whose iterations follow one another in memory leave the part that one iteration of the last of them
+    computes.
+    """
+    left = {axis: axis.extent if isinstance(axis.extent, int) else 1 for axis in stage.axes}
+    found = _reach(address, left)
+    for loop in schedule.loops:
+        if loop.bind is not Bind.SERIAL or loop.axis not in left:
+            break
+        left[loop.axis] = loop.step
+        inside = _reach(address, left)
+        if inside > loop.step * abs(address.coefficient(loop.axis) or 0):
+            break
+        found = inside
+    return found
+
+
+def _reach(address: Index, left: Mapping[Var, int]) -> int:
+    """Return how far places of axes reach in memory."""
+    return 1 + sum((count - 1) * abs(address.coefficient(axis) or 0) for axis, count in left.items())
 
 
 def distances(
@@ -209,7 +236,7 @@ def _turns(
         )
     extents = [_trips(var) for var in around]
     stored, loaded = np.full((*extents, 1), -NEVER, np.int64), np.full((*extents, 1), NEVER, np.int64)
-    for name, address, is_store in _accesses((statement,)):
+    for name, address, is_store in accesses((statement,)):
         if name != output if is_store else name not in inputs:
             continue
         bounds = _bounds(address, around)
@@ -246,11 +273,11 @@ def _bounds(address: Index, around: Sequence[Var]) -> tuple[npt.NDArray[np.int64
     return low + move, high + move
 
 
-def _accesses(body: Sequence[Statement]) -> Iterator[tuple[str, Index, bool]]:
-    """Yield the buffer and the address of each load and store, and whether it is a store."""
+def accesses(body: Sequence[Statement]) -> Iterator[tuple[str, Index, bool]]:
+    """Yield of statements the buffer and the address of each load and store, and whether it is a store."""
     for statement in body:
         if isinstance(statement, For | If):
-            yield from _accesses(statement.body)
+            yield from accesses(statement.body)
             continue
         if isinstance(statement, Store):
             yield statement.buffer.name, statement.address, True

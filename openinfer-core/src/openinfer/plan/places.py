@@ -102,7 +102,7 @@ def _in_order(
         others = _Taken(ranks, starts, ends, near.get(value, ()), sizes[value])
         level = [ranks_of[other] for other in members(partners.get(value, 0))]
         if level:
-            offsets[value] = _level_or_apart(others, taken, np.isin(ranks, level) & ~taken)
+            offsets[value] = _level_or_apart(others, taken, np.isin(ranks, level) & ~taken, (least or {}).get(value))
         else:
             offsets[value] = _first_gap(*others.bounds(taken), (least or {}).get(value, 0))
         at = int(np.searchsorted(starts, offsets[value]))
@@ -194,8 +194,15 @@ class _Taken:
         return below[kept], above[kept]
 
 
-def _level_or_apart(others: _Taken, taken: npt.NDArray[np.bool_], matched: npt.NDArray[np.bool_]) -> int:
-    """Return the lowest offset apart from what is taken, and from what is matched unless that starts there too."""
+def _level_or_apart(
+    others: _Taken, taken: npt.NDArray[np.bool_], matched: npt.NDArray[np.bool_], wanted: int | None
+) -> int:
+    """Return an offset apart from what is taken, and from what is matched unless that starts there too.
+
+    That is ``wanted`` where it can be, or else the lowest.
+    """
+    if wanted is not None and _is_free(wanted, *others.bounds(taken | (matched & (others.starts != wanted)))):
+        return wanted
     found = _first_gap(*others.bounds(taken | matched))
     for start in others.starts[matched].tolist():
         if start < found and _is_free(start, *others.bounds(taken | (matched & (others.starts != start)))):

@@ -39,6 +39,7 @@ def operands_of(step: ComputeStep | LoopProgramStep) -> dict[str, Operand]:
 def _lowered(computation: Computation, arrangement: Arrangement) -> Kernel:
     schedules = dict(enumerate(arrangement.schedules))
     layouts = dict(arrangement.layouts)
-    kernel = lowered(computation, layouts, arrangement.target, schedules, fusion=arrangement.fusion)
+    fusion, sliding = arrangement.fusion, arrangement.sliding
+    kernel = lowered(computation, layouts, arrangement.target, schedules, fusion=fusion, sliding=sliding)
     made = without_unread(fused(coalesced(kernel)))
     return (backwards(made) or made) if arrangement.backwards else made

@@ -140,6 +140,7 @@ class Arrangement:
         schedules: one for each stage; () for those that fit any machine.
         target: the machine that they were chosen for.
         fusion: loops over axes of the last stage inside of which all stages are computed; () for one after the other.
+        sliding: whether the innermost of these computes only what the step before it has not.
         backwards: whether the outermost loops run from their last iteration to their first.
     """
 
@@ -147,6 +148,7 @@ class Arrangement:
     schedules: tuple[Schedule, ...] = ()
     target: TargetInfo | None = None
     fusion: tuple[Loop, ...] = ()
+    sliding: bool = False
     backwards: bool = False
 
 

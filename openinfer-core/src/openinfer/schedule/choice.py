@@ -105,20 +105,24 @@ def estimate(
 
 
 def equals(
-    stage: Stage, layouts: Mapping[str, Layout], target: TargetInfo, skip: int | None = None
+    stage: Stage, layouts: Mapping[str, Layout], target: TargetInfo, skip: int | None = None, share: float = 0.0
 ) -> tuple[Schedule, ...]:
-    """Return the schedule that `choose` returns, which has the same arguments, and others that take no longer."""
-    return _equals(stage, _used(stage, layouts), target, skip) or (choose(stage, layouts, target, None, skip),)
+    """Return the schedule that `choose` returns, which has the same arguments, and others that take no longer.
+
+    Args:
+        share: the part of its time by which the others may be slower.
+    """
+    return _equals(stage, _used(stage, layouts), target, skip, share) or (choose(stage, layouts, target, None, skip),)
 
 
 @lru_cache(maxsize=4096)
 def _equals(
-    stage: Stage, laid_out: tuple[tuple[str, Layout], ...], target: TargetInfo, skip: int | None
+    stage: Stage, laid_out: tuple[tuple[str, Layout], ...], target: TargetInfo, skip: int | None, share: float
 ) -> tuple[Schedule, ...]:
     if stage.fold is None or not _is_regular(stage):
         return ()
     found = ranked(stage, dict(laid_out), target, target.lanes(_itemsize(stage)), skip)
-    return tuple(schedule for cycles, schedule in found if cycles <= found[0][0])
+    return tuple(schedule for cycles, schedule in found if cycles <= (1 + share) * found[0][0])
 
 
 def _used(stage: Stage, layouts: Mapping[str, Layout]) -> tuple[tuple[str, Layout], ...]:

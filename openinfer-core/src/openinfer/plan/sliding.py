@@ -1,0 +1,226 @@
+"""Windows of rows whose result is written over their image, channel by channel, where the arena is fullest.
+
+A ring holds the few rows of some channels that windows still reach when the result of an earlier row takes their
+place. So a depthwise convolution needs one image and a ring, where otherwise its result begins whole rows before the
+image (`openinfer.plan.overlap`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Var, Within
+from openinfer.compute import Read, Stage, Tensor
+from openinfer.expr import tree
+from openinfer.layout import Layout
+from openinfer.plan.accesses import mask, members, reads, writes
+from openinfer.plan.layouts import slides
+from openinfer.plan.liveness import Liveness
+from openinfer.plan.places import ALIGNMENT
+from openinfer.plan.steps import Arrangement, ComputeStep, LoopStep, Procedure, ValueRef
+from openinfer.plan.values import NoMemory, PlanValue, Role
+from openinfer.schedule import Loop
+from openinfer.schedule.folds import is_tileable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.arch import TargetInfo
+    from openinfer.plan.steps import Step
+
+LEAST_GAIN = 32
+"""A ring has to make the arena smaller by one part in so many: it costs a copy of every row."""
+
+_ROWS = 2
+"""The dimension of rows in an image: batch, channels, rows, columns."""
+
+
+def over_their_images(
+    procedures: Sequence[Procedure],
+    values: Sequence[PlanValue],
+    wanted: int,
+    least: int,
+    target: TargetInfo,
+) -> tuple[tuple[Procedure, ...], list[PlanValue]]:
+    """Return the program with windows that write over their image, and its values with their rings.
+
+    Args:
+        values: those of the plan, with their layouts.
+        wanted: values that are read when the program has ended, as bits.
+        least: bytes up to which the arena does not grow, or is small (`openinfer.plan.halos.Room`).
+    """
+    sliding = _Sliding(list(values), procedures, wanted, least, target)
+    return tuple(Procedure(p.name, sliding.steps(p.steps)) for p in procedures), sliding.values
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """A step that computes each channel of an image from windows of the same channel.
+
+    Attributes:
+        operand, result: the images, which have one layout.
+        element: number of the read of the operand.
+        channels, rows: the axes of the result.
+        first: the least row that a window begins at.
+        count: how many rows windows touch, those past the border among them.
+        ahead: elements from the farthest one that a window reads to the place that it writes.
+    """
+
+    operand: int
+    result: int
+    tensor: Tensor
+    element: int
+    channels: Var
+    rows: Var
+    first: int
+    count: int
+    ahead: int
+
+
+class _Sliding:
+    def __init__(
+        self, values: list[PlanValue], procedures: Sequence[Procedure], wanted: int, least: int, target: TargetInfo
+    ) -> None:
+        self.values = values
+        self._procedures = procedures
+        self._wanted = wanted
+        self._least = least
+        self._target = target
+        self._live: Liveness | None = None
+        self._free = mask(value.number for value in values if isinstance(value.memory, NoMemory))
+
+    def steps(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+        return tuple(self._step(step) for step in steps)
+
+    def _step(self, step: Step) -> Step:
+        if isinstance(step, LoopStep):
+            return replace(step, body=self.steps(step.body))
+        found = self._windows(step) if isinstance(step, ComputeStep) else None
+        if found is None or not isinstance(step, ComputeStep) or not self._gains(step, found):
+            return step
+        return self._slid(step, found)
+
+    def _windows(self, step: ComputeStep) -> _Windows | None:
+        """Return the windows of a step; None: it has none, or does more than that."""
+        computation = step.computation
+        if step.temporaries or step.arguments or step.arrangement.fusion or len(step.outputs) != 1:
+            return None
+        if len(computation.stages) != 1:
+            return None
+        (stage,), (result,) = computation.stages, step.outputs
+        is_plain = not (stage.is_sequential or stage.lookups or stage.checks)
+        if stage.fold is None or not is_tileable(stage.fold) or not is_plain:
+            return None
+        reads_of = [(n, e) for n, e in enumerate(stage.elements) if isinstance(e, Read)]
+        for tensor, operand in zip(computation.inputs, step.inputs, strict=True):
+            mine = [(number, element) for number, element in reads_of if element.tensor == tensor.name]
+            if not isinstance(operand, ValueRef) or len(mine) != 1 or not slides(stage, tensor):
+                continue
+            if step.inputs.count(operand) == 1 and self._is_alike(operand.value, result):
+                return self._windows_of(stage, tensor, operand.value, result, *mine[0])
+        return None
+
+    def _is_alike(self, operand: int, result: int) -> bool:
+        """Whether two values are images in one layout, whose places may be chosen, without a border."""
+        x, y = self.values[operand], self.values[result]
+        both = 1 << operand | 1 << result
+        return self._free & both == both and x.type == y.type and x.layout == y.layout and _has_rows(x.layout)
+
+    def _windows_of(
+        self, stage: Stage, tensor: Tensor, operand: int, result: int, number: int, element: Read
+    ) -> _Windows | None:
+        layout = self.values[operand].layout
+        axes = [tuple(index.variables()) for index in stage.at]
+        if layout is None or element.guards or (element.fill is not None and not element.fills_zeros):
+            return None
+        if [Index.of(axis) for (axis, *_) in axes[1:]] != list(stage.at[1:]) or not _is_zero(stage.at[0]):
+            return None
+        (channels,), (rows,) = axes[1], axes[_ROWS]
+        lanes = self._target.lanes(max(tensor.dtype.bits // 8, 1))
+        row = element.at[_ROWS]
+        low, high = row.interval.low, row.interval.high
+        ahead = (layout.address(stage.at) - layout.address(element.at)).interval.high
+        is_own = _is_zero(element.at[1] - stage.at[1]) and _is_zero(element.at[0]) and row.coefficient(rows) == 1
+        if not is_own or low is None or high is None or ahead is None:
+            return None
+        if not isinstance(channels.extent, int) or channels.extent % lanes:
+            return None
+        return _Windows(operand, result, tensor, number, channels, rows, low, high - low + 1, ahead)
+
+    def _gains(self, step: ComputeStep, windows: _Windows) -> bool:
+        """Whether the arena would be larger with the result before its image than with a ring."""
+        if self._live is None:
+            self._live = Liveness(self._procedures, self._wanted)
+        after = self._live.after(step) & self._free
+        if after >> windows.operand & 1:
+            return False
+        itemsize = max(windows.tensor.dtype.bits // 8, 1)
+        there = after | (reads(step) | writes(step)) & self._free
+        others = sum(self.values[value].stored.nbytes for value in members(there & ~(1 << windows.operand)))
+        before, ring = _aligned(windows.ahead * itemsize), _aligned(self._ring_nbytes(windows))
+        return others + before > max(self._least, others + ring) + self._least // LEAST_GAIN
+
+    def _ring_nbytes(self, windows: _Windows) -> int:
+        """Return the bytes of the rows that a window reads, of the channels that are computed at a time."""
+        columns = windows.tensor.shape[3].constant or 0
+        height = windows.count - (windows.rows.extent if isinstance(windows.rows.extent, int) else 0) + 1
+        return height * columns * self._target.vector_nbytes
+
+    def _slid(self, step: ComputeStep, windows: _Windows) -> ComputeStep:
+        """Return a step that copies rows into a ring, and computes from there."""
+        (stage,), value = step.computation.stages, self.values[windows.operand]
+        shape = list(windows.tensor.shape)
+        shape[_ROWS] = Index.of(windows.count)
+        ring = Tensor("ring", windows.tensor.dtype, tuple(shape))
+        axes = tuple(Var(f"r{dim}", extent.constant) for dim, extent in enumerate(shape))
+        at = tuple(map(Index.of, axes))
+        source = tuple(index + windows.first if dim == _ROWS else index for dim, index in enumerate(at))
+        element = stage.elements[windows.element]
+        fill = None
+        if not isinstance(element, Read) or value.layout is None:
+            raise TypeError(f"element {windows.element} of {stage.tensor} is not read from an image")
+        if not Within(source[_ROWS], windows.tensor.shape[_ROWS]).is_certain:
+            fill = element.fill
+        taken = Read(windows.tensor.name, source, ring.dtype, fill)
+        copy = Stage("ring", axes, (taken,), tree.Input(0, ring.dtype), at)
+        rows = tuple(index - windows.first if dim == _ROWS else index for dim, index in enumerate(element.at))
+        is_inside = all(Within(index, extent).is_certain for index, extent in zip(rows, shape, strict=True))
+        read = replace(element, tensor="ring", at=rows, fill=None if is_inside else element.fill)
+        elements = tuple(read if n == windows.element else other for n, other in enumerate(stage.elements))
+        computation = replace(
+            step.computation,
+            temporaries=(ring,),
+            stages=(copy, replace(stage, elements=elements)),
+        )
+        digits = tuple(replace(d, extent=Index.of(windows.count)) if d.dim == _ROWS else d for d in value.layout.digits)
+        extents = tuple(extent.constant or 0 for extent in shape)
+        made = replace(
+            value,
+            name=f"{self.values[windows.result].name}.rows",
+            number=len(self.values),
+            type=replace(value.type, shape=extents),
+            role=Role.TEMPORARY,
+            memory=NoMemory(),
+            layout=Layout(tuple(shape), digits),
+        )
+        self.values.append(made)
+        lanes = self._target.lanes(max(ring.dtype.bits // 8, 1))
+        loops = (Loop(windows.channels, lanes), Loop(windows.rows))
+        arrangement = Arrangement(fusion=loops, sliding=True)
+        return replace(step, computation=computation, temporaries=(made.number,), arrangement=arrangement)
+
+
+def _has_rows(layout: Layout | None) -> bool:
+    """Whether a layout has one digit for each dimension, as many as places, and no halo."""
+    if layout is None or layout.halo or len(layout.digits) != len(layout.shape):
+        return False
+    return all(digit.stride == 1 and digit.extent == layout.shape[digit.dim] for digit in layout.digits)
+
+
+def _is_zero(index: Index) -> bool:
+    return index.interval.low == index.interval.high == 0
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
