@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index, Var
 from openinfer.dtypes import I64
 from openinfer.errors import SynthesisError
 from openinfer.ir.types import TensorType
 from openinfer.plan.accesses import walk
+from openinfer.plan.given_sizes import parameter_name
 from openinfer.plan.steps import LoopIndex, LoopStep, TableRef
 from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, StateMemory, ViewMemory, WeightMemory
 from openinfer.synth.identifiers import Identifiers
@@ -30,6 +32,15 @@ class Names:
         blocks, loops, states = Identifiers(), Identifiers(), Identifiers()
         self.inputs = tuple(fields.name("v_", item.name) for item in plan.inputs)
         self.outputs = tuple(fields.name("v_", item.name) for item in plan.outputs)
+        self.given = {r.number: fields.name("extent_", r.size) for r in plan.registers if r.size is not None}
+        fields_of = {
+            Var(parameter_name(r.size)): Index.of(Var(self.given[r.number]))
+            for r in plan.registers
+            if r.size is not None
+        }
+        self.polynomials = {
+            r.number: str(r.extent.substituted(fields_of)) for r in plan.registers if r.extent is not None
+        }
         macros = Identifiers()
         self.input_macros = tuple(_macro(macros.name("input_", item.name)) for item in plan.inputs)
         self.output_macros = tuple(_macro(macros.name("output_", item.name)) for item in plan.outputs)

@@ -14,6 +14,7 @@ from openinfer_synth_c.data import items
 
 if TYPE_CHECKING:
     from openinfer.ir.types import TensorType
+    from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanInput, PlanOutput
     from openinfer_synth_c.names import Names
 
@@ -48,11 +49,51 @@ def _port(name: str, type: TensorType, field: str) -> dict[str, object]:
 
 
 def input_port(port: PlanInput, names: Names, number: int) -> dict[str, object]:
+    made = _port(port.name, port.type, names.inputs[number])
+    extents = [names.polynomials[e.number] if isinstance(e, Register) else str(e) for e in port.extents or ()]
+    if extents:
+        shape = ["NPY_ANY" if isinstance(extent, Register) else str(extent) for extent in port.extents or ()]
+        shown = f"{port.name}: {port.type.dtype}[{', '.join(extents)}], at most {port.type}"
+        made |= {"shape": ", ".join(shape), "comment": comment(shown)}
     return {
-        **_port(port.name, port.type, names.inputs[number]),
+        **made,
+        "extents": extents,
+        "number": number,
+        "sizes": _alone(port, names),
         "macro": names.input_macros[number],
         "needed": int(is_needed(port)),
     }
+
+
+def _alone(port: PlanInput, names: Names) -> list[tuple[int, int]]:
+    """Return the sizes that stand alone as an extent of an input, each as its place among all and the axis."""
+    places = {register: place for place, register in enumerate(names.given)}
+    return [
+        (places[extent.number], axis)
+        for axis, extent in enumerate(port.extents or ())
+        if isinstance(extent, Register) and extent.number in places
+    ]
+
+
+def given_sizes(plan: ExecutionPlan, names: Names) -> list[dict[str, object]]:
+    """Return the sizes that the caller gives in every step."""
+    found: list[dict[str, object]] = []
+    for register in plan.registers:
+        if register.size is None:
+            continue
+        field = names.given[register.number]
+        shown = comment(f"Size {register.size}, up to {register.most}: extents of inputs and outputs depend on it.")
+        found.append(
+            {
+                "field": field,
+                "register": names.registers[register.number],
+                "comment": shown,
+                "literal": string_literal(register.size),
+                "macro": f"MODEL_{field.upper()}_MOST",
+                "most": register.most,
+            }
+        )
+    return found
 
 
 def output_port(port: PlanOutput, names: Names, number: int) -> dict[str, object]:

@@ -33,7 +33,7 @@ from openinfer_synth_c.names import Names
 from openinfer_synth_c.overlaps import free_inputs
 from openinfer_synth_c.platform import PLATFORM_NAME, platform_header
 from openinfer_synth_c.polls import definition, with_polls
-from openinfer_synth_c.ports import input_port, is_needed, output_port
+from openinfer_synth_c.ports import given_sizes, input_port, is_needed, output_port
 from openinfer_synth_c.prefix import check_prefix, with_prefix
 from openinfer_synth_c.provenance import with_provenance
 from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled
@@ -198,6 +198,7 @@ def _ports(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, obj
         "arena_nbytes": plan.arena_nbytes,
         "inputs": [input_port(p, names, n) for n, p in enumerate(plan.inputs)],
         "outputs": outputs,
+        "given_sizes": given_sizes(plan, names),
         "varying": [port for port in outputs if port["extents"]],
         "weights_apart": blob is not None,
         "weights_object": blob is not None and plan.options.weights == "object",
@@ -312,7 +313,11 @@ def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, ob
         "kernel_definition": KERNEL_DEFINITION if body.kernels else "",
         "blocks": body.blocks,
         "registers": [{"name": names.registers[r.number], "initial": r.initial} for r in plan.registers if r.is_kept],
-        "sizes": [{"name": names.registers[r.number], "initial": r.initial} for r in plan.registers if not r.is_kept],
+        "sizes": [
+            {"name": names.registers[r.number], "initial": r.initial}
+            for r in plan.registers
+            if not r.is_kept and r.size is None
+        ],
         "reset": body.reset,
         "ports": [
             *(f"inputs->{names.inputs[number]}" for number, port in enumerate(plan.inputs) if is_needed(port)),

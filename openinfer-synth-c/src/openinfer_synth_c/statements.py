@@ -253,13 +253,21 @@ class StatementWriter:
         with self._code.braces():
             output = Binder(self._code, self._names, self._plan).output(step.output, "y")
             if given.default is None:
-                output.copy(field)
+                self._take(step, output, field)
             else:
                 with self._code.braces(f"if ({field} != NULL)"):
-                    output.copy(field)
+                    self._take(step, output, field)
                 with self._code.braces("else"):
                     self._fill_elements(output, given.default)
             output.clear_tail()
+
+    def _take(self, step: InputStep, output: Bound, field: str) -> None:
+        """Append a copy of what the caller gives."""
+        if step.count is None:
+            output.copy(field)
+            return
+        declare_integers(self._code, self._names, {"count": step.count})
+        self._code.line(f"memcpy({output.variable}, {field}, (size_t)count * sizeof({output.item_type}));")
 
     def _loop(self, step: LoopStep) -> None:
         counter = self._names.loops[step.loop]

@@ -49,7 +49,7 @@ def limit_option(function: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         metavar="NAME=N",
         callback=_sizes,
-        help="How far index NAME of caches may grow, or CACHE.INDEX of one.",
+        help="How far index NAME of caches may grow, or CACHE.INDEX of one; how large size NAME of a step may be.",
     )(function)
 
 

@@ -238,7 +238,8 @@ class _StageCheck:
         stage = self.stage
         if any(axis.extent == 0 for axis in stage.axes):
             return
-        used = {var for index in stage.at for var in index.variables()}
+        # Parameters have one value: they move all places alike.
+        used = {var for index in stage.at for var in index.variables() if var.extent is not None}
         for axis in stage.axes:
             if axis not in used and axis.extent != 1:
                 raise ComputationError(f"stores to one place for every {axis.name}: fold over it, or store along it")

@@ -133,7 +133,7 @@ def _integer_reads(step: Step) -> int:
             return _index_reads((step.value,))
         case EqualStep():
             return _index_reads((step.left, step.right))
-        case CopyStep(count=IndexExpr() as count):
+        case CopyStep(count=IndexExpr() as count) | InputStep(count=IndexExpr() as count):
             return _index_reads((count,))
         case _:
             return 0

@@ -37,12 +37,13 @@ class CacheBounds:
 
     Args:
         limits: by ``CACHE.INDEX`` or the name of an index.
+        given: the largest values of sizes that the caller gives in every step.
 
     Raises:
         SynthesisError: ``cache-index``: a limit names an index that no cache has, or is not positive.
     """
 
-    def __init__(self, resolved: ResolvedGraph, limits: Mapping[str, int]) -> None:
+    def __init__(self, resolved: ResolvedGraph, limits: Mapping[str, int], given: Mapping[str, int]) -> None:
         caches = [v for v in resolved.variables.values() if v.storage is Storage.PERSISTENT]
         self._declarations = {v.name: v.decl for v in caches if v.decl is not None and v.decl.formals}
         self._limits = limits
@@ -50,7 +51,9 @@ class CacheBounds:
         self._check_limits()
         scalars = {name for name, v in resolved.variables.items() if not v.type.shape}
         names: dict[str, Interval | None] = {
-            name: (value, value) for name, value in resolved.sizes.items() if name not in scalars
+            name: (0 if name in given else value, value)
+            for name, value in resolved.sizes.items()
+            if name not in scalars
         }
         for block in resolved.graph.blocks.values():
             for use in _uses(block.name, block.nodes, names):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from openinfer.layout import Layout
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Step
-    from openinfer.plan.values import PlanOutput, PlanValue
+    from openinfer.plan.values import PlanInput, PlanOutput, PlanValue
     from openinfer.scalars import Scalar
 
 FORMAT = "openinfer-plan"
@@ -36,7 +36,14 @@ def plan_json(plan: ExecutionPlan) -> dict[str, Any]:
         "version": VERSION,
         "target": plan.target,
         "inputs": [
-            {"name": i.name, **_type(i.type), "value": i.value, "default": _scalar(i.default)} for i in plan.inputs
+            {
+                "name": i.name,
+                **_type(i.type),
+                "value": i.value,
+                "default": _scalar(i.default),
+                **_extents(plan, i),
+            }
+            for i in plan.inputs
         ],
         "outputs": [_output(plan, o) for o in plan.outputs],
         "arena": {"nbytes": plan.arena_nbytes, "values": _arena(plan)},
@@ -46,7 +53,14 @@ def plan_json(plan: ExecutionPlan) -> dict[str, Any]:
             for bank in plan.banks
         ],
         "registers": [
-            {"name": r.name, "initial": r.initial, "kept": r.is_kept, "most": r.most} for r in plan.registers
+            {
+                "name": r.name,
+                "initial": r.initial,
+                "kept": r.is_kept,
+                "most": r.most,
+                **({} if r.size is None else {"given": r.size}),
+            }
+            for r in plan.registers
         ],
         "values": [_value(value) for value in plan.values],
         "weights": [
@@ -181,8 +195,10 @@ def _program(program: Program) -> list[str]:
 
 
 def _output(plan: ExecutionPlan, port: PlanOutput) -> dict[str, Any]:
-    document = {"name": port.name, **_type(port.type), "value": port.value}
+    return {"name": port.name, **_type(port.type), "value": port.value, **_extents(plan, port)}
+
+
+def _extents(plan: ExecutionPlan, port: PlanInput | PlanOutput) -> dict[str, Any]:
     if port.extents is None:
-        return document
-    extents = [plan.registers[e.number].name if isinstance(e, Register) else e for e in port.extents]
-    return {**document, "extents": extents}
+        return {}
+    return {"extents": [plan.registers[e.number].name if isinstance(e, Register) else e for e in port.extents]}

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING
 
 from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import Storage
+from openinfer.plan.given_sizes import GivenSizes
+from openinfer.plan.sizes import size
 from openinfer.plan.steps import Procedure, Register
 from openinfer.plan.tables import TableUse
 from openinfer.plan.values import PlanRegister
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.affine import Index
     from openinfer.ir.resolved import ResolvedVar
     from openinfer.ir.types import TensorType
+    from openinfer.plan.steps import IndexExpr
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,8 @@ class Draft:
 
     Attributes:
         extents: of values whose shape is known at run time only; their type has the largest shape.
+        given: sizes that the caller gives in every step.
+        starts: registers that depend on these when a step starts, and that steps change, with their values.
         views: registers for the places of values that may be memory of a state.
     """
 
@@ -51,16 +59,32 @@ class Draft:
     refused: list[SynthesisError] = field(default_factory=list[SynthesisError])
     registers: list[PlanRegister] = field(default_factory=list[PlanRegister])
     extents: dict[int, tuple[int | Register, ...]] = field(default_factory=dict[int, "tuple[int | Register, ...]"])
+    given: GivenSizes | None = None
+    starts: list[tuple[int, IndexExpr]] = field(default_factory=list["tuple[int, IndexExpr]"])
     views: dict[int, int] = field(default_factory=dict[int, int])
     _taken: set[str] = field(default_factory=set[str])
     _numbered: Counter[str] = field(default_factory=Counter[str])
 
     def add_variable(self, variable: ResolvedVar) -> int:
         """Add a variable; return the number of its value."""
-        self.numbers[variable.name] = len(self.values)
+        value = self.numbers[variable.name] = len(self.values)
         is_state = variable.storage is Storage.PERSISTENT
         self.values.append(DraftValue(variable.name, variable.type, variable, is_state))
-        return self.numbers[variable.name]
+        extents = None if self.given is None else self.given.extents(variable.dims, variable.type.shape)
+        if extents is not None:
+            self.extents[value] = self._own(variable, extents) if variable.varying else extents
+        return value
+
+    def _own(self, variable: ResolvedVar, extents: Sequence[int | Register]) -> tuple[int | Register, ...]:
+        """Return extents of a variable that a step may change, with their values when it starts in `starts`."""
+        own = list(extents)
+        for axis, extent in enumerate(extents):
+            if isinstance(extent, Register):
+                most = variable.type.shape[axis]
+                number = self.register(f"{variable.name}.{axis}", initial=most, most=most)
+                self.starts.append((number, size(self, extent)))
+                own[axis] = Register(number)
+        return tuple(own)
 
     def add_state(self, variable: ResolvedVar, type: TensorType) -> int:
         """Add a cache, which lies in memory of another type than its entries; return the number of its value."""
@@ -73,6 +97,21 @@ class Draft:
         number = len(self.registers)
         self.registers.append(PlanRegister(number=number, name=name, initial=initial, is_kept=is_kept, most=most))
         return number
+
+    def _given_register(self, name: str, most: int, size: str | None, extent: Index) -> int:
+        number = len(self.registers)
+        self.registers.append(
+            PlanRegister(number=number, name=name, initial=most, is_kept=False, most=most, size=size, extent=extent)
+        )
+        return number
+
+    def give(self, most: Mapping[str, int], sizes: Mapping[str, int]) -> None:
+        """Let the caller give some sizes in every step, of which ``most`` are the largest values."""
+        self.given = GivenSizes(most, sizes, self._given_register)
+
+    def is_given(self, register: Register) -> bool:
+        """Return whether a register is the same throughout a step: it depends on sizes that the caller gives alone."""
+        return self.given is not None and self.given.polynomial_of(register) is not None
 
     def intermediate(self, name: str, type: TensorType) -> int:
         """Add a value that the program has no name for."""

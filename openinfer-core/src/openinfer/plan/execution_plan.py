@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.diagnostics import counted
+from openinfer.plan.given_sizes import parameter_name
 from openinfer.plan.options import DEFAULT, BundleOptions
-from openinfer.plan.steps import CopyStep, ValueRef
+from openinfer.plan.steps import CopyStep, Register, ValueRef
 from openinfer.plan.values import NoMemory
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openinfer.arch import DeviceArch
     from openinfer.draw import Folded, Picture, Table
     from openinfer.plan.steps import Procedure, Step
@@ -121,6 +125,19 @@ class ExecutionPlan:
     def weights_nbytes(self) -> int:
         """Bytes of all weights."""
         return sum(weight.stored.nbytes for weight in self.weights)
+
+    @property
+    def given_sizes(self) -> dict[str, int]:
+        """The largest value of each size that a step is given."""
+        return {register.size: register.most for register in self.registers if register.size is not None}
+
+    def shape_of(self, port: PlanInput, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the shape of an input in a step of some sizes."""
+        values = {parameter_name(name): value for name, value in sizes.items()}
+        found = [
+            self.registers[e.number].extent if isinstance(e, Register) else Index.of(e) for e in port.extents or ()
+        ]
+        return tuple(e.evaluate(values) for e in found if e is not None) if found else port.type.shape
 
     def table(self, number: int) -> WeightTable:
         """Return the prefix table of that number."""

@@ -31,11 +31,11 @@ from openinfer.plan.call_order import callees_first
 from openinfer.plan.calls import CallLowering, Operation
 from openinfer.plan.consumers import HandOvers
 from openinfer.plan.draft import Draft
-from openinfer.plan.findings import all_of, at_node, faults_at
+from openinfer.plan.findings import about, all_of, at_node, faults_at
 from openinfer.plan.indices import LoopScope, constant, interval, is_exact
 from openinfer.plan.origins import origin_of, placement_of
 from openinfer.plan.persistent import Around, PersistentLowering
-from openinfer.plan.settings import RuntimeSettingError, known_settings, runtime_integers
+from openinfer.plan.settings import RuntimeSettingError, instead_of, known_settings, runtime_integers
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
@@ -46,6 +46,7 @@ from openinfer.plan.steps import (
     LoopIndex,
     LoopStep,
     Procedure,
+    Register,
     ReturnStep,
     TableRef,
     ValueRef,
@@ -53,7 +54,7 @@ from openinfer.plan.steps import (
 from openinfer.plan.strict_order import StrictOrder
 from openinfer.plan.tables import TableUse
 from openinfer.plan.varying_ops import VaryingOps
-from openinfer.plan.varying_settings import VaryingSettings
+from openinfer.plan.varying_settings import VaryingSettings, with_given_sizes
 from openinfer.symbolic import DivisionError, names
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def lower(
     table: KernelTable,
     limits: Mapping[str, int] | None = None,
     *,
+    given: Mapping[str, int] | None = None,
     inspected: bool = False,
     strict_order: bool = False,
 ) -> Draft:
@@ -95,6 +97,7 @@ def lower(
 
     Args:
         limits: how far caches may grow, see `openinfer.plan.bounds.CacheBounds`.
+        given: sizes that the caller gives in every step, with their largest values, at which the program is resolved.
         inspected: whether the sizes of all caches are kept, also of those that no statement needs.
         strict_order: whether sums are sequential where no hint decides.
 
@@ -103,7 +106,13 @@ def lower(
             each of the statements.
     """
     draft = Draft()
-    persistent = PersistentLowering(resolved, draft, CacheBounds(resolved, limits or {}), inspected=inspected)
+    if given:
+        if not table.state:
+            message = f"target {table.target} takes no sizes that differ from step to step: {', '.join(given)}"
+            raise about("size-limit", message, "write a program for each size (--size)")
+        draft.give(given, resolved.sizes)
+    bounds = CacheBounds(resolved, limits or {}, given or {})
+    persistent = PersistentLowering(resolved, draft, bounds, inspected=inspected)
     for variable in resolved.variables.values():
         if variable.storage is Storage.DYNAMIC:
             draft.add_variable(variable)
@@ -264,7 +273,7 @@ class _BlockLowering:
     def _index(self, expr: IntExpr, node: Node) -> IndexExpr:
         return IndexExpr(expr, tuple((name, self._bound(name, node)) for name in names(expr)))
 
-    def _bound(self, name: str, node: Node) -> int | LoopIndex | ValueRef:
+    def _bound(self, name: str, node: Node) -> int | LoopIndex | ValueRef | Register:
         """Return what a name means: a loop index, then an integer scalar, then a size."""
         loop = next((scope for scope in reversed(self._loops) if scope.index == name), None)
         if loop is not None:
@@ -272,6 +281,9 @@ class _BlockLowering:
         variable = self._resolved.variables.get(name)
         if variable is not None and not variable.type.shape and not variable.type.dtype.is_float:
             return ValueRef(self._value(name, node))
+        given = None if self._draft.given is None else self._draft.given.register_of(name)
+        if given is not None:
+            return given
         if name in self._resolved.sizes:
             return self._resolved.sizes[name]
         raise at_node(
@@ -308,7 +320,7 @@ class _BlockLowering:
         )
 
     def _op(self, node: Node, hints: Mapping[str, AttrValue]) -> Iterator[Step]:
-        op = self._resolved.ops[node.index]
+        op = with_given_sizes(self._resolved.ops[node.index], node, self._environment, self._draft.given)
         inputs = tuple(None if ref is None else self._operand(ref, node) for ref in op.inputs)
         steps = tuple(self._sequential.steps(self._called(op, inputs, node, hints), {**hints, **node.hints}))
         yield from _untested_entries(inputs, steps, origin_of(self._block, node))
@@ -318,12 +330,17 @@ class _BlockLowering:
         self, op: ResolvedOp, inputs: tuple[Operand | None, ...], node: Node, hints: Mapping[str, AttrValue]
     ) -> Iterator[Step]:
         outputs = [self._value(name, node) for name in op.outputs]
-        if self._keeps_state and self._varies(op, inputs, node):
+        if self._keeps_state and self._varies(op, inputs, outputs, node):
             at = Operation(
                 origin=origin_of(self._block, node), placement=placement_of(node, hints), name=op.outputs[0], node=node
             )
             settings = VaryingSettings(
-                op, self._resolved, self._model, self._runtime_settings(op, node), self._loop_names()
+                op,
+                self._resolved,
+                self._model,
+                self._runtime_settings(op, node),
+                self._loop_names(),
+                self._draft.given,
             )
             indexed = {name: self._index(expr, node) for name, expr in settings.unknown.items()}
             ranges = {name: interval(index, self._intervals) for name, index in indexed.items()}
@@ -344,21 +361,25 @@ class _BlockLowering:
         with faults_at(self._block, node):
             yield from self._calls.steps(call, inputs, tuple(outputs), operation)
 
-    def _varies(self, op: ResolvedOp, inputs: Sequence[Operand | None], node: Node) -> bool:
+    def _varies(self, op: ResolvedOp, inputs: Sequence[Operand | None], outputs: Sequence[int], node: Node) -> bool:
         """Whether an operator depends on sizes that are known at run time only."""
         if any(isinstance(i, ValueRef) and i.value in self._draft.extents for i in inputs):
+            return True
+        if self._draft.given is not None and any(value in self._draft.extents for value in outputs):
             return True
         return bool(self._runtime_settings(op, node))
 
     def _loop_names(self) -> frozenset[str]:
-        return frozenset(scope.index for scope in self._loops)
+        """Return the names of loop indices, and of sizes that the caller gives in every step."""
+        given = () if self._draft.given is None else self._draft.given.most
+        return frozenset((*(scope.index for scope in self._loops), *given))
 
     def _runtime_settings(self, op: ResolvedOp, node: Node) -> Mapping[str, RuntimeInts]:
         loop_indices = self._loop_names()
         try:
             return runtime_integers(op, self._resolved, self._model, loop_indices)
         except RuntimeSettingError as error:
-            hint = _settable(op, error, is_index=error.name in loop_indices)
+            hint = instead_of(op, error, is_index=error.name in loop_indices)
             raise at_node("unsupported", f"{op.op}: {error}", self._block, node, hint=hint) from error
         except DivisionError as error:
             raise at_node("bad-division", f"{op.op}: {error}", self._block, node) from error
@@ -368,7 +389,7 @@ class _BlockLowering:
         try:
             return known_settings(op, self._resolved, self._model, loop_indices)
         except RuntimeSettingError as error:
-            hint = _settable(op, error, is_index=error.name in loop_indices)
+            hint = instead_of(op, error, is_index=error.name in loop_indices)
             raise at_node("unsupported", f"{op.op}: {error}", self._block, node, hint=hint) from error
         except DivisionError as error:
             raise at_node("bad-division", f"{op.op}: {error}", self._block, node) from error
@@ -379,16 +400,3 @@ def _untested_entries(inputs: Sequence[Operand | None], steps: Sequence[Step], o
     for entry in dict.fromkeys(inputs):
         if isinstance(entry, TableRef) and entry.checked and not any(entry in operands(each) for each in walk(steps)):
             yield EntryStep(origin=origin, entry=entry)
-
-
-def _settable(op: ResolvedOp, error: RuntimeSettingError, *, is_index: bool) -> str:
-    """Return what to write in place of a setting that is known only when the program runs."""
-    from openinfer.ir.text import ref_text
-
-    source = op.inputs[0] if op.inputs else None
-    if op.op == "select" and error.setting == "index" and source is not None:
-        axis = op.settings.get("axis", 0)
-        return f"`op gather({ref_text(source)}, {error.name}, axis={axis})` takes such an index as an input"
-    if is_index:
-        return f"take the statement out of the loop, and write it once for each value of `{error.name}`"
-    return f"declare `{error.name}` as constant with data in the model, or write its value"

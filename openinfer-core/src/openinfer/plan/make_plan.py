@@ -73,6 +73,7 @@ def make_plan(
     most_ops: int | None = None,
     memories: Sequence[MemoryBank] = (),
     limits: Mapping[str, int] | None = None,
+    given: Mapping[str, int] | None = None,
     inspected: bool = False,
     strict_order: bool = False,
     watch: Watch = ignored,
@@ -82,6 +83,8 @@ def make_plan(
     Args:
         epilogues: whether the target's kernels carry out elementwise operators on their results.
         limits: how far caches may grow, by the names of their indices (`openinfer.plan.bounds.CacheBounds`).
+        given: sizes that the caller gives in every step, with their largest values, at which the program is resolved
+            (`openinfer.plan.limits.limits_of`).
         machine: what layouts and schedules are chosen for; by default one of which nothing is known.
         overlaps: whether results may begin to overwrite operands that are still read: the target carries computations
             out in the order of `openinfer.codegen.loop_program`.
@@ -96,7 +99,9 @@ def make_plan(
     Raises:
         SynthesisError: something in the program cannot be carried out on the target; it names the line.
     """
-    draft = lower(resolved, model, environment, table, limits, inspected=inspected, strict_order=strict_order)
+    draft = lower(
+        resolved, model, environment, table, limits, given=given, inspected=inspected, strict_order=strict_order
+    )
     after = _watching(draft, watch)
     after("lower", draft.procedures)
     started = _started(draft, resolved, inspected=inspected)
@@ -262,11 +267,12 @@ def _output_names(draft: Draft, resolved: ResolvedGraph, changed: int, *, inspec
 
 
 def _refuse_varying_packed(draft: Draft, names: Sequence[str]) -> None:
-    for name in names:
-        number = draft.numbers[name]
+    inputs = {number: draft.values[number].name for number in input_values(draft)}
+    for number, name in {**inputs, **{draft.numbers[name]: name for name in names}}.items():
         kind = draft.values[number].type
         if kind.dtype.is_packed and _extents(draft, number) is not None:
-            message = f"`{name}` is a result of packed {kind.dtype}, and its shape is known at run time only"
+            what = "an input" if number in inputs else "a result"
+            message = f"`{name}` is {what} of packed {kind.dtype}, and its shape is known at run time only"
             raise about("unsupported", message, "return a value of i8 or u8 that it is cast to")
 
 
@@ -304,5 +310,8 @@ def _inputs(draft: Draft, needed: int) -> tuple[PlanInput, ...]:
         initial = value.variable.initial if value.variable is not None else None
         default = initial.value if isinstance(initial, Filled) else None
         read = bool(needed >> number & 1)
-        found.append(PlanInput(name=value.name, type=value.type, value=number, default=default, needed=read))
+        extents = _extents(draft, number)
+        found.append(
+            PlanInput(name=value.name, type=value.type, value=number, default=default, needed=read, extents=extents)
+        )
     return tuple(found)

@@ -8,7 +8,8 @@ from openinfer.ir.resolved import Storage
 from openinfer.plan.accesses import members, operands, touched, walk, written
 from openinfer.plan.draft import DraftValue
 from openinfer.plan.initial import initial_steps_of
-from openinfer.plan.steps import CopyStep, InputStep, Origin, TableRef, ValueRef
+from openinfer.plan.sizes import product, size
+from openinfer.plan.steps import CopyStep, InputStep, Origin, Register, SetStep, TableRef, ValueRef
 from openinfer.plan.values import (
     InputMemory,
     NoMemory,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from openinfer.plan.draft import Draft
-    from openinfer.plan.steps import Procedure, Step
+    from openinfer.plan.steps import IndexExpr, Procedure, Step
     from openinfer.plan.weights import WeightStore
 
 _START = Origin("entry", ())
@@ -51,13 +52,29 @@ def output_copies(draft: Draft, names: Sequence[str], written: int) -> tuple[lis
             source = value
             draft.values.append(DraftValue(name, draft.values[value].type, None))
             value = len(draft.values) - 1
-            copies.append(CopyStep(origin=_START, source=ValueRef(source), output=value))
+            if source in draft.extents:
+                draft.extents[value] = draft.extents[source]
+            copies.append(CopyStep(origin=_START, source=ValueRef(source), output=value, count=_count(draft, source)))
         results.append(value)
     return results, copies
 
 
+def _count(draft: Draft, value: int) -> IndexExpr | None:
+    """Return how many elements a value has, where that is known at run time only."""
+    extents = draft.extents.get(value, ())
+    if not any(isinstance(extent, Register) for extent in extents):
+        return None
+    return product(tuple(size(draft, extent) for extent in extents))
+
+
 def initial_steps(draft: Draft, live: int, written: int) -> Iterator[Step]:
-    """Yield the steps that give initial values to what is read before it is written, or maybe not written."""
+    """Yield the steps that give initial values to what is read before it is written, or maybe not written.
+
+    Sizes that depend on those that the caller gives come first.
+    """
+    starts = (*(draft.given.starts() if draft.given is not None else ()), *draft.starts)
+    if starts:
+        yield SetStep(origin=_START, values=starts)
     inputs = {number: at for at, number in enumerate(input_values(draft))}
     for value in members(live):
         variable = draft.values[value].variable
@@ -65,7 +82,7 @@ def initial_steps(draft: Draft, live: int, written: int) -> Iterator[Step]:
             continue
         if variable.storage is Storage.DYNAMIC:
             if written >> value & 1 or variable.initial is not None:
-                yield InputStep(origin=_START, number=inputs[value], output=value)
+                yield InputStep(origin=_START, number=inputs[value], output=value, count=_count(draft, value))
         elif written >> value & 1:
             yield from initial_steps_of(draft, value, _START)
 

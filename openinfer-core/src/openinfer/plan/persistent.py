@@ -26,7 +26,7 @@ from openinfer.plan.steps import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from openinfer.ir.nodes import CacheAccess, Node
     from openinfer.ir.resolved import ResolvedGraph
@@ -69,12 +69,17 @@ class PersistentLowering:
             case CacheRead(src=access, dst=dst):
                 if self._is_plain(access.base):
                     source = ValueRef(around.value(access.base, node))
-                    yield CopyStep(origin=origin, source=source, output=around.value(dst, node))
+                    output = around.value(dst, node)
+                    if output in self._draft.extents:
+                        shape = self._draft.values[source.value].type.shape
+                        yield from self._known_shape(output, shape, node, origin, around)
+                    yield CopyStep(origin=origin, source=source, output=output)
                 else:
                     yield from self._read(node, access, dst, origin, around)
             case CacheWrite(src=src, dst=access):
                 if self._is_plain(access.base):
                     source = around.operand(src, node)
+                    yield from self._same_shape(source, around.value(access.base, node), origin)
                     yield CopyStep(origin=origin, source=source, output=around.value(access.base, node))
                 else:
                     yield from self._write(node, around.operand(src, node), access, origin, around)
@@ -83,6 +88,13 @@ class PersistentLowering:
                     yield from initial_steps_of(self._draft, around.value(access.base, node), origin)
                 else:
                     yield from self._reset(node, access, origin, around)
+
+    def _same_shape(self, source: Operand, output: int, origin: Origin) -> Iterator[EqualStep]:
+        """Yield the tests that a value has the extents of another, where these are known at run time only."""
+        given, wanted = self.extents_of(source), self.extents_of(ValueRef(output))
+        for left, right in zip(given or (), wanted or (), strict=False):
+            if left != right:
+                yield EqualStep(origin=origin, left=size(self._draft, left), right=size(self._draft, right))
 
     def _is_plain(self, name: str) -> bool:
         """Whether a persistent variable has no indices."""
@@ -106,15 +118,30 @@ class PersistentLowering:
             return
         room = tuple(axis.room if length is None else length for axis, length in zip(region.ranges, known, strict=True))
         extents = self.varies(output, (*known, *entry), (*room, *entry), node, around.block)
-        registers = [extent.number if isinstance(extent, Register) else None for extent in extents[: len(known)]]
+        registers: list[int | None] = []
+        tests: list[EqualStep] = []
+        for axis, extent in enumerate(extents[: len(known)]):
+            register = extent
+            if isinstance(extent, Register) and self._draft.is_given(extent):
+                name = f"{self._draft.values[output].name}.{axis}"
+                register = Register(self._draft.register(name, most=room[axis]))
+                left, right = size(self._draft, register), size(self._draft, extent)
+                tests.append(EqualStep(origin=origin, left=left, right=right))
+            registers.append(register.number if isinstance(register, Register) else None)
         yield self._load(origin, cache.value, region, output, tuple(registers))
+        yield from tests
 
     def _known_shape(
         self, output: int, shape: tuple[int, ...], node: Node, origin: Origin, around: Around
     ) -> Iterator[Step]:
         """Give a value whose shape varies elsewhere one that is known."""
         extents = self.varies(output, shape, shape, node, around.block)
-        made = [(e.number, number(n)) for e, n in zip(extents, shape, strict=True) if isinstance(e, Register)]
+        made: list[tuple[int, IndexExpr]] = []
+        for extent, known in zip(extents, shape, strict=True):
+            if isinstance(extent, Register) and self._draft.is_given(extent):
+                yield EqualStep(origin=origin, left=size(self._draft, extent), right=number(known))
+            elif isinstance(extent, Register):
+                made.append((extent.number, number(known)))
         if made:
             yield SetStep(origin=origin, values=tuple(made))
 
@@ -125,24 +152,28 @@ class PersistentLowering:
         room: tuple[int, ...],
         node: Node,
         block: str,
+        given: Sequence[int | Register | None] = (),
     ) -> tuple[int | Register, ...]:
         """Let a value have another shape from a statement on; return its extents there.
 
         Args:
             shape: extents, None where they are known at run time only.
             room: the largest.
+            given: registers that hold extents throughout the step.
         """
         draft, drafted = self._draft, self._draft.values[value]
-        if drafted.variable is not None and drafted.variable.storage is Storage.DYNAMIC:
+        is_input = drafted.variable is not None and drafted.variable.storage is Storage.DYNAMIC
+        if is_input and value not in draft.extents:
             message = f"`{drafted.name}` is an input, and gets a shape that is known at run time only"
             raise at_node("unsupported", message, block, node, hint="read the cache into a temporary")
         self.need_rank(value, len(shape), node, block)
         if value not in draft.extents:
+            known = [n if n is not None or not given else given[axis] for axis, n in enumerate(shape)]
             draft.extents[value] = tuple(
                 n
                 if n is not None
                 else Register(draft.register(f"{drafted.name}.{axis}", initial=declared, most=max(most_, declared)))
-                for axis, (n, declared, most_) in enumerate(zip(shape, drafted.type.shape, room, strict=True))
+                for axis, (n, declared, most_) in enumerate(zip(known, drafted.type.shape, room, strict=True))
             )
         extents = draft.extents[value]
         for axis, (known, extent) in enumerate(zip(shape, extents, strict=True)):

@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.regions import Region
     from openinfer.plan.steps import IndexExpr, Operand, Step
-    from openinfer.plan.values import PlanOutput, PlanValue
+    from openinfer.plan.values import PlanInput, PlanOutput, PlanValue
 
 
 def report(plan: ExecutionPlan) -> str:
     """Return inputs, outputs, sizes and the schedule, one step a line; control characters are shown as escapes."""
     lines = [
         f"target   {plan.target}",
-        *(f"input    {i.name}: {i.type}" for i in plan.inputs),
-        *(f"output   {o.name}: {o.type}{_extents(plan, o)}" for o in plan.outputs),
+        *(f"input    {i.name}: {i.type}{_extents(plan, i, 'in')}" for i in plan.inputs),
+        *(f"output   {o.name}: {o.type}{_extents(plan, o, 'after')}" for o in plan.outputs),
         f"weights  {plan.weights_nbytes} bytes in {len(plan.weights)} tensors",
         *(f"computed {w.source}: {w.type} ({'+'.join(w.ops)})" for w in plan.weights if w.ops),
         f"arena    {plan.arena_nbytes} bytes",
         *(f"state    {s.name}: {s.type}" for s in plan.states),
-        *(f"size     {r.name}: up to {r.most}" for r in plan.registers if r.is_kept),
+        *(f"size     {r.name}: up to {r.most}" for r in plan.registers if r.is_kept or r.size is not None),
     ]
     return "\n".join(map(printable, (*lines, *schedule_lines(plan))))
 
@@ -115,12 +115,12 @@ def _lie_across(one: PlanValue, other: PlanValue) -> bool:
     return low != high and high[0] < low[0] + low[1]
 
 
-def _extents(plan: ExecutionPlan, port: PlanOutput) -> str:
-    """Return the extents of a result whose shape is known at run time only, to be put behind its largest type."""
+def _extents(plan: ExecutionPlan, port: PlanInput | PlanOutput, when: str) -> str:
+    """Return the extents of a port whose shape is known at run time only, to be put behind its largest type."""
     if port.extents is None:
         return ""
     shown = [plan.registers[e.number].name if isinstance(e, Register) else str(e) for e in port.extents]
-    return f" at most, [{', '.join(shown)}] after a step"
+    return f" at most, [{', '.join(shown)}] {when} a step"
 
 
 def step_text(plan: ExecutionPlan, step: Step) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer import symbolic
 from openinfer.ir.resolved import RuntimeInts, RuntimeScalar, Storage
+from openinfer.ir.text import ref_text
 from openinfer.plan.weights import scalar_of
 from openinfer.symbolic import Name
 
@@ -90,3 +91,14 @@ def _constant(setting: str, name: str, resolved: ResolvedGraph, model: Model, lo
     if name in loop_indices or variable is None or variable.initial is None or not fixed:
         raise RuntimeSettingError(setting, name)
     return scalar_of(model, variable.type, variable.initial)
+
+
+def instead_of(op: ResolvedOp, error: RuntimeSettingError, *, is_index: bool) -> str:
+    """Return what to write in place of a setting that is known only when the program runs."""
+    source = op.inputs[0] if op.inputs else None
+    if op.op == "select" and error.setting == "index" and source is not None:
+        axis = op.settings.get("axis", 0)
+        return f"`op gather({ref_text(source)}, {error.name}, axis={axis})` takes such an index as an input"
+    if is_index:
+        return f"take the statement out of the loop, and write it once for each value of `{error.name}`"
+    return f"declare `{error.name}` as constant with data in the model, or write its value"

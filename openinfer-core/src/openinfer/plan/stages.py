@@ -46,5 +46,6 @@ def listing(draft: Draft, inputs: Sequence[PlanInput], procedures: Sequence[Proc
         tables=tuple(tables),
         procedures=tuple(procedures),
         arena_nbytes=0,
+        registers=tuple(draft.registers),
     )
     return "\n".join(map(printable, schedule_lines(plan))).strip("\n")

@@ -319,11 +319,12 @@ class EntryStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputStep:
-    """``output`` takes input ``number`` of the caller, or its default where the caller gives none."""
+    """``output`` takes input ``number`` of the caller, or its default where there is none; ``count``: as `CopyStep`."""
 
     origin: Origin
     number: int
     output: int
+    count: IndexExpr | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

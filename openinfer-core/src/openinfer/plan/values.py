@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from openinfer.ir.types import TensorType
 
 if TYPE_CHECKING:
+    from openinfer.affine import Index
     from openinfer.layout import Layout
     from openinfer.plan.steps import Register
     from openinfer.scalars import Scalar
@@ -167,13 +168,19 @@ def stored_type(type: TensorType, layout: Layout | None) -> TensorType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanInput:
-    """An input of the program: the value that holds it, and what it is when the caller gives none."""
+    """An input of the program: the value that holds it, and what it is when the caller gives none.
+
+    Attributes:
+        type: with the largest shape where sizes differ from step to step.
+        extents: numbers and registers that have the shape of a step; None: that of ``type``.
+    """
 
     name: str
     type: TensorType
     value: int
     default: Scalar | None
     needed: bool
+    extents: tuple[int | Register, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +207,8 @@ class PlanRegister:
         initial: its value when a step starts, or, if ``is_kept``, before the first one.
         is_kept: whether it keeps its value between steps.
         most: no value is larger.
+        size: the size that it is, which the caller gives in every step; None for others.
+        extent: what it is of such sizes, a polynomial over their parameters (`openinfer.plan.given_sizes`).
     """
 
     number: int
@@ -207,6 +216,8 @@ class PlanRegister:
     initial: int
     is_kept: bool
     most: int
+    size: str | None = None
+    extent: Index | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

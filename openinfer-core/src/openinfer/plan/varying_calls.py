@@ -18,7 +18,7 @@ from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError
 from openinfer.plan.calls import CallLowering, Operation
 from openinfer.plan.findings import at_node
-from openinfer.plan.sizes import polynomial, product
+from openinfer.plan.sizes import polynomial, product, size
 from openinfer.plan.steps import Argument, ComputeStep, CopyStep, EqualStep, Register, ValueRef
 
 if TYPE_CHECKING:
@@ -31,11 +31,14 @@ if TYPE_CHECKING:
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
 
-    Given = tuple[tuple[int | str, ...] | None, ...]
-    """The extents of inputs: numbers, or names of parameters."""
+    Given = tuple[tuple[int | Index, ...] | None, ...]
+    """The extents of inputs: numbers, or polynomials over parameters."""
 
 FAR = ((1009, 1013, 1511), (1201, 1213, 1721), (1301, 1319, 1823), (1409, 1423, 1931))
 """Sizes at which operators are planned for extents of run time: larger than what definitions treat apart."""
+
+MOST_APART = 5
+"""Most extents of a call of which some are tried to be equal, and not all."""
 
 FIRST_LOCAL = 1 << 40
 """Numbers of values that exist at one size only."""
@@ -147,23 +150,24 @@ class VaryingLowering:
         try:
             return self._sampled(call, call.parameters, (), at)
         except (OpTypeError, ParametricError) as error:
-            extents = tuple(p for p in call.parameters if p.is_extent)
-            if len(extents) > 1:
-                first = extents[0]
-                same = {p.name: first.name for p in extents}
-                given = tuple(
-                    None if shape is None else tuple(same.get(n, n) if isinstance(n, str) else n for n in shape)
-                    for shape in call.given
-                )
-                left = (first, *(p for p in call.parameters if not p.is_extent))
-                equal = tuple((first.value, p.value) for p in extents[1:])
-                try:
-                    return self._sampled(replace(call, given=given), left, equal, at)
-                except (OpTypeError, ParametricError):
-                    pass
+            for parts in partitions(tuple(p for p in call.parameters if p.is_extent)):
+                found = self._with_equal(call, parts, at)
+                if found is not None:
+                    return found
             names = ", ".join(p.name for p in call.parameters)
             message = f"{call.op.op} has no form for every size that is known at run time only ({names}): {error}"
             raise at_node("unsupported", message, at.origin.block, at.node) from error
+
+    def _with_equal(self, call: VaryingCall, parts: Sequence[tuple[Parameter, ...]], at: Operation) -> Planned | None:
+        """Return what a call does where the extents in each part are equal; None: it has no form for all sizes."""
+        left = (*(part[0] for part in parts), *(p for p in call.parameters if not p.is_extent))
+        equal = tuple((part[0].value, other.value) for part in parts for other in part[1:])
+        merged = _with_equal(call, parts)
+        try:
+            self._call(merged, trials({p.name: p.tried for p in left})[0])
+            return self._sampled(merged, left, equal, at)
+        except (OpTypeError, ParametricError):
+            return None
 
     def _sampled(
         self,
@@ -284,8 +288,38 @@ class VaryingLowering:
         return sample.added[place - len(sample.outputs)][1].shape
 
 
-def _shape(shape: tuple[int | str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(sizes[extent] if isinstance(extent, str) else extent for extent in shape)
+def partitions(extents: tuple[Parameter, ...]) -> Iterator[tuple[tuple[Parameter, ...], ...]]:
+    """Yield the ways to have some extents equal, those with the fewest that are equal first; not all different ones.
+
+    Of more than `MOST_APART` extents there is the one way that all are equal.
+    """
+    if len(extents) > MOST_APART:
+        yield (extents,)
+        return
+    every: list[tuple[tuple[Parameter, ...], ...]] = [()]
+    for extent in extents:
+        grown = [(*parts[:n], (*parts[n], extent), *parts[n + 1 :]) for parts in every for n in range(len(parts))]
+        every = [*((*parts, (extent,)) for parts in every), *grown]
+    yield from sorted((parts for parts in every if len(parts) < len(extents)), key=lambda parts: -len(parts))
+
+
+def _with_equal(call: VaryingCall, parts: Sequence[tuple[Parameter, ...]]) -> VaryingCall:
+    """Return a call in which the extents of each part are the first of it."""
+    first = {other.name: part[0].name for part in parts for other in part[1:]}
+    same = {Var(name): Index.of(Var(kept)) for name, kept in first.items()}
+
+    def settings(sizes: Mapping[str, int]) -> Mapping[str, SettingValue]:
+        return call.settings({**sizes, **{name: sizes[kept] for name, kept in first.items()}})
+
+    given = tuple(
+        None if shape is None else tuple(n.substituted(same) if isinstance(n, Index) else n for n in shape)
+        for shape in call.given
+    )
+    return replace(call, given=given, settings=settings)
+
+
+def _shape(shape: tuple[int | Index, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(extent.evaluate(sizes) if isinstance(extent, Index) else extent for extent in shape)
 
 
 def _renumbered(operand: Operand, numbers: Mapping[int, int]) -> Operand:
@@ -295,28 +329,43 @@ def _renumbered(operand: Operand, numbers: Mapping[int, int]) -> Operand:
 
 
 def extent_parameters(
-    draft: Draft, shapes: Sequence[tuple[int | Register, ...] | None], size: Callable[[Register], IndexExpr]
+    draft: Draft, shapes: Sequence[tuple[int | Register, ...] | None], sizes: Sequence[str] = ()
 ) -> tuple[tuple[Parameter, ...], Given]:
-    """Return a parameter for each register among the extents of inputs, and the extents by name of parameter."""
-    names: dict[int, Parameter] = {}
-    given: list[tuple[int | str, ...] | None] = []
-    for shape in shapes:
-        if shape is None:
-            given.append(None)
-            continue
-        for extent in shape:
-            if isinstance(extent, Register) and extent.number not in names:
-                place = len(names)
-                high = draft.registers[extent.number].most
-                names[extent.number] = Parameter(
-                    name=f"n{place}",
-                    value=size(extent),
-                    high=high,
-                    tried=FAR[place % len(FAR)],
-                    checked=_near(high),
-                )
-        given.append(tuple(names[e.number].name if isinstance(e, Register) else e for e in shape))
-    return tuple(names.values()), tuple(given)
+    """Return a parameter for each size that extents of inputs depend on, and the extents as polynomials over these.
+
+    Args:
+        sizes: parameters of sizes of steps that there are in any case.
+    """
+    found: dict[str, Parameter] = {}
+    names: dict[int, str] = {}
+
+    def parameter(name: str, value: IndexExpr, high: int) -> None:
+        if name not in found:
+            tried = FAR[len(found) % len(FAR)]
+            found[name] = Parameter(name=name, value=value, high=high, tried=tried, checked=_near(high))
+
+    def of_size(name: str) -> None:
+        if draft.given is not None:
+            size_of = Index.of(Var(name))
+            parameter(name, draft.given.value(size_of), draft.given.largest(size_of))
+
+    def of(register: Register) -> Index:
+        extent = None if draft.given is None else draft.given.polynomial_of(register)
+        if extent is None:
+            name = names.setdefault(register.number, f"n{len(names)}")
+            parameter(name, size(draft, register), draft.registers[register.number].most)
+            return Index.of(Var(name))
+        for var in sorted(extent.variables(), key=lambda each: each.name):
+            of_size(var.name)
+        return extent
+
+    given = tuple(
+        None if shape is None else tuple(of(extent) if isinstance(extent, Register) else extent for extent in shape)
+        for shape in shapes
+    )
+    for name in sizes:
+        of_size(name)
+    return tuple(found.values()), given
 
 
 def _near(high: int) -> tuple[int, ...]:

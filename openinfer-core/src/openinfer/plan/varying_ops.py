@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.compute.in_place import overwritable
 from openinfer.ir.types import TensorType
-from openinfer.plan.sizes import number, polynomial, product, size
+from openinfer.plan.sizes import polynomial, product, size
 from openinfer.plan.steps import ComputeStep, CopyStep, EqualStep, Register, SetStep, ValueRef
 from openinfer.plan.varying_calls import VaryingCall, VaryingLowering, extent_parameters, largest
 
@@ -53,7 +53,7 @@ class VaryingOps:
             None if operand is None or kind is None else self._persistent.extents_of(operand) or kind.shape
             for operand, kind in zip(inputs, op.input_types, strict=True)
         ]
-        parameters, given = extent_parameters(self._draft, shapes, lambda register: size(self._draft, register))
+        parameters, given = extent_parameters(self._draft, shapes, bound.settings.sizes)
         call = VaryingCall(op=op, inputs=inputs, given=given, settings=bound.settings.at, parameters=parameters)
         made, places = bound.parameters(self._draft, partial(self._calls.form, call, at=at), shapes, at)
         yield from places
@@ -65,11 +65,17 @@ class VaryingOps:
             kind, name = planned.samples[0].outputs[place], f"{op.outputs[0]}.{op.op}.{place}"
             every.append(self._draft.intermediate(name, TensorType(kind.dtype, room[place])))
         results: list[tuple[int, IndexExpr]] = []
+        tests: list[EqualStep] = []
         for place, value in enumerate(outputs):
             if self._is_fixed(value):
                 yield from self._fits(value, planned.shapes[place], planned.values, at)
                 continue
-            results += self._result(value, planned.shapes[place], room[place], planned.values, at)
+            for found in self._result(value, planned.shapes[place], room[place], planned.values, at):
+                if isinstance(found, EqualStep):
+                    tests.append(found)
+                else:
+                    results.append(found)
+        yield from tests
         yield from self._apart(planned, every, at)
         if results:
             yield SetStep(origin=at.origin, values=tuple(results))
@@ -89,16 +95,27 @@ class VaryingOps:
     def _is_fixed(self, value: int) -> bool:
         """Whether a variable has the shape of its declaration throughout: nothing gives it the shape of a cache."""
         variable = self._draft.values[value].variable
-        return variable is not None and not variable.varying
+        if variable is None or variable.varying:
+            return False
+        return not (variable.inferred and self._draft.given is not None)
 
     def _fits(
         self, value: int, shape: tuple[Index, ...], values: Mapping[str, IndexExpr], at: Operation
     ) -> Iterator[EqualStep]:
         """Yield the tests that a result has the shape of its variable."""
         self._persistent.need_rank(value, len(shape), at.node, at.origin.block)
-        for extent, wanted in zip(shape, self._draft.values[value].type.shape, strict=True):
-            if extent.constant != wanted:
-                yield EqualStep(origin=at.origin, left=polynomial(extent, values), right=number(wanted))
+        declared = self._persistent.extents_of(ValueRef(value)) or ()
+        for extent, wanted in zip(shape, declared, strict=True):
+            if self._known(extent) != wanted:
+                yield EqualStep(origin=at.origin, left=polynomial(extent, values), right=size(self._draft, wanted))
+
+    def _known(self, extent: Index) -> int | Register | None:
+        """Return an extent that is a number or depends on sizes of steps alone."""
+        given = self._draft.given
+        if extent.constant is not None or given is None:
+            return extent.constant
+        names = {var.name for var in extent.variables()}
+        return given.extent(extent) if names <= given.parameters else None
 
     def _result(
         self,
@@ -107,17 +124,21 @@ class VaryingOps:
         room: tuple[int, ...],
         values: Mapping[str, IndexExpr],
         at: Operation,
-    ) -> Iterator[tuple[int, IndexExpr]]:
-        """Yield the registers of a result's extents with their values."""
+    ) -> Iterator[tuple[int, IndexExpr] | EqualStep]:
+        """Yield the registers of a result's extents with their values; tests of those that no step changes."""
         known = tuple(extent.constant for extent in shape)
         if value not in self._draft.extents and known == self._draft.values[value].type.shape:
             return
-        extents = self._persistent.varies(value, known, room, at.node, at.origin.block)
+        given = tuple(map(self._known, shape))
+        extents = self._persistent.varies(value, known, room, at.node, at.origin.block, given)
         for extent, made in zip(extents, shape, strict=True):
-            if isinstance(extent, Register):
-                expr = polynomial(made, values)
-                if expr != size(self._draft, extent):
-                    yield extent.number, expr
+            if not isinstance(extent, Register) or self._known(made) == extent:
+                continue
+            expr = polynomial(made, values)
+            if self._draft.is_given(extent):
+                yield EqualStep(origin=at.origin, left=expr, right=size(self._draft, extent))
+            elif expr != size(self._draft, extent):
+                yield extent.number, expr
 
     def _apart(self, planned: Planned, outputs: Sequence[int], at: Operation) -> Iterator[Step]:
         """Yield the steps of a call; a result that would be written over an input while that is read is copied."""

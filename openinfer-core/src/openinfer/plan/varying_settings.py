@@ -2,30 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
+from openinfer.affine import Index
+from openinfer.ir.nodes import Op
 from openinfer.ir.resolved import RuntimeInts
+from openinfer.ir.values import ExprListValue, ExprValue, VarValue
 from openinfer.plan.findings import at_node
 from openinfer.plan.setting_ranges import MOST_LOW, setting_range
 from openinfer.plan.settings import RuntimeSettingError, known_setting
 from openinfer.plan.sizes import size
 from openinfer.plan.steps import PlaceStep, Register
 from openinfer.plan.varying_calls import Parameter
+from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, SettingValue
+    from openinfer.ir.values import AttrValue
     from openinfer.model import Model
     from openinfer.plan.calls import Operation
     from openinfer.plan.draft import Draft
+    from openinfer.plan.given_sizes import GivenSizes
     from openinfer.plan.indices import Interval
     from openinfer.plan.steps import IndexExpr, Step
     from openinfer.plan.varying_calls import Sample
+    from openinfer.plugins.environment import Environment
     from openinfer.symbolic import IntExpr
+
+
+def with_given_sizes(op: ResolvedOp, node: Node, environment: Environment, given: GivenSizes | None) -> ResolvedOp:
+    """Return an operator whose settings that depend on sizes of steps are evaluated when it runs."""
+    if given is None or not isinstance(node.kind, Op):
+        return op
+    settings, runtime = dict(op.settings), dict(op.runtime_settings)
+    schema = environment.op(op.op)
+    for written, value in node.kind.settings.items():
+        spec = schema.setting(written)
+        exprs = _expressions(value)
+        if spec is None or spec.name not in settings or given.most.keys().isdisjoint(_names(exprs)):
+            continue
+        is_list = isinstance(settings.pop(spec.name), tuple)
+        runtime[spec.name] = RuntimeInts(exprs, is_list)
+    return replace(op, settings=settings, runtime_settings=runtime)
+
+
+def _expressions(value: AttrValue) -> tuple[IntExpr, ...]:
+    match value:
+        case ExprValue(expr=expr):
+            return (expr,)
+        case ExprListValue(exprs=exprs):
+            return tuple(exprs)
+        case VarValue(ref=ref) if not ref.indices:
+            return (Name(ref.name),)
+        case _:
+            return ()
+
+
+def _names(exprs: Sequence[IntExpr]) -> set[str]:
+    return {name for expr in exprs for name in symbolic.names(expr)}
 
 
 class VaryingSettings:
@@ -42,6 +82,7 @@ class VaryingSettings:
         model: Model,
         runtime: Mapping[str, RuntimeInts],
         loop_indices: frozenset[str],
+        given: GivenSizes | None = None,
     ) -> None:
         self.op = op
         self._runtime = runtime
@@ -50,10 +91,14 @@ class VaryingSettings:
         for setting, value in op.runtime_settings.items():
             if setting not in runtime:
                 self._known[setting] = known_setting(setting, value, resolved, model, loop_indices)
-        self._numbers: dict[str, list[int | str]] = {}
+        self._numbers: dict[str, list[int | str | Index]] = {}
         for setting, value in runtime.items():
-            row: list[int | str] = []
+            row: list[int | str | Index] = []
             for expr in value.exprs:
+                size = _given(expr, given, resolved)
+                if size is not None:
+                    row.append(size)
+                    continue
                 alone = RuntimeInts((expr,), is_list=False)
                 try:
                     known = known_setting(setting, alone, resolved, model, loop_indices)
@@ -64,17 +109,33 @@ class VaryingSettings:
                     row.append(name)
             self._numbers[setting] = row
 
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The parameters of sizes of steps that settings depend on."""
+        items = [item for row in self._numbers.values() for item in row if isinstance(item, Index)]
+        return tuple(sorted({var.name for item in items for var in item.variables()}))
+
     def at(self, sizes: Mapping[str, int]) -> Mapping[str, SettingValue]:
         """Return all settings at values of the parameters."""
         found = dict(self._known)
         for setting, row in self._numbers.items():
-            numbers = tuple(sizes[item] if isinstance(item, str) else item for item in row)
+            numbers = tuple(
+                item.evaluate(sizes) if isinstance(item, Index) else sizes[item] if isinstance(item, str) else item
+                for item in row
+            )
             found[setting] = numbers if self._runtime[setting].is_list else numbers[0]
         return found
 
     def bound(self, values: Mapping[str, IndexExpr], ranges: Mapping[str, Interval | None]) -> BoundSettings:
         """Return the settings with what those that are not known are, and the intervals of these."""
         return BoundSettings(self, values, ranges)
+
+
+def _given(expr: IntExpr, given: GivenSizes | None, resolved: ResolvedGraph) -> Index | None:
+    """Return an expression over sizes of steps, and other sizes, as a polynomial; None where it is something else."""
+    if given is None or any(name in resolved.variables or name not in resolved.sizes for name in symbolic.names(expr)):
+        return None
+    return given.index(expr)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.arch import DeviceArch
 from openinfer.errors import FeatureMissingError, KernelMissingError
-from openinfer.plan import make_plan
+from openinfer.plan import limits_of, make_plan
 from openinfer.plan.schedules import ScheduleFile
 from openinfer.plugins.selection import (
     Computed,
@@ -78,9 +78,12 @@ class Binder:
     def plan(self, resolved: ResolvedGraph, model: Model, limits: Mapping[str, int] | None = None) -> ExecutionPlan:
         """Return the execution plan of a program for the device; ``limits`` say how far caches may grow.
 
+        Limits of sizes are left out: each size of a step has a plan of its own.
+
         Raises:
             SynthesisError: a plan cannot hold something in it; the message names the statement.
         """
+        limits = limits_of(resolved.graph, model, limits or {}).caches
         arch = getattr(self._backend, "arch", None)
         inspected = keeps_state(resolved)
         if not isinstance(arch, DeviceArch):

@@ -24,9 +24,10 @@ from openinfer.simulate.node_run import NodeRun
 from openinfer.simulate.placement import OtherDevices
 from openinfer.simulate.recording import Recorder
 from openinfer.simulate.state import Snapshot, restore_snapshot, take_snapshot
-from openinfer.simulate.step_sizes import agreed_sizes, step_sizes
+from openinfer.simulate.step_sizes import agreed_sizes
 from openinfer.simulate.values import Tensor, host_value
 from openinfer.simulate.whole_program import whole_program
+from openinfer.validate.step_sizes import step_sizes
 
 if TYPE_CHECKING:
     import os
@@ -71,7 +72,7 @@ class Executor:
         self._tracing = trace
         self._echo, self._limits = echo, limits
         self._observers = observers
-        self._free = step_sizes(resolved, model)
+        self._free = step_sizes(resolved.graph, model)
         self._given: dict[str, tuple[int, str]] = {}
         usual = self._bound(resolved, None)
         self._bindings = Bindings(usual, resized, self._bound)

@@ -15,22 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from openinfer.ir.resolved import ResolvedGraph
-    from openinfer.model import Model
     from openinfer.symbolic import IntExpr
-
-
-def step_sizes(resolved: ResolvedGraph, model: Model) -> frozenset[str]:
-    """Return the sizes that may differ from step to step: those that stand alone as an extent of a dynamic variable,
-    and that no constant, persistent or model-backed declaration mentions."""
-    alone, fixed = set[str](), set[str]()
-    for decl in resolved.graph.vars.values():
-        names = {name for dim in decl.dims for name in symbolic.names(dim)}
-        in_model = model.linked(decl.ref or decl.name, decl.dtype) is not None or decl.pattern is not None
-        if in_model or decl.kind.value in (Storage.CONSTANT.value, Storage.PERSISTENT.value):
-            fixed |= names
-        elif decl.kind.value == Storage.DYNAMIC.value:
-            alone |= {dim.name for dim in decl.dims if isinstance(dim, Name)}
-    return frozenset(alone - fixed)
 
 
 def agreed_sizes(

@@ -10,6 +10,7 @@ from openinfer.array_types import storage_dtype
 from openinfer.diagnostics import did_you_mean
 from openinfer.errors import SynthesisError
 from openinfer.packing import pack, unpack
+from openinfer.plan.steps import Register
 from openinfer.synth.npy_harness import npy_descr
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.values import PlanOutput
+    from openinfer.plan.values import PlanInput, PlanOutput
 
     Array = npt.NDArray[Any]
 
@@ -78,16 +79,25 @@ def given_arrays(plan: ExecutionPlan, inputs: Mapping[str, Array], steps: int | 
     for number, what in ((steps, "steps"), (repeat, "repeat")):
         if number is not None and number < 1:
             raise SynthesisError(f"{what} is {number}, expected 1 or more")
-    types = {port.name: port.type for port in plan.inputs}
+    ports = {port.name: port for port in plan.inputs}
     for name in inputs:
-        if name not in types:
-            hint = did_you_mean(name, types) or f"its inputs are {', '.join(types) or 'none'}"
+        if name not in ports:
+            hint = did_you_mean(name, ports) or f"its inputs are {', '.join(ports) or 'none'}"
             raise SynthesisError(f"the program has no input {name!r}: {hint}", code="unknown-variable")
-    return {name: _checked(np.asarray(given), name, types[name], steps) for name, given in inputs.items()}
+    return {name: _checked(np.asarray(given), name, ports[name], steps) for name, given in inputs.items()}
 
 
-def _checked(array: Array, name: str, type: TensorType, steps: int | None) -> Array:
+def _checked(array: Array, name: str, port: PlanInput, steps: int | None) -> Array:
+    type = port.type
     shape = type.shape if steps is None else (steps, *type.shape)
+    if port.extents is not None and array.ndim == len(shape):
+        # Sizes of a step are those of its inputs; the program itself compares them.
+        found = array.shape[len(shape) - len(type.shape) :]
+        own = [
+            min(most, extent) if isinstance(wanted, Register) else wanted
+            for most, extent, wanted in zip(type.shape, found, port.extents, strict=True)
+        ]
+        shape = (*shape[: len(shape) - len(own)], *own)
     if array.shape != shape or array.dtype != storage_dtype(type.dtype):
         message = f"input {name!r} is {array.dtype}{list(array.shape)}, expected {type.dtype}{list(shape)}"
         raise SynthesisError(message, code="insert-mismatch")

@@ -129,7 +129,8 @@ class Synthesizer:
         schedules: schedules in place of those that the cost model chooses: the path of a file, as ``openinfer plan
             --schedules-out`` writes it, or its content (`openinfer.plan.schedules.ScheduleFile`).
         limits: how far caches may grow that nothing else bounds: ``{"K.t": 1024}`` for index ``t`` of cache ``K``, or
-            ``{"t": 1024}`` for that index of every cache.
+            ``{"t": 1024}`` for that index of every cache. ``{"T": 1024}`` for a size that may differ from step to step:
+            the caller gives it in every step, up to the limit.
         strict_order: whether every sum adds its terms one by one in row-major order without fused multiply-add: slower,
             and with the bits of any other device that does so. The hint ``strict_order`` decides for single statements.
         prefix: what external names of the source begin with: functions, types, macros, files. Models with different
@@ -236,12 +237,14 @@ class Synthesizer:
         watch: Watch | None = None,
     ) -> tuple[ExecutionPlan, tuple[Diagnostic, ...]]:
         from openinfer import programs
-        from openinfer.plan import make_plan
+        from openinfer.plan import limits_of, make_plan
         from openinfer.plan.stages import ignored
         from openinfer.validate import resolve
 
         program = programs.graph(graph, strict=strict)
-        resolved = resolve(program, model, sizes=sizes, environment=self._environment, strict=strict)
+        limits = limits_of(program, model, self._limits)
+        largest = {**(sizes or {}), **limits.sizes}
+        resolved = resolve(program, model, sizes=largest, environment=self._environment, strict=strict)
         table = kernel_table(self._environment, self._spec)
         machine = None if self._arch is None else self._arch.machine
         plan = make_plan(
@@ -256,7 +259,8 @@ class Synthesizer:
             watch=watch or ignored,
             memories=() if self._arch is None or not self._target.banks else self._arch.memories,
             most_ops=None if self._arch is None else self._arch.preferences.most_ops,
-            limits=self._limits,
+            limits=limits.caches,
+            given=limits.sizes,
             strict_order=self._strict_order,
         )
         plan = replace(plan, arch=self._arch, options=self._options, program_digest=_digest(program))

@@ -183,15 +183,27 @@ def _verified(
     from openinfer.simulate.values import Tensor, storage_of
 
     made: list[dict[str, Array]] = []
+    plan = synthesis.plan
+    with simulator.make_executor() as executor:
+        usual = executor.program.sizes
     for sequence in range(sequences):
-        first = seed + sequence * len(synthesis.plan.inputs)
+        first = seed + sequence * len(plan.inputs)
+        # Sizes of steps are those of the model in the first sequence, where they are not larger than their limits.
+        drawn = np.random.default_rng(first)
+        sizes = {
+            name: min(usual[name], most) if sequence == 0 or given else int(drawn.integers(1, most + 1))
+            for name, most in plan.given_sizes.items()
+        }
         inputs = {
             port.name: np.asarray(
                 Random.generate(
-                    port.type.dtype, (steps, *port.type.shape), _range(port.type.dtype), seed=first + number
+                    port.type.dtype,
+                    (steps, *plan.shape_of(port, sizes)),
+                    _range(port.type.dtype),
+                    seed=first + number,
                 )
             )
-            for number, port in enumerate(synthesis.plan.inputs)
+            for number, port in enumerate(plan.inputs)
         }
         with simulator.make_executor() as executor:
             for name, value in values_of(given, executor, seed, 0).items():

@@ -12,6 +12,13 @@
 
 #define NPY_LARGEST_HEADER 4096
 #define NPY_LONGEST_SHOWN 60
+#define NPY_MOST_AXES 64
+
+/* An extent of a shape that any extent fits. */
+#define NPY_ANY SIZE_MAX
+
+/* The extents of the file whose header was read last, without steps. */
+static size_t npy_extents[NPY_MOST_AXES];
 
 /* Element type as NumPy spells it, bytes of an element, and the shape of one step. */
 struct npy_type {
@@ -95,7 +102,9 @@ static inline void npy_shape_text(char *text, size_t room, const struct npy_type
     for (axis = 0; axis < type->rank + leading && length + 32 < room; ++axis) {
         const size_t extent = axis < leading ? steps : type->shape[axis - leading];
         const char *const between = axis > 0 ? ", " : "";
-        const int written = snprintf(text + length, room - length, "%s%lu", between, (unsigned long)extent);
+        const int written = extent == NPY_ANY
+            ? snprintf(text + length, room - length, "%sany", between)
+            : snprintf(text + length, room - length, "%s%lu", between, (unsigned long)extent);
         length += (size_t)written;
     }
     memcpy(text + length, type->rank + leading == 1 ? ",)" : ")", type->rank + leading == 1 ? 3 : 2);
@@ -130,8 +139,11 @@ static inline int npy_shape(struct npy_cursor *cursor, const struct npy_type *ty
     for (axis = 0; axis < type->rank + leading; ++axis) {
         const size_t wanted = axis < leading ? steps : type->shape[axis - leading];
         size_t extent;
-        if (!npy_number(cursor, &extent) || extent != wanted) {
+        if (!npy_number(cursor, &extent) || (extent != wanted && wanted != NPY_ANY)) {
             return 0;
+        }
+        if (axis >= leading && axis - leading < NPY_MOST_AXES) {
+            npy_extents[axis - leading] = extent;
         }
         if (!npy_take(cursor, ',')) {
             ++axis;

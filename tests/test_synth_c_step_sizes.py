@@ -1,0 +1,185 @@
+"""Sizes that differ from step to step in generated C: the caller gives them, up to a limit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from generated_c import COMPILERS, needs_gcc, noise, printed_by, run_sanitised, synthesised
+
+from openinfer.errors import SynthesisError
+from openinfer.simulate import Simulator
+from openinfer.synth.comparison import compare
+
+pytestmark = needs_gcc
+
+LIMIT = 16
+
+PROGRAMS = {
+    "a layer": """
+        dynamic { x: f32[T, D]; }
+        constant { w: f32[D, D]; }
+        volatile { y: f32[T, D]; }
+        block entry { op matmul(x, w) >> h; op relu(h) >> h; op layer_norm(h, axis=-1) >> y; return y; }""",
+    "other sizes that depend on it": """
+        dynamic { x: f32[T, D]; }
+        volatile { y: f32[2 * T, D / 2]; }
+        block entry {
+          op reshape(x, shape=[T, 2, D / 2]) >> h;
+          op reshape(h, shape=[2 * T, D / 2]) >> y;
+          return y;
+        }""",
+    "an input that changes and is returned": """
+        dynamic { x: f32[T, D]; }
+        volatile { y: f32[D]; }
+        block entry { op sum_axis(x, axes=[0]) >> y; op neg(x) >> x; return y, x; }""",
+    "attention of rows to each other": """
+        dynamic { x: f32[T, D]; }
+        block entry {
+          op matmul(x, x, trans_b=true) >> s;
+          op softmax(s, axis=-1) >> p;
+          op matmul(p, x) >> y;
+          return y;
+        }""",
+    "a size in settings": """
+        dynamic { x: f32[T, D]; }
+        constant { one: f32[1, D]; }
+        block entry {
+          op expand(one, shape=[T, D]) >> ones;
+          op add(x, ones) >> y;
+          op concat(x, y, axis=0) >> z;
+          return y, z;
+        }""",
+    "prefill into a cache": """
+        dynamic { x: f32[T, D]; }
+        constant { w: f32[D, D]; }
+        persistent { n: i32; K(t): f32[D] @table; }
+        block entry {
+          op matmul(x, w) >> h;
+          cache.write h >> K[n..n + T];
+          cache.increment T n;
+          cache.read K[0..n] >> k;
+          op matmul(h, k, trans_b=true) >> s;
+          op softmax(s, axis=-1) >> p;
+          op matmul(p, k) >> y;
+          return y;
+        }""",
+}
+
+ARRAYS = {"w": noise(4, 4, seed=1), "one": noise(1, 4, seed=2)}
+
+
+def made(text):
+    limits = {"T": LIMIT, **({"t": 3 * LIMIT} if "K(t)" in text else {})}
+    arrays = {name: array for name, array in ARRAYS.items() if f"{name}: f32" in text}
+    return synthesised(text, arrays, {"T": 3, "D": 4}, limits)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_steps_of_every_size_agree_with_the_simulator(name):
+    model, program, synthesis = made(PROGRAMS[name])
+    for rows in (1, LIMIT):
+        x = noise(3, rows, 4, seed=rows)
+        found = run_sanitised(synthesis, {"x": x}, steps=3)
+        with Simulator(model, program, device="cpu").make_executor() as executor:
+            for step in range(3):
+                executor.step(x=x[step])
+                for port, array in found.items():
+                    expected = np.asarray(executor.result(port).array)
+                    assert expected.shape == array[step].shape, (rows, port)
+                    assert compare(port, expected, array[step]).within, (rows, step, port)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_caller_gives_the_size_of_each_step(compiler):
+    text = """
+    dynamic { x: f32[T]; }
+    volatile { total: f32; }
+    persistent { sum: f32; }
+    block entry {
+      op sum_axis(x, axes=[0]) >> s;
+      cache.read sum >> old;
+      op add(s, old) >> total;
+      cache.write total >> sum;
+      op neg(x) >> y;
+      return total, y;
+    }
+    """
+    main = """
+    #include "model.h"
+    #include <stdio.h>
+    static struct model instance;
+    int main(void) {
+        static const float x[MODEL_EXTENT_T_MOST] = {1.0f, 2.0f, 4.0f, 8.0f};
+        const size_t sizes[] = {2, 4, 0, 5, 1};
+        float y[MODEL_OUTPUT_Y_BYTES / sizeof(float)], total = 0.0f;
+        size_t step, shape[1];
+        if (model_init(&instance) != MODEL_OK) { return 1; }
+        for (step = 0; step < 5; ++step) {
+            const struct model_inputs inputs = {.v_x = x, .extent_T = sizes[step]};
+            const struct model_outputs outputs = {.v_total = &total, .v_y = y, .shape_y = shape};
+            const enum model_status status = model_step(&instance, &inputs, &outputs);
+            printf("%d %g %d; ", status == MODEL_LIMIT, total, (int)shape[0]);
+        }
+        return 0;
+    }
+    """
+    _, _, synthesis = synthesised(text, sizes={"T": 2}, limits={"T": 4})
+    assert printed_by(main, synthesis.bundle, compiler) == "0 3 2; 0 18 4; 0 18 0; 1 18 0; 0 19 1; "
+
+
+def test_the_program_around_it_takes_sizes_from_files_and_refuses_those_that_do_not_fit():
+    text = """
+    dynamic { x: f32[T, 2]; z: f32[2 * T]; }
+    volatile { y: f32[T, 2]; }
+    block entry { op reshape(z, shape=[T, 2]) >> h; op add(x, h) >> y; return y; }
+    """
+    _, _, synthesis = synthesised(text, sizes={"T": 2}, limits={"T": 4})
+    x, z = noise(3, 2), noise(6, seed=1)
+
+    assert np.array_equal(run_sanitised(synthesis, {"x": x, "z": z})["y"], x + z.reshape(3, 2))
+    with pytest.raises(SynthesisError, match="input z: its shape does not fit the sizes of the step"):
+        run_sanitised(synthesis, {"x": x, "z": z[:4]})
+    with pytest.raises(SynthesisError, match=r"input 'x' is float32\[5, 2\], expected f32\[4, 2\]"):
+        run_sanitised(synthesis, {"x": noise(5, 2), "z": z})
+
+
+@pytest.mark.parametrize(
+    ("declared", "limits", "message"),
+    [
+        ("constant { w: f32[T]; }", {"T": 8}, "size `T` is the same in every step, since `w` has it"),
+        ("persistent { s: f32[T]; }", {"T": 8}, "size `T` is the same in every step, since `s` has it"),
+        ("", {"D": 8}, "size `D` is the same in every step, since no dynamic variable has it as an extent of its own"),
+        ("", {"T": 0}, "limit 'T' is 0, expected 1 or more"),
+        (
+            "persistent { K(T): f32[] @table; }",
+            {"T": 8},
+            "limit 'T' is about a size, and about the index `T` of `K`.*: K.T",
+        ),
+        ("volatile { z: f32[T / 2]; }", {"T": 8}, "`T/2` divides a size that differs from step to step"),
+    ],
+    ids=["a constant", "a persistent variable", "no input", "not positive", "an index too", "divided"],
+)
+def test_limits_of_sizes_that_cannot_be_followed_are_errors_that_say_why(declared, limits, message):
+    use = "op slice(x, axes=[0], starts=[0], ends=[T / 2]) >> z;" if "T / 2" in declared else ""
+    text = f"""
+    dynamic {{ x: f32[T]; }}
+    {declared}
+    volatile {{ y: f32[T]; }}
+    block entry {{ op neg(x) >> y; {use} return y; }}
+    """
+    with pytest.raises(SynthesisError, match=message):
+        synthesised(text, {"w": noise(4)} if "w: f32" in declared else {}, {"T": 4, "D": 2}, limits)
+
+
+def test_device_c_takes_limits_of_sizes_that_each_step_gives_by_its_inputs():
+    model, program, _ = made(PROGRAMS["prefill into a cache"])
+    limits = {"T": LIMIT, "t": 3 * LIMIT}
+    with (
+        Simulator(model, program, device="cpu").make_executor() as expected,
+        Simulator(model, program, device="c", limits=limits).make_executor() as found,
+    ):
+        for step, rows in enumerate((4, 1, 7)):
+            x = noise(rows, 4, seed=step)
+            for executor in (expected, found):
+                executor.step(x=x)
+            assert np.allclose(expected.outputs()["y"], found.outputs()["y"], 1e-5, 1e-6)
