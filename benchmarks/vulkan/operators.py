@@ -25,7 +25,6 @@ from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.binding import Binder
 from openinfer_backend_vulkan.backend import VulkanBackend
-from openinfer_backend_vulkan.buffers import device_nbytes
 
 ROUNDS = 7
 
@@ -98,7 +97,7 @@ def timed(backend: VulkanBackend, binder: Binder, case: str, divisor: int, calls
     bound()
     backend.synchronize()
     first = time.perf_counter() - start
-    nbytes = sum(device_nbytes(kind) for kind in (*kinds, *call.outputs))
+    nbytes = sum(kind.nbytes for kind in (*kinds, *call.outputs))
     return {"seconds": seconds(backend, bound, calls), "first": first, "nbytes": nbytes}
 
 

@@ -151,12 +151,15 @@ def test_one_shader_serves_tensors_of_all_sizes() -> None:
     assert sources(PRODUCT) == sources(larger)
 
 
-def test_elements_that_are_only_moved_are_words_of_any_type() -> None:
+def test_elements_that_are_only_moved_are_bits_of_any_type() -> None:
     moved = "def m(x0: {0}[4, 3], /, y0: {0}[3, 4]):\n for i0, i1 in grid(3, 4):\n  y0[i0, i1] = x0[i1, i0]\n"
 
-    (of_floats,), (of_bytes,), (wide,) = (sources(moved.format(dtype)) for dtype in ("f32", "i8", "f64"))
+    floats, integers, bytes_, codes, wide = (
+        sources(moved.format(dtype))[0] for dtype in ("f32", "u32", "i8", "f8", "f64")
+    )
 
-    assert of_floats == of_bytes
+    assert floats == integers
+    assert bytes_ == codes
     assert "uvec2 x0[]" in wide
     assert not shaders_of(parse_computation(moved.format("i64")))[0].shaders[0].features
 

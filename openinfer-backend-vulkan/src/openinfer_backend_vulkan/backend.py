@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer.array_types import storage_dtype
 from openinfer.compute.constants import without_constants
 from openinfer.compute.evaluate import evaluate
 from openinfer.errors import DeviceError, ExecutionError, FeatureMissingError, KernelMissingError, ShapeError
@@ -80,12 +79,11 @@ class VulkanBackend:
         Raises:
             DeviceError: memory is used up, or the tensor is larger than a buffer may be.
         """
-        buffer = self._buffer(type, is_small=buffers.device_nbytes(type) <= SMALL_BYTES)
-        word = buffers.zero_word(type)
+        buffer = self._buffer(type, is_small=type.nbytes <= SMALL_BYTES)
         if buffer.storage.is_mapped:
-            buffer.storage.view(np.dtype(np.uint32))[:] = word
+            buffer.storage.view(np.dtype(np.uint32))[:] = 0
         else:
-            self._queue.enqueue(Fill(target=buffer.storage, word=word))
+            self._queue.enqueue(Fill(target=buffer.storage, word=0))
         return buffer
 
     def upload(self, type: TensorType, array: Array) -> VulkanBuffer:
@@ -114,17 +112,18 @@ class VulkanBackend:
         source = own(buffer)
         if source.storage.is_mapped:
             self.synchronize()
-            return buffers.from_words(source.type, source.storage.view(np.dtype(np.uint8)))
+            held = source.storage.view(np.dtype(np.uint8), source.type.nbytes)
+            return buffers.array_of(source.type, held.copy())
         self._device.need_open()
         self._queue.submit()
-        found = self._staging.download(source.storage, buffers.device_nbytes(source.type))
+        found = self._staging.download(source.storage, source.type.nbytes)
         self.synchronize()
-        return buffers.from_words(source.type, found)
+        return buffers.array_of(source.type, found)
 
     def bind_copy(self, source: Buffer, target: Buffer) -> BoundCall:
         """Return a call that copies a buffer to another of the same type."""
         self._device.need_open()
-        nbytes = buffers.device_nbytes(own(target).type)
+        nbytes = own(target).type.nbytes
         if not nbytes:
             return _do_nothing
         return self._enqueuing(Copy(source=own(source).storage, target=own(target).storage, nbytes=nbytes))
@@ -133,11 +132,10 @@ class VulkanBackend:
         """Return a call that fills a buffer with one value."""
         buffer = own(target)
         dtype = buffer.type.dtype
-        element = np.array(converted(dtype, value)).astype(storage_dtype(dtype))
-        if buffers.words(dtype) == 2:
+        if dtype.bits == 64:
             return self.bind_expression(tree.literal(converted(dtype, value), dtype), [], buffer)
-        pattern = int(buffers.stored_words(dtype, element).view(np.uint32)[0])
-        return self._enqueuing(Fill(target=buffer.storage, word=pattern))
+        word = buffers.fill_word(dtype, converted(dtype, value))
+        return self._enqueuing(Fill(target=buffer.storage, word=word))
 
     def bind_kernel(
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
@@ -194,7 +192,7 @@ class VulkanBackend:
         for tensor in computation.temporaries:
             buffers[tensor.name] = self._buffer(_type(tensor))
         try:
-            stages = shaders_of(computation, self._device.physical.most_turns)
+            stages = shaders_of(computation, self._device.physical.most_turns, self._device.physical.narrow)
         except ExprError as error:
             raise _missing(computation.name, error) from error
         except KernelMissingError as error:
@@ -233,18 +231,18 @@ class VulkanBackend:
         self._device.need_open()
         make = self._memory.mapped if is_small else self._memory.tensor
         try:
-            return VulkanBuffer(kind, make(buffers.device_nbytes(kind)))
+            return VulkanBuffer(kind, make(kind.nbytes))
         except DeviceError as error:
             if error.code != "too-large":
                 raise
             raise DeviceError(f"no memory for a tensor {kind}: {error}", code="too-large") from error
 
     def _store(self, buffer: VulkanBuffer, array: Array) -> None:
-        words = buffers.to_words(buffer.type, array)
+        content = buffers.bytes_of(array)
         if buffer.storage.is_mapped:
-            np.copyto(buffer.storage.view(words.dtype, words.size), words)
+            np.copyto(buffer.storage.view(content.dtype, content.size), content)
         else:
-            self._staging.upload(buffer.storage, words)
+            self._staging.upload(buffer.storage, content)
 
     def _bound(self, shader: Shader, inputs: Sequence[VulkanBuffer], outputs: Sequence[VulkanBuffer]) -> BoundCall:
         self._device.need_open()

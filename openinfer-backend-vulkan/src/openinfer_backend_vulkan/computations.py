@@ -42,10 +42,13 @@ class StageShaders:
     scratch: dict[str, TensorType]
 
 
-def shaders_of(computation: Computation, most_turns: int | None = None) -> list[StageShaders]:
+def shaders_of(
+    computation: Computation, most_turns: int | None = None, narrow: frozenset[int] = frozenset()
+) -> list[StageShaders]:
     """Return the shaders of a computation in the order in which they are run.
 
-    Where threads would take more than ``most_turns`` turns of loops, a stage takes several shaders.
+    Where threads would take more than ``most_turns`` turns of loops, a stage takes several shaders. ``narrow`` are
+    the widths below 32 bits that storage buffers hold natively.
 
     Raises:
         ExprError: GLSL cannot hold a type of the stages, or has no such function on it.
@@ -54,15 +57,19 @@ def shaders_of(computation: Computation, most_turns: int | None = None) -> list[
     """
     tensors = {tensor.name: _type(tensor.dtype, tensor.shape) for tensor in (*computation.inputs, *computation.outputs)}
     forms = zip(threaded(computation), threaded(computation, rows=False), strict=True)
-    return [_of_stage(kernels, most_turns, computation.name, tensors) for kernels in forms]
+    return [_of_stage(kernels, most_turns, computation.name, tensors, narrow) for kernels in forms]
 
 
 def _of_stage(
-    kernels: Sequence[Kernel], most_turns: int | None, op: str, tensors: Mapping[str, TensorType]
+    kernels: Sequence[Kernel],
+    most_turns: int | None,
+    op: str,
+    tensors: Mapping[str, TensorType],
+    narrow: frozenset[int],
 ) -> StageShaders:
     """Return the shaders of the first of several forms that the device carries out."""
     runs = _in_runs(kernels, most_turns)
-    text = printed(runs.kernel)
+    text = printed(runs.kernel, narrow)
     shaders = tuple(text.shader({FIRST.name: start}, op, tensors) for start in runs.starts)
     return StageShaders(shaders, text.reads, text.writes, {b.name: _type(b.dtype, (b.size,)) for b in runs.scratch})
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from openinfer.errors import DeviceError
 from openinfer_backend_vulkan.float_modes import EXTENSION
 from openinfer_backend_vulkan.native import Handle, Structs, created, foreign, library
-from openinfer_backend_vulkan.physical import PhysicalDevice, address, physical_devices, shared_instance
+from openinfer_backend_vulkan.physical import (
+    BYTES_EXTENSION,
+    PhysicalDevice,
+    address,
+    physical_devices,
+    shared_instance,
+)
 from openinfer_backend_vulkan.probe import DRIVER_ADVICE
 
 if TYPE_CHECKING:
@@ -130,9 +136,14 @@ def _logical(physical: PhysicalDevice) -> Handle:
         queueCount=1,
         pQueuePriorities=structs.array("float", [1.0]),
     )
-    extensions = [structs.array("char", f"{EXTENSION}\0".encode())] if physical.float_modes else []
+    wanted = [EXTENSION] * bool(physical.float_modes) + [BYTES_EXTENSION] * (8 in physical.narrow)
+    extensions = [structs.array("char", f"{name}\0".encode()) for name in wanted]
+    storage = structs.new("VkPhysicalDevice16BitStorageFeatures", storageBuffer16BitAccess=16 in physical.narrow)
+    if 8 in physical.narrow:
+        storage.pNext = structs.new("VkPhysicalDevice8BitStorageFeatures", storageBuffer8BitAccess=1)
     info = structs.new(
         "VkDeviceCreateInfo",
+        pNext=storage,
         queueCreateInfoCount=1,
         pQueueCreateInfos=queue,
         enabledExtensionCount=len(extensions),

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, I32, U32
+from openinfer.dtypes import I32, U32
 from openinfer.errors import UnsupportedError
 from openinfer.expr import tree
-from openinfer.expr.glsl_renderer import glsl_type, helper_source, render
+from openinfer.expr.glsl_renderer import helper_source, render
 from openinfer.expr.glsl_types import literal_text, required_extensions
 from openinfer.expr.linear import Program, linearise
 from openinfer.loops import Alloc, Bind, Fail, For, If, Let, Load, Lookup, Memory, Number, Register, Set, Store, Value
-from openinfer_backend_vulkan.buffers import glsl_bits, glsl_word, words
+from openinfer_backend_vulkan.elements import Elements, code_of
 from openinfer_backend_vulkan.index_text import HELPERS, Numbers, counter_text, name_text
 from openinfer_backend_vulkan.loop_nests import (
     chain,
@@ -31,7 +31,6 @@ from openinfer_backend_vulkan.loop_nests import (
     thread_counts,
 )
 from openinfer_backend_vulkan.shaders import GROUP_SIZE, Fault, Shader
-from openinfer_backend_vulkan.words import element_bits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,19 +77,20 @@ def _fault(op: str, tensor: TensorType | None, rule: str) -> Fault:
     return Fault(what, () if tensor is None else tensor.shape, "the element{at} is out of range", rule)
 
 
-def printed(kernel: Kernel) -> Printed:
-    """Return a loop program as GLSL.
+def printed(kernel: Kernel, narrow: frozenset[int] = frozenset()) -> Printed:
+    """Return a loop program as GLSL; ``narrow`` are the widths below 32 bits that storage buffers hold natively.
 
     Raises:
         ExprError: GLSL cannot hold a type of an expression, or has no such function on it.
         UnsupportedError: an index may need more than 32 bits, or a loop is over lanes.
     """
-    return _Printer(kernel).printed()
+    return _Printer(kernel, narrow).printed()
 
 
 class _Printer:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, narrow: frozenset[int]) -> None:
         self._kernel = kernel
+        self._narrow = narrow
         self._numbers = Numbers(kernel.parameters)
         self._groups, self._body = over_groups(kernel.body)
         self._threads = max(thread_counts(self._body), default=0)
@@ -151,8 +151,11 @@ class _Printer:
 
     def _binding(self, number: int, buffer: Buffer, kind: str) -> str:
         name = name_text("b", buffer.name)
-        held = self._stored_type(buffer)
-        return f"layout(std430, set = 0, binding = {number}) {kind} Buffer{number} {{ {held} {name}[]; }};"
+        elements = self._elements(buffer.dtype)
+        if elements.is_computed:
+            self._note_type(buffer.dtype)
+        self._extensions.update(dict.fromkeys(elements.extensions))
+        return f"layout(std430, set = 0, binding = {number}) {kind} Buffer{number} {{ {elements.declared} {name}[]; }};"
 
     def _start(self, count_text: str) -> None:
         group = "gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x"
@@ -202,8 +205,7 @@ class _Printer:
             case Fail(refused, rule):
                 self._fail(refused, rule)
             case Store(buffer, address, value):
-                text = self._value(value)
-                self._line(f"{self._place(buffer, address)} = {self._stored(buffer, text)};")
+                self._store(buffer, address, self._value(value))
             case Alloc(buffer):
                 self._allocate(buffer)
             case _:
@@ -310,48 +312,60 @@ class _Printer:
             case _:
                 raise UnsupportedError(f"{self._kernel.name}: a loop program with lanes has no form in GLSL")
 
-    def _place(self, buffer: Buffer, address: Index) -> str:
-        fixed = buffer.memory in (Memory.SHARED, Memory.PRIVATE)
-        return f"{name_text('b', buffer.name)}[{self._numbers.text(address, fixed=fixed)}]"
+    def _store(self, buffer: Buffer, address: Index, text: str) -> None:
+        name = name_text("b", buffer.name)
+        if _is_local(buffer):
+            self._line(f"{name}[{self._numbers.text(address, fixed=True)}] = {text};")
+            return
+        elements = self._elements(buffer.dtype)
+        for statement in elements.store(name, self._item(elements, address), text):
+            self._line(statement)
 
     def _element(self, buffer: Buffer, address: Index) -> str:
-        place = self._place(buffer, address)
-        return f"bool({place})" if self._is_word(buffer) else place
+        name = name_text("b", buffer.name)
+        if _is_local(buffer):
+            return f"{name}[{self._numbers.text(address, fixed=True)}]"
+        elements = self._elements(buffer.dtype)
+        return elements.load(name, self._item(elements, address))
 
-    def _stored(self, buffer: Buffer, text: str) -> str:
-        return f"uint({text})" if self._is_word(buffer) else text
-
-    def _is_word(self, buffer: Buffer) -> bool:
-        """Return whether elements of a buffer are truth values that memory holds as words."""
-        is_global = buffer.memory not in (Memory.SHARED, Memory.PRIVATE)
-        return buffer.dtype is BOOL and is_global and BOOL.name in self._computed
+    def _item(self, elements: Elements, address: Index) -> str:
+        """Return the number of an element; where it shares a word, append a statement that gives it a name."""
+        text = self._numbers.text(address)
+        if not elements.is_packed:
+            return text
+        name = f"e{next(self._values)}"
+        self._line(f"uint {name} = uint({text});")
+        return name
 
     def _literal(self, literal: Literal) -> str:
         if literal.dtype.name in self._computed:
             self._note_type(literal.dtype)
             return literal_text(literal.dtype, literal.value)
-        bits = element_bits(literal.dtype, literal.value)
-        if words(literal.dtype) == 2:
+        bits = code_of(literal.dtype, literal.value)
+        if literal.dtype.bits == 64:
             return f"uvec2(0x{bits & 0xFFFFFFFF:x}u, 0x{bits >> 32:x}u)"
         return f"0x{bits:x}u"
 
-    # Types: elements that are only moved are words, whatever they mean, so that no device feature is needed for them.
+    # Types: elements that are only moved are bits, whatever they mean, so that no device feature is needed for them.
+
+    def _elements(self, dtype: DType) -> Elements:
+        return Elements(dtype, is_computed=dtype.name in self._computed, narrow=self._narrow)
 
     def _held_type(self, dtype: DType) -> str:
-        if dtype.name not in self._computed:
-            return glsl_bits(dtype)
-        self._note_type(dtype)
-        return glsl_type(dtype)
-
-    def _stored_type(self, buffer: Buffer) -> str:
-        if buffer.dtype.name in self._computed and words(buffer.dtype) == 1:
-            return glsl_word(buffer.dtype)
-        return self._held_type(buffer.dtype)
+        elements = self._elements(dtype)
+        if elements.is_computed:
+            self._note_type(dtype)
+        return elements.held
 
     def _note_type(self, dtype: DType) -> None:
         self._extensions.update(dict.fromkeys(required_extensions(dtype)))
         if dtype.name in _FEATURES:
             self._features.add(_FEATURES[dtype.name])
+
+
+def _is_local(buffer: Buffer) -> bool:
+    """Return whether a buffer belongs to a group of threads, or to one: its elements are as registers hold them."""
+    return buffer.memory in (Memory.SHARED, Memory.PRIVATE)
 
 
 def _counting_in_32_bits(program: Program) -> Program:

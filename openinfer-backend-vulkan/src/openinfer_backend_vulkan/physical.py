@@ -13,6 +13,9 @@ _KINDS = {0: "other", 1: "integrated GPU", 2: "discrete GPU", 3: "virtual GPU", 
 FEATURES = ("shaderInt64", "shaderFloat64")
 """Optional features that are switched on where a device has them."""
 
+BYTES_EXTENSION = "VK_KHR_8bit_storage"
+"""With this device extension storage buffers can hold elements of 8 bits; those of 16 are part of Vulkan 1.1."""
+
 LLVMPIPE_TURNS = 60_000
 """Loop turns of one thread that Mesa's llvmpipe carries out for sure: it silently ends its loops after 65,535."""
 
@@ -30,6 +33,7 @@ class PhysicalDevice:
         max_groups: greatest number of workgroups in x and y.
         float_modes: the floating-point modes that its shaders can ask for.
         extensions: names of the device extensions that it has.
+        narrow: widths of less than 32 bits that its storage buffers can hold.
     """
 
     handle: Handle
@@ -43,6 +47,7 @@ class PhysicalDevice:
     max_groups: tuple[int, int]
     float_modes: tuple[FloatMode, ...] = ()
     extensions: frozenset[str] = frozenset()
+    narrow: frozenset[int] = frozenset()
 
     @property
     def most_turns(self) -> int | None:
@@ -117,6 +122,7 @@ def _described(handle: Handle) -> PhysicalDevice:
         max_groups=(limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1]),
         float_modes=_float_modes(handle, extensions),
         extensions=extensions,
+        narrow=_narrow(handle, extensions),
     )
 
 
@@ -132,6 +138,16 @@ def _float_modes(handle: Handle, extensions: frozenset[str]) -> tuple[FloatMode,
     controls = structs.new("VkPhysicalDeviceFloatControlsProperties")
     library().vkGetPhysicalDeviceProperties2(handle, structs.new("VkPhysicalDeviceProperties2", pNext=controls))
     return tuple(mode for mode in MODES if getattr(controls, mode.property))
+
+
+def _narrow(handle: Handle, extensions: frozenset[str]) -> frozenset[int]:
+    structs = Structs()
+    bytes_, halves = (structs.new(f"VkPhysicalDevice{bits}BitStorageFeatures") for bits in (8, 16))
+    if BYTES_EXTENSION in extensions:
+        halves.pNext = bytes_
+    library().vkGetPhysicalDeviceFeatures2(handle, structs.new("VkPhysicalDeviceFeatures2", pNext=halves))
+    found = {8: bytes_.storageBuffer8BitAccess, 16: halves.storageBuffer16BitAccess}
+    return frozenset(bits for bits, has in found.items() if has)
 
 
 def _compute_family(handle: Handle) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -57,8 +57,8 @@ class Staging:
         self._slots: deque[_Slot] = deque()
         self._filling: _Slot | None = None
 
-    def upload(self, target: StorageBuffer, content: npt.NDArray[Any]) -> None:
-        """Have a tensor hold the bytes of a contiguous array, before work that is submitted from here on.
+    def upload(self, target: StorageBuffer, content: Bytes) -> None:
+        """Have a tensor hold these bytes, before work that is submitted from here on.
 
         The array is free again when this returns; its bytes are submitted at `flush`.
 
@@ -66,12 +66,11 @@ class Staging:
             DeviceError: the device is closed or lost, or the host has no memory for a slot.
         """
         self._device.need_open()
-        given = content.reshape(-1).view(np.uint8)
         at = 0
-        while at < given.size:
+        while at < content.size:
             slot = self._filling = self._filling or self._next()
-            size = min(given.size - at, SLOT_BYTES - slot.used)
-            slot.bytes[slot.used : slot.used + size] = given[at : at + size]
+            size = min(content.size - at, SLOT_BYTES - slot.used)
+            slot.bytes[slot.used : slot.used + size] = content[at : at + size]
             region = Structs().new("VkBufferCopy", srcOffset=slot.used, dstOffset=at, size=size)
             slot.copies.append((target, region))
             slot.used += -(-size // _ALIGNMENT) * _ALIGNMENT
