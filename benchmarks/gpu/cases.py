@@ -1,0 +1,165 @@
+"""What is measured on device vulkan: programs of the public API, and the same in PyTorch where it has a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import openinfer as oi
+
+Step = Callable[[], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A program with data.
+
+    Attributes:
+        text: the program; data are its volatile variables, so that a step moves nothing.
+        shapes: its tensors with their element types, for a size of 1 and for slow devices.
+        nbytes, operations: what a step has to move and to compute, of the sizes of ``shapes``.
+        torch: the same on tensors of PyTorch, by name.
+    """
+
+    text: str
+    shapes: Mapping[str, tuple[str, tuple[int, ...]]]
+    operations: int = 0
+    torch: Callable[[Any, Mapping[str, Any]], Any] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(np.prod(shape)) * np.dtype(kind).itemsize for kind, shape in self.shapes.values())
+
+
+def _program(text: str, shapes: Mapping[str, tuple[str, tuple[int, ...]]]) -> str:
+    names = {"float32": "f32", "float16": "f16", "int8": "i8"}
+    declared = " ".join(f"{name}: {names[kind]}[{','.join(map(str, s))}];" for name, (kind, s) in shapes.items())
+    return f"volatile {{ {declared} }} block entry {{ {text} return y; }}"
+
+
+def _pointwise(count: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+    return dict.fromkeys(("a", "b", "y"), ("float32", (count,)))
+
+
+def _rows(rows: int, columns: int, *weights: str) -> dict[str, tuple[str, tuple[int, ...]]]:
+    grid = ("float32", (rows, columns))
+    return {"x": grid, **dict.fromkeys(weights, ("float32", (columns,))), "y": grid}
+
+
+def _product(kind: str, m: int, k: int, n: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+    return {"a": (kind, (m, k)), "b": (kind, (k, n)), "y": (kind, (m, n))}
+
+
+def cases(*, small: bool) -> dict[str, Case]:
+    """Return all cases; ``small``: of sizes that a software device carries out in milliseconds."""
+    count, rows, columns = (1 << 20, 512, 1024) if small else (64 << 20, 8192, 4096)
+    side, half_side = (256, 256) if small else (4096, 8192)
+    tall, wide = (1024, 512) if small else (11008, 4096)
+    tiny = " ".join(["op add(a, b) >> y; op add(y, b) >> y;"] * 100)
+    return {
+        "add": Case(text="op add(a, b) >> y;", shapes=_pointwise(count), torch=lambda _, t: t["a"] + t["b"]),
+        "gelu((a + b) * b)": Case(
+            text="op add(a, b) >> s; op mul(s, b) >> m; op gelu(m) >> y;",
+            shapes=_pointwise(count),
+            torch=lambda torch, t: torch.nn.functional.gelu((t["a"] + t["b"]) * t["b"]),
+        ),
+        "softmax": Case(
+            text="op softmax(x, axis=1) >> y;",
+            shapes=_rows(rows, columns),
+            torch=lambda torch, t: torch.softmax(t["x"], 1),
+        ),
+        "rms_norm": Case(
+            text="op rms_norm(x, w) >> y;",
+            shapes=_rows(rows, columns, "w"),
+            torch=lambda torch, t: torch.nn.functional.rms_norm(t["x"], t["w"].shape, t["w"]),
+        ),
+        "layer_norm": Case(
+            text="op layer_norm(x, w, b) >> y;",
+            shapes=_rows(rows, columns, "w", "b"),
+            torch=lambda torch, t: torch.nn.functional.layer_norm(t["x"], t["w"].shape, t["w"], t["b"]),
+        ),
+        "matmul f32": Case(
+            text="op matmul(a, b) >> y;",
+            shapes=_product("float32", side, side, side),
+            operations=2 * side**3,
+            torch=lambda _, t: t["a"] @ t["b"],
+        ),
+        "matmul f16": Case(
+            text="op matmul(a, b) >> y;",
+            shapes=_product("float16", half_side, half_side, half_side),
+            operations=2 * half_side**3,
+            torch=lambda _, t: t["a"] @ t["b"],
+        ),
+        "gemv f16": Case(
+            text="op matmul(a, b, trans_b=true) >> y;",
+            shapes={"a": ("float16", (1, wide)), "b": ("float16", (tall, wide)), "y": ("float16", (1, tall))},
+            torch=lambda _, t: t["a"] @ t["b"].T,
+        ),
+        "cast i8 to f32": Case(
+            text="op cast(x, to=f32) >> y;",
+            shapes={"x": ("int8", (count,)), "y": ("float32", (count,))},
+            torch=lambda torch, t: t["x"].to(torch.float32),
+        ),
+        "200 tiny operators": Case(text=tiny, shapes=_pointwise(64)),
+    }
+
+
+def data(case: Case) -> dict[str, np.ndarray]:
+    """Return arrays for the inputs of a case: reproducible, of small numbers."""
+    rng = np.random.default_rng(0)
+    found: dict[str, np.ndarray] = {}
+    for name, (kind, shape) in case.shapes.items():
+        if name == "y":
+            continue
+        is_whole = np.issubdtype(np.dtype(kind), np.integer)
+        found[name] = rng.integers(-9, 9, shape, kind) if is_whole else rng.random(shape, np.float32).astype(kind)
+    return found
+
+
+def on_vulkan(case: Case, device: str) -> Step:
+    """Return a step of a case on the device."""
+    graph = oi.graph(_program(case.text, case.shapes))
+    return oi.Simulator(oi.Model.from_arrays(data(case)), graph, device=device).make_executor().step
+
+
+def moving(device: str, nbytes: int) -> dict[str, Step]:
+    """Return the insertion and the fetch of an array, and both around an addition."""
+    count = nbytes // 4
+    text = (
+        f"dynamic {{ x: f32[{count}]; }} volatile {{ y: f32[{count}]; }} block entry {{ op add(x, x) >> y; return y; }}"
+    )
+    executor = oi.Simulator(oi.Model.from_arrays({}), oi.graph(text), device=device).make_executor()
+    array = np.ones(count, np.float32)
+    executor.step(x=array)
+
+    def round_trip() -> object:
+        executor.step(x=array)
+        return executor.fetch("y")
+
+    return {
+        "insert": lambda: executor.insert({"x": array}),
+        "fetch": lambda: executor.fetch("y"),
+        "insert, add, fetch": round_trip,
+    }
+
+
+def on_torch(case: Case) -> Step | None:
+    """Return the case in PyTorch, waiting for its end; None where there is no PyTorch with a GPU."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    if case.torch is None or not torch.cuda.is_available():
+        return None
+    torch.backends.cuda.matmul.allow_tf32 = False
+    tensors = {name: torch.from_numpy(array).cuda() for name, array in data(case).items()}
+    call = case.torch
+
+    def step() -> None:
+        call(torch, tensors)
+        torch.cuda.synchronize()
+
+    return step
