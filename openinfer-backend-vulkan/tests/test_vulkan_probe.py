@@ -54,6 +54,7 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> list[PhysicalDevice]:
     offered: list[PhysicalDevice] = []
     monkeypatch.setattr(probing, "shared_instance", lambda: None)
     monkeypatch.setattr(probing, "physical_devices", lambda _instance: offered)
+    monkeypatch.setattr(probing, "facts", lambda device: {"name": device.name})
     return offered
 
 
@@ -141,3 +142,27 @@ def test_one_usable_device_among_several_is_enough(
 @pytest.mark.parametrize("modes", [(), (KEEPS_SUBNORMALS,), MODES])
 def test_a_device_keeps_subnormals_if_its_shaders_can_ask_for_it(modes: tuple[FloatMode, ...]) -> None:
     assert physical(float_modes=modes).keeps_subnormals == bool(modes)
+
+
+def test_usable_devices_have_facts_under_the_names_that_programs_use(
+    devices: list[PhysicalDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openinfer_backend_vulkan.compiler import ShaderCompiler
+
+    devices += [physical(queue_family=None, name="Display"), physical()]
+    monkeypatch.setattr(probing, "find_compiler", lambda: ShaderCompiler("glslang", "15"))
+
+    assert probe().hardware == {"vulkan:1": {"name": "Test GPU"}}
+
+
+def test_the_facts_of_a_device_are_features_limits_and_memory() -> None:
+    found = probe()
+    if not found.available:
+        pytest.skip(f"no Vulkan device: {found.detail}")
+
+    facts = found.hardware["vulkan"]
+
+    assert {"shaderInt64", "storage of 8 bits", "invocations of a workgroup", "tensors"} <= facts.keys()
+    assert isinstance(largest := facts["largest storage buffer, bytes"], int)
+    assert largest >= 1 << 27  # what every Vulkan device has
+    assert any(name.startswith("heap 0") for name in facts)

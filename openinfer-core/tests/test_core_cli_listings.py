@@ -66,6 +66,15 @@ def probe_raising() -> Availability:
     raise OSError("bus on fire")
 
 
+def probe_detailed() -> Availability:
+    facts = {"lanes": 4096, "half floats": True, "driver": "fine\x1b[2J"}
+    return Availability(available=True, detail="a fine device", hardware={"detailed:1": facts})
+
+
+def probe_muddled() -> Availability:
+    return Availability(available=True, detail="a fine device", hardware={"muddled": {"lanes": [1]}})  # type: ignore[dict-item]
+
+
 def probe_confused() -> str:
     return "yes"
 
@@ -106,6 +115,27 @@ def test_devices_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[0] == ["name", "available", "plugin", "detail"]
     assert ["present", "yes", "test", "a fine device"] in lines
     assert [line[1] for line in lines[1:]].count("no") == 3
+
+
+def test_devices_show_facts_about_hardware_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = {name: device(name, f"{__name__}:probe_{name}") for name in ("detailed", "muddled")}
+    offer(monkeypatch, devices=specs, providers={("device", name): "test" for name in specs})
+
+    table, facts = run("devices", "--verbose").output.split("\n\n")
+    found = {row["name"]: row for row in json.loads(run("devices", "--json").output)}
+
+    assert "lanes" not in table
+    assert [line.split(maxsplit=1)[0] for line in table.splitlines()[1:]] == ["detailed", "muddled"]
+    assert facts.splitlines() == [
+        "detailed:1",
+        "lanes        4,096",
+        "half floats  yes",
+        "driver       fine\\x1b[2J",
+    ]
+    assert found["detailed"]["hardware"]["detailed:1"]["lanes"] == 4096
+    assert not found["muddled"]["available"]
+    assert "returned hardware that is not facts by name" in found["muddled"]["detail"]
+    assert "lanes" not in run("devices").output
 
 
 def test_devices_tell_what_they_leave_to_another_and_whether_that_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:

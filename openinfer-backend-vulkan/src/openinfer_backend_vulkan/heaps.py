@@ -78,6 +78,15 @@ def memory_types(physical: PhysicalDevice, allowed: int) -> MemoryTypes:
     return MemoryTypes(tensors=tensors, host=host)
 
 
+def is_direct(physical: PhysicalDevice) -> bool:
+    """Return whether the host reads and writes tensors of a device in place.
+
+    Raises:
+        DeviceError: as for `memory_types`.
+    """
+    return memory_types(physical, -1).tensors.is_mapped
+
+
 def heaps(physical: PhysicalDevice) -> list[Heap]:
     """Return the heaps of a device, with what is left of each at this moment."""
     structs = Structs()

@@ -34,6 +34,10 @@ class PhysicalDevice:
         float_modes: the floating-point modes that its shaders can ask for.
         extensions: names of the device extensions that it has.
         narrow: widths of less than 32 bits that its storage buffers can hold.
+        max_invocations, shared_nbytes: greatest workgroup, and shared memory of one.
+        subgroup_size: invocations that run in step.
+        push_nbytes: greatest push constants.
+        tick_ns: nanoseconds of a tick of the device's clock on the queue to compute on; None where it has no clock.
     """
 
     handle: Handle
@@ -48,6 +52,11 @@ class PhysicalDevice:
     float_modes: tuple[FloatMode, ...] = ()
     extensions: frozenset[str] = frozenset()
     narrow: frozenset[int] = frozenset()
+    max_invocations: int = 128
+    shared_nbytes: int = 16384
+    subgroup_size: int = 1
+    push_nbytes: int = 128
+    tick_ns: float | None = None
 
     @property
     def most_turns(self) -> int | None:
@@ -115,7 +124,7 @@ def _described(handle: Handle) -> PhysicalDevice:
         name=text(properties.deviceName),
         kind=_KINDS.get(properties.deviceType, "other"),
         api_version=unpacked(properties.apiVersion),
-        queue_family=_compute_family(handle),
+        queue_family=(family := _compute_family(handle)),
         features=frozenset(name for name in FEATURES if getattr(features, name)),
         max_storage_bytes=limits.maxStorageBufferRange,
         max_storage_buffers=limits.maxPerStageDescriptorStorageBuffers,
@@ -123,6 +132,11 @@ def _described(handle: Handle) -> PhysicalDevice:
         float_modes=_float_modes(handle, extensions),
         extensions=extensions,
         narrow=_narrow(handle, extensions),
+        max_invocations=limits.maxComputeWorkGroupInvocations,
+        shared_nbytes=limits.maxComputeSharedMemorySize,
+        subgroup_size=_subgroup_size(handle),
+        push_nbytes=limits.maxPushConstantsSize,
+        tick_ns=limits.timestampPeriod if _has_clock(handle, family) else None,
     )
 
 
@@ -138,6 +152,20 @@ def _float_modes(handle: Handle, extensions: frozenset[str]) -> tuple[FloatMode,
     controls = structs.new("VkPhysicalDeviceFloatControlsProperties")
     library().vkGetPhysicalDeviceProperties2(handle, structs.new("VkPhysicalDeviceProperties2", pNext=controls))
     return tuple(mode for mode in MODES if getattr(controls, mode.property))
+
+
+def _subgroup_size(handle: Handle) -> int:
+    structs = Structs()
+    subgroups = structs.new("VkPhysicalDeviceSubgroupProperties")
+    library().vkGetPhysicalDeviceProperties2(handle, structs.new("VkPhysicalDeviceProperties2", pNext=subgroups))
+    return subgroups.subgroupSize
+
+
+def _has_clock(handle: Handle, family: int | None) -> bool:
+    if family is None:
+        return False
+    families = enumerated("vkGetPhysicalDeviceQueueFamilyProperties", "VkQueueFamilyProperties", handle)
+    return families[family].timestampValidBits > 0
 
 
 def _narrow(handle: Handle, extensions: frozenset[str]) -> frozenset[int]:

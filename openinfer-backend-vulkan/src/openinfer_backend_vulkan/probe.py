@@ -5,6 +5,7 @@ from __future__ import annotations
 from openinfer.errors import DeviceError
 from openinfer.plugins.types import Availability
 from openinfer_backend_vulkan.compiler import ADVICE, NAMES, find_compiler
+from openinfer_backend_vulkan.facts import facts
 from openinfer_backend_vulkan.native import VulkanCallError
 from openinfer_backend_vulkan.physical import PhysicalDevice, address, physical_devices, shared_instance
 
@@ -35,7 +36,8 @@ def _judged(found: list[PhysicalDevice]) -> Availability:
     if compiler is None:
         detail = f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}; devices: {listed}"
         return Availability(available=False, detail=detail)
-    return Availability(available=True, detail=f"{listed}; shaders by glslang {compiler.version}")
+    hardware = {address(n): facts(device) for n, device in enumerate(found) if device.unusable is None}
+    return Availability(available=True, detail=f"{listed}; shaders by glslang {compiler.version}", hardware=hardware)
 
 
 def described(device: PhysicalDevice) -> str:

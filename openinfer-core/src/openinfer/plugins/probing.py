@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 from openinfer.errors import OpenInferError
 from openinfer.plugins.crossing import UNKNOWN, crossing, raised, wrong
@@ -24,4 +24,19 @@ def probe(spec: DeviceSpec, owner: Owner = UNKNOWN) -> Availability:
     if type(found) is not Availability or type(found.available) is not bool or type(found.detail) is not str:
         detail = f"its probe {spec.probe} {wrong(found, 'an Availability of a bool and a str')}; report this"
         return Availability(available=False, detail=detail)
+    if not _are_facts(found.hardware):
+        detail = f"its probe {spec.probe} returned hardware that is not facts by name; report this"
+        return Availability(available=False, detail=detail)
     return found
+
+
+def _are_facts(hardware: object) -> bool:
+    """Return whether this is a mapping from names to mappings from names to bools, integers and texts."""
+    return _is_named(hardware) and all(
+        _is_named(facts) and all(isinstance(fact, bool | int | str) for fact in facts.values())
+        for facts in hardware.values()
+    )
+
+
+def _is_named(found: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(found, dict) and all(isinstance(name, str) for name in cast("dict[object, object]", found))

@@ -7,7 +7,7 @@ A heavy part is written ``"module:attribute"`` and is imported when the thing is
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -108,10 +108,18 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Availability:
-    """Whether a device or target can be used here: ``detail`` says what it is, or why not and what to do."""
+    """Whether a device or target can be used here: ``detail`` says what it is, or why not and what to do.
+
+    Attributes:
+        hardware: for each piece of hardware, by the name that programs call it, facts by their names: features, limits,
+            memory. Only ``openinfer devices --verbose`` and ``--json`` show them.
+    """
 
     available: bool
     detail: str
+    hardware: Mapping[str, Mapping[str, bool | int | str]] = field(
+        default_factory=dict[str, Mapping[str, bool | int | str]]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from openinfer.plugins.types import DeviceSpec
 
 @click.command(name="devices", short_help="List the devices, and what is missing for them.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
-def command(*, as_json: bool) -> None:
+@click.option("-v", "--verbose", is_flag=True, help="Print features, limits and memory of the hardware too.")
+def command(*, as_json: bool, verbose: bool) -> None:
     """List the devices, and what is missing for one that is unavailable."""
     environment = Environment.default()
     specs = [spec for _, spec in sorted(environment.devices.items())]
@@ -32,6 +33,17 @@ def command(*, as_json: bool) -> None:
         for row, told in zip(rows, left, strict=True)
     ]
     click.echo(table(("name", "available", "plugin", "detail"), cells))
+    for row in rows if verbose else ():
+        for name, facts in row["hardware"].items():
+            click.echo()
+            click.echo(table((name, ""), [(fact, _shown(value)) for fact, value in facts.items()]))
+
+
+def _shown(value: bool | int | str) -> str:
+    """Return a fact as a person reads it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else value
 
 
 def _row(environment: Environment, spec: DeviceSpec) -> dict[str, Any]:
@@ -46,4 +58,5 @@ def _row(environment: Environment, spec: DeviceSpec) -> dict[str, Any]:
         if left is None
         else {"device": left.device, "dtypes": None if left.dtypes is None else sorted(left.dtypes)},
         "plugin": environment.providers[("device", spec.name)],
+        "hardware": {name: dict(facts) for name, facts in availability.hardware.items()},
     }
