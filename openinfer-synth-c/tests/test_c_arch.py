@@ -48,6 +48,19 @@ def test_a_profile_is_a_device_by_name(name: str) -> None:
     assert oi.Synthesizer(arch=name).target == "c"
 
 
+def test_the_mock_limits_how_many_operators_a_step_carries_out() -> None:
+    negated = " ".join("op neg(y) >> y;" for _ in range(14))
+    text = f"dynamic {{ x: f32[3]; }} volatile {{ y: f32[3]; }} block entry {{ op exp(x) >> y; {negated} return y; }}"
+
+    def ops(arch: str) -> list[int]:
+        plan = oi.Synthesizer(arch=arch).plan(MODEL, text)
+        return [len(step.origin.statements) for step in plan.procedures[-1].steps if step.origin.statements][:-1]
+
+    assert ops("generic") == [15]
+    assert len(ops("mock")) == 2
+    assert max(ops("mock")) == 12
+
+
 def test_without_a_device_source_is_that_of_the_generic_one() -> None:
     none, generic = files(oi.Synthesizer("c")), files(oi.Synthesizer("c", arch="generic"))
 

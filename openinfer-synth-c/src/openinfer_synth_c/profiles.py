@@ -91,12 +91,40 @@ def _caches() -> dict[str, Any]:
     return {**found, "caches": sizes} if min(sizes) > 0 else found
 
 
+def mock() -> dict[str, Any]:
+    """Return the document of an invented graphics card, as a device file shows all that it may say of one.
+
+    C follows its memory and its preferences; what it says of workgroups and of features is for targets that write for
+    GPUs.
+    """
+    identity = {"vendor": "nvidia", "name": "Mock RTX", "architecture": "ada_lovelace", "driver": "555.xx"}
+    return {
+        "version": 2,
+        "device": {"type": "gpu", "api": "c", **identity},
+        "limits": {
+            "max_workgroup_size": [1024, 1024, 64],
+            "max_shared_memory_bytes": 65536,
+            "max_push_constants_bytes": 256,
+            "max_storage_buffer_range_bytes": 2147483647,
+        },
+        "features": {"fp16": True, "int8": True, "subgroup_ops": True, "cooperative_matrix": False},
+        "memory": {"global_bytes": 17179869184, "shared_bytes_per_sm": 65536, "l2_bytes": 67108864},
+        "preferences": {
+            "default_precision": "fp16",
+            "prefer_fusion": True,
+            "prefer_persistent_kv": True,
+            "max_kernel_ops": 12,
+        },
+    }
+
+
 PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
     "generic": partial(_document, "generic", _GENERIC, dialect="c99"),
     "x86-64-v3": partial(_document, "x86-64-v3", _AVX2, ("-march=x86-64-v3",)),
     "x86-64-v4": partial(_document, "x86-64-v4", _AVX512, ("-march=x86-64-v4", _WIDE)),
     "cortex-a": partial(_document, "cortex-a", _NEON, ("-march=armv8-a",)),
     "host": host,
+    "mock": mock,
     # Arm's manuals: f32 in 32 registers of the FPv4-SP unit, one multiply-add a cycle; memories of an STM32F405.
     "cortex-m4": partial(
         _document,
