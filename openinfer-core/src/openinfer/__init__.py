@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from openinfer.errors import (
         CacheIndexError,
         CacheLimitError,
+        CalibrationError,
         DeadlockError,
         DepthError,
         DeviceError,
@@ -53,6 +54,7 @@ __version__ = "0.2.0"
 __all__ = [
     "CacheIndexError",
     "CacheLimitError",
+    "CalibrationError",
     "DTypeError",
     "DeadlockError",
     "DepthError",
@@ -102,6 +104,7 @@ __all__ = [
 _MODULES = {
     "CacheIndexError": "openinfer.errors",
     "CacheLimitError": "openinfer.errors",
+    "CalibrationError": "openinfer.errors",
     "DTypeError": "openinfer.errors",
     "DeadlockError": "openinfer.errors",
     "DepthError": "openinfer.errors",

@@ -264,6 +264,12 @@ class ModelImportError(OpenInferError):
         self.inputs = tuple(inputs)
 
 
+class CalibrationError(OpenInferError):
+    """A program cannot be quantised: the samples do not fit it, or nothing in it can run on 8-bit integers."""
+
+    default_code = "calibration"
+
+
 class EnvironmentLacksError(OpenInferError):
     """The machine lacks something that was asked for, such as a compiler; the command line exits with 3."""
 

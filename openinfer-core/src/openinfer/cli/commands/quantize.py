@@ -1,0 +1,116 @@
+"""`openinfer quantize`: a program on 8-bit integers, with scales from samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from openinfer.cli.terminal import print_document
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+
+@click.command(name="quantize", short_help="Let a program run on 8-bit integers, with scales from samples.")
+@click.argument("graph")
+@click.argument("model_path", metavar="MODEL", type=click.Path(path_type=Path))
+@click.option(
+    "--calibrate",
+    "data_path",
+    required=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A .npz file with an array of samples for each input, and their classes under the name of --labels.",
+)
+@click.option("-o", "--output-folder", "folder", default=".", metavar="DIR", help="Folder for the two files.")
+@click.option("--name", metavar="NAME", help="Name of the two files; by default that of MODEL and -int8.")
+@click.option(
+    "--percentile",
+    type=click.FloatRange(50, 100),
+    default=100.0,
+    show_default=True,
+    help="Percent of the magnitudes of an activation that its range holds; 100 holds the largest.",
+)
+@click.option(
+    "--samples", type=click.IntRange(min=1), help="Samples that scales follow from (100); accuracy is of all."
+)
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave weights of matching names as they are.")
+@click.option(
+    "--labels", default="labels", show_default=True, metavar="NAME", help="Array with the class of each sample."
+)
+@click.option("--output", metavar="NAME", help="Output that is compared with the classes, where there are several.")
+@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+def command(
+    *,
+    graph: str,
+    model_path: Path,
+    data_path: Path,
+    folder: str,
+    name: str | None,
+    percentile: float,
+    samples: int | None,
+    exclude: tuple[str, ...],
+    labels: str,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Write GRAPH, whose weights are in MODEL, as a program whose products and convolutions multiply 8-bit integers.
+
+    Weights become i8 with a scale for each output, what is multiplied with them u8 or i8 with one scale, which follows
+    from what values have in the samples. Sums are exact, biases stay f32.
+
+    \b
+    openinfer quantize net.oi net.oinf --calibrate samples.npz
+    openinfer quantize net.oi net.oinf --calibrate samples.npz --percentile 99.9 --exclude 'head.*' -o build
+    """
+    from openinfer.cli.graph_argument import read_graph
+    from openinfer.model import ModelLoader
+    from openinfer.quantization import Clipping, quantize
+    from openinfer.quantization.quantizing import MOST_CALIBRATED
+
+    if name is not None and ("/" in name or "\\" in name):
+        raise click.BadParameter(f"expected a name without a folder, found {name!r}", param_hint="--name")
+    arrays = _arrays(data_path)
+    classes = arrays.pop(labels, None)
+    program = read_graph(graph)
+    with ModelLoader.open(model_path) as model:
+        made = quantize(
+            program,
+            model,
+            arrays,
+            clipping=Clipping(percentile),
+            exclude=exclude,
+            most=samples or MOST_CALIBRATED,
+            labels=classes,
+            output=output,
+        )
+        written, container = made.save(folder, name or f"{model_path.stem}-int8")
+    if as_json:
+        print_document({"program": str(written), "container": str(container), **made.report.to_json()})
+    else:
+        click.echo(f"{made.report}\nwritten to {written}, {container}")
+
+
+def _arrays(path: Path) -> dict[str, Array]:
+    """Return the arrays of a .npz file.
+
+    Raises:
+        BadParameter: it is something else.
+    """
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            if not hasattr(found, "files"):
+                raise click.BadParameter(
+                    f"{str(path)!r} holds one array, expected a .npz file", param_hint="--calibrate"
+                )
+            return {name: found[name] for name in found.files}
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise click.BadParameter(f"{str(path)!r} is not a .npz file: {error}", param_hint="--calibrate") from error

@@ -1,0 +1,108 @@
+"""How far a quantised program is from the one before: layer by layer, output by output, in right answers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.errors import CalibrationError
+from openinfer.quantization.observing import MADE, observed
+from openinfer.quantization.report import Accuracy
+from openinfer.simulate import Simulator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.ir.graph import Graph
+    from openinfer.model import Model
+    from openinfer.plugins.environment import Environment
+    from openinfer.simulate import Executor
+
+    Array = npt.NDArray[Any]
+    Samples = Sequence[Mapping[str, Array]]
+    Pair = tuple[tuple[Graph, Model], tuple[Graph, Model]]
+
+
+@dataclass(slots=True)
+class _Power:
+    signal: float = 0.0
+    error: float = 0.0
+
+    def add(self, wanted: Array, found: Array) -> None:
+        wide = wanted.astype(np.float64)
+        self.signal += float(np.sum(wide**2))
+        self.error += float(np.sum((found.astype(np.float64) - wide) ** 2))
+
+    def decibels(self) -> float:
+        if self.error == 0:
+            return math.inf
+        return 10 * math.log10(self.signal / self.error) if self.signal else -math.inf
+
+
+def ratios_of_layers(
+    before: tuple[str, Model], after: tuple[str, Model], samples: Samples, environment: Environment
+) -> Mapping[int, float]:
+    """Return decibels by layer, from two programs that copy what their layers make."""
+    found: dict[int, _Power] = {}
+    runs = (observed(text, model, samples, MADE, environment) for text, model in (before, after))
+    for (number, _, wanted), (other, _, made) in zip(*runs, strict=True):
+        if number != other:
+            message = f"layer {number} ran where the quantised program ran layer {other}: a branch went another way"
+            raise CalibrationError(message)
+        found.setdefault(number, _Power()).add(wanted, made)
+    return {number: power.decibels() for number, power in found.items()}
+
+
+def output_ratios(pair: Pair, samples: Samples, environment: Environment) -> Mapping[str, float]:
+    """Return decibels by output, of those that are floats."""
+    found: dict[str, _Power] = {}
+    for before, after in zip(*_outputs(pair, samples, environment), strict=True):
+        for name, wanted in before.items():
+            if np.asarray(wanted).dtype.kind not in "biu":
+                found.setdefault(name, _Power()).add(np.asarray(wanted), np.asarray(after[name]))
+    return {name: power.decibels() for name, power in found.items()}
+
+
+def accuracy_of(pair: Pair, samples: Samples, labels: Array, output: str | None, environment: Environment) -> Accuracy:
+    """Return how many samples get the class that their label says.
+
+    Raises:
+        CalibrationError: there is not one label for each sample, or the output is unknown.
+    """
+    if labels.shape != (len(samples),) or labels.dtype.kind not in "iu":
+        message = f"expected {len(samples)} integers as labels, found {labels.dtype} {list(labels.shape)}"
+        raise CalibrationError(message)
+    before, after = ([_class(outputs, output) for outputs in each] for each in _outputs(pair, samples, environment))
+    name = before[0][0]
+    right = [
+        sum(found == label for (_, found), label in zip(each, labels.tolist(), strict=True)) for each in (before, after)
+    ]
+    return Accuracy(name, len(samples), *right)
+
+
+def _outputs(pair: Pair, samples: Samples, environment: Environment) -> list[list[Mapping[str, Any]]]:
+    found: list[list[Mapping[str, Any]]] = []
+    for graph, model in pair:
+        with Simulator(model, graph, environment=environment).make_executor() as executor:
+            found.append([_after_step(executor, sample) for sample in samples])
+    return found
+
+
+def _after_step(executor: Executor, sample: Mapping[str, Array]) -> Mapping[str, Any]:
+    executor.insert(sample)
+    executor.step()
+    return executor.outputs()
+
+
+def _class(outputs: Mapping[str, Any], output: str | None) -> tuple[str, int]:
+    """Return the name of an output, and the class that it gives: an integer, or the place of the largest number."""
+    name = output if output is not None else next(iter(outputs), "")
+    if name not in outputs or (output is None and len(outputs) > 1):
+        raise CalibrationError(f"which output is compared with the labels? The outputs are {', '.join(outputs)}")
+    value = np.asarray(outputs[name])
+    return name, int(value.reshape(-1)[0]) if value.dtype.kind in "iu" else int(np.argmax(value))

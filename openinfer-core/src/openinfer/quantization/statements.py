@@ -1,0 +1,95 @@
+"""The statements and declarations of a layer on 8-bit integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import BY_NAME
+from openinfer.ir.text import declaration_text, ref_text, type_text, value_text
+from openinfer.ir.values import Ref
+from openinfer.quantization.layers import CONVOLUTION_SETTINGS
+from openinfer.symbolic import Const
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.ir.graph import VarDecl
+    from openinfer.quantization.layers import Layer
+    from openinfer.symbolic import IntExpr
+
+SCALE, STEP = "_scale", "_step"
+"""Behind the name of a weight: what its sums are multiplied with, and what one step of its input stands for."""
+
+SCALE_TENSOR, STEP_TENSOR = ".scale", ".step"
+"""The same behind the names of tensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of the temporaries that a layer brings, none of which the program has."""
+
+    read: str
+    sums: str
+    bias: str
+
+    @staticmethod
+    def of(layer: Layer, taken: set[str]) -> Names:
+        """Return names made from that of the output, and add them to those that are taken."""
+        return Names(*(free_name(layer.output + suffix, taken) for suffix in ("_q", "_sums", "_bias")))
+
+
+def free_name(wanted: str, taken: set[str]) -> str:
+    """Return a name that is not taken, with a number behind it where that is needed; it is taken then."""
+    name, number = wanted, 2
+    while name in taken:
+        name, number = f"{wanted}{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def layer_statements(layer: Layer, names: Names, dtype: str, dims: Sequence[IntExpr]) -> list[str]:
+    """Return the statements in the place of a layer.
+
+    Args:
+        dtype: element type of what is read, once it is quantised.
+        dims: its extents.
+    """
+    scale, step = (ref_text(Ref(layer.weight.name + suffix, layer.weight.indices)) for suffix in (SCALE, STEP))
+    windows = {name: value for name, value in layer.op.settings.items() if name in CONVOLUTION_SETTINGS}
+    settings = (f"{name}={value_text(value)}" for name, value in windows.items())
+    inputs = ", ".join([names.read, ref_text(layer.weight), *settings])
+    lines = [
+        f"assign {names.read}: {type_text(BY_NAME[dtype], dims)};",
+        f"op quantize_linear({layer.source}, {step}) >> {names.read};",
+        f"op {'conv_integer' if layer.is_convolution else 'matmul_integer'}({inputs}) >> {names.sums};",
+        f"op cast({names.sums}, to=f32) >> {layer.output};",
+        f"op mul({layer.output}, {scale}) >> {layer.output};",
+    ]
+    if layer.bias is None:
+        return lines
+    bias = ref_text(layer.bias)
+    if layer.is_convolution:
+        lines.append(f"op unsqueeze({bias}, axes=[1, 2]) >> {names.bias};")
+        bias = names.bias
+    return [*lines, f"op add({layer.output}, {bias}) >> {layer.output};"]
+
+
+def weight_declarations(layer: Layer, decl: VarDecl, step: float) -> list[str]:
+    """Return the declarations in the place of that of a weight; ``step`` is that of a weight that is not a table."""
+    dims = decl.dims[::-1] if layer.is_transposed else decl.dims
+    # Scales go along the channels of an image, which two dims follow, or along the last dim of a product.
+    outputs = (decl.dims[layer.axis], *((Const(1),) * 2 if layer.is_convolution else ()))
+    weight = declaration_text(replace(decl, dtype=BY_NAME["i8"], dims=dims))
+    scale = declaration_text(_further(decl, SCALE, SCALE_TENSOR, outputs))
+    if decl.pattern is not None:
+        return [weight, scale, declaration_text(_further(decl, STEP, STEP_TENSOR, ()))]
+    return [weight, scale, f"{decl.name}{STEP}: f32 @init({step!r});"]
+
+
+def _further(decl: VarDecl, suffix: str, tensor_suffix: str, dims: tuple[IntExpr, ...]) -> VarDecl:
+    """Return the declaration of a further tensor of a weight."""
+    dtype = BY_NAME["f32"]
+    if decl.pattern is not None:
+        return replace(decl, name=decl.name + suffix, dtype=dtype, dims=dims, pattern=decl.pattern + tensor_suffix)
+    return replace(decl, name=decl.name + suffix, dtype=dtype, dims=dims, ref=(decl.ref or decl.name) + tensor_suffix)

@@ -1,0 +1,228 @@
+"""Programs on 8-bit integers: scales, statements and weights that `openinfer quantize` makes, and what it reports."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import openinfer as oi
+from openinfer.cli import main
+from openinfer.quantization import Clipping, quantize
+
+DIGITS = Path(__file__).parents[1] / "examples" / "digits"
+RNG = np.random.default_rng(0)
+W = RNG.normal(size=(6, 4)).astype(np.float32)
+B = RNG.normal(size=4).astype(np.float32)
+
+LINEAR = """
+dynamic { x: f32[1, 6]; }
+// Weights of the only layer.
+constant { w: f32[6, 4] @ref("fc.weight"); b: f32[4]; }
+volatile { y: f32[1, 4]; }
+block entry {
+  op linear(x, w, bias=b) >> y;  // the layer
+  return y;
+}
+"""
+
+
+def model_of(**arrays: np.ndarray) -> oi.Model:
+    return oi.Model.from_arrays({name.replace("__", "."): array for name, array in arrays.items()})
+
+
+def ran(made, **inputs: np.ndarray) -> np.ndarray:
+    executor = oi.Simulator(made.model).make_executor(made.graph)
+    executor.step(**inputs)
+    return executor.fetch("y")
+
+
+def by_hand(x: np.ndarray, w: np.ndarray, b: np.ndarray, largest: float, *, signed: bool) -> np.ndarray:
+    """The same layer in NumPy, from the definition alone."""
+    step = np.float32(largest / (127 if signed else 255))
+    scale = np.abs(w).max(axis=0) / 127
+    stored = np.clip(np.round(x / step), -128 if signed else 0, 127 if signed else 255)
+    return (stored.astype(np.int64) @ np.round(w / scale).astype(np.int64)) * (scale * step) + b
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_layer_computes_what_its_integers_say(signed: bool) -> None:
+    x = RNG.uniform(-1 if signed else 0, 1, (20, 6)).astype(np.float32)
+
+    made = quantize(LINEAR, model_of(fc__weight=W, b=B), {"x": x[:, None]})
+
+    expected = by_hand(x[:1], W, B, float(np.abs(x).max()), signed=signed)
+    assert made.report.layers[0].dtype == ("i8" if signed else "u8")
+    np.testing.assert_allclose(ran(made, x=x[:1]), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_values_beyond_the_samples_are_clipped() -> None:
+    x = RNG.uniform(0, 1, (20, 6)).astype(np.float32)
+
+    made = quantize(LINEAR, model_of(fc__weight=W, b=B), {"x": x})
+
+    np.testing.assert_allclose(
+        ran(made, x=np.full((1, 6), 9, np.float32)),
+        by_hand(np.full((1, 6), x.max()), W, B, float(x.max()), signed=False),
+        rtol=1e-5,
+    )
+
+
+def test_a_transposed_weight_is_stored_with_its_outputs_last() -> None:
+    x = RNG.uniform(0, 1, (5, 6)).astype(np.float32)
+    program = LINEAR.replace("f32[6, 4]", "f32[4, 6]").replace("bias=b", "bias=b, trans_w=true")
+
+    made = quantize(program, model_of(fc__weight=W.T.copy(), b=B), {"x": x})
+
+    assert made.model.tensors["fc.weight"].shape == (6, 4)
+    np.testing.assert_allclose(ran(made, x=x[:1]), by_hand(x[:1], W, B, float(x.max()), signed=False), rtol=1e-5)
+
+
+def test_the_text_around_layers_stays_and_biases_stay_wide() -> None:
+    made = quantize(LINEAR, model_of(fc__weight=W, b=B), {"x": RNG.uniform(0, 1, (5, 6)).astype(np.float32)})
+
+    assert "// Weights of the only layer." in made.text
+    assert "// the layer" in made.text
+    assert "op add(y, b) >> y;" in made.text
+    assert {name: info.dtype.name for name, info in made.model.tensors.items()} == {
+        "fc.weight": "i8",
+        "fc.weight.scale": "f32",
+        "b": "f32",
+    }
+    assert np.array_equal(made.model.load_tensor("b"), B)
+
+
+def test_a_percentile_leaves_outliers_out() -> None:
+    x = RNG.uniform(0, 1, (100, 6)).astype(np.float32)
+    x[0, 0] = 100
+
+    wide, narrow = (
+        quantize(LINEAR, model_of(fc__weight=W, b=B), {"x": x}, clipping=Clipping(share)).report.layers[0]
+        for share in (100, 99.5)
+    )
+
+    assert wide.bound == 100
+    assert wide.clipped == 0
+    # Bins are a 4096th of the range wide.
+    assert 0.98 < narrow.bound < 1.05
+    assert 0 < narrow.clipped < 0.005
+
+
+def test_each_turn_of_a_loop_has_scales_of_its_own() -> None:
+    program = """
+    dynamic { x: f32[1, 4]; }
+    constant { W(l): f32[4, 4] @pattern("h.{l}.w"); }
+    volatile { y: f32[1, 4]; }
+    block entry {
+      transfer x >> y;
+      loop layers (l in 0..3) { op matmul(y, W[l]) >> y; op relu(y) >> y; }
+      return y;
+    }
+    """
+    weights = {f"h__{number}__w": RNG.normal(size=(4, 4)).astype(np.float32) * 3 for number in range(3)}
+    x = RNG.uniform(0, 1, (30, 1, 4)).astype(np.float32)
+    seen, bounds = x, []
+    for weight in weights.values():
+        bounds.append(seen.max())
+        seen = np.maximum(seen @ weight, 0)
+
+    made = quantize(program, model_of(**weights), {"x": x})
+
+    steps = [float(made.model.load_tensor(f"h.{number}.w.step")) for number in range(3)]
+    assert steps == pytest.approx([bound / 255 for bound in bounds], rel=1e-6)
+    executor = oi.Simulator(made.model).make_executor(made.graph)
+    executor.step(x=x[0])
+    assert np.abs(executor.fetch("y") - seen[0]).max() < 0.03 * seen.max()
+
+
+def test_the_ratio_of_a_layer_is_that_of_its_differences() -> None:
+    x = RNG.uniform(0, 1, (50, 6)).astype(np.float32)
+
+    made = quantize(LINEAR, model_of(fc__weight=W, b=B), {"x": x})
+
+    exact = x.astype(np.float64) @ W + B
+    error = by_hand(x, W, B, float(x.max()), signed=False) - exact
+    decibels = 10 * np.log10((exact**2).sum() / (error**2).sum())
+    assert made.report.layers[0].snr_db == pytest.approx(decibels, abs=0.05)
+    assert made.report.outputs["y"] == pytest.approx(decibels, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("statement", "exclude", "reason"),
+    [
+        ("op linear(x, w, bias=b) >> y;", ("fc.*",), "excluded"),
+        ("op linear(x, w, bias=b) >> y; op add(w, w) >> other;", (), "another statement reads `w` too"),
+    ],
+)
+def test_what_stays_is_reported_with_the_reason(statement: str, exclude: tuple[str, ...], reason: str) -> None:
+    program = LINEAR.replace("op linear(x, w, bias=b) >> y;", f"op matmul(x, v) >> z; {statement}")
+    program = program.replace("b: f32[4];", "b: f32[4]; v: f32[6, 4];").replace("return y;", "return y, z;")
+
+    made = quantize(program, model_of(fc__weight=W, b=B, v=W), {"x": np.ones((2, 6), np.float32)}, exclude=exclude)
+
+    assert [(left.op, left.output, left.reason) for left in made.report.left] == [("linear", "y", reason)]
+    assert [layer.weight for layer in made.report.layers] == ["v"]
+
+
+@pytest.mark.parametrize(
+    ("program", "data", "message"),
+    [
+        (LINEAR, {"z": np.ones((2, 6), np.float32)}, "no array for input `x`; their arrays are z"),
+        (LINEAR, {"x": np.ones((2, 3, 4, 6), np.float32)}, r"have shape \[2, 3, 4, 6\], expected \[samples, 1, 6\]"),
+        (LINEAR, {"x": np.ones((0, 6), np.float32)}, "at least one; found {'x': 0}"),
+        (LINEAR.replace("linear(x, w, bias=b)", "add(b, b)"), {"x": np.ones((2, 6), np.float32)}, "can be quantised"),
+    ],
+)
+def test_samples_and_programs_that_do_not_fit_are_errors(program: str, data: dict, message: str) -> None:
+    program = program.replace("y: f32[1, 4]", "y: f32[4]") if "add(b, b)" in program else program
+
+    with pytest.raises(oi.CalibrationError, match=message):
+        quantize(program, model_of(fc__weight=W, b=B), data)
+
+
+def test_the_classes_of_samples_are_one_integer_each() -> None:
+    with pytest.raises(oi.CalibrationError, match=r"expected 2 integers as labels, found float64 \[2\]"):
+        quantize(LINEAR, model_of(fc__weight=W, b=B), {"x": np.ones((2, 6), np.float32)}, labels=np.ones(2))
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("digits") / "digits.npz"
+    with np.load(DIGITS / "held_back.npz", allow_pickle=False) as scans:
+        np.savez(path, image=scans["images"][:, None].astype(np.float32) / 16, labels=scans["labels"].astype(np.int64))
+    return path
+
+
+def test_the_command_writes_a_program_that_reads_digits_as_well(digits: Path, tmp_path: Path) -> None:
+    arguments = [str(DIGITS / "digits.oi"), str(DIGITS / "digits.oinf"), "--calibrate", str(digits)]
+
+    ran = CliRunner().invoke(
+        main, ["quantize", *arguments, "-o", str(tmp_path), "--output", "digit", "--samples", "20", "--json"]
+    )
+
+    assert ran.exit_code == 0, ran.output
+    report = json.loads(ran.stdout)
+    assert [layer["weight"] for layer in report["layers"]] == ["stem_w", "conv_w", "head_w"]
+    assert all(layer["snr_db"] > 35 for layer in report["layers"])
+    assert report["accuracy"]["before"] == 359
+    assert report["accuracy"]["after"] >= 357
+    assert report["weight_bytes"][0] > 3.5 * report["weight_bytes"][1]
+    made = oi.load_graph(tmp_path / "digits-int8.oi")
+    with oi.ModelLoader.open(tmp_path / "digits-int8.oinf") as model, np.load(digits) as scans:
+        executor = oi.Simulator(model).make_executor(made)
+        found = []
+        for image in scans["image"][:40]:
+            executor.step(image=image[None])
+            found.append(int(executor.fetch("digit")[0]))
+        assert np.mean(np.array(found) == scans["labels"][:40]) > 0.95
+
+
+def test_a_file_that_is_not_npz_is_an_error_of_the_option(tmp_path: Path) -> None:
+    (tmp_path / "samples.npz").write_text("nothing")
+    arguments = [str(DIGITS / "digits.oi"), str(DIGITS / "digits.oinf"), "--calibrate", str(tmp_path / "samples.npz")]
+
+    ran = CliRunner().invoke(main, ["quantize", *arguments])
+
+    assert ran.exit_code == 2
+    assert "is not a .npz file" in ran.output
