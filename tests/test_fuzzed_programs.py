@@ -337,3 +337,18 @@ def test_what_is_quantised_on_a_gpu_may_differ_by_a_step(programs: Any) -> None:
     assert [wrong(name, [1, 255, 6]) for name in ("y", "q", "w")] == [False, False, True]
     assert [wrong(name, [255, 254, 7]) for name in ("y", "q", "w")] == [True, True, True]
     assert programs("levels").levels_of(ran.program, Environment.default())["y"] == programs("precision").EXACT
+
+
+def test_what_stands_behind_a_return_has_no_part_in_how_far_floats_may_differ(programs: Any) -> None:
+    text = """dynamic { x: f32[8]; b: bool; } volatile { y: f32[8]; z: f32[8]; }
+    block entry { op log_softmax(x) >> y; branch b done done; loop l (i in 0..2) { op exp(x) >> z; return; } }
+    block done { return; transfer x >> y; }
+    """
+    ran = programs("running").run_on(
+        sample_of(programs, text, x=np.ones(8, np.float32), b=np.bool_(True)), "cpu", Environment.default()
+    )
+
+    levels = programs("levels").levels_of(ran.program, Environment.default())
+
+    assert levels["y"] > programs("precision").EXACT
+    assert levels["z"] > programs("precision").EXACT

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from openinfer.ir.graph import walk
-from openinfer.ir.nodes import Await, Branch, CacheRead, CacheReset, CacheWrite, Loop, Node, Op, Transfer
+from openinfer.ir.nodes import Await, Branch, CacheRead, CacheReset, CacheWrite, Loop, Node, Op, Return, Transfer
 from openinfer.ir.resolved import ResolvedGraph, RuntimeScalar
 from openinfer.ops.calls import OpCall
 from openinfer.plugins.environment import Environment
@@ -46,6 +46,7 @@ class _Follower:
         self._environment = environment
         self._gpu = gpu
         self._open_ops = open_ops
+        self._at_returns: Levels = {}
 
     def consumers(self, levels: Levels) -> None:
         """Follow the blocks that run concurrently with entry, of which each variable has one writer."""
@@ -56,13 +57,20 @@ class _Follower:
                 levels.update(_joined(levels, behind))
 
     def block(self, name: str, levels: Levels, depth: int) -> None:
-        """Follow a block."""
+        """Follow a block, which ends behind its last statement or at any return."""
         if depth < 8:
+            outer, self._at_returns = self._at_returns, {}
             self._nodes(self._program.graph.blocks[name].nodes, levels, depth)
+            levels.update(_joined(levels, self._at_returns))
+            self._at_returns = outer
 
     def _nodes(self, nodes: tuple[Node, ...], levels: Levels, depth: int) -> None:
         for node in nodes:
             kind = node.kind
+            if isinstance(kind, Return):
+                # What stands behind it never runs.
+                self._at_returns = _joined(self._at_returns, levels)
+                return
             if isinstance(kind, Op):
                 self._op(node, kind, levels)
             elif isinstance(kind, Transfer):
