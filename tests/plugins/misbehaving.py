@@ -71,6 +71,8 @@ MISBEHAVIOURS: Mapping[str, Callable[..., Any]] = {
     "raises half-way": half_way,
 }
 
+VALUES = tuple(name for name in MISBEHAVIOURS if name.startswith("returns"))
+
 Act = Callable[..., Any]
 
 
@@ -82,11 +84,24 @@ class Spot:
         plugin: makes the plugin, of which ``act`` is called there.
         use: leads to the call.
         legal: misbehaviours that are none here.
+        is_value: whether it is a value, which cannot raise.
     """
 
     plugin: Callable[[Act], ModuleType]
     use: Callable[[Environment, Path], object]
     legal: tuple[str, ...] = ()
+    is_value: bool = False
+
+    @property
+    def misbehaviours(self) -> tuple[str, ...]:
+        return VALUES if self.is_value else tuple(MISBEHAVIOURS)
+
+
+def value_spot(
+    plugin: Callable[[Any], ModuleType], use: Callable[[Environment, Path], object], legal: tuple[str, ...] = ()
+) -> Spot:
+    """Return the spot of a value; ``plugin`` makes the plugin that has it."""
+    return Spot(lambda act: plugin(act()), use, legal, is_value=True)
 
 
 def module(**hooks: Callable[..., Any]) -> ModuleType:

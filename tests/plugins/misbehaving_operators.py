@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from misbehaving import CALLED_IN_STEPS, PARTS, Act, Spot, module, parts
+from misbehaving import CALLED_IN_STEPS, PARTS, Act, Spot, module, parts, value_spot
 
 import openinfer as oi
 from openinfer.compute import Builder
 from openinfer.dtypes import F32
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
+from openinfer.loops import Kernel
 from openinfer.ops.calls import OpCall
 from openinfer.ops.schema import (
     Composite,
@@ -34,6 +36,7 @@ from openinfer.plugins import types
 from openinfer.plugins.environment import Environment
 from openinfer.synth import Synthesizer
 
+ARGSORT = Environment.default().op("argsort")
 X = TensorType(F32, (2,))
 MODEL = oi.Model.from_arrays({})
 PROGRAM = "dynamic { x: f32[2]; } volatile { y: f32[2]; }\nblock entry {\n  op their_op(x) >> y;\n  return y;\n}\n"
@@ -99,7 +102,60 @@ def fine_for_three(act: Act) -> Mapping[str, Any]:
     return {"definition": Compute(define), "examples": (OpExample(inputs=(Operand(shape=(3,)),)),)}
 
 
+def ranked(call: OpCall) -> Kernel:
+    """Return the loop program of an operator of core."""
+    definition = ARGSORT.definition
+    assert isinstance(definition, Loops)
+    return definition.define(call)
+
+
+def with_ranks(**fields: Any) -> ModuleType:
+    """Return a plugin with an operator like argsort whose loop program has other fields."""
+    changed = replace(
+        ARGSORT, name="their_op", aliases=(), definition=Loops(lambda call: replace(ranked(call), **fields))
+    )
+    return module(ops=lambda: [changed])
+
+
+def sorts(environment: Environment, folder: Path) -> Any:
+    return run_program(environment, folder, program=PROGRAM.replace("y: f32", "y: i64"))
+
+
+def expression_spot(make: Callable[[Any, Any], Any], legal: tuple[str, ...] = ()) -> Spot:
+    """Return the spot of a part of an expression."""
+
+    def plugin(value: Any) -> ModuleType:
+        return with_operator(definition=Elementwise(lambda inputs, *_: make(inputs[0], value)))
+
+    return value_spot(plugin, run_program, legal)
+
+
+TEXTUAL = ("name", "origin")
+"""Fields of loop programs that are text."""
+
+EXPRESSIONS = {
+    "function of an expression": expression_spot(lambda x, value: tree.Apply(value, (x,), F32)),
+    "arguments of an expression": expression_spot(lambda _, value: tree.Apply("neg", value, F32)),
+    "an argument of an expression": expression_spot(lambda x, value: tree.add(x, tree.Apply("neg", (value,), F32))),
+    "type of an expression": expression_spot(lambda x, value: tree.cast(tree.Apply("neg", (x,), value), F32)),
+    "number of an input of an expression": expression_spot(lambda _, value: tree.Input(value, F32)),
+    "a constant of an expression": expression_spot(lambda _, value: tree.Literal(value, F32)),
+}
+
 OPERATORS = {
+    **EXPRESSIONS,
+    **{
+        f"{name} of a loop program": value_spot(
+            lambda value, name=name: with_ranks(**{name: value}), sorts, ("returns text",) * (name in TEXTUAL)
+        )
+        for name in ("name", "buffers", "body", "parameters", "origin")
+    },
+    **{
+        f"an entry of {name} of a loop program": value_spot(
+            lambda value, name=name: with_ranks(**{name: (value,)}), sorts
+        )
+        for name in ("buffers", "body", "parameters")
+    },
     "infer": Spot(lambda act: with_operator(infer=act), run_program),
     "build": Spot(lambda act: with_operator(definition=Elementwise(act)), run_program),
     "refusal": Spot(

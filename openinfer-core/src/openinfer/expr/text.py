@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import BOOL, BY_NAME, F32, DType
 from openinfer.expr import tree
 from openinfer.expr.tree import Apply, Expr, ExprError, Literal
+from openinfer.expr.verify import functions
 from openinfer.scalars import shortest_float
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 _INFIX = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "div": ("/", 2)}
 _INFIX_OF_AST: Mapping[type[ast.operator], str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 _ATOM = 3
-_NOT_FUNCTIONS = frozenset(("cast", "literal", "substitute"))
 
 
 class ExpressionSyntaxError(ExprError):
@@ -103,7 +103,7 @@ def expression_of_ast(node: ast.expr, leaf: Callable[[ast.expr], Expr | None]) -
     if constant is not None:
         return constant
     if isinstance(node, ast.BinOp) and type(node.op) in _INFIX_OF_AST:
-        build = _functions()[_INFIX_OF_AST[type(node.op)]]
+        build = functions()[_INFIX_OF_AST[type(node.op)]]
         return build(expression_of_ast(node.left, leaf), expression_of_ast(node.right, leaf))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         return _call(node, node.func.id, leaf)
@@ -118,22 +118,13 @@ def _call(node: ast.Call, name: str, leaf: Callable[[ast.expr], Expr | None]) ->
     if name == "cast" and len(node.args) == 2 and isinstance(node.args[1], ast.Name) and node.args[1].id in BY_NAME:
         # Not `tree.cast`, which would insert the conversion to ternary types again.
         return Apply("cast", (expression_of_ast(node.args[0], leaf),), BY_NAME[node.args[1].id])
-    build = _functions().get(name)
+    build = functions().get(name)
     if build is None:
         raise ExpressionSyntaxError(f"unknown function {name!r} in {_shown(node)}")
     expected = len(inspect.signature(build).parameters)
     if len(node.args) != expected:
         raise ExpressionSyntaxError(f"{name} takes {expected} arguments, found {len(node.args)} in {_shown(node)}")
     return build(*(expression_of_ast(argument, leaf) for argument in node.args))
-
-
-def _functions() -> dict[str, Callable[..., Expr]]:
-    """Return the functions of `tree` that build an application, by name."""
-    return {
-        name: function
-        for name, function in vars(tree).items()
-        if inspect.isfunction(function) and not name.startswith("_") and name not in _NOT_FUNCTIONS
-    }
 
 
 def _constant(node: ast.expr, dtype: DType) -> Literal | None:

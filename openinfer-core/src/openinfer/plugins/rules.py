@@ -10,18 +10,23 @@ import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from openinfer.affine import Index, Quotient, Remainder, Var, Within
 from openinfer.compute import ComputationError, verify
 from openinfer.dtypes import DType
 from openinfer.errors import OpenInferError, PluginError
 from openinfer.expr import tree
+from openinfer.expr.tree import ExprError
+from openinfer.expr.verify import verify as verify_expression
 from openinfer.ir.types import TensorType
-from openinfer.loops import Kernel
+from openinfer.loops import nodes
+from openinfer.loops.substitution import values_of
 from openinfer.ops import schema
 from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.crossing import blame, fault, guarded, wrong
+from openinfer.plugins.structure import Structure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from openinfer.compute import Builder
     from openinfer.ops.calls import OpCall
@@ -130,11 +135,24 @@ def _are_integers(found: Any) -> bool:
 
 
 def _expression(_: OpSchema, result: Any) -> str | None:
-    return None if isinstance(result, tree.Input | tree.Literal | tree.Apply) else "an expression"
+    if not isinstance(result, tree.Input | tree.Literal | tree.Apply):
+        return "an expression"
+    wrong_part = _EXPRESSIONS.misfit(result, tree.Expr) or _wrong_application([result])
+    return None if wrong_part is None else f"an expression: {wrong_part}"
+
+
+def _wrong_application(expressions: Iterable[tree.Expr]) -> str | None:
+    try:
+        for each in expressions:
+            verify_expression(each)
+    except ExprError as error:
+        return str(error)
+    return None
 
 
 def _expression_or_none(operator: OpSchema, result: Any) -> str | None:
-    return None if result is None or _expression(operator, result) is None else "an expression or None"
+    expected = None if result is None else _expression(operator, result)
+    return expected and f"None or {expected}"
 
 
 def _fold(operator: OpSchema, result: Any) -> str | None:
@@ -154,8 +172,22 @@ def _axis(_: OpSchema, result: Any) -> str | None:
 
 
 def _kernel(_: OpSchema, result: Any) -> str | None:
-    return None if type(result) is Kernel else "a Kernel of openinfer.loops"
+    wrong_part = _LOOP_PROGRAMS.misfit(result, nodes.Kernel)
+    wrong_part = wrong_part or _wrong_application(value.expr for value in values_of(result.body))
+    return None if wrong_part is None else f"a Kernel of openinfer.loops: {wrong_part}"
 
+
+_EXPRESSION_PARTS = (tree.Input, tree.Literal, tree.Apply)
+_EXPRESSION_NAMES: Mapping[str, Any] = {"Expr": tree.Expr, "Scalar": int | float | bool}
+
+_EXPRESSIONS = Structure(*_EXPRESSION_PARTS, names=_EXPRESSION_NAMES)
+
+_LOOP_PROGRAMS = Structure(
+    *_EXPRESSION_PARTS,
+    *(part for part in vars(nodes).values() if dataclasses.is_dataclass(part) and isinstance(part, type)),
+    *(Index, Var, Quotient, Remainder, Within),
+    names={**_EXPRESSION_NAMES, "DType": DType},
+)
 
 _CHECKS: Mapping[tuple[str, str], Check] = {
     ("OpSchema", "infer"): _output_types,
