@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from misbehaving_devices import DEVICES
+from misbehaving_imports import IMPORTERS
 from misbehaving_models import FORMATS
 from misbehaving_operators import KERNELS, OPERATORS
 from misbehaving_runs import COMMANDS, OBSERVERS, RUNNERS
@@ -22,6 +23,7 @@ SPOTS: Mapping[str, Spot] = {
     **TARGETS,
     **PASSES,
     **FORMATS,
+    **IMPORTERS,
     **RUNNERS,
     **COMMANDS,
     **OBSERVERS,

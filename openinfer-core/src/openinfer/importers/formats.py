@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.boundary import public
 from openinfer.errors import ModelImportError
+from openinfer.importers.guarded_importer import GuardedOriginal, checked_import
 from openinfer.importers.imported import ImportOptions
 from openinfer.plugins.crossing import crossing
 from openinfer.plugins.environment import Environment
@@ -59,7 +60,8 @@ def load(
     owner = offered.owner("importer", spec.name)
     make = load_object(spec.load, owner)
     with crossing(owner, f"importing {str(file)!r} as {spec.name}"):
-        return make(file, options, offered)
+        found: Any = make(file, options, offered)
+    return checked_import(owner, f"importer {spec.name}", found) if owner.is_foreign else found
 
 
 @public
@@ -94,6 +96,8 @@ def verify(
     opened = load_object(spec.original, owner)
     with crossing(owner, f"opening {str(file)!r} to run it as {spec.name}"):
         original = opened(file, ImportOptions(values=values or {}))
+    if owner.is_foreign:
+        original = GuardedOriginal(owner, f"importer {spec.name}", original, imported.report)
     found = verified(imported, original, inputs=inputs, steps=steps, seed=seed, environment=offered)
     if found.agrees or found.first:
         return found
