@@ -119,7 +119,7 @@ def with_step(make: Callable[[ComputeStep], object]) -> Rewrite:
 
 
 WRONG = {
-    "another type": (lambda procedures, types: None, "returned None, expected a tuple of procedures"),
+    "another type": (lambda procedures, types: None, r"it is None \(NoneType\), expected tuple\[Procedure, ...\]"),
     "nothing": (lambda procedures, types: (), "the last one is not 'entry'"),
     "a missing write": (without("neg"), "read value 1 before it is written"),
     "a missing result": (without("slice"), "before it is written"),

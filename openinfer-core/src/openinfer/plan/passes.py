@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from openinfer.errors import SynthesisError
 from openinfer.ir.types import TensorType
 from openinfer.plan.accesses import called, touched, walk
 from openinfer.plan.liveness import Liveness
+from openinfer.plan.step_structure import procedures_misfit
 from openinfer.plan.steps import ComputeStep, KernelStep, Procedure, ValueRef
-from openinfer.plugins.crossing import crossing, fault, shown
+from openinfer.plugins.crossing import crossing, fault
 from openinfer.plugins.types import load_object
 
 if TYPE_CHECKING:
@@ -54,8 +55,12 @@ def with_passes(
         run: Pass = load_object(environment.passes[name].run, owner)
         with crossing(owner, f"pass {name}"):
             found = run(procedures, types)
+        unfit = procedures_misfit(found) if owner.is_foreign else None
+        if unfit is not None:
+            raise fault(owner, f"pass {name} returned what is not a tuple of procedures: {unfit}")
         try:
-            _check(procedures, found, types, results)
+            with crossing(owner, f"the values that pass {name} returned are wrong: reading them"):
+                _check(procedures, found, types, results)
         except SynthesisError as error:
             raise fault(owner, f"pass {name} {error}") from None
         procedures = found
@@ -64,10 +69,7 @@ def with_passes(
     return procedures
 
 
-def _check(before: Sequence[Procedure], found: Any, types: Sequence[TensorType], results: int) -> None:
-    if not isinstance(found, tuple) or not all(isinstance(each, Procedure) for each in cast("tuple[Any, ...]", found)):
-        raise SynthesisError(f"returned {shown(cast('object', found))}, expected a tuple of procedures")
-    after = cast("tuple[Procedure, ...]", found)
+def _check(before: Sequence[Procedure], after: Sequence[Procedure], types: Sequence[TensorType], results: int) -> None:
     if not after or after[-1].name != before[-1].name:
         raise SynthesisError(f"returned procedures of which the last one is not {before[-1].name!r}")
     known: set[str] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.arch import DeviceArch
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from openinfer.plugins.crossing import Owner
     from openinfer.plugins.environment import Environment
 
 
@@ -42,18 +44,18 @@ def device_of(
         hint = did_you_mean(source, known) or f"there are {', '.join(known) or 'none'}"
         message = f"unknown device {source!r} (a file of that name is './{source}'): {hint}"
         raise SynthesisError(message, code="unknown-target")
-    return DeviceArch.load(known[source]())
+    return known[source]()
 
 
-def profiles(target: str | None, environment: Environment) -> dict[str, Callable[[], Mapping[str, Any]]]:
-    """Return the profiles of a synth target, or of all of them: by name, functions that return the document.
+def profiles(target: str | None, environment: Environment) -> dict[str, Callable[[], DeviceArch]]:
+    """Return the profiles of a synth target, or of all of them: by name, functions that return the device.
 
     Raises:
         SynthesisError: the target is unknown.
         PluginError: a plugin offers something else.
     """
     names = sorted(environment.targets) if target is None else [environment.target(target).name]
-    found: dict[str, Callable[[], Mapping[str, Any]]] = {}
+    found: dict[str, Callable[[], DeviceArch]] = {}
     for name in names:
         where = environment.target(name).profiles
         if where is None:
@@ -61,11 +63,27 @@ def profiles(target: str | None, environment: Environment) -> dict[str, Callable
         owner = environment.owner("synth target", name)
         given: Any = load_object(where, owner)
         with crossing(owner, f"reading the profiles of synth target {name}"):
-            known = dict(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else {}
-            if not isinstance(given, Mapping) or not all(callable(make) for make in known.values()):
-                raise fault(owner, f"profiles of synth target {name} {wrong(given, 'a mapping to functions')}")
-            found = {**known, **found}
+            known = dict(cast("Mapping[Any, Any]", given)) if isinstance(given, Mapping) else {}
+            is_right = all(type(key) is str and callable(make) for key, make in known.items())
+        if not isinstance(given, Mapping) or not is_right:
+            raise fault(owner, f"profiles of synth target {name} {wrong(given, 'a mapping from names to functions')}")
+        found = {**{key: partial(_made, owner, key, make) for key, make in known.items()}, **found}
     return found
+
+
+def _made(owner: Owner, name: str, make: Callable[[], Any]) -> DeviceArch:
+    """Return the device that a profile describes.
+
+    Raises:
+        PluginError: the profile raised something, or returned something else than the document of a device.
+    """
+    with crossing(owner, f"profile {name!r}"):
+        document = make()
+    if not isinstance(document, Mapping):
+        raise fault(owner, f"profile {name!r} {wrong(document, 'the document of a device')}")
+    # What a document lacks is the plugin's error too.
+    with crossing(owner, f"the document of profile {name!r}", passing=()):
+        return DeviceArch.load(cast("Mapping[str, Any]", document))
 
 
 def _is_name(text: str) -> bool:

@@ -1,0 +1,39 @@
+"""Whether steps that a plugin made are made of what steps consist of."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from openinfer.arch import TargetInfo
+from openinfer.compute import Computation
+from openinfer.expr.tree import Expr
+from openinfer.ir.types import TensorType
+from openinfer.layout import Layout
+from openinfer.loops import Kernel
+from openinfer.ops.calls import OpCall
+from openinfer.plan import regions, setting_ranges, steps
+from openinfer.plugins.structure import Structure
+from openinfer.plugins.types import KernelSpec
+from openinfer.schedule import Loop, Schedule
+from openinfer.symbolic import IntExpr
+
+_STEPS = Structure(
+    *(
+        part
+        for module in (steps, regions, setting_ranges)
+        for part in vars(module).values()
+        if dataclasses.is_dataclass(part) and isinstance(part, type) and part.__module__ == module.__name__
+    ),
+    names={
+        **{each.__name__: each for each in (TargetInfo, Computation, TensorType, Layout, Kernel, OpCall, KernelSpec)},
+        **{each.__name__: each for each in (Loop, Schedule)},
+        "Expr": Expr,
+        "IntExpr": IntExpr,
+        "Scalar": int | float | bool,
+    },
+)
+
+
+def procedures_misfit(found: object) -> str | None:
+    """Return what is wrong with what should be a tuple of procedures, or None."""
+    return _STEPS.misfit(found, tuple[steps.Procedure, ...])
