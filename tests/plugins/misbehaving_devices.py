@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ from misbehaving import (
     overriding,
     parts,
     returning,
+    value_spot,
 )
 from misbehaving_operators import PROGRAM, RELU, X, copied, operator, run_program, with_kernel, with_operator
 from openinfer_example_device.backend import AbacusBackend, Beads
@@ -29,6 +31,7 @@ from openinfer.ops.schema import Compute
 from openinfer.plugins import types
 from openinfer.plugins.environment import Environment
 from openinfer.simulate.guarded_backend import opened_backend
+from openinfer.simulate.state_program import Fault
 
 
 def with_device(backend: Any, probe: Any = None, **fields: Any) -> ModuleType:
@@ -112,6 +115,82 @@ class StagedAbacus(AbacusBackend):
         return self.bind_copy(inputs[0], outputs[0])
 
 
+class LoopAbacus(AbacusBackend):
+    """An abacus that copies, whatever the loop program is."""
+
+    def bind_loops(self, _: object, __: Sequence[Beads], outputs: Sequence[Beads]) -> Callable[[], object]:
+        return self.bind_fill(outputs[0], 1)
+
+
+def ranks(environment: Environment, folder: Path) -> Any:
+    program = PROGRAM.replace("y: f32[2]", "y: i64[2]").replace("their_op(x)", "argsort(x)")
+    return run_program(environment, folder, "their_device", program)
+
+
+class Program:
+    """A program with one variable, ``s``."""
+
+    def step(self) -> None:
+        """Do nothing."""
+
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {}
+
+    def reset(self) -> None:
+        """Do nothing."""
+
+    def get(self) -> Mapping[str, Any]:
+        return {"s": np.zeros(2, np.float32)}
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Keep nothing."""
+
+
+class StateAbacus(WholeAbacus):
+    """An abacus that runs whole programs that keep values between steps."""
+
+    def open_program(self, *_: object) -> Program:
+        return Program()
+
+
+def with_state(program: Callable[[], object]) -> ModuleType:
+    backend = type("Theirs", (StateAbacus,), {"open_program": lambda *_: program()})
+    return with_device(backend, whole_programs=True, state=True)
+
+
+def keeps(environment: Environment, folder: Path) -> Any:
+    program = PROGRAM.replace("volatile", "persistent { s: f32[2]; } volatile").replace(
+        "return", "cache.write y >> s; return"
+    )
+    simulator = oi.Simulator(oi.Model.from_arrays(), oi.graph(program), device="their_device", environment=environment)
+    with simulator.make_executor() as executor:
+        executor.step(x=[1.0, -2.0])
+        return executor.fetch("s")
+
+
+def state_spot(method: str, make: Callable[[Act], Any] = lambda act: act, legal: tuple[str, ...] = ()) -> Spot:
+    return Spot(lambda act: with_state(overriding(Program, method, make)(act)), keeps, legal)
+
+
+def value_state_spot(method: str, name: str) -> Spot:
+    """Return the spot of an entry of what a method returns."""
+    return value_spot(lambda value: with_state(type("Theirs", (Program,), {method: returning({name: value})})), keeps)
+
+
+def fault_spot(field: str, legal: tuple[str, ...]) -> Spot:
+    """Return the spot of a field of why a step failed."""
+
+    def plugin(value: Any) -> ModuleType:
+        found = Fault(**{"code": "out-of-range", "message": "", "node": None, field: value})
+        return with_state(type("Theirs", (Program,), {"step": returning(found)}))
+
+    def fails(environment: Environment, folder: Path) -> None:
+        with suppress(oi.ExecutionError):
+            keeps(environment, folder)
+
+    return value_spot(plugin, fails, legal)
+
+
 def with_stages(backend: Any) -> ModuleType:
     made = with_device(backend, computations=True)
     made.openinfer_ops = with_operator(definition=Compute(copied)).openinfer_ops
@@ -150,12 +229,15 @@ def part_of(
 ) -> Mapping[str, Spot]:
     """Return the spots of a method that binds a call, and of that call."""
     own, its_call = overriding(base, method), overriding(base, method, lambda act: returning(act))
-    legal = CALLED_IN_STEPS if method == "bind_computation" else ()
+    legal = CALLED_IN_STEPS if method in ("bind_computation", "bind_loops") else ()
     return {
         method: Spot(lambda act: make(own(act), **fields), use, ("returns None",) if method == "scalar_reader" else ()),
         f"call of {method}": Spot(lambda act: make(its_call(act), **fields), use, legal),
     }
 
+
+NONE = ("returns None",)
+"""Where None stands for the absence of something."""
 
 DEVICES = {
     "opening": Spot(with_device, on_device),
@@ -193,6 +275,22 @@ DEVICES = {
     **part_of(HostAbacus, "scalar_reader", counts),
     **part_of(WholeAbacus, "bind_program", on_device, whole_programs=True),
     **part_of(StagedAbacus, "bind_computation", on_device, with_stages),
+    **part_of(LoopAbacus, "bind_loops", ranks, loop_programs=True, expression_dtypes=None),
+    "arch": Spot(lambda act: with_device(type("Theirs", (WholeAbacus,), {"arch": property(act)})), on_device, NONE),
+    "schedules": Spot(
+        lambda act: with_device(type("Theirs", (WholeAbacus,), {"schedules": property(act)})), on_device, NONE
+    ),
+    "open_program": Spot(with_state, keeps),
+    "step of a program": state_spot("step", legal=NONE),
+    "code of a fault": fault_spot("code", ("returns text",)),
+    "message of a fault": fault_spot("message", ("returns text",)),
+    "node of a fault": fault_spot("node", NONE),
+    "shapes of a program": state_spot("shapes"),
+    "a shape of a program": value_state_spot("shapes", "y"),
+    "reset of a program": state_spot("reset", legal=NO_RESULT),
+    "get of a program": state_spot("get"),
+    "a value of a program": value_state_spot("get", "s"),
+    "set of a program": state_spot("set", legal=NO_RESULT),
     "resized": Spot(lambda act: with_device(overriding(HostAbacus, "resized")(act)), asks("resized", X)),
     "overlap": Spot(lambda act: with_device(overriding(HostAbacus, "overlap")(act)), asks("overlap", None)),
     "direct_kernel": Spot(

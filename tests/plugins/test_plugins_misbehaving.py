@@ -16,7 +16,7 @@ import click
 import numpy as np
 from click.testing import CliRunner
 from misbehaving import MISBEHAVIOURS, NAME, act_in, environment_with, module
-from misbehaving_devices import with_device
+from misbehaving_devices import LoopAbacus, WholeAbacus, ranks, with_device
 from misbehaving_models import Codes, QuantisedStore, loaded_quantised, loaded_scales, with_format, with_scales
 from misbehaving_operators import (
     MODEL,
@@ -35,6 +35,7 @@ import openinfer as oi
 from openinfer.cli import main
 from openinfer.cli.explanations import format_codes
 from openinfer.errors import PluginError, PluginStepError
+from openinfer.ops.schema import Composite
 from openinfer.plugins import types
 from openinfer.plugins.crossing import PluginWarning
 from openinfer.plugins.environment import Environment, Status
@@ -42,14 +43,17 @@ from openinfer.plugins.offers import KINDS
 from openinfer.synth import Synthesizer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from misbehaving import Act, Spot
 
+    from openinfer.ops.schema import Decomposer
+
 CASES = [
-    pytest.param(spot, act, id=f"{where}-{how}")
+    pytest.param(spot, MISBEHAVIOURS[how], id=f"{where}-{how}")
     for where, spot in SPOTS.items()
-    for how, act in MISBEHAVIOURS.items()
+    for how in spot.misbehaviours
     if how not in spot.legal
 ]
 LEGAL = [
@@ -355,3 +359,73 @@ def test_the_types_of_an_operator_that_works_are_those_of_its_rule() -> None:
 
     assert environment.op("their_op").infer((X,), {}, ()) == (X,)
     assert run_program(environment, None).tolist() == [-1.0, 2.0]
+
+
+def test_a_kernel_that_changes_how_numpy_treats_errors_does_so_for_itself_alone() -> None:
+    def zero(_: Any, __: Any, made: Any, *___: Any) -> Any:
+        return lambda: (np.seterr(all="raise"), made[0].fill(0))
+
+    program = PROGRAM.replace("y: f32[2]", "y: f32[2]; z: f32[2]").replace(
+        "return y", 'op div(x, y, div_by_zero_mask="ieee") >> z; return z'
+    )
+    environment = environment_with(with_kernel(kernel=zero))
+
+    with oi.Simulator(MODEL, oi.graph(program), environment=environment).make_executor() as executor:
+        executor.step(x=[1.0, -2.0])
+
+        assert executor.fetch("z").tolist() == [np.inf, -np.inf]
+
+
+def in_terms_of(*names: str) -> Composite:
+    """Return a definition that applies operators one after the other."""
+
+    def decompose(steps: Decomposer, inputs: Sequence[int | None], _: object) -> tuple[int]:
+        value = inputs[0]
+        for name in names:
+            value = steps.op(name, value)
+        assert value is not None
+        return (value,)
+
+    return Composite(decompose)
+
+
+CIRCLE = [operator(definition=in_terms_of("their_b")), operator(name="their_b", definition=in_terms_of("their_op"))]
+DOUBLING = [
+    operator(definition=in_terms_of("their_0")),
+    *(operator(name=f"their_{k}", definition=in_terms_of(*[f"their_{k + 1}"] * 4)) for k in range(20)),
+    operator(name="their_20"),
+]
+
+
+@pytest.mark.parametrize("operators", [CIRCLE, DOUBLING], ids=["a circle", "exponentially many"])
+def test_definitions_that_never_end_are_refused(operators: Any) -> None:
+    environment = environment_with(module(ops=lambda: operators))
+
+    with pytest.raises(oi.ValidationError, match=r"kernel-missing\]: their_op is defined by other operators"):
+        run_program(environment, None)
+    with pytest.raises(oi.SynthesisError, match="their_op is defined by other operators"):
+        Synthesizer("c", environment=environment).synthesize(MODEL, oi.graph(PROGRAM))
+
+
+def test_a_device_that_runs_loop_programs_is_asked_to() -> None:
+    environment = environment_with(with_device(LoopAbacus, loop_programs=True, expression_dtypes=None))
+
+    assert ranks(environment, None).tolist() == [1, 1]
+
+
+def test_plans_are_made_for_the_machine_that_a_device_says_it_is() -> None:
+    arch = oi.DeviceArch.load({"version": 2, "device": {"type": "cpu", "api": "c", "name": "theirs"}})
+    plans: list[Any] = []
+
+    class Machine(WholeAbacus):
+        def __init__(self, ordinal: int) -> None:
+            super().__init__(ordinal)
+            self.arch = arch
+
+        def bind_program(self, plan: Any, *_: object) -> Any:
+            plans.append(plan)
+            return lambda: True
+
+    run_program(environment_with(with_device(Machine, whole_programs=True)), None, "their_device")
+
+    assert [plan.arch for plan in plans] == [arch]

@@ -20,6 +20,9 @@ from openinfer.plugins.selection import (
     DerivedFold,
     HandWritten,
     Looped,
+    is_composite,
+    is_oversized,
+    oversized,
     select,
 )
 
@@ -33,9 +36,6 @@ if TYPE_CHECKING:
     from openinfer.plan.steps import Operand, Origin, Placement, Step
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import Implementation, KernelTable
-
-DEEPEST_DECOMPOSITION = 32
-"""Deepest nesting of operators that are defined by others; a definition that goes round in circles passes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +177,22 @@ class CallLowering:
             outputs=(output,),
         )
 
+    def _check_size(self, call: OpCall, decomposition: Decomposition, at: Operation) -> None:
+        """Check that a decomposition ends.
+
+        Raises:
+            SynthesisError: ``unsupported``: it is nested too deeply, or has too many parts.
+        """
+        waiting, parts = [(decomposition, 1)], 0
+        while waiting:
+            found, depth = waiting.pop()
+            parts += len(found.steps)
+            if is_oversized(depth, parts):
+                raise at_node("unsupported", oversized(call), at.origin.block, at.node)
+            composite = (step.call for step in found.steps if is_composite(self.environment, step.call))
+            chosen = (self._selected(part) for part in composite)
+            waiting += [(each.decomposition, depth + 1) for each in chosen if isinstance(each, Decomposed)]
+
     def _decomposed(
         self,
         call: OpCall,
@@ -185,9 +201,8 @@ class CallLowering:
         outputs: tuple[int, ...],
         at: Operation,
     ) -> Iterator[Step]:
-        if at.depth == DEEPEST_DECOMPOSITION:
-            message = f"{call.op} is defined by other operators more than {DEEPEST_DECOMPOSITION} deep"
-            raise at_node("unsupported", message, at.origin.block, at.node)
+        if at.depth == 0:
+            self._check_size(call, parts, at)
         given_inputs = zip(parts.inputs, inputs, strict=True)
         operands = {number: operand for number, operand in given_inputs if number is not None and operand is not None}
         made_here = {number for step in parts.steps for number in step.outputs}

@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from openinfer.plugins.types import Fallback, KernelSpec
 
 
+DEEPEST_DECOMPOSITION = 32
+"""Deepest nesting of operators that are defined by others; a definition that goes round in circles passes it."""
+
+MOST_PARTS = 10_000
+"""Calls that an operator may consist of: nested definitions can grow exponentially."""
+
+
 @dataclass(frozen=True, slots=True)
 class HandWritten:
     """A kernel of the target's backend or of a plugin."""
@@ -163,9 +170,13 @@ def lacks(
 
     Parts for which `select` raises one of ``passed_over`` are taken to be carried out.
     """
-    waiting = [call]
+    waiting, parts = [(call, 0)], 0
     while waiting:
-        current = waiting.pop()
+        current, depth = waiting.pop()
+        parts += 1
+        if is_oversized(depth, parts):
+            yield Lack(call, oversized(call))
+            return
         try:
             chosen = select(environment, table, current)
         except passed_over:
@@ -173,7 +184,23 @@ def lacks(
         if isinstance(chosen, Missing):
             yield Lack(current, chosen.reason, chosen.inside)
         elif isinstance(chosen, Decomposed):
-            waiting += [step.call for step in chosen.decomposition.steps]
+            waiting += [(step.call, depth + 1) for step in chosen.decomposition.steps]
+
+
+def is_composite(environment: Environment, call: OpCall) -> bool:
+    """Return whether an operator is defined by others."""
+    return isinstance(environment.op(call.op).definition, Composite)
+
+
+def is_oversized(depth: int, parts: int) -> bool:
+    """Return whether a decomposition is nested too deeply, or has too many parts."""
+    return depth > DEEPEST_DECOMPOSITION or parts > MOST_PARTS
+
+
+def oversized(call: OpCall) -> str:
+    """Return why an operator whose decomposition is too large cannot be carried out."""
+    limits = f"nested more than {DEEPEST_DECOMPOSITION} deep or with more than {MOST_PARTS:,} parts"
+    return f"{call.op} is defined by other operators, {limits}: does its definition lead back to itself?"
 
 
 def fits(kernel: KernelSpec, call: OpCall) -> bool:

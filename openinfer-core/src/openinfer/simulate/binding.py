@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec
 
 from openinfer.arch import DeviceArch
 from openinfer.errors import FeatureMissingError, KernelMissingError
 from openinfer.plan import limits_of, make_plan
 from openinfer.plan.schedules import ScheduleFile
 from openinfer.plugins.selection import (
+    DEEPEST_DECOMPOSITION,
     Computed,
     Decomposed,
     DerivedExpression,
@@ -18,13 +19,15 @@ from openinfer.plugins.selection import (
     Lack,
     Looped,
     Missing,
+    oversized,
     select,
 )
 from openinfer.simulate.backend import ComputationBackend, HostBackend, LoopBackend
+from openinfer.simulate.floating_point import restoring_errors
 from openinfer.simulate.state_program import keeps_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.ir.resolved import ResolvedGraph
@@ -35,10 +38,10 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
+    from openinfer.plugins.types import KernelSpec
     from openinfer.simulate.backend import BoundCall, Buffer, DeviceBackend, DirectCall
 
-MOST_NESTED = 32
-"""Deepest decomposition of decompositions; a composite operator that leads back to itself goes past it."""
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +124,9 @@ class Binder:
             raise (FeatureMissingError if is_left else KernelMissingError)(chosen.reason)
         if not isinstance(chosen, Decomposed):
             return Prepared(call, chosen)
+        if depth > DEEPEST_DECOMPOSITION:
+            raise KernelMissingError(oversized(call))
         steps = chosen.decomposition.steps
-        if depth >= MOST_NESTED:
-            raise KernelMissingError(f"{steps[0].call.op} decomposes more than {MOST_NESTED} levels deep")
         return Prepared(call, chosen, tuple(self.prepare(step.call, depth + 1) for step in steps))
 
     def direct(self, prepared: Prepared) -> DirectCall | None:
@@ -132,7 +135,7 @@ class Binder:
             return None
         kernel = prepared.chosen.kernel
         call = self._backend.direct_kernel(kernel, prepared.call)
-        return None if call is None else kernel.guarded(call)
+        return None if call is None else _guarded(kernel, call)
 
     def bind_prepared(
         self, prepared: Prepared, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
@@ -146,7 +149,7 @@ class Binder:
             return self._backend.bind_expression(chosen.expr, inputs, outputs[0])
         targets, copies = self._separate(prepared.call, inputs, outputs)
         if isinstance(chosen, HandWritten):
-            work = [chosen.kernel.guarded(self._backend.bind_kernel(chosen.kernel, prepared.call, inputs, targets))]
+            work = [_guarded(chosen.kernel, self._backend.bind_kernel(chosen.kernel, prepared.call, inputs, targets))]
         elif isinstance(chosen, Computed):
             work = [self._computed(chosen, inputs, targets)]
         elif isinstance(chosen, Looped):
@@ -234,6 +237,11 @@ class _Pool:
 
     def give(self, buffer: Buffer) -> None:
         self._free.setdefault(buffer.type, []).append(buffer)
+
+
+def _guarded(kernel: KernelSpec, call: Callable[P, object]) -> Callable[P, object]:
+    """Return a bound call of a kernel, guarded if it is a third party's."""
+    return restoring_errors(kernel.guarded(call)) if kernel.is_foreign else call
 
 
 def in_order(calls: Sequence[BoundCall]) -> BoundCall:

@@ -3,27 +3,32 @@ binds; what it returns is checked."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from openinfer.arch import DeviceArch
 from openinfer.array_types import storage_dtype
 from openinfer.errors import OpenInferError
-from openinfer.plugins.crossing import crossing, fault, guarded_in_steps, guarded_methods, members, wrong
+from openinfer.plan.schedules import ScheduleFile
+from openinfer.plugins.crossing import crossing, fault, guarded_in_steps, guarded_methods, members, shown, wrong
 from openinfer.plugins.types import load_object
-from openinfer.simulate.backend import ComputationBackend, DeviceBackend, HostBackend
-from openinfer.simulate.state_program import StateBackend, StateProgram
+from openinfer.simulate.backend import ComputationBackend, DeviceBackend, HostBackend, LoopBackend
+from openinfer.simulate.floating_point import restoring_errors
+from openinfer.simulate.guarded_state import GuardedState
+from openinfer.simulate.state_program import StateBackend
 from openinfer.simulate.whole_program import ProgramBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from openinfer.ir.types import TensorType
+    from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plugins.crossing import Owner
     from openinfer.plugins.types import DeviceSpec
     from openinfer.scalars import Scalar
     from openinfer.simulate.backend import Array, Buffer
+    from openinfer.simulate.state_program import StateProgram
 
 _PASSING = (OpenInferError, MemoryError)
 """What methods of a backend raise on purpose; memory may really be short."""
@@ -55,12 +60,20 @@ class GuardedBackend:
         names = list(members(DeviceBackend))
         with crossing(owner, f"reading the methods of {what}"):
             self.name = str(cast("Any", backend).name)
-            for further in (HostBackend, ProgramBackend, StateBackend, ComputationBackend):
+            for further in (HostBackend, ProgramBackend, StateBackend, ComputationBackend, LoopBackend):
                 own = members(further)
                 names += own if all(hasattr(backend, name) for name in own) else ()
+            self.arch = self._part_of_plans("arch", getattr(backend, "arch", None), DeviceArch)
+            self.schedules = self._part_of_plans("schedules", getattr(backend, "schedules", None), ScheduleFile)
         found = guarded_methods(owner, what, backend, names, passing=_PASSING)
         checks = {**dict.fromkeys((name for name in names if name.startswith("bind_")), self._call), **self._checks()}
         vars(self).update({name: self._checked(name, call, checks.get(name)) for name, call in found.items()})
+
+    def _part_of_plans(self, name: str, found: object, expected: type[Any]) -> Any:
+        """Return an attribute of the backend that plans are made with; None where it has none."""
+        if found is not None and type(found) is not expected:
+            raise fault(self._owner, f"{name} of {self._what} is {shown(found)}, expected {expected.__name__} or None")
+        return found
 
     def _checks(self) -> dict[str, Callable[..., Any]]:
         return {
@@ -104,7 +117,8 @@ class GuardedBackend:
     def _call(self, name: str, found: Any, *_: object) -> Callable[..., Any]:
         if not callable(found):
             raise fault(self._owner, f"{name} of {self._what} {wrong(found, 'a function')}")
-        return guarded_in_steps(self._owner, f"the call that {name} of {self._what} returned", found, passing=_PASSING)
+        action = f"the call that {name} of {self._what} returned"
+        return restoring_errors(guarded_in_steps(self._owner, action, found, passing=_PASSING))
 
     def _call_or_none(self, name: str, found: Any, *arguments: object) -> Callable[..., Any] | None:
         return None if found is None else self._call(name, found, *arguments)
@@ -115,12 +129,9 @@ class GuardedBackend:
     def _program(self, name: str, found: Any, *_: object) -> Callable[[], bool]:
         return self._yielding(name, found, _is_bool, "a bool")
 
-    def _state_program(self, name: str, found: Any, *_: object) -> StateProgram:
+    def _state_program(self, name: str, found: Any, plan: ExecutionPlan, *_: object) -> StateProgram:
         what = f"the program that {name} of {self._what} returned"
-        return cast(
-            "StateProgram",
-            SimpleNamespace(**guarded_methods(self._owner, what, found, members(StateProgram), passing=_PASSING)),
-        )
+        return GuardedState(self._owner, what, found, plan, passing=_PASSING)
 
     def _truth(self, name: str, found: Any, *_: object) -> bool:
         if not _is_bool(found):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from openinfer.plugins.crossing import crossing, guarded_methods, members
 from openinfer.plugins.types import load_object
+from openinfer.simulate.floating_point import restoring_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,4 +55,4 @@ def _opened(environment: Environment, name: str) -> Callable[[Sequence[TraceEven
     make = load_object(spec.observer, owner)
     with crossing(owner, f"making observer {name}"):
         observer: Observer = make()
-    return guarded_methods(owner, f"observer {name}", observer, members(Observer))["observe"]
+    return restoring_errors(guarded_methods(owner, f"observer {name}", observer, members(Observer))["observe"])
