@@ -78,5 +78,7 @@ def test_devices_and_documents_are_taken_as_they_are(environment: Environment) -
 def test_a_plugin_that_offers_something_else_is_named(environment: Environment) -> None:
     wrong = Environment(targets={"w": target("w", "offered:WRONG")})
 
-    with pytest.raises(PluginError, match=r"profiles of synth target w returned .* expected a mapping from names to functions"):
+    with pytest.raises(
+        PluginError, match=r"profiles of synth target w returned .* expected a mapping from names to functions"
+    ):
         device_of("small", "w", wrong)
