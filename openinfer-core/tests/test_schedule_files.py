@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from openinfer.dsl import graph
 from openinfer.errors import SynthesisError
 from openinfer.model import Model
 from openinfer.plan import make_plan
-from openinfer.plan.schedules import parse_schedules, schedules_text
+from openinfer.plan.schedules import common_loops_text, parse_schedules, schedules_text
 from openinfer.plan.steps import ComputeStep
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import KernelTable
@@ -98,6 +99,60 @@ def test_equal_steps_of_a_line_are_numbered() -> None:
     ]
 
     assert steps == ["entry:6 cumsum", "entry:6 cumsum #2", "entry:6 matmul"]
+
+
+SOFTMAX = """
+dynamic { x: f32[512, 1024]; }
+volatile { y: f32[512, 1024]; }
+block entry {
+  op softmax(x) >> y;
+  return y;
+}
+"""
+
+
+def common_loops(plan: ExecutionPlan) -> list[str]:
+    steps = [step for p in plan.procedures for step in p.steps if isinstance(step, ComputeStep)]
+    return [common_loops_text(step.arrangement) for step in steps]
+
+
+def test_loops_around_stages_are_written_and_read_back() -> None:
+    first = plan_of(program=SOFTMAX)
+    written = schedules_text(first.procedures)
+
+    again = plan_of(written, program=SOFTMAX)
+
+    assert written.splitlines()[2:4] == ["entry:5 softmax", "    under: i6:32"]
+    assert again.procedures == first.procedures
+
+
+@pytest.mark.parametrize(("given", "rows"), [("i6:4", 4), ("", 512)])
+def test_given_loops_around_stages_win(given: str, rows: int) -> None:
+    written = "\n".join(schedules_text(plan_of(program=SOFTMAX).procedures).splitlines()[:3])
+    (stage,) = [line for line in schedules_text(plan_of(program=SOFTMAX).procedures).splitlines() if " y0[" in line]
+
+    plan = plan_of(f"{written}\n    under: {given}\n{stage}\n", program=SOFTMAX)
+
+    assert common_loops(plan) == [given]
+    largest = max(value.stored.count for value in plan.values if value.name.startswith("y.softmax"))
+    assert largest == rows * 1024
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("i7:4=unroll", "expected serial loops such as `i0:4 i2`"),
+        ("i6 i6", "an axis is walked twice"),
+        ("i9", "the loop 'i9' is over an unknown axis; known: i6, i7"),
+        ("i6:3 sliding", "i6 slides in steps of 3, which leave a rest"),
+        ("i6\n    under: i6", "tuned.txt:5: step `entry:5 softmax` has common loops already in line 4"),
+    ],
+)
+def test_loops_around_stages_that_do_not_fit_are_refused(given: str, message: str) -> None:
+    lines = schedules_text(plan_of(program=SOFTMAX).procedures).splitlines()
+
+    with pytest.raises(SynthesisError, match=re.escape(message)):
+        plan_of("\n".join([*lines[:3], f"    under: {given}", *lines[4:]]), program=SOFTMAX)
 
 
 def digest() -> str:

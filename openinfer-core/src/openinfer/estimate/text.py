@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from openinfer.diagnostics import counted, printable
 from openinfer.plan.accesses import walk
 from openinfer.plan.report import lines_of, step_text, stored_reason
-from openinfer.plan.steps import LoopStep
+from openinfer.plan.schedules import common_loops_text
+from openinfer.plan.steps import ComputeStep, LoopStep
 from openinfer.schedule.text import schedule_text
 
 if TYPE_CHECKING:
@@ -154,6 +155,8 @@ def _detail(plan: ExecutionPlan, step: Step, found: StepEstimate) -> Iterator[st
         yield from _wrapped(f"{pad}fused     ", "; ".join(statement.text for statement in step.origin.statements))
     if reason:
         yield from _wrapped(f"{pad}stored    ", reason)
+    if isinstance(step, ComputeStep) and step.arrangement.fusion:
+        yield from _wrapped(f"{pad}under     ", common_loops_text(step.arrangement))
     for choice in found.choices:
         yield from _wrapped(f"{pad}{choice.tensor:<8}  ", schedule_text(choice.schedule) or "in row-major order")
         if choice.cycles is not None:

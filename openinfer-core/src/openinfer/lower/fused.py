@@ -105,10 +105,16 @@ def needed(computation: Computation, loops: Sequence[Loop]) -> list[Part]:
     """Return what each stage computes in the first step of common loops over axes of the last one.
 
     Raises:
-        ScheduleError: a stage before the last one stores something else than a temporary at its axes, or what is read
-            of it in one step is not a box within it.
+        ScheduleError: places or terms of a stage follow one another, a stage before the last one stores something else
+            than a temporary at its axes, or what is read of it in one step is not a box within it.
     """
     last = computation.stages[-1]
+    for stage in computation.stages:
+        is_ordered = stage.is_sequential or (stage.fold is not None and not is_tileable(stage.fold))
+        if stage.lookups or stage.checks or is_ordered:
+            raise ScheduleError(
+                f"{stage.tensor} cannot be computed in parts: its places, or its terms, follow one another"
+            )
     if any(loop.axis not in last.axes or not isinstance(loop.axis.extent, int) for loop in loops):
         raise ScheduleError(f"{computation.name} is fused under axes of {last.tensor} whose extents are constants")
     return _parts(computation, Part({loop.axis: Index() for loop in loops}, {loop.axis: loop.step for loop in loops}))
@@ -264,8 +270,6 @@ def _parts(computation: Computation, last: Part) -> list[Part]:
 def _with_terms(schedule: Schedule, stage: Stage) -> Schedule:
     """Return a schedule with loops over folded axes, which one that leaves them to the order of the fold lacks."""
     fold = stage.fold
-    if stage.lookups or stage.checks or stage.is_sequential or (fold is not None and not is_tileable(fold)):
-        raise ScheduleError(f"{stage.tensor} cannot be computed in parts: its places, or its terms, follow one another")
     walked_axes = {loop.axis for loop in schedule.loops}
     missing = () if fold is None else (Loop(axis) for axis in fold.axes if axis not in walked_axes)
     return replace(schedule, loops=(*schedule.loops, *missing))

@@ -131,7 +131,8 @@ class _Arranging:
             return replace(step, body=self.steps(step.body))
         return self._computed(step) if isinstance(step, ComputeStep) else step
 
-    def _computed(self, step: ComputeStep) -> ComputeStep:
+    def _computed(self, given_step: ComputeStep) -> ComputeStep:
+        step = replace(given_step, arrangement=self._given.under(given_step))
         if self._target.dot4 and not step.arrangement.fusion:
             step = with_word_results(with_dot_products(step, self.values, self.weights), self.values)
         step = with_exact_sums(step, self.values, self.weights)
@@ -143,7 +144,7 @@ class _Arranging:
         schedules: list[Schedule] = []
         inputs = list(step.inputs)
         numbers = {tensor.name: number for number, tensor in enumerate(computation.inputs)}
-        given = self._given.of(step, computation)
+        given = self._given.of(given_step, computation)
         for place, stage in enumerate(computation.stages):
             read = _tensors_read(stage) & free
             schedule = given.get(place) or self._chosen(step, stage, layouts, read, parts[place] if parts else None)

@@ -7,39 +7,46 @@
 
 A step is named by its block, the lines that it comes from (``node7`` without text), its operators, and ``#2`` where it
 is the second of such a name. Its stages follow: the tensor that one computes, its axes, a digest of the rest
-of its meaning, and its schedule (`openinfer.schedule.text`). A ``#`` at the start of a line begins a comment.
+of its meaning, and its schedule (`openinfer.schedule.text`). Of several stages ``under: i0:4 i2`` says inside of which
+loops over axes of the last one all are computed; without loops one runs after the other. ``sliding`` behind them means
+that a step of the innermost computes only what the step before has not.
+
+A ``#`` at the start of a line begins a comment.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from openinfer.compute.text import stage_lines
 from openinfer.diagnostics import did_you_mean
+from openinfer.loops import Bind
+from openinfer.lower.fused import needed, rings
 from openinfer.plan.accesses import walk
 from openinfer.plan.findings import about
 from openinfer.plan.steps import ComputeStep
 from openinfer.regular_files import read_regular
-from openinfer.schedule import ScheduleError, verify
+from openinfer.schedule import Schedule, ScheduleError, verify
 from openinfer.schedule.text import parse_schedule, schedule_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.affine import Var
     from openinfer.arch import TargetInfo
     from openinfer.compute import Computation, Stage
     from openinfer.errors import SynthesisError
-    from openinfer.plan.steps import Procedure
-    from openinfer.schedule import Schedule
+    from openinfer.plan.steps import Arrangement, Procedure
+    from openinfer.schedule import Loop
 
 VERSION = 1
 
 _CODE = "schedules"
+_UNDER, _SLIDING = "under:", "sliding"
 _HEAD = re.compile(r"openinfer-schedules (\d+)")
 _STEP = re.compile(r"\S+ \S+(?: #\d+)?")
 _STAGE = re.compile(r"(?P<tensor>\w+)\[(?P<axes>[^\]]*)\] (?P<digest>[0-9a-f]{8}):(?P<schedule>.*)")
@@ -75,11 +82,21 @@ class GivenSchedule:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenLoops:
+    """The loops around the stages of a step, as a file has them, with their line."""
+
+    step: str
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduleFile:
     """The schedules of a file, by step; a file without any leaves every choice to the cost model."""
 
     entries: tuple[GivenSchedule, ...]
     name: str = "schedules"
+    loops: tuple[GivenLoops, ...] = ()
 
 
 def schedules_text(procedures: Sequence[Procedure]) -> str:
@@ -87,6 +104,8 @@ def schedules_text(procedures: Sequence[Procedure]) -> str:
     lines = [f"openinfer-schedules {VERSION}"]
     for name, step in _named(procedures):
         lines += ["", name]
+        if len(step.computation.stages) > 1:
+            lines.append(f"    {_UNDER} {common_loops_text(step.arrangement)}".rstrip())
         keys = stage_keys(step.computation)
         for key, schedule in zip(keys, step.arrangement.schedules, strict=True):
             lines.append(f"    {key}: {schedule_text(schedule)}".rstrip())
@@ -103,6 +122,7 @@ def parse_schedules(text: str, name: str = "schedules") -> ScheduleFile:
         SynthesisError: a line has another form, or the version is unknown.
     """
     entries: list[GivenSchedule] = []
+    loops: list[GivenLoops] = []
     step, begun = "", 0
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
     head = _HEAD.fullmatch(lines[0][1].strip()) if lines else None
@@ -117,6 +137,11 @@ def parse_schedules(text: str, name: str = "schedules") -> ScheduleFile:
             _refuse_empty(name, step, begun, entries)
             step, begun = content, number
             continue
+        if step and content.startswith(_UNDER):
+            if loops and loops[-1].line > begun:
+                raise about(_CODE, f"{name}:{number}: step `{step}` has common loops already in line {loops[-1].line}")
+            loops.append(GivenLoops(step, content.removeprefix(_UNDER).strip(), number))
+            continue
         stage = _STAGE.fullmatch(content)
         if stage is None or not step:
             expected = "a stage such as `y[i0=4] 0123abcd: i0` after a step"
@@ -124,7 +149,12 @@ def parse_schedules(text: str, name: str = "schedules") -> ScheduleFile:
         key = StageKey(stage["tensor"], tuple(stage["axes"].split()), stage["digest"])
         entries.append(GivenSchedule(step, key, stage["schedule"].strip(), number))
     _refuse_empty(name, step, begun, entries)
-    return ScheduleFile(tuple(entries), name)
+    return ScheduleFile(tuple(entries), name, tuple(loops))
+
+
+def common_loops_text(arrangement: Arrangement) -> str:
+    """Return the loops inside of which all stages of a step are computed, as a file has them; "" for none."""
+    return schedule_text(Schedule(arrangement.fusion)) + (f" {_SLIDING}" if arrangement.sliding else "")
 
 
 def _refuse_empty(name: str, step: str, begun: int, entries: Sequence[GivenSchedule]) -> None:
@@ -158,13 +188,42 @@ class GivenSchedules:
         self._file = file
         self._target = target
         self._entries: dict[int, list[GivenSchedule]] = {}
+        self._loops: dict[int, GivenLoops] = {}
         steps = dict(_named(procedures)) if file.entries else {}
         for entry in file.entries:
-            step = steps.get(entry.step)
-            if step is None:
-                alike = did_you_mean(entry.step, steps)
-                raise self._error(entry, f"the program has no step `{entry.step}`", alike)
-            self._entries.setdefault(id(step), []).append(entry)
+            self._entries.setdefault(id(self._step(entry, steps)), []).append(entry)
+        for loops in file.loops:
+            self._loops[id(self._step(loops, steps))] = loops
+
+    def _step(self, entry: GivenSchedule | GivenLoops, steps: Mapping[str, ComputeStep]) -> ComputeStep:
+        step = steps.get(entry.step)
+        if step is None:
+            alike = did_you_mean(entry.step, steps)
+            raise self._error(entry, f"the program has no step `{entry.step}`", alike)
+        return step
+
+    def under(self, step: ComputeStep) -> Arrangement:
+        """Return the loops around the stages of a step (of the given program; identity counts): given or chosen ones.
+
+        Raises:
+            SynthesisError: the stages cannot be computed under the loops that the file gives.
+        """
+        given = self._loops.get(id(step))
+        if given is None:
+            return step.arrangement
+        words = given.text.split()
+        sliding = words[-1:] == [_SLIDING]
+        axes, text = step.computation.stages[-1].axes, " ".join(words[: len(words) - sliding])
+        try:
+            schedule = parse_schedule(text, axes)
+            fusion = _common(schedule)
+            if fusion:
+                needed(step.computation, fusion)
+            if sliding:
+                rings(step.computation, fusion)
+        except ScheduleError as error:
+            raise self._error(given, f"the loops around the stages of step `{given.step}`: {error}") from None
+        return replace(step.arrangement, fusion=fusion, sliding=sliding)
 
     def of(self, step: ComputeStep, computation: Computation) -> dict[int, Schedule]:
         """Return the schedules of a step (of the given program; identity counts), by number of the stage.
@@ -203,9 +262,19 @@ class GivenSchedules:
             raise self._error(entry, f"{where}: {error}") from None
         return schedule
 
-    def _error(self, entry: GivenSchedule, message: str, hint: str | None = None) -> SynthesisError:
+    def _error(self, entry: GivenSchedule | GivenLoops, message: str, hint: str | None = None) -> SynthesisError:
         hint = hint or "remove the lines, or write the file anew with `openinfer plan --schedules-out`"
         return about(_CODE, f"{self._file.name}:{entry.line}: {message}", hint)
+
+
+def _common(schedule: Schedule) -> tuple[Loop, ...]:
+    """Return the loops of a schedule that are to enclose stages."""
+    is_plain = all(loop.bind is Bind.SERIAL for loop in schedule.loops)
+    if not is_plain or schedule.stream is not None or schedule.skip is not None:
+        raise ScheduleError("expected serial loops such as `i0:4 i2`, and `sliding` behind them or not")
+    if len({loop.axis for loop in schedule.loops}) < len(schedule.loops):
+        raise ScheduleError("an axis is walked twice")
+    return schedule.loops
 
 
 def stage_keys(computation: Computation) -> list[StageKey]:
