@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -116,9 +117,16 @@ def test_device_c_takes_schedules_from_the_environment(tmp_path, monkeypatch):
 
 
 def test_programs_are_printed_after_passes():
-    printed = plan("--print-after", "lower", "--print-after", "fuse").stdout
+    names = ("lower", "initialise", "constants", "fuse", "arrange", "place")
+    printed = plan(*(word for name in names for word in ("--print-after", name))).stdout
 
-    lowered, fused = printed.partition("after fuse\n")[::2]
+    assert [line.split()[1] for line in printed.splitlines() if line.startswith("after ")] == list(names)
+    arranged, placed = printed.partition("after arrange\n")[2].partition("after place\n")[::2]
+    assert re.search(r"^  conv2d\+relu image\S*, .*\n    y0: .*=lanes", arranged, re.MULTILINE)
+    assert re.search(r"^layout   features: ", arranged, re.MULTILINE)
+    assert re.search(r"^arena of \d+ bytes\n", placed, re.MULTILINE)
+    lowered, fused = printed.partition("after arrange\n")[0].partition("after fuse\n")[::2]
+    lowered = lowered.partition("after initialise\n")[0]
     assert lowered.startswith("after lower\n\nblock entry\n")
     assert "  relu features >> features  (line 46)" in lowered.splitlines()
     assert any(line.startswith("  conv2d+relu image") for line in fused.splitlines())

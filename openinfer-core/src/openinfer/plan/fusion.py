@@ -122,6 +122,8 @@ def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> _
     """Return the step that does the work of both, or why there is none."""
     if not isinstance(consumer, ComputeStep):
         return "" if isinstance(consumer, CopyStep) else f"read by {kind_of(consumer)}"
+    if _is_varying(producer) or _is_varying(consumer):
+        return f"its sizes, or those of {consumer.op}, are known at run time only"
     if not may_join(producer, consumer):
         return f"kept apart from {consumer.op} by hints or scopes"
     if around.most_ops is not None and _operators(producer) + _operators(consumer) > around.most_ops:
@@ -141,11 +143,15 @@ def _operators(step: _Producer) -> int:
 
 
 def may_join(producer: _Producer, consumer: ComputeStep) -> bool:
-    """Whether hints and scopes leave it open that two steps become one."""
-    if consumer.computation.parameters or (isinstance(producer, ComputeStep) and producer.computation.parameters):
+    """Whether hints and scopes leave it open that two steps become one, whose sizes are known."""
+    if _is_varying(producer) or _is_varying(consumer):
         return False
     first, second = producer.placement, consumer.placement
     return first.fuse and second.fuse and first.scope == second.scope and first.group == second.group
+
+
+def _is_varying(step: _Producer) -> bool:
+    return isinstance(step, ComputeStep) and bool(step.computation.parameters)
 
 
 def _joined(producer: ComputeStep, consumer: ComputeStep, result: int, around: Fusion) -> ComputeStep | str:

@@ -31,7 +31,7 @@ from openinfer.plan.memory import (
     touched_tables,
 )
 from openinfer.plan.passes import with_passes
-from openinfer.plan.stages import ignored, listing
+from openinfer.plan.stages import arranged_listing, ignored, listing, schedule
 from openinfer.plan.steps import Procedure, Register
 from openinfer.plan.tables import weight_table
 from openinfer.plan.values import PlanInput, PlanOutput, PlanState
@@ -114,10 +114,11 @@ def make_plan(
     after("fuse", procedures)
     procedures = with_passes(procedures, _types(draft), wanted, environment, "plan", after)
     made = _arranged(draft, procedures, started, model, machine or TargetInfo(), overlaps=overlaps, schedules=schedules)
+    watch("arrange", lambda: arranged_listing(draft, _inputs(draft, 0), made.procedures[1:], made))
     banks = writable(memories) if memories else None
     values, procedures, used = _placed(made, wanted, overlaps=overlaps, banks=banks)
     reset, *blocks = procedures
-    return ExecutionPlan(
+    plan = ExecutionPlan(
         target=table.target,
         inputs=_inputs(draft, started.needed),
         outputs=_outputs(draft, values, started),
@@ -131,6 +132,8 @@ def make_plan(
         registers=tuple(draft.registers),
         reset=reset.steps,
     )
+    watch("place", lambda: f"{schedule(plan)}\n\n{plan.memory_map()}")
+    return plan
 
 
 def _watching(draft: Draft, watch: Watch) -> Callable[[str, Sequence[Procedure]], None]:

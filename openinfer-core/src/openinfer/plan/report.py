@@ -32,6 +32,7 @@ from openinfer.plan.steps import (
     ValueRef,
 )
 from openinfer.plan.values import ArenaMemory
+from openinfer.schedule.text import schedule_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,18 +58,25 @@ def report(plan: ExecutionPlan) -> str:
     return "\n".join(map(printable, (*lines, *schedule_lines(plan))))
 
 
-def schedule_lines(plan: ExecutionPlan) -> Iterator[str]:
-    """Yield the schedule, one step a line, with an empty line before each block."""
+def schedule_lines(plan: ExecutionPlan, *, scheduled: bool = False) -> Iterator[str]:
+    """Yield the schedule, one step a line, with an empty line before each block.
+
+    ``scheduled``: with lines for the loops of each stage.
+    """
     for procedure in reversed(plan.procedures):
         yield from ("", f"block {procedure.name}")
-        yield from (f"{'  ' * depth}{text}" for depth, text in _listing(plan, procedure.steps, 1))
+        for depth, text in _listing(plan, procedure.steps, 1, scheduled=scheduled):
+            yield f"{'  ' * depth}{text}"
 
 
-def _listing(plan: ExecutionPlan, steps: Sequence[Step], depth: int) -> Iterator[tuple[int, str]]:
+def _listing(plan: ExecutionPlan, steps: Sequence[Step], depth: int, *, scheduled: bool) -> Iterator[tuple[int, str]]:
     for step in steps:
         yield depth, f"{step_text(plan, step)}{_places(plan, step)}"
+        if scheduled and isinstance(step, ComputeStep):
+            for stage, schedule in zip(step.computation.stages, step.arrangement.schedules, strict=False):
+                yield depth + 1, f"{stage.tensor}: {schedule_text(schedule) or 'one place'}"
         if isinstance(step, LoopStep):
-            yield from _listing(plan, step.body, depth + 1)
+            yield from _listing(plan, step.body, depth + 1, scheduled=scheduled)
 
 
 def lines_of(step: Step) -> list[int]:

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 @strict_order_option
 @click.option("--schedules-out", "out", metavar="FILE", help="Write the schedules, which --schedules reads.")
 @click.option("--svg", metavar="FILE", help="Write a picture of the arena over time.")
-@click.option("--print-after", "passes", multiple=True, metavar="PASS", help="Print the program after a pass too.")
+@click.option(
+    "--print-after",
+    "passes",
+    multiple=True,
+    metavar="PASS",
+    help="Print the program after a pass too: lower, initialise, constants, fuse, arrange, place.",
+)
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def command(
