@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from openinfer.expr.c_renderer import item_type, literal_text
@@ -125,3 +126,27 @@ def _clear(code: Code, names: Names, step: ClearStep) -> None:
         return
     loop = f"for (size_t i = 0; i < row; ++i) {{{{ ({{place}})[i] = {literal_text(dtype, step.value)}; }}}}"
     region.rows(names.value(step.target), item_type(dtype), loop)
+    if any(register is not None for register in step.left):
+        _left(code, names, step)
+
+
+def _left(code: Code, names: Names, step: ClearStep) -> None:
+    """Append the search for how far the elements reach that are not the value of a step."""
+    shape, state = names.type_of_value(step.target).shape, names.value(step.target)
+    with code.braces():
+        wanted = [axis for axis, register in enumerate(step.left) if register is not None]
+        code.line(*(f"int64_t left{axis} = 0;" for axis in wanted))
+        place = "0"
+        with ExitStack() as stack:
+            for axis, extent in enumerate(shape):
+                stack.enter_context(code.braces(f"for (int64_t k{axis} = 0; k{axis} < {extent}; ++k{axis})"))
+                place = f"k{axis}" if not axis else f"({place}) * {extent} + k{axis}"
+            with code.braces(
+                f"if ({state}[{place}] != {literal_text(names.type_of_value(step.target).dtype, step.value)})"
+            ):
+                for axis in wanted:
+                    code.line(f"left{axis} = left{axis} > k{axis} ? left{axis} : k{axis} + 1;")
+        for axis in wanted:
+            register = step.left[axis]
+            if register is not None:
+                code.line(f"{names.register(register)} = left{axis};")

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from openinfer.ir.nodes import CacheRead, CacheReset, CacheWrite, Single, Slice
 from openinfer.ir.types import TensorType
-from openinfer.plan.findings import about, at_node
+from openinfer.plan.findings import about
 from openinfer.plan.indices import constant, expression_interval, interval
 from openinfer.plan.regions import Axis, Growth, Region
 from openinfer.plan.sizes import combined, number, size
 from openinfer.plan.steps import Register
-from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +43,7 @@ class Cache:
         bounds: of the table's indices, then how far extents grow.
         base: declared shape of an entry.
         grown: registers of the table's sizes, where something reads them, then of the growth of the extents.
+        there: number of the value that says which entries there are, where sizes depend on that.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Cache:
     fixed: frozenset[str]
     base: tuple[int, ...]
     grown: Mapping[str, int]
+    there: int | None = None
 
     @property
     def entry(self) -> tuple[int, ...]:
@@ -75,6 +76,7 @@ class Caches:
         self._bounds = bounds
         self._found: dict[str, Cache] = {}
         self._sized = frozenset(resolved.variables if inspected else _names_with_sizes(resolved))
+        self._partly_reset = _partly_reset(resolved)
 
     def of(self, name: str) -> Cache:
         """Return a cache.
@@ -103,9 +105,14 @@ class Caches:
             for formal, bound in zip(decl.formals, bounds, strict=True)
             if formal in sized or formal in decl.auto_dim
         }
+        value = self._draft.add_state(variable, kind)
+        there = None
+        if decl.name in self._partly_reset and any(formal in grown for formal in table):
+            there = self._draft.add_flags(f"{decl.name}.there", bounds[: len(table)])
         return Cache(
             name=decl.name,
-            value=self._draft.add_state(variable, kind),
+            value=value,
+            there=there,
             table=table,
             auto=decl.auto_dim,
             bounds=bounds,
@@ -118,9 +125,9 @@ class Caches:
 def _names_with_sizes(resolved: ResolvedGraph) -> set[str]:
     """Return the caches of which something reads how many entries there are: an end that is open or below 0.
 
-    Ends that may be below 0 do not count where some entries are reset: what sizes are then is not noted.
+    An end that may be below 0 counts as one.
     """
-    asked, maybe, partly_reset = set[str](), set[str](), set[str]()
+    asked = set[str]()
     for _, node in resolved.graph.nodes():
         match node.kind:
             case CacheRead(src=access) | CacheWrite(dst=access):
@@ -128,19 +135,17 @@ def _names_with_sizes(resolved: ResolvedGraph) -> set[str]:
                 tables = 0 if decl is None else len(decl.formals) - len(decl.auto_dim)
                 slots = access.slots[:tables]
                 ends = [slot.end for slot in slots if isinstance(slot, Slice)]
-                if len(slots) < tables or any(end is None or _is_negative(end) for end in ends):
+                if len(slots) < tables or any(end is None or not _is_counted(end, resolved) for end in ends):
                     asked.add(access.base)
-                elif any(end is not None and not _is_counted(end, resolved) for end in ends):
-                    maybe.add(access.base)
-            case CacheReset(target=access) if access.slots:
-                partly_reset.add(access.base)
             case _:
                 pass
-    return asked | (maybe - partly_reset)
+    return asked
 
 
-def _is_negative(end: IntExpr) -> bool:
-    return isinstance(end, Const) and end.value < 0
+def _partly_reset(resolved: ResolvedGraph) -> frozenset[str]:
+    """Return the caches of which some statement resets a part."""
+    resets = (node.kind.target for _, node in resolved.graph.nodes() if isinstance(node.kind, CacheReset))
+    return frozenset(target.base for target in resets if target.slots)
 
 
 def _is_counted(end: IntExpr, resolved: ResolvedGraph) -> bool:
@@ -255,26 +260,25 @@ class Access:
         )
 
     def cleared(self, cache: Cache, access: CacheAccess) -> Region:
-        """Return the entries that a reset of some of them takes.
+        """Return the entries that a reset of some of them takes."""
+        return Region(self._prefix(cache, access, cache.entry), (), (), math.prod(cache.entry))
 
-        Raises:
-            SynthesisError: the sizes that are left would depend on which other entries there are.
-        """
-        if any(formal in cache.grown for formal in cache.table):
-            message = f"`cache.reset` of some entries of `{cache.name}`, whose size the program reads"
-            raise at_node("unsupported", message, self.block, self.node, hint="declare the index @fixed, or reset all")
-        tables = len(cache.table)
-        strides = _strides((*cache.bounds[:tables], *cache.entry))
+    def flagged(self, cache: Cache, access: CacheAccess) -> Region:
+        """Return the flags of the entries that an access takes, among those that say which there are."""
+        return Region(self._prefix(cache, access, ()))
+
+    def _prefix(self, cache: Cache, access: CacheAccess, entry: tuple[int, ...]) -> tuple[Axis, ...]:
+        """Return the places of an access on the axes of a table whose places have entries of some shape."""
+        strides = _strides((*cache.bounds[: len(cache.table)], *entry))
         axes: list[Axis] = []
         for place, (formal, stride) in enumerate(zip(cache.table, strides, strict=False)):
             slot = access.slots[place] if place < len(access.slots) else None
+            if slot is not None:
+                axes.append(self._axis(cache, formal, slot, stride))
+                continue
             room = self._bound(cache, formal)
-            bound = number(room)
-            if isinstance(slot, Single):
-                axes.append(Axis(self.index(slot.index), None, bound, stride, room))
-            else:
-                axes.append(Axis(number(0), bound, bound, stride, room))
-        return Region(tuple(axes), (), (), math.prod(cache.entry))
+            axes.append(Axis(number(0), number(room), number(room), stride, room))
+        return tuple(axes)
 
 
 def lengths(region: Region) -> tuple[int | None, ...]:

@@ -6,8 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import BOOL
 from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import Storage
+from openinfer.ir.types import TensorType
 from openinfer.plan.given_sizes import GivenSizes
 from openinfer.plan.sizes import size
 from openinfer.plan.steps import Procedure, Register
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Index
     from openinfer.ir.resolved import ResolvedVar
-    from openinfer.ir.types import TensorType
     from openinfer.plan.steps import IndexExpr
 
 
@@ -91,6 +92,11 @@ class Draft:
         self.numbers[variable.name] = len(self.values)
         self.values.append(DraftValue(variable.name, type, variable, is_state=True))
         return self.numbers[variable.name]
+
+    def add_flags(self, name: str, shape: tuple[int, ...]) -> int:
+        """Add truth values that are kept between steps, at first all false; return the number of their value."""
+        self.values.append(DraftValue(name, TensorType(BOOL, shape), None, is_state=True))
+        return len(self.values) - 1
 
     def register(self, name: str, *, initial: int = 0, is_kept: bool = False, most: int) -> int:
         """Add a register; return its number."""

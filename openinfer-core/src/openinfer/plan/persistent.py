@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.diagnostics import counted
-from openinfer.ir.nodes import CacheDecrement, CacheIncrement, CacheRead, CacheReset, CacheWrite
+from openinfer.ir.nodes import CacheDecrement, CacheIncrement, CacheRead, CacheReset, CacheWrite, Single
 from openinfer.ir.resolved import Filled, Storage
 from openinfer.ir.types import TensorType
 from openinfer.plan.cache_access import Access, Caches, is_contiguous, lengths
@@ -76,6 +76,8 @@ class PersistentLowering:
                     yield CopyStep(origin=origin, source=source, output=output)
                 else:
                     yield from self._read(node, access, dst, origin, around)
+                    if all(isinstance(slot, Single) for slot in access.slots):
+                        yield from self._there(node, access, origin, around)
             case CacheWrite(src=src, dst=access):
                 if self._is_plain(access.base):
                     source = around.operand(src, node)
@@ -83,6 +85,7 @@ class PersistentLowering:
                     yield CopyStep(origin=origin, source=source, output=around.value(access.base, node))
                 else:
                     yield from self._write(node, around.operand(src, node), access, origin, around)
+                    yield from self._there(node, access, origin, around)
             case CacheReset(target=access):
                 if self._is_plain(access.base):
                     yield from initial_steps_of(self._draft, around.value(access.base, node), origin)
@@ -237,6 +240,13 @@ class PersistentLowering:
             return None
         return self._draft.extents.get(operand.value, self._draft.values[operand.value].type.shape)
 
+    def _there(self, node: Node, access: CacheAccess, origin: Origin, around: Around) -> Iterator[ClearStep]:
+        """Note that the entries of an access are there, where that is noted."""
+        cache = self._caches.of(access.base)
+        if cache.there is not None and len(access.slots) >= len(cache.table):
+            flags = self._access(node, around).flagged(cache, access)
+            yield ClearStep(origin=origin, target=cache.there, region=flags, value=True)
+
     def _reset(self, node: Node, access: CacheAccess, origin: Origin, around: Around) -> Iterator[Step]:
         cache = self._caches.of(access.base)
         initial = self._resolved.variables[access.base].initial
@@ -244,7 +254,13 @@ class PersistentLowering:
         if access.slots:
             region = self._access(node, around).cleared(cache, access)
             yield ClearStep(origin=origin, target=cache.value, region=region, value=value)
+            if cache.there is not None:
+                flags = self._access(node, around).flagged(cache, access)
+                left = tuple(cache.grown.get(formal) for formal in cache.table)
+                yield ClearStep(origin=origin, target=cache.there, region=flags, value=False, left=left)
             return
         yield from initial_steps_of(self._draft, cache.value, origin)
+        if cache.there is not None:
+            yield from initial_steps_of(self._draft, cache.there, origin)
         if cache.grown:
             yield SetStep(origin=origin, values=tuple((register, number(0)) for register in cache.grown.values()))

@@ -268,12 +268,13 @@ class StoreStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearStep:
-    """Every element of a region of a state is ``value``."""
+    """Every element of a region of a state is ``value``; ``left`` take the extents up to the last that is another."""
 
     origin: Origin
     target: int
     region: Region
     value: Scalar
+    left: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
