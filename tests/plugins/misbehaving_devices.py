@@ -108,6 +108,13 @@ class WholeAbacus(AbacusBackend):
         return lambda: True
 
 
+class TimedAbacus(AbacusBackend):
+    """An abacus with a clock of its own."""
+
+    def timed_synchronize(self) -> int:
+        return 1234
+
+
 class StagedAbacus(AbacusBackend):
     """An abacus that copies, whatever the stages are."""
 
@@ -204,6 +211,17 @@ def counts(environment: Environment, folder: Path) -> Any:
     return run_program(environment, folder, "their_device", program.replace("op their_op(x) >> y;", loop))
 
 
+def times(environment: Environment, _: Path) -> Any:
+    """Run a step whose operators are timed."""
+    graph, model = oi.graph(PROGRAM), oi.Model.from_arrays({})
+    simulator = oi.Simulator(
+        model, graph, device="their_device", environment=environment, trace=True, timer=True, echo=False
+    )
+    with simulator.make_executor() as executor:
+        executor.step(x=[1.0, -2.0])
+        return [event.duration_ns for event in executor.trace() if event.op_name]
+
+
 def hands_over(environment: Environment, folder: Path) -> Any:
     """Run a block concurrently with entry."""
     program = """dynamic { x: f32[2]; } volatile { y: f32[2]; h: f32[2]; }
@@ -293,6 +311,9 @@ DEVICES = {
     "set of a program": state_spot("set", legal=NO_RESULT),
     "resized": Spot(lambda act: with_device(overriding(HostAbacus, "resized")(act)), asks("resized", X)),
     "overlap": Spot(lambda act: with_device(overriding(HostAbacus, "overlap")(act)), asks("overlap", None)),
+    "timed_synchronize": Spot(
+        lambda act: with_device(overriding(TimedAbacus, "timed_synchronize")(act)), times, ("returns None",)
+    ),
     "direct_kernel": Spot(
         lambda act: with_device(overriding(HostAbacus, "direct_kernel")(act)),
         asks("direct_kernel", RELU),

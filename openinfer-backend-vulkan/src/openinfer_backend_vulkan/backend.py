@@ -216,6 +216,19 @@ class VulkanBackend:
         self._queue.synchronize()
         self._faults.check()
 
+    def timed_synchronize(self) -> int | None:
+        """Wait as `synchronize` does; return nanoseconds that the device worked since the last time.
+
+        None: it did not work, or has no clock.
+
+        Raises:
+            DeviceError, ExecutionError: as for `synchronize`.
+        """
+        self._device.need_open()
+        worked = self._queue.timed_synchronize()
+        self._faults.check()
+        return worked
+
     def beside(self) -> None:
         """Return None: the queue of the device serves one thread."""
 

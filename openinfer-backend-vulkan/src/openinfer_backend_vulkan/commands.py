@@ -11,6 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from openinfer_backend_vulkan.clock import Clock
 from openinfer_backend_vulkan.fences import CommandPool, Fence, barrier
 from openinfer_backend_vulkan.native import Handle, Structs, call, foreign, library
 
@@ -118,7 +119,10 @@ class CommandQueue:
         self._fence = Fence(device)
         self._waiting: list[Command] = []
         self._running: list[Command] = []
-        self._recordings: OrderedDict[tuple[int, ...], Handle] = OrderedDict()
+        self._recordings: OrderedDict[tuple[Clock | None, tuple[int, ...]], Handle] = OrderedDict()
+        self._clock: Clock | None = None
+        self._running_clock: Clock | None = None
+        self._worked_ns: int | None = None
 
     def enqueue(self, command: Command) -> None:
         """Have a command run after those before it."""
@@ -135,6 +139,21 @@ class CommandQueue:
         self.submit()
         self._wait()
         self._staging.settle()
+
+    def timed_synchronize(self) -> int | None:
+        """Run everything to its end; return nanoseconds that commands took on the device since the last time.
+
+        None: there were none, or the device has no clock.
+
+        Raises:
+            DeviceError: as for `synchronize`.
+        """
+        physical = self._device.physical
+        if self._clock is None and physical.clock_bits:
+            self._clock = Clock(self._device, physical.tick_ns)
+        self.synchronize()
+        worked, self._worked_ns = self._worked_ns, None
+        return worked
 
     def forget(self) -> None:
         """Drop what was not submitted and wait for the rest."""
@@ -162,20 +181,22 @@ class CommandQueue:
         self._device.need_open()
         self._wait()
         self._fence.submit(self._recorded())
-        self._running, self._waiting = self._waiting, []
+        self._running, self._waiting, self._running_clock = self._waiting, [], self._clock
 
     def _wait(self) -> None:
         """Wait for what runs."""
         self._fence.wait()
+        if self._running and self._running_clock is not None:
+            self._worked_ns = (self._worked_ns or 0) + self._running_clock.worked_ns()
         self._running = []
 
     def _recorded(self) -> Handle:
-        key = tuple(command.serial for command in self._waiting)
+        key = (self._clock, tuple(command.serial for command in self._waiting))
         if key in self._recordings:
             self._recordings.move_to_end(key)
             return self._recordings[key]
         commands = self._buffer_to_record()
-        _record(commands, self._waiting)
+        _record(commands, self._waiting, self._clock)
         self._recordings[key] = commands
         return commands
 
@@ -186,16 +207,20 @@ class CommandQueue:
         return self._pool.buffer()
 
 
-def _record(commands: Handle, sequence: Sequence[Command]) -> None:
+def _record(commands: Handle, sequence: Sequence[Command], clock: Clock | None) -> None:
     structs = Structs()
     call("vkBeginCommandBuffer", commands, structs.new("VkCommandBufferBeginInfo"))
     conflicts = set(barriers_before(sequence))
     barrier(commands)
+    if clock is not None:
+        clock.record_begin(commands)
     for number, command in enumerate(sequence):
         if number in conflicts:
             barrier(commands)
         command.record(commands)
     barrier(commands, to_host=True)
+    if clock is not None:
+        clock.record_end(commands)
     call("vkEndCommandBuffer", commands)
 
 

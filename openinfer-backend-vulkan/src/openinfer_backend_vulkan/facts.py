@@ -31,7 +31,7 @@ def facts(physical: PhysicalDevice) -> dict[str, bool | int | str]:
         "push constants, bytes": physical.push_nbytes,
         "storage buffers of a shader": physical.max_storage_buffers,
         "largest storage buffer, bytes": physical.max_storage_bytes,
-        "device timestamps, ns": "none" if physical.tick_ns is None else f"{physical.tick_ns:g}",
+        "device timestamps, ns": f"{physical.tick_ns:g}" if physical.clock_bits else "none",
         "tensors": "in place" if is_direct(physical) else "through the staging ring",
         **_memory(physical),
     }

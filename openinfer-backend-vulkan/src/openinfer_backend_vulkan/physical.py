@@ -37,7 +37,8 @@ class PhysicalDevice:
         max_invocations, shared_nbytes: greatest workgroup, and shared memory of one.
         subgroup_size: invocations that run in step.
         push_nbytes: greatest push constants.
-        tick_ns: nanoseconds of a tick of the device's clock on the queue to compute on; None where it has no clock.
+        tick_ns: nanoseconds of a tick of the device's clock.
+        clock_bits: bits of the clock on the queue to compute on; 0 where it has none.
     """
 
     handle: Handle
@@ -56,7 +57,8 @@ class PhysicalDevice:
     shared_nbytes: int = 16384
     subgroup_size: int = 1
     push_nbytes: int = 128
-    tick_ns: float | None = None
+    tick_ns: float = 0.0
+    clock_bits: int = 0
 
     @property
     def most_turns(self) -> int | None:
@@ -136,7 +138,8 @@ def _described(handle: Handle) -> PhysicalDevice:
         shared_nbytes=limits.maxComputeSharedMemorySize,
         subgroup_size=_subgroup_size(handle),
         push_nbytes=limits.maxPushConstantsSize,
-        tick_ns=limits.timestampPeriod if _has_clock(handle, family) else None,
+        tick_ns=limits.timestampPeriod,
+        clock_bits=_clock_bits(handle, family),
     )
 
 
@@ -161,11 +164,11 @@ def _subgroup_size(handle: Handle) -> int:
     return subgroups.subgroupSize
 
 
-def _has_clock(handle: Handle, family: int | None) -> bool:
+def _clock_bits(handle: Handle, family: int | None) -> int:
     if family is None:
-        return False
+        return 0
     families = enumerated("vkGetPhysicalDeviceQueueFamilyProperties", "VkQueueFamilyProperties", handle)
-    return families[family].timestampValidBits > 0
+    return families[family].timestampValidBits
 
 
 def _narrow(handle: Handle, extensions: frozenset[str]) -> frozenset[int]:

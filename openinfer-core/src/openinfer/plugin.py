@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         load_object,
     )
     from openinfer.scalars import Scalar, encode_bits
-    from openinfer.simulate.backend import ComputationBackend, DeviceBackend, LoopBackend
+    from openinfer.simulate.backend import ComputationBackend, DeviceBackend, LoopBackend, TimedBackend
     from openinfer.simulate.batch import Job, Runner, Session, Worker, WorkerLostError
     from openinfer.simulate.observers import Observer
     from openinfer.simulate.state_program import Fault, StateBackend, StateProgram
@@ -164,6 +164,7 @@ __all__ = [
     "SynthTargetSpec",
     "SynthesisError",
     "TensorType",
+    "TimedBackend",
     "TraceEvent",
     "U16",
     "U32",
@@ -276,6 +277,7 @@ _MODULES = {
     "SynthTargetSpec": "openinfer.plugins.types",
     "SynthesisError": "openinfer.errors",
     "TensorType": "openinfer.ir.types",
+    "TimedBackend": "openinfer.simulate.backend",
     "TraceEvent": "openinfer.events",
     "U16": "openinfer.dtypes",
     "U32": "openinfer.dtypes",

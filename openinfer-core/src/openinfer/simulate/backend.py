@@ -140,6 +140,18 @@ class LoopBackend(DeviceBackend, Protocol):
 
 
 @runtime_checkable
+class TimedBackend(DeviceBackend, Protocol):
+    """A device with a clock of its own, by which operators are timed: without the time that submission takes."""
+
+    def timed_synchronize(self) -> int | None:
+        """Wait until all work is done, and return nanoseconds that the device worked since the last such call.
+
+        None: it did not work, or has no clock after all; the clock of the host is taken.
+        """
+        ...
+
+
+@runtime_checkable
 class HostBackend(DeviceBackend, Protocol):
     """A device whose memory the host reaches, so that buffers that come and go need not be bound to be worked on."""
 

@@ -13,7 +13,7 @@ from openinfer.errors import OpenInferError
 from openinfer.plan.schedules import ScheduleFile
 from openinfer.plugins.crossing import crossing, fault, guarded_in_steps, guarded_methods, members, shown, wrong
 from openinfer.plugins.types import load_object
-from openinfer.simulate.backend import ComputationBackend, DeviceBackend, HostBackend, LoopBackend
+from openinfer.simulate.backend import ComputationBackend, DeviceBackend, HostBackend, LoopBackend, TimedBackend
 from openinfer.simulate.floating_point import restoring_errors
 from openinfer.simulate.guarded_state import GuardedState
 from openinfer.simulate.state_program import StateBackend
@@ -60,7 +60,7 @@ class GuardedBackend:
         names = list(members(DeviceBackend))
         with crossing(owner, f"reading the methods of {what}"):
             self.name = str(cast("Any", backend).name)
-            for further in (HostBackend, ProgramBackend, StateBackend, ComputationBackend, LoopBackend):
+            for further in (HostBackend, ProgramBackend, StateBackend, ComputationBackend, LoopBackend, TimedBackend):
                 own = members(further)
                 names += own if all(hasattr(backend, name) for name in own) else ()
             self.arch = self._part_of_plans("arch", getattr(backend, "arch", None), DeviceArch)
@@ -87,6 +87,7 @@ class GuardedBackend:
             "open_program": self._state_program,
             "direct_kernel": self._call_or_none,
             "beside": self._beside,
+            "timed_synchronize": self._nanoseconds,
         }
 
     def _checked(self, name: str, method: Callable[..., Any], check: Callable[..., Any] | None) -> Callable[..., Any]:
@@ -150,6 +151,11 @@ class GuardedBackend:
             return result
 
         return call
+
+    def _nanoseconds(self, name: str, found: Any) -> int | None:
+        if found is not None and not (type(found) is int and 0 <= found < 1 << 63):
+            raise fault(self._owner, f"{name} of {self._what} {wrong(found, 'nanoseconds, an int from 0, or None')}")
+        return found
 
     def _beside(self, _: str, found: Any) -> GuardedBackend | None:
         return None if found is None else GuardedBackend(self._owner, self._what, found)

@@ -11,7 +11,8 @@ from openinfer.events import Scope
 from openinfer.simulate.program import Action, Call, Repeat
 
 if TYPE_CHECKING:
-    from openinfer.simulate.backend import BoundCall
+    from collections.abc import Callable
+
     from openinfer.simulate.exchange import Exchange
     from openinfer.simulate.memory import Memory
     from openinfer.simulate.program import Code, Item
@@ -30,7 +31,7 @@ class Record:
     Attributes:
         events: items with start and duration in nanoseconds, values to describe them by, and the track.
         timer: whether operators are timed.
-        synchronize: waits for the device, so that times are those of the work.
+        finish: waits for the device; returns nanoseconds of the work since a time of the host's clock.
         track: ``"entry"`` or the name of a consumer block.
         scope: the run of a block or loop that items are part of.
         turn: the value of the index where that is a loop.
@@ -38,7 +39,7 @@ class Record:
 
     events: list[Happened]
     timer: bool
-    synchronize: BoundCall
+    finish: Callable[[int], int]
     track: str = "entry"
     scope: Scope | None = None
     turn: int | None = None

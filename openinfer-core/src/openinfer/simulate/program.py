@@ -66,8 +66,7 @@ class Action:
         self.call()
         duration = 0
         if record.timer and self.op:
-            record.synchronize()
-            duration = perf_counter_ns() - start
+            duration = record.finish(start)
         watched = self.describe.watched
         values = values_of(watched) if watched else ()
         record.events.append((self, start, duration, values, record.track, record.scope, record.turn))
@@ -107,7 +106,7 @@ class Segment:
     def run_recorded(self, record: Record) -> None:
         """Make the calls as `run` does, and note each."""
         append, track, scope, turn = record.events.append, record.track, record.scope, record.turn
-        timer, synchronize = record.timer, record.synchronize
+        timer, finish = record.timer, record.finish
         action = None
         try:
             for action, call, is_op, watched in self._noted:
@@ -115,8 +114,7 @@ class Segment:
                 call()
                 duration = 0
                 if timer and is_op:
-                    synchronize()
-                    duration = perf_counter_ns() - start
+                    duration = finish(start)
                 append((action, start, duration, values_of(watched) if watched else (), track, scope, turn))
         except Exception:
             with (action or self.actions[0]).place:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.events import KIND_OF_NODE, TraceEvent, split_duration
+from openinfer.simulate.backend import TimedBackend
 from openinfer.simulate.describe import Description
 from openinfer.simulate.integers import values_of
 from openinfer.simulate.machine import Record
 from openinfer.simulate.program import Action, Call, HandOver, Leave, Repeat, Segment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from openinfer.events import Scope
     from openinfer.simulate.backend import DeviceBackend
     from openinfer.simulate.machine import Happened, Machine
@@ -50,8 +53,8 @@ class Recorder:
             backend: what a consumer works with; by default that of ``entry``.
         """
         kept = self.notes if notes is None else notes
-        synchronize = (backend or self.backend).synchronize
-        return Record(events=kept, timer=self.timer, synchronize=synchronize, track=track)
+        finish = _finishing(backend or self.backend)
+        return Record(events=kept, timer=self.timer, finish=finish, track=track)
 
     def events(self) -> list[TraceEvent]:
         """Return the events of all that is kept."""
@@ -117,6 +120,23 @@ class Recorder:
             scope=scope,
             turn=turn,
         )
+
+
+def _finishing(backend: DeviceBackend) -> Callable[[int], int]:
+    """Return what waits for a device and returns nanoseconds: by its own clock, else those since a start."""
+    if not isinstance(backend, TimedBackend):
+
+        def by_host(start: int) -> int:
+            backend.synchronize()
+            return perf_counter_ns() - start
+
+        return by_host
+
+    def by_device(start: int) -> int:
+        worked = backend.timed_synchronize()
+        return perf_counter_ns() - start if worked is None else worked
+
+    return by_device
 
 
 def node_of(item: Item) -> Shown:
