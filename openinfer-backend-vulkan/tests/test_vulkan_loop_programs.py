@@ -113,14 +113,8 @@ layout(local_size_x = 64) in;
 layout(std430, set = 0, binding = 0) readonly buffer Buffer0 { float x0[]; };
 layout(std430, set = 0, binding = 1) readonly buffer Buffer1 { float x1[]; };
 layout(std430, set = 0, binding = 2) buffer Buffer2 { float y0[]; };
-layout(std430, set = 0, binding = 3) readonly buffer Numbers { int numbers[]; };
+layout(push_constant) uniform Numbers { int n0, n1, n2, n3, n4, n5; };
 void main() {
-    int n0 = numbers[0];
-    int n1 = numbers[1];
-    int n2 = numbers[2];
-    int n3 = numbers[3];
-    int n4 = numbers[4];
-    int n5 = numbers[5];
     uint place = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 64u + gl_LocalInvocationID.x;
     if (place >= uint(n0)) { return; }
     int i1 = int(place % uint(n1));
@@ -162,6 +156,21 @@ def test_elements_that_are_only_moved_are_bits_of_any_type() -> None:
     assert bytes_ == codes
     assert "uvec2 x0[]" in wide
     assert not shaders_of(parse_computation(moved.format("i64")))[0].shaders[0].features
+
+
+def test_more_numbers_than_push_constants_hold_are_in_a_buffer(device: VulkanBackend) -> None:
+    rank = 16
+    names = [f"i{axis}" for axis in range(rank)]
+    extents = ", ".join(["2"] * rank)
+    text = (
+        f"def turned(x: i32[{extents}], /, y: i32[{extents}]):\n for {', '.join(names)} in grid({extents}):\n"
+        f"  y[{', '.join(reversed(names))}] = x[{', '.join(names)}]\n"
+    )
+    given = np.arange(1 << rank, dtype=np.int32).reshape((2,) * rank)
+
+    assert "readonly buffer Numbers { int numbers[]; }" in sources(text)[0]
+    assert "push_constant" not in sources(text)[0]
+    assert (on_device(device, text, [given])[0] == given.T).all()
 
 
 def test_a_guarded_element_is_read_where_its_tests_hold() -> None:

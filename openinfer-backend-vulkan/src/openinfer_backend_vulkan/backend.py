@@ -10,6 +10,7 @@ import numpy as np
 
 from openinfer.compute.constants import without_constants
 from openinfer.compute.evaluate import evaluate
+from openinfer.dtypes import U32
 from openinfer.errors import DeviceError, ExecutionError, FeatureMissingError, KernelMissingError, ShapeError
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
@@ -280,21 +281,21 @@ class VulkanBackend:
         return run
 
     def _dispatch(self, shader: Shader, reads: Sequence[StorageBuffer], writes: Sequence[StorageBuffer]) -> Dispatch:
-        parameters = self._parameters(shader.parameters)
-        pipeline = self._pipelines.pipeline(shader.source, len(reads) + len(writes) + 1)
+        pushed = shader.parameters if shader.is_pushed else ()
+        parameters = [] if shader.is_pushed else [self._parameters(shader.parameters)]
+        pipeline = self._pipelines.pipeline(shader.source, len(reads) + len(writes) + len(parameters), len(pushed))
         return Dispatch(
             pipeline=pipeline,
-            bound=self._pipelines.bind(pipeline, [*reads, *writes, parameters]),
+            bound=self._pipelines.bind(pipeline, [*reads, *writes, *parameters]),
             groups=workgroups(shader.threads, self._device.physical, shader.group_size),
-            reads=(*reads, parameters),
+            pushed=pushed,
+            reads=(*reads, *parameters),
             writes=tuple(writes),
         )
 
     def _parameters(self, numbers: tuple[int, ...]) -> StorageBuffer:
         words = (np.array(numbers, np.int64) & 0xFFFFFFFF).astype(np.uint32)
-        buffer = self._memory.mapped(words.nbytes)
-        np.copyto(buffer.view(words.dtype, words.size), words)
-        return buffer
+        return self.upload(TensorType(U32, words.shape), words).storage
 
     def _enqueuing(self, command: Command) -> BoundCall:
         return partial(self._queue.enqueue, command)

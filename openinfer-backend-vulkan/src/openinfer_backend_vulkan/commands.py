@@ -49,11 +49,12 @@ class Command(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dispatch:
-    """One run of a shader over ``groups`` workgroups in x, y and z."""
+    """One run of a shader over ``groups`` workgroups in x, y and z, with words of push constants."""
 
     pipeline: Pipeline
     bound: DescriptorSet
     groups: tuple[int, int, int]
+    pushed: tuple[int, ...]
     reads: tuple[StorageBuffer, ...]
     writes: tuple[StorageBuffer, ...]
     serial: int = field(default_factory=_next_serial)
@@ -64,6 +65,10 @@ class Dispatch:
         lib.vkCmdBindPipeline(commands, point, self.pipeline.handle)
         sets = ffi.new("VkDescriptorSet[]", [self.bound.handle])
         lib.vkCmdBindDescriptorSets(commands, point, self.pipeline.layout, 0, 1, sets, 0, ffi.NULL)
+        if self.pushed:
+            words = ffi.new("uint32_t[]", [word & 0xFFFFFFFF for word in self.pushed])
+            stage = lib.VK_SHADER_STAGE_COMPUTE_BIT
+            lib.vkCmdPushConstants(commands, self.pipeline.layout, stage, 0, 4 * len(self.pushed), words)
         lib.vkCmdDispatch(commands, *self.groups)
 
 

@@ -1,6 +1,6 @@
 """Indices of loop programs as GLSL: signed arithmetic in 32 bits, in which sizes and strides are numbers of the run.
 
-A shader is thus one text for tensors of all sizes: what differs is in the buffer of numbers that it is run with.
+A shader is thus one text for tensors of all sizes: what differs are the numbers that it is run with.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Quotient, Var
 from openinfer.errors import UnsupportedError
+from openinfer_backend_vulkan.shaders import PUSHED_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +51,23 @@ class Numbers:
         self._parameters = {var: self._next(var.name) for var in parameters}
         self._known: dict[tuple[Index, bool], str] = {}
         self._atoms: dict[tuple[Atom, bool], str] = {}
+
+    @property
+    def is_pushed(self) -> bool:
+        """Whether they are push constants, or too many for them."""
+        return len(self.values) <= PUSHED_WORDS
+
+    def declared(self, binding: int) -> str:
+        """Return the declaration of the numbers: push constants, or items of a buffer with this binding."""
+        if self.is_pushed:
+            names = ", ".join(f"n{number}" for number in range(len(self.values)))
+            return f"layout(push_constant) uniform Numbers {{ int {names}; }};"
+        return f"layout(std430, set = 0, binding = {binding}) readonly buffer Numbers {{ int numbers[]; }};"
+
+    def read_from_buffer(self) -> list[str]:
+        """Return the statements that name the items of the buffer; none for push constants."""
+        items = () if self.is_pushed else range(len(self.values))
+        return [f"int n{number} = numbers[{number}];" for number in items]
 
     def number(self, value: int) -> str:
         """Return the name of a new number."""

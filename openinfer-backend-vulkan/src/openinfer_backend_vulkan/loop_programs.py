@@ -52,6 +52,7 @@ class Printed:
     Attributes:
         reads, writes: names of buffers in the order of their bindings, those that are written last.
         numbers: what the shader is run with; names stand for parameters of the loop program.
+        is_pushed: whether they are push constants.
         threads: invocations, a multiple of ``group_size`` or filled up to one.
         rules: for each test that can fail the name of the buffer that it is about ("" for none), and what it says.
     """
@@ -62,6 +63,7 @@ class Printed:
     numbers: tuple[int | str, ...]
     threads: int
     group_size: int
+    is_pushed: bool
     features: frozenset[str]
     rules: tuple[tuple[str, str], ...]
 
@@ -69,7 +71,9 @@ class Printed:
         """Return the shader for values of the parameters; faults name the operator and elements of its tensors."""
         numbers = tuple(parameters[number] if isinstance(number, str) else number for number in self.numbers)
         faults = tuple(_fault(op, tensors.get(name), rule) for name, rule in self.rules)
-        return Shader(self.source, numbers, self.threads, self.features, faults=faults, group_size=self.group_size)
+        return Shader(
+            self.source, numbers, self.threads, self.features, faults, self.group_size, is_pushed=self.is_pushed
+        )
 
 
 def _fault(op: str, tensor: TensorType | None, rule: str) -> Fault:
@@ -119,6 +123,7 @@ class _Printer:
             numbers=tuple(self._numbers.values),
             threads=math.prod(extent_of(var) for var in self._groups) * max(self._threads, 1),
             group_size=self._threads or GROUP_SIZE,
+            is_pushed=self._numbers.is_pushed,
             features=frozenset(self._features),
             rules=tuple(self._rules),
         )
@@ -138,12 +143,12 @@ class _Printer:
             *reads,
             *writes,
             *fault,
-            f"layout(std430, set = 0, binding = {used}) readonly buffer Numbers {{ int numbers[]; }};",
+            self._numbers.declared(used),
             *self._shared,
             *([HELPERS.rstrip()] if self._numbers.needs_helpers else []),
             *([helper_source(self._helpers).rstrip()] if self._helpers else []),
             "void main() {",
-            *(f"    int n{number} = numbers[{number}];" for number in range(len(self._numbers.values))),
+            *(f"    {statement}" for statement in self._numbers.read_from_buffer()),
             *self._lines,
             "}",
         ]

@@ -24,12 +24,13 @@ _BUFFERS_IN_POOL = 2048
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """A shader ready to run on ``bindings`` storage buffers."""
+    """A shader ready to run on ``bindings`` storage buffers and ``pushed`` words of push constants."""
 
     handle: Handle
     layout: Handle
     set_layout: Handle
     bindings: int
+    pushed: int
 
 
 class DescriptorSet:
@@ -46,12 +47,14 @@ class Pipelines:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._known: dict[tuple[str, int], Pipeline] = {}
+        self._known: dict[tuple[str, int, int], Pipeline] = {}
         self._pools: list[Handle] = []
         self._dropped: list[int] = []
 
-    def pipeline(self, source: str, bindings: int) -> Pipeline:
-        """Return the pipeline of a GLSL compute shader with so many storage buffers; known ones are shared.
+    def pipeline(self, source: str, bindings: int, pushed: int = 0) -> Pipeline:
+        """Return the pipeline of a GLSL compute shader with so many storage buffers and words of push constants.
+
+        Known ones are shared.
 
         Raises:
             EnvironmentLacksError: there is no GLSL compiler.
@@ -61,23 +64,23 @@ class Pipelines:
         limit = self._device.physical.max_storage_buffers
         if bindings > limit:
             raise UnsupportedError(f"a kernel of {bindings} buffers, and this device binds {limit} to a kernel at most")
-        key = (source, bindings)
+        key = (source, bindings, pushed)
         if key not in self._known:
             code = with_modes(compile_shader(source), self._device.physical.float_modes)
-            self._known[key] = self._create(code, bindings)
+            self._known[key] = self._create(code, bindings, pushed)
             log(LogKind.VK_TRACE, f"pipeline {len(self._known)}: {bindings} buffers, {len(code)} bytes of SPIR-V")
         return self._known[key]
 
-    def _create(self, code: bytes, bindings: int) -> Pipeline:
+    def _create(self, code: bytes, bindings: int, pushed: int) -> Pipeline:
         device, null = self._device, foreign().NULL
         set_layout = _create_set_layout(device, bindings)
-        layout = _create_layout(device, set_layout)
+        layout = _create_layout(device, set_layout, pushed)
         module = _create_module(device, code)
         try:
             handle = _create_pipeline(device, layout, module)
         finally:
             library().vkDestroyShaderModule(device.handle, module, null)
-        return Pipeline(handle, layout, set_layout, bindings)
+        return Pipeline(handle, layout, set_layout, bindings, pushed)
 
     def bind(self, pipeline: Pipeline, buffers: Sequence[StorageBuffer]) -> DescriptorSet:
         """Return a new descriptor set of a pipeline with these buffers, in order of their bindings."""
@@ -121,9 +124,16 @@ def _create_set_layout(device: Device, bindings: int) -> Handle:
     return handle
 
 
-def _create_layout(device: Device, set_layout: Handle) -> Handle:
-    structs = Structs()
-    info = structs.new("VkPipelineLayoutCreateInfo", setLayoutCount=1, pSetLayouts=[set_layout])
+def _create_layout(device: Device, set_layout: Handle, pushed: int) -> Handle:
+    structs, stage = Structs(), library().VK_SHADER_STAGE_COMPUTE_BIT
+    constants = structs.new("VkPushConstantRange", stageFlags=stage, size=4 * pushed)
+    info = structs.new(
+        "VkPipelineLayoutCreateInfo",
+        setLayoutCount=1,
+        pSetLayouts=[set_layout],
+        pushConstantRangeCount=1 if pushed else 0,
+        pPushConstantRanges=constants,
+    )
     handle = created("vkCreatePipelineLayout", "VkPipelineLayout", device.handle, info, foreign().NULL)
     device.destroying("vkDestroyPipelineLayout", handle)
     return handle

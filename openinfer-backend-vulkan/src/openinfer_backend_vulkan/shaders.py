@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 GROUP_SIZE = 64
 """Threads in a workgroup of the kernels that take one thread an element."""
 
+PUSHED_WORDS = 32
+"""Words of push constants that every Vulkan device has."""
+
 MOST_THREADS = 1 << 31
 """Threads that a linear index of 32 bits can count without wrapping."""
 
@@ -48,9 +51,10 @@ class Shader:
     """A kernel with the numbers that it is run with.
 
     Bindings are the inputs in order, then the outputs, then words for the ``faults`` (if there are any), then
-    ``parameters`` as a buffer of unsigned words, negative ones modulo 2^32. Into its word the kernel writes the least
-    number of an element of an input that is a fault. ``features`` are the optional device features that it needs,
-    ``group_size`` is the number of threads in a workgroup.
+    ``parameters`` as a buffer of unsigned words, negative ones modulo 2^32; with ``is_pushed`` they are push constants
+    instead, at most `PUSHED_WORDS`. Into its word the kernel writes the least number of an element of an input that is
+    a fault. ``features`` are the optional device features that it needs, ``group_size`` is the number of threads in a
+    workgroup.
     """
 
     source: str
@@ -59,6 +63,7 @@ class Shader:
     features: frozenset[str] = frozenset()
     faults: tuple[Fault, ...] = ()
     group_size: int = GROUP_SIZE
+    is_pushed: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what words of 32 bits do not hold, such as the products of a sum over labels of several tensors.
