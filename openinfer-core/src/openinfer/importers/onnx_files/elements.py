@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from openinfer.dtypes import BOOL, BY_NAME, DType
 from openinfer.errors import ModelImportError
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.source import Array
+    from openinfer.importers.onnx_files.source import Array, Payload
+    from openinfer.scalars import Scalar
 
 NAMES = {
     "BFLOAT16": "bf16",
@@ -24,6 +26,10 @@ NAMES = {
     **{f"UINT{bits}": f"u{bits}" for bits in (2, 4, 8, 16, 32, 64)},
 }
 """Element types by the names in ONNX's enumeration; OpenInfer has no counterpart for the others."""
+
+
+MOST_UNIFORM = 4096
+"""Elements of the largest constant that is checked for being one number all over."""
 
 
 def element_type(onnx: Any, number: int) -> DType | None:
@@ -74,3 +80,14 @@ def scalar_of(array: Array, dtype: DType) -> int | float | bool:
     if dtype.is_float:
         return float(value)
     return bool(value) if dtype is BOOL else int(value)
+
+
+def uniform(payload: Payload) -> Scalar | None:
+    """Return the number that a constant is all over; None where it is not, or is large."""
+    if not 1 <= payload.count <= MOST_UNIFORM:
+        return None
+    array = payload.load().reshape(-1)
+    first = scalar_of(array[:1], payload.dtype)
+    if isinstance(first, float) and (math.isnan(first) or (not first and math.copysign(1, first) < 0)):
+        return None
+    return first if bool(np.all(array == array[0])) else None

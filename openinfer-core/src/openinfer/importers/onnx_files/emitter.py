@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer import symbolic
 from openinfer.dtypes import DType
 from openinfer.errors import ModelImportError, OpenInferError
+from openinfer.importers.onnx_files.branches import branch_call
 from openinfer.importers.onnx_files.loops import loop_call
 from openinfer.importers.onnx_files.values import (
     Call,
@@ -15,6 +16,7 @@ from openinfer.importers.onnx_files.values import (
     constant_of,
     elements_of,
     expression,
+    index_of,
     known,
 )
 from openinfer.ir.types import TensorType
@@ -26,6 +28,7 @@ from openinfer.validate.symbolic_shapes import symbolic_shapes
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
+    from openinfer.importers.onnx_files.branches import Side
     from openinfer.importers.onnx_files.loops import Loop
     from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Setting
@@ -50,6 +53,7 @@ class Emitter:
         self.calls: list[Call] = []
         self.stage = ""
         self.indices: list[str] = []
+        self._branches = 0
         self._written: dict[int, tuple[Value, Value]] = {}
 
     def op(self, op: str, *inputs: Value | None, **settings: Setting) -> Value:
@@ -158,6 +162,23 @@ class Emitter:
             del self.sizes[name]
             self.calls, self._written = outer, written
 
+    @contextmanager
+    def side(self) -> Generator[list[Call]]:
+        """Put the calls made inside of ``with`` into a list of their own, for one side of a branch; yield the list."""
+        outer, self.calls = self.calls, []
+        written, self._written = self._written, dict(self._written)
+        try:
+            yield self.calls
+        finally:
+            self.calls, self._written = outer, written
+
+    def branch(self, condition: Value, then: Side, otherwise: Side) -> tuple[Value, ...]:
+        """Append a branch and return its results."""
+        self._branches += 1
+        call = branch_call(condition, then, otherwise, self._branches, self.stage)
+        self.calls.append(call)
+        return call.outputs
+
     def loop(self, loop: Loop) -> None:
         """Append a loop."""
         self.calls.append(loop_call(loop, len(self.indices), self.stage))
@@ -170,7 +191,7 @@ class Emitter:
 
     def materialised(self, value: Value) -> Value:
         """Return a value that a statement may read: integers that depend on sizes are written by statements."""
-        if value.elements is None or value.payload is not None:
+        if value.elements is None or value.payload is not None or self._is_index(value):
             return value
         if id(value) in self._written:
             return self._written[id(value)][1]
@@ -181,6 +202,10 @@ class Emitter:
         # The value is kept too, so that its identity stays its own.
         self._written[id(value)] = (value, joined)
         return joined
+
+    def _is_index(self, value: Value) -> bool:
+        """Whether a value is the index of a loop, which statements read by its name."""
+        return index_of(value, self.indices) is not None
 
     def _scalar(self, expr: IntExpr, dtype: DType) -> Value:
         """Return an integer that depends on sizes as a tensor of one element."""

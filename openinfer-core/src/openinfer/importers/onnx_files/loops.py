@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.importers.onnx_files.values import Cache, Call, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from openinfer.importers.onnx_files.source import Payload
     from openinfer.importers.onnx_files.values import Element
@@ -55,7 +55,7 @@ class Loop:
     Attributes:
         name: what the loop is called.
         index: name of its index; empty where the body does not read it.
-        count: turns.
+        count: turns; a `Value` where the running program knows them.
         title: what a comment says of it.
         caches: caches of the first turn, of which each turn has its own.
     """
@@ -63,7 +63,7 @@ class Loop:
     name: str
     index: str
     calls: list[Call]
-    count: Element
+    count: Element | Value
     carried: list[Carried]
     tables: tuple[Table, ...] = ()
     title: str = ""
@@ -82,6 +82,8 @@ class LoopCall(Call):
             return
         inner = {id(carried.before) for carried in self.loop.carried if carried.before is not carried.initial}
         inner |= {id(value) for call in self.loop.calls for value in call.outputs}
+        if isinstance(self.loop.count, Value):
+            yield self.loop.count
         yield from (carried.initial for carried in self.loop.carried)
         for call in self.loop.calls:
             yield from (value for value in call.reads() if id(value) not in inner)
@@ -93,6 +95,8 @@ class LoopCall(Call):
             return
         for carried in self.loop.carried:
             carried.initial = of(carried.initial)
+        if isinstance(self.loop.count, Value):
+            self.loop.count = of(self.loop.count)
         for call in self.loop.calls:
             call.remap(of)
 
@@ -101,3 +105,14 @@ def loop_call(loop: Loop, number: int, stage: str) -> LoopCall:
     """Return a loop as a call; ``number`` sets it apart from every other loop."""
     outputs = tuple(carried.after for carried in loop.carried)
     return LoopCall("loop", (), {"loop": number}, outputs, stage=stage, loop=loop)
+
+
+def needed(calls: Sequence[Call], results: Sequence[Value]) -> list[Call]:
+    """Return the calls that results depend on, in their order."""
+    read = {id(value) for value in results}
+    kept: list[Call] = []
+    for call in reversed(calls):
+        if any(id(value) in read for value in call.outputs):
+            kept.append(call)
+            read.update(id(value) for value in call.reads())
+    return kept[::-1]

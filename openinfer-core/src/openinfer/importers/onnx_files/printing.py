@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from openinfer import symbolic
+from openinfer.importers.onnx_files.branches import BranchCall
 from openinfer.importers.onnx_files.cache_text import cache_declaration, cache_lines, counter_lines
 from openinfer.importers.onnx_files.caches import APPEND, CALLS, cache_of, cache_stems
-from openinfer.importers.onnx_files.elements import scalar_of
+from openinfer.importers.onnx_files.elements import uniform
 from openinfer.importers.onnx_files.loops import Carried, Loop, LoopCall, Table
 from openinfer.importers.onnx_files.naming import Names, legal, number_stem, value_stem, weight_stems
 from openinfer.importers.onnx_files.setting_values import attribute_of
 from openinfer.importers.onnx_files.stage_text import HEAVY, LONGEST_LINE, comment, label, stage_end
-from openinfer.importers.onnx_files.values import Call, Value, expression
+from openinfer.importers.onnx_files.values import Call, Value, expression, index_of
 from openinfer.ir.strings import quoted
 from openinfer.ir.text import scalar_text, type_text, value_text
 from openinfer_oinf.convert.naming import plain_name
@@ -29,9 +27,6 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Cache, Program, Setting
     from openinfer.plugins.environment import Environment
     from openinfer.scalars import Scalar
-
-MOST_UNIFORM = 4096
-"""Elements of the largest constant that is checked for being one number all over."""
 
 _DIGITS = re.compile(r"\d+")
 _ZERO = re.compile(r"\b0\b")
@@ -73,6 +68,7 @@ class _Printer:
         self._caches: dict[int, tuple[str, str]] = {}
         self._persistent: list[str] = []
         self._carried: set[str] = set()
+        self._blocks: list[str] = []
         self._constants: list[str] = []
         self._numbers: dict[tuple[str, str, tuple[int, ...], str], str] = {}
         self._result = Printed("")
@@ -106,6 +102,7 @@ class _Printer:
             _section("constant", self._constants),
             _section("volatile", volatile),
             "\n".join(["block entry {", *body, f"  return {names};", "}"]),
+            *self._blocks,
         ]
         result.text = "\n\n".join(filter(None, sections)) + "\n"
         return result
@@ -151,13 +148,13 @@ class _Printer:
     # Constants
 
     def _ref(self, value: Value) -> str:
-        found = self._of.get(id(value))
+        found = self._of.get(id(value)) or index_of(value, self._program.indices)
         if found is None:
             found = self._of[id(value)] = self._constant(value, value.known)
         return found
 
     def _constant(self, value: Value, payload: Payload) -> str:
-        number = _uniform(payload)
+        number = uniform(payload)
         kind = type_text(value.dtype, value.dims)
         if number is not None:
             text = scalar_text(value.dtype, number)
@@ -249,7 +246,7 @@ class _Printer:
                     yield f"  assign {name}: {type_text(carried.after.dtype, carried.after.dims)};"
                 yield f"  transfer {self._ref(carried.initial)} >> {name};"
                 self._of[id(carried.before)] = name
-        yield f"  loop {loop.name} ({index} in 0..{symbolic.text(expression(loop.count))}) {{"
+        yield f"  loop {loop.name} ({index} in 0..{self._count(loop)}) {{"
         kept, self._result.values = self._result.values, {}
         self._depth += 1
         late = self._late(loop)
@@ -260,6 +257,9 @@ class _Printer:
         yield "  }"
         for carried in loop.carried:
             self._of[id(carried.before)] = outer.get(id(carried.before), self._of[id(carried.before)])
+
+    def _count(self, loop: Loop) -> str:
+        return self._ref(loop.count) if isinstance(loop.count, Value) else symbolic.text(expression(loop.count))
 
     def _late(self, loop: Loop) -> list[tuple[str, str]]:
         """Rename what may only be handed on at the end of a layer; return pairs of temporary and variable."""
@@ -275,9 +275,7 @@ class _Printer:
                 continue
             last, writer = max(readers, default=-1), writers[0]
             call = loop.calls[writer]
-            is_in_place = (
-                not isinstance(call, LoopCall) and call.op not in CALLS and self._environment.op(call.op).in_place
-            )
+            is_in_place = call.op in self._environment.ops and self._environment.op(call.op).in_place
             if last < writer or (last == writer and is_in_place):
                 continue
             temporary = self._of[id(carried.written)] = self._names.new(f"next_{name}")
@@ -291,8 +289,7 @@ class _Printer:
             pattern = f"{pattern}_{name}"
         for number, payload in enumerate(table.payloads):
             self._result.weights[pattern.replace("{l}", str(number))] = payload
-        kind = type_text(table.first.dtype, table.first.dims)
-        formal = pattern.replace("{l}", f"{{{layer}}}")
+        kind, formal = type_text(table.first.dtype, table.first.dims), pattern.replace("{l}", f"{{{layer}}}")
         self._constants.append(f"  {name}({layer}): {kind} @pattern({quoted(formal)});")
         return name
 
@@ -343,6 +340,9 @@ class _Printer:
         if call.op in CALLS:
             yield from self._cache_call(call)
             return
+        if isinstance(call, BranchCall):
+            yield self._branch(call)
+            return
         schema = self._environment.op(call.op)
         arguments: list[str] = []
         named: list[str] = []
@@ -356,12 +356,32 @@ class _Printer:
                 arguments.append(self._ref(value))
         settings = [f"{name}={self._setting(value)}" for name, value in call.settings.items()]
         targets = [self._target(value, call.op) for value in call.outputs]
-        declared = {*self._result.outputs.values()}
         if call.declared:
             for name, value in zip(targets, call.outputs, strict=True):
-                if name not in declared and name not in self._carried:
+                if name not in self._result.outputs.values() and name not in self._carried:
                     yield f"  assign {name}: {type_text(value.dtype, value.dims)};"
         yield f"  op {call.op}({', '.join([*arguments, *named, *settings])}) >> {', '.join(targets)};"
+
+    def _branch(self, call: BranchCall) -> str:
+        """Return the statement of a branch; its blocks are printed behind the entry."""
+        condition = self._ref(call.inputs[0]) if call.inputs[0] is not None else ""
+        targets = [self._target(value, "chosen") for value in call.outputs]
+        blocks = [self._names.new(side.name) for side in call.sides]
+        kept, self._result.values = self._result.values, {}
+        depth, self._depth = self._depth, 1
+        for block, side in zip(blocks, call.sides, strict=True):
+            made = {id(value) for each in side.calls for value in each.outputs}
+            copied: list[tuple[Value, str]] = []
+            for value, target in zip(side.results, targets, strict=True):
+                if id(value) in made and id(value) not in self._of:
+                    self._of[id(value)] = target
+                else:
+                    copied.append((value, target))
+            lines = list(self._stages(side.calls))
+            lines += [f"  transfer {self._ref(value)} >> {target};" for value, target in copied]
+            self._blocks.append("\n".join([f"block {block} {{", *lines, "  return;", "}"]))
+        self._depth, self._result.values = depth, kept
+        return f"  branch {condition} {' '.join(blocks)};"
 
     def _target(self, value: Value, op: str) -> str:
         if id(value) not in self._of:
@@ -378,14 +398,3 @@ class _Printer:
 
 def _section(keyword: str, lines: Sequence[str]) -> str:
     return "\n".join([f"{keyword} {{", *lines, "}"]) if lines else ""
-
-
-def _uniform(payload: Payload) -> Scalar | None:
-    """Return the number that a constant is all over; None where it is not, or is large."""
-    if not 1 <= payload.count <= MOST_UNIFORM:
-        return None
-    array = payload.load().reshape(-1)
-    first = scalar_of(array[:1], payload.dtype)
-    if isinstance(first, float) and (math.isnan(first) or (not first and math.copysign(1, first) < 0)):
-        return None
-    return first if bool(np.all(array == array[0])) else None

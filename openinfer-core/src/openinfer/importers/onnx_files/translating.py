@@ -14,6 +14,7 @@ from openinfer.diagnostics import counted
 from openinfer.errors import ModelImportError
 from openinfer.importers.given_values import given_array
 from openinfer.importers.onnx_files.attribute_checks import attribute_fault
+from openinfer.importers.onnx_files.control_flow import control_flow
 from openinfer.importers.onnx_files.dimensions import Dimensions
 from openinfer.importers.onnx_files.emitter import Emitter
 from openinfer.importers.onnx_files.evaluating import MOST_FOLDED, computed, may_be_computed, sizes_of
@@ -172,7 +173,7 @@ def _translate_node(source: SourceNode, scope: dict[str, Value], state: _State) 
         fault = attribute_fault(source)
         if fault is not None:
             node.refuse(fault)
-        results = _chosen(node, scope, state) if (source.domain, source.op) == ("", "If") else _results(node, state)
+        results = _with_graphs(node, scope, state) if _has_graphs(source) else _results(node, state)
     except NeedsValueError as needed:
         del state.emit.calls[mark:]
         state.problems.append(_needs_value(node, needed, state.model))
@@ -196,20 +197,36 @@ def _translate_node(source: SourceNode, scope: dict[str, Value], state: _State) 
             scope[name] = value
 
 
-def _chosen(node: Node, scope: Mapping[str, Value], state: _State) -> Sequence[Value | None] | None:
-    """Return the results of the branch that a known condition chooses."""
-    condition = node.given(0)
-    found = condition.integers()
-    if found is None or not isinstance(found[0], int):
-        raise NeedsValueError(node.source, 0)
-    body = node.get("then_branch" if found[0] else "else_branch")
-    inner, problems = dict(scope), len(state.problems)
-    translate_graph(body, inner, state)
-    if len(state.problems) > problems:
-        # What is wrong within the branch has been noted with its own name.
-        return None
-    state.folded += 1
-    return [inner.get(info.name) for info in body.outputs]
+def _has_graphs(source: SourceNode) -> bool:
+    return not source.domain and source.op in ("If", "Loop", "Scan")
+
+
+def _with_graphs(node: Node, scope: Mapping[str, Value], state: _State) -> Sequence[Value | None] | None:
+    """Return the results of a node with graphs inside; of an `If` those of the branch that a known condition takes."""
+
+    def translated(body: SourceGraph, inner: dict[str, Value]) -> bool:
+        problems = len(state.problems)
+        translate_graph(body, inner, state)
+        return len(state.problems) == problems
+
+    known_condition = node.given(0).integers() if node.op == "If" else None
+    if known_condition is not None and isinstance(known_condition[0], int):
+        body = node.get("then_branch" if known_condition[0] else "else_branch")
+        inner = dict(scope)
+        if not translated(body, inner):
+            # What is wrong within the branch has been noted with its own name.
+            return None
+        state.folded += 1
+        return [inner.get(info.name) for info in body.outputs]
+    problems = len(state.problems)
+    try:
+        return control_flow(node, scope, translated)
+    except NeedsValueError:
+        if not _sources(node.source.inputs[0], state.model.graph) and len(state.problems) > problems:
+            return None
+        # One side cannot be translated, or the sides differ: the condition decides which.
+        del state.problems[problems:]
+        raise
 
 
 def _results(node: Node, state: _State) -> Sequence[Value | None] | None:

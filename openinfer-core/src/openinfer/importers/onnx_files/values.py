@@ -217,6 +217,14 @@ def elements_of(dims: Sequence[IntExpr]) -> tuple[Element, ...]:
     return tuple(plain_element(dim) for dim in dims)
 
 
+def index_of(value: Value, indices: Sequence[str]) -> str | None:
+    """Return the index of a loop that a value is, of those given; None where it is another value."""
+    if value.dims or value.dtype is not I64 or value.elements is None or len(value.elements) != 1:
+        return None
+    element = value.elements[0]
+    return element.name if isinstance(element, Name) and element.name in indices else None
+
+
 def renamed(value: Value, name: str) -> Value:
     """Return a known value under another name."""
     return replace(value, name=name)

@@ -1,0 +1,290 @@
+"""`If`, `Loop` and `Scan` as branches and loops of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer.dtypes import BOOL, I64
+from openinfer.importers.onnx_files.branches import Side
+from openinfer.importers.onnx_files.loops import Carried, Loop, needed
+from openinfer.importers.onnx_files.node import NeedsValueError, Node
+from openinfer.importers.onnx_files.values import Value, elements_of, expression, plain_element
+from openinfer.polynomials import simplified
+from openinfer.symbolic import BinOp, Const, IntExpr, Name, names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
+    from openinfer.importers.onnx_files.values import Element
+
+Scope: TypeAlias = "dict[str, Value]"
+
+Translate: TypeAlias = "Callable[[SourceGraph, Scope], bool]"
+"""Translates a graph into the calls being made; adds its values to the scope, returns whether all nodes could be."""
+
+MOST_TURNS = 1 << 16
+"""Turns of the longest loop that a condition may end early: those that are left are counted through."""
+
+SCAN_WITHOUT_BATCH = 9
+"""Opset from which on Scan has no dim for the batch."""
+
+
+def control_flow(node: Node, scope: Mapping[str, Value], translate: Translate) -> Sequence[Value] | None:
+    """Return the results of a node with graphs inside; None where a node of theirs cannot be translated."""
+    return {"If": _if, "Loop": _loop, "Scan": _scan}[node.op](node, scope, translate)
+
+
+# If
+
+
+def _if(node: Node, scope: Mapping[str, Value], translate: Translate) -> Sequence[Value] | None:
+    condition = node.given(0)
+    if condition.dims and any(dim != Const(1) for dim in condition.dims):
+        node.refuse("a condition of several elements")
+    sides: list[Side] = []
+    for attribute, name in (("then_branch", "when_true"), ("else_branch", "when_false")):
+        body = node.get(attribute)
+        inner = dict(scope)
+        with node.emit.side() as calls:
+            if not translate(body, inner):
+                raise NeedsValueError(node.source, 0)
+            results = [node.emit.materialised(inner[info.name]) for info in body.outputs]
+        sides.append(Side(name, calls, results))
+    then, otherwise = sides
+    alike = [(a.dtype, a.dims) == (b.dtype, b.dims) for a, b in zip(then.results, otherwise.results, strict=True)]
+    if not all(alike):
+        # Which shape leaves it depends on the condition.
+        raise NeedsValueError(node.source, 0)
+    return node.emit.branch(condition, then, otherwise)
+
+
+# Loop
+
+
+def _loop(node: Node, scope: Mapping[str, Value], translate: Translate) -> Sequence[Value] | None:
+    body: SourceGraph = node.get("body")
+    initial = [node.emit.materialised(node.given(position)) for position in range(2, len(node.inputs))]
+    condition = node.input(1)
+    if condition is not None and condition.is_known and not bool(condition.array().reshape(-1)[0]):
+        node.refuse("a condition that is false from the start")
+    is_counted = _condition_stays(body) and (condition is None or condition.is_known)
+    count = _count(node, is_counted=is_counted)
+    results = len(body.outputs) - 1 - len(initial)
+    if not is_counted and results:
+        node.refuse("as many results as a condition allows turns")
+    if is_counted:
+        return _counted(node, body, count, initial, scope, translate)
+    return _while(node, body, count, initial, scope, translate)
+
+
+def _condition_stays(body: SourceGraph) -> bool:
+    """Whether the condition that a body gives is the one it takes, or always true."""
+    name = body.outputs[0].name
+    writers = {output: inner for inner in body.nodes for output in inner.outputs}
+    while name in writers and writers[name].op in ("Identity", "Cast"):
+        name = writers[name].inputs[0]
+    if name == body.inputs[1].name:
+        return True
+    made = writers[name].attributes.get("value") if name in writers and writers[name].op == "Constant" else None
+    payload = body.payloads.get(name) or made
+    return payload is not None and bool(payload.load().reshape(-1)[0])
+
+
+def _count(node: Node, *, is_counted: bool) -> Element | Value:
+    """Return how many turns there are at most."""
+    given = node.input(0)
+    if given is None:
+        node.refuse("no largest number of turns")
+    found = given.integers()
+    if found is None:
+        if given.dtype is not I64:
+            node.refuse(f"turns counted as {given.dtype}")
+        return given if not given.dims else node.call("reshape", given, shape=())
+    if not is_counted and isinstance(found[0], int) and found[0] > MOST_TURNS:
+        node.refuse(f"up to {found[0]} turns until a condition ends them, expected at most {MOST_TURNS}")
+    return found[0]
+
+
+def _counted(
+    node: Node,
+    body: SourceGraph,
+    count: Element | Value,
+    initial: list[Value],
+    scope: Mapping[str, Value],
+    translate: Translate,
+) -> Sequence[Value] | None:
+    """Return the results of turns that no condition ends."""
+    needs_counter = _has_branches(body)
+    given = [node.number(0, I64), *initial] if needs_counter else initial
+
+    def turn(index: IntExpr, taken: list[Value]) -> tuple[list[Value], list[_Row]] | None:
+        number = taken[0] if needs_counter else Value("", I64, (), elements=(index,))
+        inner = dict(scope)
+        inner[body.inputs[0].name] = number
+        inner[body.inputs[1].name] = node.number(True, BOOL)
+        inner |= _named(body.inputs[2:], taken[1:] if needs_counter else taken)
+        if not translate(body, inner):
+            return None
+        made = [inner[info.name] for info in body.outputs[1:]]
+        states, rows = made[: len(initial)], made[len(initial) :]
+        if needs_counter:
+            states = [node.call("add", number, node.number(1, I64)), *states]
+        return states, [_Row(row) for row in rows]
+
+    found = _turns(node, count, given, len(body.outputs) - 1 - len(initial), turn)
+    return None if found is None else found[1:] if needs_counter else found
+
+
+def _while(
+    node: Node,
+    body: SourceGraph,
+    count: Element | Value,
+    initial: list[Value],
+    scope: Mapping[str, Value],
+    translate: Translate,
+) -> Sequence[Value] | None:
+    """Return the results of turns that a condition ends: the rest of them change nothing."""
+    condition = node.input(1) or node.number(True, BOOL)
+    given = [node.reshaped(condition, ()), node.number(0, I64), *initial]
+
+    def turn(_index: IntExpr, taken: list[Value]) -> tuple[list[Value], list[_Row]] | None:
+        inner = dict(scope) | _named([body.inputs[1], body.inputs[0], *body.inputs[2:]], taken)
+        with node.emit.side() as calls:
+            if not translate(body, inner):
+                return None
+            goes_on = node.reshaped(inner[body.outputs[0].name], ())
+            made = [goes_on, node.call("add", taken[1], node.number(1, I64))]
+            made += [node.emit.materialised(inner[info.name]) for info in body.outputs[1:]]
+        _check_states(node, taken, made)
+        sides = Side("turn", calls, made), Side("turns_ended", [], list(taken))
+        return list(node.emit.branch(taken[0], *sides)), []
+
+    found = _turns(node, count, given, 0, turn)
+    return None if found is None else found[2:]
+
+
+def _has_branches(body: SourceGraph) -> bool:
+    """Whether blocks of a body could read the number of the turn, which only the loop's own statements may."""
+    return any(inner.op in ("If", "Loop", "Scan") for inner in body.nodes)
+
+
+def _named(infos: Sequence[TensorInfo], values: Sequence[Value]) -> Scope:
+    return {info.name: value for info, value in zip(infos, values, strict=True)}
+
+
+# Scan
+
+
+def _scan(node: Node, scope: Mapping[str, Value], translate: Translate) -> Sequence[Value] | None:
+    if node.opset < SCAN_WITHOUT_BATCH:
+        node.refuse(f"opset {node.opset}, whose Scan has a dim for the batch")
+    body: SourceGraph = node.get("body")
+    many = int(node.get("num_scan_inputs"))
+    states = [node.emit.materialised(node.given(place)) for place in range(len(node.inputs) - many)]
+    scanned = [node.given(len(states) + place) for place in range(many)]
+    axes = [int(axis) % x.rank for axis, x in zip(node.get("scan_input_axes", [0] * many), scanned, strict=True)]
+    backward = node.get("scan_input_directions", [0] * many)
+    results = len(body.outputs) - len(states)
+    out_axes = node.get("scan_output_axes", [0] * results)
+    out_backward = node.get("scan_output_directions", [0] * results)
+    count = plain_element(scanned[0].dims[axes[0]])
+
+    def turn(index: IntExpr, taken: list[Value]) -> tuple[list[Value], list[_Row]] | None:
+        elements = [
+            node.call("select", x, axis=axis, index=_place(index, count, is_backward=bool(reverse)))
+            for x, axis, reverse in zip(scanned, axes, backward, strict=True)
+        ]
+        inner = dict(scope) | _named(body.inputs, [*taken, *elements])
+        if not translate(body, inner):
+            return None
+        made = [inner[info.name] for info in body.outputs]
+        rows = [_Row(row, bool(reverse)) for row, reverse in zip(made[len(states) :], out_backward, strict=True)]
+        return made[: len(states)], rows
+
+    found = _turns(node, count, states, results, turn)
+    if found is None:
+        return None
+    sequences = [_moved(node, x, int(axis)) for x, axis in zip(found[len(states) :], out_axes, strict=True)]
+    return [*found[: len(states)], *sequences]
+
+
+def _place(index: IntExpr, count: Element, *, is_backward: bool) -> IntExpr:
+    if not is_backward:
+        return index
+    return simplified(BinOp("-", BinOp("-", expression(count), Const(1)), index))
+
+
+def _moved(node: Node, sequence: Value, axis: int) -> Value:
+    """Return a sequence whose first dim is at another place."""
+    if not axis % sequence.rank:
+        return sequence
+    rest = list(range(1, sequence.rank))
+    rest.insert(axis % sequence.rank, 0)
+    return node.call("transpose", sequence, perm=tuple(rest))
+
+
+# Turns
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What each turn adds to a sequence, from its end where it is backward."""
+
+    value: Value
+    is_backward: bool = False
+
+
+_Turn: TypeAlias = "Callable[[IntExpr, list[Value]], tuple[list[Value], list[_Row]] | None]"
+"""From the number of a turn and the states it takes to those it hands on, and rows; None where a node fails."""
+
+
+def _turns(node: Node, count: Element | Value, initial: list[Value], results: int, turn: _Turn) -> list[Value] | None:
+    """Return the states that the last turn hands on, and the rows of all turns."""
+    if isinstance(count, Value) and results:
+        node.refuse("as many results as there are turns, which only the running program knows")
+    emit = node.emit
+    dim = Const(0) if isinstance(count, Value) else expression(count)
+    places = node.call("unsqueeze", emit.typed("range", I64, (dim,)), axes=(1,)) if results else None
+    taken = [Value("", state.dtype, state.dims) for state in initial]
+    collected: list[Value] = []
+    filled: list[Value] = []
+    with emit.body() as (index, calls):
+        made = turn(Name(index), taken)
+        if made is None:
+            return None
+        states = [emit.materialised(state) for state in made[0]]
+        _check_states(node, taken, states)
+        for row in made[1]:
+            value = node.call("unsqueeze", emit.materialised(row.value), axes=(0,))
+            filled.append(Value("", value.dtype, (dim, *value.dims[1:])))
+            place = _place(Name(index), 0 if isinstance(count, Value) else count, is_backward=row.is_backward)
+            start = node.call("narrow", places, axis=0, start=place, length=1)
+            collected.append(node.call("scatter_nd", filled[-1], start, value))
+        written = [*_apart(node, states), *collected]
+        if any(index in names(extent) for call in calls for value in call.outputs for extent in value.dims):
+            node.refuse("shapes that differ from turn to turn")
+        calls[:] = needed(calls, written)
+    rows = [node.call("expand", node.number(0, value.dtype), shape=tuple(elements_of(value.dims))) for value in filled]
+    after = [Value("", value.dtype, value.dims) for value in written]
+    stems = [f"state{place or ''}" for place in range(len(states))] + ["rows"] * len(rows)
+    carried = [Carried(*each) for each in zip([*initial, *rows], [*taken, *filled], written, after, stems, strict=True)]
+    emit.loop(Loop("turns", index, calls, count, carried, title=node.source.title))
+    return after
+
+
+def _check_states(node: Node, taken: Sequence[Value], made: Sequence[Value]) -> None:
+    for before, after in zip(taken, made, strict=True):
+        if (before.dtype, before.dims) != (after.dtype, after.dims):
+            node.refuse("a state whose type or shape changes from turn to turn")
+
+
+def _apart(node: Node, states: Sequence[Value]) -> list[Value]:
+    """Return states each of which is a value of its own."""
+    found: list[Value] = []
+    for state in states:
+        is_taken = any(state is other for other in found)
+        found.append(node.call("identity", state) if is_taken else state)
+    return found
