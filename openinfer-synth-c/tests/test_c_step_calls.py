@@ -1,4 +1,4 @@
-"""Calls of compiled steps: functions wait, and are compiled together when one of them is called."""
+"""Calls of compiled steps: they wait, and are written and compiled together when one of them is called."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from openinfer.errors import DeviceError
+from openinfer.errors import DeviceError, SynthesisError
 from openinfer_synth_c import step_calls
 from openinfer_synth_c.library import load_library
 from openinfer_synth_c.step_calls import StepCalls
@@ -19,6 +19,10 @@ pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not 
 def giving(number):
     lines = ("    (void)inputs_given;", f"    *(int32_t *)outputs_given[0] = {number};", "    return MODEL_OK;")
     return StepFunction(lines, (), frozenset(), keeps_memory=False, work=1)
+
+
+def writing(number):
+    return lambda: giving(number)
 
 
 @pytest.fixture
@@ -38,7 +42,7 @@ def loads(monkeypatch):
 
 def test_functions_that_wait_are_compiled_together_and_equal_ones_once(loads):
     calls, out = StepCalls(), np.zeros((), np.int32)
-    runs = [calls.bind(giving(number), [], [out], "it") for number in (1, 2, 2)]
+    runs = [calls.bind(writing(number), [], [out], "it") for number in (1, 2, 2)]
 
     found = [(run(), int(out))[1] for run in runs]
 
@@ -50,8 +54,8 @@ def test_a_function_that_begins_to_wait_while_others_are_compiled_is_compiled_wi
     calls, out = StepCalls(), np.zeros((), np.int32)
     counts, meanwhile = loads
     late = []
-    first = calls.bind(giving(1), [], [out], "it")
-    meanwhile.append(lambda: late.append(calls.bind(giving(2), [], [out], "it")))
+    first = calls.bind(writing(1), [], [out], "it")
+    meanwhile.append(lambda: late.append(calls.bind(writing(2), [], [out], "it")))
 
     first()
     late[0]()
@@ -60,10 +64,34 @@ def test_a_function_that_begins_to_wait_while_others_are_compiled_is_compiled_wi
     assert counts == [1, 1]
 
 
-def test_what_does_not_compile_is_told_at_every_call():
+def test_what_does_not_compile_is_an_error_at_every_call():
     calls = StepCalls()
-    run = calls.bind(StepFunction(("    nonsense",), (), frozenset(), keeps_memory=False, work=1), [], [], "it")
+    nonsense = StepFunction(("    nonsense",), (), frozenset(), keeps_memory=False, work=1)
+    run = calls.bind(lambda: nonsense, [], [], "it")
 
     for _ in range(2):
         with pytest.raises(DeviceError, match="the C compiler failed"):
             run()
+
+
+def test_nothing_is_written_before_the_first_call():
+    calls = StepCalls()
+
+    calls.bind(lambda: pytest.fail("written"), [], [], "it")
+
+
+def test_a_step_that_cannot_be_written_raises_why_at_its_own_calls_only(loads):
+    def refused():
+        raise SynthesisError("a step for which there is no C")
+
+    calls, out = StepCalls(), np.zeros((), np.int32)
+    other = calls.bind(refused, [], [], "other")
+    run = calls.bind(writing(3), [], [out], "it")
+
+    run()
+
+    assert int(out) == 3
+    for _ in range(2):
+        with pytest.raises(SynthesisError, match="for which there is no C"):
+            other()
+    assert loads[0] == [1]

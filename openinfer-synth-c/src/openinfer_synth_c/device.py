@@ -7,7 +7,7 @@ function of the target's own C code; these are compiled together when the first 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
     from openinfer.simulate.backend import Buffer, DeviceBackend
+    from openinfer_synth_c.step_functions import StepFunction
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]
@@ -190,7 +191,6 @@ class CDevice:
             inputs=tuple(ValueRef(number) for number in range(len(given))),
             outputs=tuple(numbers[: len(outputs)]),
             temporaries=tuple(numbers[len(outputs) :]),
-            arrangement=self._arranged(computation),
         )
         return self._bound(step, given, written, what)
 
@@ -239,8 +239,14 @@ class CDevice:
 
     def _bound(self, step: Step, inputs: Sequence[CBuffer], outputs: Sequence[CBuffer], what: str) -> BoundCall:
         types = [b.type for b in inputs], [b.type for b in outputs]
-        function = step_function(step, *types, has_vector_types=self._has_vector_types)
-        return self._calls.bind(function, [b.array for b in inputs], [b.array for b in outputs], what)
+        return self._calls.bind(
+            partial(self._written, step, *types), [b.array for b in inputs], [b.array for b in outputs], what
+        )
+
+    def _written(self, step: Step, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> StepFunction:
+        if isinstance(step, ComputeStep):
+            step = replace(step, arrangement=self._arranged(step.computation))
+        return step_function(step, inputs, outputs, has_vector_types=self._has_vector_types)
 
     def synchronize(self) -> None:
         """Return at once: nothing is queued."""
