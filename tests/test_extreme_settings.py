@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -298,3 +299,32 @@ def test_a_convolution_with_a_huge_dilation_reads_what_lies_in_the_image() -> No
     with Simulator(oi.Model.from_arrays({}), graph(text), device="c").make_executor() as executor:
         executor.step(x=x, w=w)
         np.testing.assert_array_equal(executor.outputs()["y"], x * w[0, 0, 1, 1])
+
+
+@needs_compiler
+@pytest.mark.parametrize("device", ["cpu", "c"])
+@pytest.mark.parametrize(("pool", "reduce"), [("max_pool2d", np.max), ("avg_pool2d", np.mean)])
+def test_the_taps_of_a_huge_pool_that_never_reach_the_image_take_no_time(pool: str, reduce: Any, device: str) -> None:
+    text = f"""
+    dynamic {{ x: f32[1, 1, 4, 4]; }}
+    block entry {{ op {pool}(x, kernel=2147483648, padding=1073741824) >> y; return y; }}
+    """
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    with Simulator(oi.Model.from_arrays({}), graph(text), device=device).make_executor() as executor:
+        executor.step(x=x)
+        # One window lies around the whole image, wherever it stands.
+        np.testing.assert_array_equal(executor.outputs()["y"], np.full((1, 1, 5, 5), reduce(x)))
+
+
+def test_the_taps_of_a_window_that_reach_the_image() -> None:
+    choices = itertools.product(range(1, 5), range(1, 5), range(1, 4), range(1, 4), range(5), range(1, 4))
+    for size, kernel, stride, dilation, before, positions in choices:
+        window = Window(
+            size=size, kernel=kernel, stride=stride, dilation=dilation, before=before, after=0, positions=positions
+        )
+        starts = [position * stride - before for position in range(positions)]
+        reached = {tap for tap in range(kernel) if any(0 <= start + tap * dilation < size for start in starts)}
+
+        assert reached <= {*window.reading}
+        if stride == dilation == 1:
+            assert len(window.reading) == len(reached)

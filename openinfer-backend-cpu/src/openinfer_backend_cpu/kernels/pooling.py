@@ -30,12 +30,13 @@ _NUMBERS = frozenset(dtype.name for dtype in (*FLOAT, *SINT, *UINT))
 
 
 MOST_TAPS = 1 << 20
-"""Taps up to which a call whose padding is not held is left to the definition, which goes through all of them."""
+"""Taps up to which a call whose padding is not held is left to the definition, which goes through all that reach the
+image at some position."""
 
 
 def _supported(call: OpCall) -> bool:
     where = _windows(call)
-    return is_held(call, where.padded) or math.prod(where.kernel) > MOST_TAPS
+    return is_held(call, where.padded) or math.prod(len(dim.reading) for dim in where.dims) > MOST_TAPS
 
 
 @kernel("max_pool2d", dtypes=_NUMBERS, supports=_supported)

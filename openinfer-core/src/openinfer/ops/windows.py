@@ -86,7 +86,16 @@ class Window:
             return self.dilation <= self.size
         return all((p * self.stride - self.before) % self.dilation < self.size for p in range(different))
 
-    def place(self, position: Index | Var, tap: Var) -> Index:
+    @property
+    def reading(self) -> range:
+        """The elements of the window that read the image at one position or more; all if there is no position."""
+        if not self.positions:
+            return range(self.kernel)
+        last = (self.positions - 1) * self.stride
+        first = max(0, -((last - self.before) // self.dilation))
+        return range(first, max(first, min(self.kernel, (self.size - 1 + self.before) // self.dilation + 1)))
+
+    def place(self, position: Index | Var, tap: Index | Var) -> Index:
         """Return the place of the image that an element of the window reads at a position, as an index."""
         return position * self.stride + tap * self.dilation - self.before
 

@@ -69,7 +69,7 @@ def _max_pool(k: Builder, call: OpCall) -> None:
     """The greatest element of each window; a NaN, as padding, wins only over nothing else."""
     (x,), (y,), over = k.given, k.outputs, _windows(call)
     least = math.nan if x.dtype.minimum is None else x.dtype.minimum
-    at, taps = k.axes(*y.shape), k.axes(*(window.kernel for window in over))
+    at, taps = k.axes(*y.shape), k.axes(*(len(window.reading) for window in over))
     element = x.within(*at[:2], *_places(over, at[2:], taps), fill=least).cast(compute_type(x.dtype))
     y[at] = k.fold(element, taps, tree.maximum, start=least)
 
@@ -77,7 +77,7 @@ def _max_pool(k: Builder, call: OpCall) -> None:
 def _avg_pool(k: Builder, call: OpCall) -> None:
     (x,), (y,), over = k.given, k.outputs, _windows(call)
     total = compute_type(x.dtype)
-    at, taps = k.axes(*y.shape), k.axes(*(window.kernel for window in over))
+    at, taps = k.axes(*y.shape), k.axes(*(len(window.reading) for window in over))
     element = x.within(*at[:2], *_places(over, at[2:], taps), fill=0).cast(total)
     padded = bool(call.settings.get("count_include_pad"))
     largest = math.prod(window.kernel + window.before + window.size + window.after for window in over)
@@ -87,7 +87,9 @@ def _avg_pool(k: Builder, call: OpCall) -> None:
 
 
 def _places(over: Sequence[Window], at: Sequence[Var], taps: Sequence[Var]) -> list[Index]:
-    return [window.place(*places) for window, *places in zip(over, at, taps, strict=True)]
+    """Return the places of the image that taps read; those that never reach it have no part in the loops."""
+    positions = zip(over, at, taps, strict=True)
+    return [window.place(position, tap + window.reading.start) for window, position, tap in positions]
 
 
 def _counted(k: Builder, window: Window, position: Var, padded: bool, dtype: DType) -> Value:
