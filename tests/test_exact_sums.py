@@ -94,7 +94,8 @@ def test_weights_decide_whether_a_sum_is_exact(tmp_path: Path, code: int, is_exa
       return y;
     }
     """
-    plan = oi.Synthesizer("c").synthesize(ModelLoader.open(tmp_path / "m.oinf"), graph(text)).plan
+    model = ModelLoader.open(tmp_path / "m.oinf")
+    plan = oi.Synthesizer("c", arch="x86-64-v3").synthesize(model, graph(text)).plan
     steps = [step for step in plan.procedures[0].steps if isinstance(step, ComputeStep)]
     stages = [stage for step in steps for stage in step.computation.stages if stage.fold is not None]
 

@@ -101,7 +101,26 @@ def test_reals_that_are_rounded_to_bytes_are_proved():
     """
     synthesis = proved(program)
 
-    assert b"oi_round_i8_f32x4" in synthesis.bundle.files["model.c"]
+    assert b"oi_round_i8_f32(" in synthesis.bundle.files["model.c"]
+    assert synthesis.proof.alarms == ()
+
+
+def test_sums_of_bytes_along_rows_and_channels_are_proved():
+    program = """
+    dynamic { x: u8[1, 16, 5, 4]; }
+    constant { k: i8[6, 16, 3, 3] @init(3); d: i8[16, 1, 3, 3] @init(-7); }
+    volatile { y: f32[1, 6, 5, 4]; z: f32[1, 16, 5, 4]; }
+    block entry {
+      op conv_integer(x, k, padding=1) >> total;
+      op cast(total, to=f32) >> y;
+      op conv_integer(x, d, padding=1, groups=16) >> own;
+      op cast(own, to=f32) >> z;
+      return y, z;
+    }
+    """
+    synthesis = proved(program)
+
+    assert b"uint32_t r_total0 = 0u;" in synthesis.bundle.files["model.c"]
     assert synthesis.proof.alarms == ()
 
 

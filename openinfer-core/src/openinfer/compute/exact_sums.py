@@ -39,19 +39,28 @@ class SmallProducts:
 
 def small_products(stage: Stage) -> SmallProducts | None:
     """Return the factors of a sum of products whose users all want it as f32; None: it is something else."""
+    factors = factors_of_sum(stage) if _is_cast(stage.value) else None
+    if factors is None:
+        return None
+    left, right = factors
+    limits = (_limit(left), _limit(right))
+    if limits[0] is None or limits[1] is None:
+        return None
+    return SmallProducts((limits[0], limits[1]), (_read(stage, left), _read(stage, right)))
+
+
+def factors_of_sum(stage: Stage) -> tuple[Expr, Expr] | None:
+    """Return the factors of the terms of a sum of i32, which are small integers; None: it is something else."""
     fold = stage.fold
-    if fold is None or fold.running or len(fold.totals) != 1 or not _is_cast(stage.value):
+    if fold is None or fold.running or len(fold.totals) != 1:
         return None
     match fold.totals[0]:
         case Total(tree.Literal(0), tree.Apply("mul", (left, right), dtype), combine) if dtype is I32:
             if linearise(combine) != linearise(tree.add(tree.Input(~0, I32), tree.Input(~1, I32))):
                 return None
+            return None if _limit(left) is None or _limit(right) is None else (left, right)
         case _:
             return None
-    limits = (_limit(left), _limit(right))
-    if limits[0] is None or limits[1] is None:
-        return None
-    return SmallProducts((limits[0], limits[1]), (_read(stage, left), _read(stage, right)))
 
 
 def in_floats(stage: Stage) -> Stage:
@@ -63,6 +72,28 @@ def in_floats(stage: Stage) -> Stage:
     combine = tree.add(tree.Input(~0, F32), tree.Input(~1, F32))
     total = Total(tree.literal(0.0, F32), tree.mul(_as_real(left), _as_real(right)), combine)
     return replace(stage, value=_of_real(stage.value), fold=replace(fold, totals=(total,)))
+
+
+def as_reals(stage: Stage, number: int) -> Stage:
+    """Return a stage of `in_floats` that reads an element as f32, which its terms alone use."""
+    read, fold = stage.elements[number], stage.fold
+    if not isinstance(read, Read) or fold is None:
+        raise TypeError(f"element {number} is not read in the terms of a fold")
+    elements = list(stage.elements)
+    elements[number] = replace(read, dtype=F32)
+    total = fold.totals[0]
+    totals = (replace(total, term=_without_cast(total.term, number)),)
+    return replace(stage, elements=tuple(elements), fold=replace(fold, totals=totals))
+
+
+def _without_cast(expr: Expr, number: int) -> Expr:
+    match expr:
+        case tree.Apply("cast", (tree.Input(found),), _) if found == number:
+            return tree.Input(number, F32)
+        case tree.Apply(function, args, dtype):
+            return tree.Apply(function, tuple(_without_cast(arg, number) for arg in args), dtype)
+        case _:
+            return expr
 
 
 def _limit(factor: Expr) -> int | None:

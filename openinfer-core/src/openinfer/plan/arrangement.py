@@ -26,10 +26,12 @@ from openinfer.plan.layouts import layouts_of, movable
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.overlap import advancing
 from openinfer.plan.ports import Borders, bordered, collected
+from openinfer.plan.row_sums import with_sums_along_rows
 from openinfer.plan.rows import row_wise
 from openinfer.plan.schedules import GivenSchedules, ScheduleFile
 from openinfer.plan.sliding import over_their_images
 from openinfer.plan.steps import Arrangement, ComputeStep, LoopStep, Procedure, TableRef, ValueRef
+from openinfer.plan.tap_sums import with_written_out_sums
 from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, ViewMemory, WeightMemory, WeightTable
 from openinfer.plan.word_results import with_word_results
 from openinfer.schedule import choose, equals, merged, packing, plain
@@ -135,6 +137,11 @@ class _Arranging:
         step = replace(given_step, arrangement=self._given.under(given_step))
         if self._target.dot4 and not step.arrangement.fusion:
             step = with_word_results(with_dot_products(step, self.values, self.weights), self.values)
+        if self._target.plain:
+            free = packable(step, self._is_constant)
+            known = {name: at for name, at in self._layouts(step).items() if name not in free}
+            step = with_sums_along_rows(step, known, self.values)
+            step = with_written_out_sums(step, self._layouts(step), self.values, self.weights)
         step = with_exact_sums(step, self.values, self.weights)
         layouts, free = self._layouts(step), packable(step, self._is_constant)
         fusion, computation = step.arrangement.fusion, step.computation

@@ -10,9 +10,11 @@ import numpy as np
 
 from openinfer.affine import Index
 from openinfer.compute import Read
-from openinfer.compute.exact_sums import LARGEST, in_floats, small_products
+from openinfer.compute.exact_sums import LARGEST, as_reals, in_floats, small_products
+from openinfer.dtypes import F32
+from openinfer.ir.types import TensorType
 from openinfer.plan.steps import ValueRef
-from openinfer.plan.values import WeightMemory
+from openinfer.plan.values import PackedWeight, WeightMemory
 from openinfer.plan.words import elements_of
 
 if TYPE_CHECKING:
@@ -24,19 +26,61 @@ if TYPE_CHECKING:
     from openinfer.compute import Stage
     from openinfer.compute.exact_sums import SmallProducts
     from openinfer.plan.steps import ComputeStep
-    from openinfer.plan.values import PackedWeight, PlanValue
+    from openinfer.plan.values import PlanValue
 
 
-def with_exact_sums(step: ComputeStep, values: Sequence[PlanValue], weights: Sequence[PackedWeight]) -> ComputeStep:
-    """Return a step that computes sums of products of small integers in f32 where all partial totals are exact."""
-    stages = list(step.computation.stages)
-    for place, stage in enumerate(stages):
+FEW_NBYTES = 16384
+"""Up to so many bytes, as f32, weights are converted when the plan is made: of many it is worth more to be small."""
+
+
+def with_exact_sums(step: ComputeStep, values: list[PlanValue], weights: list[PackedWeight]) -> ComputeStep:
+    """Return a step that computes sums of products of small integers in f32 where all partial totals are exact.
+
+    Values and weights grow by those of few elements, which become f32.
+    """
+    for place, stage in enumerate(step.computation.stages):
         products = small_products(stage)
-        if products is not None and _most(step, stage, products, values, weights) <= LARGEST:
-            stages[place] = in_floats(stage)
-    if stages == list(step.computation.stages):
+        if products is None or _most(step, stage, products, values, weights) > LARGEST:
+            continue
+        made = in_floats(stage)
+        stages = list(step.computation.stages)
+        stages[place] = made
+        step = replace(step, computation=replace(step.computation, stages=tuple(stages)))
+        for number in products.reads:
+            if number is not None:
+                step = _with_reals(step, place, number, values, weights)
+    return step
+
+
+def _with_reals(
+    step: ComputeStep, place: int, number: int, values: list[PlanValue], weights: list[PackedWeight]
+) -> ComputeStep:
+    """Return a step whose element is read as f32, if it is one of a small constant that nothing else reads."""
+    computation, stage = step.computation, step.computation.stages[place]
+    read = stage.elements[number]
+    if not isinstance(read, Read) or read.fill is not None:
         return step
-    return replace(step, computation=replace(step.computation, stages=tuple(stages)))
+    codes = _codes(step, read, values, weights)
+    readers = [e.tensor for s in computation.stages for e in s.elements if isinstance(e, Read)]
+    if codes is None or codes.size * 4 > FEW_NBYTES or readers.count(read.tensor) != 1:
+        return step
+    names = [tensor.name for tensor in computation.inputs]
+    position = names.index(read.tensor)
+    operand = step.inputs[position]
+    if not isinstance(operand, ValueRef):
+        return step
+    value = values[operand.value]
+    type_, memory = TensorType(F32, codes.shape), WeightMemory(len(weights))
+    source = weights[value.memory.number].source if isinstance(value.memory, WeightMemory) else value.name
+    data = np.ascontiguousarray(codes).astype("<f4").reshape(-1).view(np.uint8).data.toreadonly()
+    weights.append(PackedWeight(number=memory.number, source=source, type=type_, data=data))
+    values.append(replace(value, number=len(values), type=type_, memory=memory, layout=None))
+    inputs, tensors, stages = list(step.inputs), list(computation.inputs), list(computation.stages)
+    inputs[position] = ValueRef(len(values) - 1)
+    tensors[position] = replace(tensors[position], dtype=F32)
+    stages[place] = as_reals(stage, number)
+    made = replace(computation, inputs=tuple(tensors), stages=tuple(stages))
+    return replace(step, computation=made, inputs=tuple(inputs))
 
 
 def _most(

@@ -10,12 +10,14 @@ from openinfer.schedule.errors import ScheduleError
 from openinfer.schedule.loops import Loop, Schedule, plain
 from openinfer.schedule.merging import merged
 from openinfer.schedule.packing import packing
+from openinfer.schedule.row_sums import along_rows, stays_inside
 from openinfer.schedule.verify import verify
 
 __all__ = [
     "Loop",
     "Schedule",
     "ScheduleError",
+    "along_rows",
     "choose",
     "compared",
     "equals",
@@ -24,5 +26,6 @@ __all__ = [
     "packing",
     "padded_factor",
     "plain",
+    "stays_inside",
     "verify",
 ]

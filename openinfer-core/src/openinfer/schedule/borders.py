@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
 from openinfer.compute import Order, Read
+from openinfer.dtypes import U32
 from openinfer.expr import tree
+from openinfer.expr.linear import linearise
 from openinfer.schedule.folds import joining
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Var
     from openinfer.compute import Stage
+    from openinfer.expr.tree import Expr
     from openinfer.layout import Layout
 
 
@@ -39,6 +42,8 @@ def padded_factor(stage: Stage) -> tuple[int, str] | None:
     match total.term:
         case tree.Apply("mul", (tree.Input(first), tree.Input(second)), dtype) if dtype.is_float:
             pairs = ((first, second), (second, first)) if joining(total) == "add" else ()
+        case tree.Apply("mul", (first, second), dtype) if dtype is U32 and joining(total) == "add":
+            pairs = _integer_factors(stage, first, second)
         case _:
             pairs = ()
     for number, other in pairs:
@@ -48,6 +53,32 @@ def padded_factor(stage: Stage) -> tuple[int, str] | None:
         if factor.fill is None and padded.fills_zeros and not padded.guards:
             return number, factor.tensor
     return None
+
+
+def _integer_factors(stage: Stage, first: Expr, second: Expr) -> tuple[tuple[int, int], ...]:
+    """Return pairs of the number of a factor that may be zero past a border and that of the other one."""
+    numbers = tuple(_padded(stage, factor) for factor in (first, second))
+    others = tuple(linearise(factor).inputs[0] for factor in (first, second))
+    pairs = zip(numbers, reversed(others), strict=True)
+    return tuple((number, other) for number, other in pairs if number is not None)
+
+
+def _padded(stage: Stage, factor: Expr) -> int | None:
+    """Return the element of a cast, or of its difference to a zero point that counts inside of the same border."""
+    match factor:
+        case tree.Apply("cast", (tree.Input(number, _),), _):
+            return number
+        case tree.Apply(
+            "sub", (tree.Apply("cast", (tree.Input(number, _),), _), tree.Apply("cast", (tree.Input(zero, _),), _)), _
+        ):
+            x, z = stage.elements[number], stage.elements[zero]
+            if not isinstance(x, Read) or not isinstance(z, Read) or stage.fold is None or not z.fills_zeros:
+                return None
+            tested = {test.index for test in z.guards}
+            slid = {i for i in x.at if i.variables() & set(stage.fold.axes) and len(i.variables()) > 1}
+            return number if slid <= tested <= set(x.at) else None
+        case _:
+            return None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from openinfer.compute.stage import expressions_of
 from openinfer.expr.linear import linearise
 from openinfer.schedule.elementwise import by_address, in_lanes
 from openinfer.schedule.loops import Loop, Schedule, plain, usual_extent
+from openinfer.schedule.row_sums import along_rows
 from openinfer.schedule.tiling import estimated, ranked, tiled
 
 if TYPE_CHECKING:
@@ -64,11 +65,13 @@ def _chosen(
     if target is not None and (_may_vary(stage) if varying else _is_regular(stage)):
         lanes = target.lanes(_itemsize(stage))
         within = {**within, **{axis: usual_extent(axis) for axis in varying}}
-        found = (
-            in_lanes(stage, layouts, lanes)
-            if stage.fold is None
-            else tiled(stage, layouts, target, lanes, within, skip)
-        )
+        found = None if varying else along_rows(stage, layouts, skip)
+        if found is None:
+            found = (
+                in_lanes(stage, layouts, lanes)
+                if stage.fold is None
+                else tiled(stage, layouts, target, lanes, within, skip)
+            )
         if found is not None:
             return found
     axes = stage.axes
@@ -119,7 +122,7 @@ def equals(
 def _equals(
     stage: Stage, laid_out: tuple[tuple[str, Layout], ...], target: TargetInfo, skip: int | None, share: float
 ) -> tuple[Schedule, ...]:
-    if stage.fold is None or not _is_regular(stage):
+    if stage.fold is None or not _is_regular(stage) or along_rows(stage, dict(laid_out), skip) is not None:
         return ()
     found = ranked(stage, dict(laid_out), target, target.lanes(_itemsize(stage)), skip)
     return tuple(schedule for cycles, schedule in found if cycles <= (1 + share) * found[0][0])

@@ -38,7 +38,7 @@ from openinfer_synth_c.loop_programs.lanes import (
 )
 from openinfer_synth_c.loop_programs.vector_functions import added_product
 from openinfer_synth_c.loop_programs.vector_types import store, vector_type
-from openinfer_synth_c.loop_programs.vector_values import is_choice, vector_value
+from openinfer_synth_c.loop_programs.vector_values import is_choice, roundings, vector_value
 from openinfer_synth_c.rolled_loops import rolled
 
 if TYPE_CHECKING:
@@ -86,6 +86,11 @@ class LaneLoop:
         """Append the statements, in braces if they name anything and others stand next to them."""
         with self.places.pointers(self.body, self.lane):
             self._block(self.body, (), "", in_braces=in_braces)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the loop is written as one over elements, each of which is stored for itself."""
+        return all(isinstance(statement, Store) and self._is_plain(statement.value) for statement in self.body)
 
     def _block(
         self, body: Sequence[Statement], tests: tuple[Within, ...], head: str, *, in_braces: bool = True
@@ -183,7 +188,7 @@ class LaneLoop:
         if vector is not None:
             self._assign(vector, value, tests)
             return
-        row = self._row(buffer, address)
+        row = None if self._is_plain(value) else self._row(buffer, address)
         if not tests and row is not None and has_vector_type(value.dtype, self._count):
             text = self._vector(value)
             if text is not None:
@@ -191,6 +196,17 @@ class LaneLoop:
                 return
         bound, index = self.places.element(buffer, address)
         self._over_lanes(value, tests, lambda text: bound.store_text(address_text(buffer, index), text))
+
+    def _is_plain(self, value: Value) -> bool:
+        """Return whether compilers make better code of a loop over elements in memory than of structures with lanes.
+
+        They do of bytes that are rounded: of structures they test lane by lane what lies outside of the limits.
+        """
+        if self.places.code.has_vector_types or not roundings(linearise(value.expr).instructions):
+            return False
+        return not any(isinstance(leaf, Register) and self.is_varying(leaf) for leaf in value.leaves) and not any(
+            map(self.vector_of, value.leaves)
+        )
 
     def _assign(self, place: str, value: Value, tests: tuple[Within, ...]) -> None:
         """Append the assignment of a vector."""

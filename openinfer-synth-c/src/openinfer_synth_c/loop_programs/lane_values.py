@@ -10,6 +10,8 @@ from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.expr.linear import linearise
 from openinfer.loops import Load, Register
 from openinfer_synth_c.loop_programs.addresses import counter, register
+from openinfer_synth_c.loop_programs.vector_functions import rounded_scalar
+from openinfer_synth_c.loop_programs.vector_values import roundings, within_roundings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +45,17 @@ class _LaneValue:
         statements: list[str] = []
         texts: list[str] = []
         same: list[bool] = []
+        rounding, unused = roundings(instructions), within_roundings(instructions)
         for number, step in enumerate(instructions):
-            text, uniform, simple = self._instruction(value, step, instructions, texts, same)
+            if number in unused:
+                texts.append("")
+                same.append(True)
+                continue
+            if number in rounding:
+                given = rounding[number]
+                text, uniform, simple = rounded_scalar(code, step.dtype, texts[given]), same[given], False
+            else:
+                text, uniform, simple = self._instruction(value, step, instructions, texts, same)
             last = number + 1 == len(instructions)
             used = sum(number in other.operands for other in instructions)
             if (

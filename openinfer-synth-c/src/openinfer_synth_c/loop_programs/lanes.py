@@ -8,6 +8,7 @@ from openinfer.affine import Index, Var
 from openinfer.dtypes import F32, F64, SINT, UINT, DType
 from openinfer.expr import tree
 from openinfer.loops import Alloc, Bind, For, If, Let, Load, Memory, Number, Register, Set, Store, Value
+from openinfer.loops.substitution import indices_of, substituted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -123,6 +124,24 @@ def is_set(body: Sequence[Statement], name: str) -> bool:
         else isinstance(statement, Set) and statement.name == name
         for statement in body
     )
+
+
+def in_more_lanes(outer: Var, body: Sequence[Statement]) -> For | None:
+    """Return one loop over lanes for a loop around one whose indices use both variables as one number with two digits.
+
+    None: the loops are others.
+    """
+    if len(body) != 1 or not isinstance(body[0], For) or not isinstance(outer.extent, int):
+        return None
+    inner = body[0]
+    lanes = inner.var.extent
+    if inner.bind is not Bind.LANES or not isinstance(lanes, int):
+        return None
+    pairs = [(index.coefficient(outer), index.coefficient(inner.var)) for index in indices_of(inner.body)]
+    if any(low is None or high is None or high != low * lanes for high, low in pairs):
+        return None
+    both = Var(inner.var.name, outer.extent * lanes)
+    return For(both, Bind.LANES, substituted(inner.body, {outer: Index(), inner.var: Index.of(both)}))
 
 
 def sum_of_product(value: Value) -> tuple[Value, Value, Value] | None:

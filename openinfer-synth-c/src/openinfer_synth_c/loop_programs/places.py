@@ -9,15 +9,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.affine import Index
+from openinfer.expr import tree
 from openinfer.expr.c_renderer import item_type
 from openinfer.expr.linear import linearise
 from openinfer.loops import Let, Load, Memory, Set, Store
 from openinfer_synth_c.loop_programs.addresses import index_text
+from openinfer_synth_c.loop_programs.vector_functions import is_narrow, rounded_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from openinfer.affine import Var
+    from openinfer.expr.tree import Expr
     from openinfer.loops import Buffer, Leaf, Statement, Value
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.elements import Bound
@@ -83,11 +86,28 @@ class Places:
 
     def scalar(self, value: Value, leaf_text: Callable[[Leaf], str]) -> str:
         """Append what computes a value of one element; return the text of its result."""
-        program = linearise(value.expr)
+        rounding = _rounding(value.expr)
+        program = linearise(value.expr if rounding is None else rounding)
         inputs = {number: leaf_text(leaf) for number, leaf in enumerate(value.leaves)}
+        if rounding is not None:
+            text = self.code.compute(program, inputs, f"v{self.fresh()}_")
+            return rounded_scalar(self.code, value.dtype, text)
         if len(program.instructions) == 1 and program.inputs and is_plain(inputs[program.inputs[0]]):
             return inputs[program.inputs[0]]
         return self.code.compute(program, inputs, f"v{self.fresh()}_")
+
+
+def _rounding(expr: Expr) -> Expr | None:
+    """Return the f32 that an expression rounds to an integer of 8 or 16 bits, halves to even; None: it does not."""
+    match expr:
+        case tree.Apply("cast", (tree.Apply("round_even", (given,), source),), result) if is_narrow(source, result):
+            return given
+        case tree.Apply("cast", (tree.Apply("trunc", (tree.Apply("round_even", (given,)),), source),), result) if (
+            is_narrow(source, result)
+        ):
+            return given
+        case _:
+            return None
 
 
 def is_plain(text: str) -> bool:

@@ -179,17 +179,16 @@ def _clipped(code: Code, result: DType, count: int) -> str:
     With vector types its result is of i32.
     """
     name = f"oi_clip_{result}_f32x{count}"
-    before, inside = _limited(code, result)
+    before, inside = _limited(result, *lanes(code, 1))
     to = I32 if code.has_vector_types else result
     cast = "(int32_t)" if code.has_vector_types else f"({c_type(result)})(int32_t)"
     define_by_lane(code, name, (F32,), to, count, f"{cast}({inside})", before)
     return name
 
 
-def _limited(code: Code, result: DType) -> tuple[tuple[str, ...], str]:
+def _limited(result: DType, lane: str) -> tuple[tuple[str, ...], str]:
     """Return statements for a lane of f32, and its value within the limits of a narrow type; NaN is 0."""
     low, high = (literal_text(F32, float(limit or 0)) for limit in (result.minimum, result.maximum))
-    (lane,) = lanes(code, 1)
     # In this form compilers have it as a maximum and a minimum; NaN gives the lower end, which is 0 without sign.
     number = lane if result.minimum == 0 else f"({lane} == {lane} ? {lane} : 0.0f)"
     before = (f"const float x = {number};", f"const float least = x > {low} ? x : {low};")
@@ -202,15 +201,42 @@ def rounded(code: Code, result: DType, count: int, text: str) -> str:
     An f32 in [2^23, 2^24) is a whole number, which its lowest bits hold: the sum with ``1.5 * 2^23`` rounds, and needs
     no conversion.
     """
-    before, inside = _limited(code, result)
+    before, inside = _limited(result, *lanes(code, 1))
     name = f"oi_round_{result}_f32x{count}"
-    bits = code.noted(call_text("to_bits", (F32,), U32, (f"({inside}) + {_WHOLE_FROM}",)))
     if code.has_vector_types:
+        bits = _bits(code, f"({inside}) + {_WHOLE_FROM}")
         define_by_lane(code, name, (F32,), I32, count, f"(int32_t){bits}", before)
         return f"__builtin_convertvector({name}({text}), {vector_type(code, result, count)})"
+    kind, given = vector_type(code, result, count), vector_type(code, F32, count)
+    # Apart from the bytes, limits are a maximum and a minimum of whole registers.
+    lines = [
+        f"{kind} y = {{{{0}}}};",
+        f"float whole[{count}];",
+        *lane_statements(count, (*before, f"whole[l] = ({inside}) + {_WHOLE_FROM};")),
+        *lane_statements(count, (f"y.lane[l] = {_whole(result, _bits(code, 'whole[l]'))};",)),
+        "return y;",
+    ]
+    define(code, name, f"VECTOR_FUNCTION {kind} {name}({given} a)", lines)
+    return f"{name}({text})"
+
+
+def _bits(code: Code, text: str) -> str:
+    return code.noted(call_text("to_bits", (F32,), U32, (text,)))
+
+
+def _whole(result: DType, bits: str) -> str:
+    """Return the whole number that an f32 in [2^23, 2^24) has in its bits, as an integer of 8 or 16 bits."""
     # The lowest 23 bits less those of 1.5 * 2^23; where they are unsigned, what is above them is cut off.
     whole = bits if result.minimum == 0 else f"((int32_t)({bits} & 0x7fffffu) - 0x400000)"
-    define_by_lane(code, name, (F32,), result, count, f"({c_type(result)}){whole}", before)
+    return f"({c_type(result)}){whole}"
+
+
+def rounded_scalar(code: Code, result: DType, text: str) -> str:
+    """Return what `rounded` does to one f32: processors without an instruction that rounds call a function for it."""
+    name = f"oi_round_{result}_f32"
+    before, inside = _limited(result, "a")
+    lines = (*before, f"return {_whole(result, _bits(code, f'({inside}) + {_WHOLE_FROM}'))};")
+    define(code, name, f"static inline {c_type(result)} {name}(float a)", lines)
     return f"{name}({text})"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count, groupby
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import I64
+from openinfer.dtypes import I64, U32
 from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.ir.types import TensorType
@@ -38,14 +38,15 @@ from openinfer_synth_c.loop_programs.addresses import (
 )
 from openinfer_synth_c.loop_programs.guards import guarded, out_of_range
 from openinfer_synth_c.loop_programs.lane_loops import LaneLoop
-from openinfer_synth_c.loop_programs.lanes import vector_buffers
-from openinfer_synth_c.loop_programs.places import Places
+from openinfer_synth_c.loop_programs.lanes import in_more_lanes, sum_of_product, vector_buffers
+from openinfer_synth_c.loop_programs.places import Places, is_plain
 from openinfer_synth_c.loop_programs.vector_functions import across, across_vector
 from openinfer_synth_c.loop_programs.vector_types import vector_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Var
     from openinfer.loops import Buffer, Kernel, Leaf, Statement, Value
     from openinfer_synth_c.code import Code
 
@@ -102,8 +103,7 @@ class _Writer:
             case For(var, Bind.LANES, body) if isinstance(var.extent, int) and var.extent > 1:
                 LaneLoop(self._places, var, body, self._leaf).write(in_braces=not is_alone)
             case For(var, _, body):
-                with code.braces(loop_head(var)):
-                    self.block(body)
+                self._loop(var, body)
             case If(tests, body):
                 under = guarded(tests, body, self._places.fresh)
                 code.line(*under.lines)
@@ -112,7 +112,7 @@ class _Writer:
             case Let(name, value):
                 code.line(f"{c_type(value.dtype)} {register(name)} = {self._value(value)};")
             case Set(name, value):
-                code.line(f"{register(name)} = {self._value(value)};")
+                code.line(self._added_product(name, value) or f"{register(name)} = {self._value(value)};")
             case Lookup(var, value):
                 code.line(f"const ptrdiff_t {counter(var)} = (ptrdiff_t){self._value(value)};")
             case Fail(refused, _):
@@ -123,6 +123,14 @@ class _Writer:
                 self._allocate(buffer)
             case Barrier():
                 raise SynthesisError("a loop program with threads has no form in C")
+
+    def _loop(self, var: Var, body: Sequence[Statement]) -> None:
+        lanes = in_more_lanes(var, body)
+        if lanes is not None and LaneLoop(self._places, lanes.var, lanes.body, self._leaf).is_plain:
+            self._statement(lanes)
+            return
+        with self._code.braces(loop_head(var)):
+            self.block(body)
 
     def _allocate(self, buffer: Buffer) -> None:
         size = buffer.size.constant
@@ -138,6 +146,21 @@ class _Writer:
     def _value(self, value: Value) -> str:
         """Append what computes a value; return the text of its result."""
         return self._places.scalar(value, self._leaf)
+
+    def _added_product(self, name: str, value: Value) -> str | None:
+        """Return the addition of a product to a total without sign as one statement; None: the value is another."""
+        parts = sum_of_product(value) if value.dtype is U32 else None
+        if parts is None:
+            return None
+        *factors, total = parts
+        if total.leaves != (Register(name, U32),) or not all(map(_is_exact, factors)):
+            return None
+        texts = [self._leaf(factor.leaves[0]) for factor in factors]
+        if not all(map(is_plain, texts)):
+            return None
+        casts = ["" if factor.leaves[0].dtype is U32 else "(uint32_t)" for factor in factors]
+        first, second = (f"{cast}{text}" for cast, text in zip(casts, texts, strict=True))
+        return f"{register(name)} = {register(name)} + {first} * {second};"
 
     def _leaf(self, leaf: Leaf) -> str:
         match leaf:
@@ -165,3 +188,9 @@ class _Writer:
             self._code.line(f"{c_type(buffer.dtype)} {copy}[{size}];", f"memcpy({copy}, &{name}, sizeof {copy});")
             name = copy
         return f"{across(self._code, function, buffer.dtype, size)}({name})"
+
+
+def _is_exact(factor: Value) -> bool:
+    """Return whether C converts an element to u32 as expressions do, with the operator of a cast."""
+    dtype = factor.leaves[0].dtype
+    return dtype is U32 or (dtype.is_integer and not dtype.is_packed and dtype.bits <= 32)
