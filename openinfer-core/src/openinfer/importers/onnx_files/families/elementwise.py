@@ -12,10 +12,10 @@ from openinfer.importers.onnx_files.elements import element_name, element_type, 
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.registry import translates
-from openinfer.importers.onnx_files.values import plain_element
+from openinfer.importers.onnx_files.values import Value, plain_element
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.values import Setting, Value
+    from openinfer.importers.onnx_files.values import Setting
 
 SAME = {
     "Abs": "abs",
@@ -243,6 +243,8 @@ def _clip(node: Node) -> Value:
         elif bound is not None:
             settings[name] = scalar_of(bound.array(), bound.dtype) if bound.payload is not None else bound
     x = node.given(0)
+    if any(isinstance(value, Value) for value in settings.values()):
+        return _clipped_at_run_time(node, x, settings)
     if settings.get("min") == 0 and x.dtype.is_float and isinstance(settings.get("max", 0.0), float):
         high = settings.get("max")
         return node.call("relu", x, **({} if high is None else {"clamp_max": high}))
@@ -250,6 +252,17 @@ def _clip(node: Node) -> Value:
     unbounded = {"min": lowest, "max": highest}
     kept = {name: value for name, value in settings.items() if not (node.has(name) and value == unbounded[name])}
     return node.call("clamp", x, **kept) if kept else node.call("identity", x)
+
+
+def _clipped_at_run_time(node: Node, x: Value, bounds: dict[str, Setting]) -> Value:
+    """Compare with bounds that the running program knows, the lower one first, as ONNX does."""
+    for name, op in (("min", "max"), ("max", "min")):
+        bound = bounds.get(name)
+        if isinstance(bound, Value):
+            x = node.call(op, x, bound)
+        elif isinstance(bound, int | float):
+            x = node.call(op, x, node.number(bound, x.dtype))
+    return x
 
 
 @translates("IsInf")

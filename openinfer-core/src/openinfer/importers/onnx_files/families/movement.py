@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dtypes import F32
+from openinfer.dtypes import BOOL, F32
 from openinfer.importers.onnx_files.elements import scalar_of
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
@@ -157,8 +157,13 @@ def _pad(node: Node) -> Value:
     if mode != "constant":
         return node.call("pad", x, **settings, mode=mode)
     value = node.input(2)
+    if value is not None and value.payload is None:
+        # Padding with a number of the running program: what a mask does not cover takes it.
+        mask = node.call("expand", node.number(True, BOOL), shape=tuple(elements_of(x.dims)))
+        inside = node.call("pad", mask, **settings)
+        return node.call("where", inside, node.call("pad", x, **settings), value)
     if value is not None:
-        number = scalar_of(value.array(), value.dtype) if value.payload is not None else value
+        number = scalar_of(value.array(), value.dtype)
         settings |= {} if number == 0 else {"value": number}
     elif node.get("value", 0.0):
         settings["value"] = float(node.get("value"))
