@@ -342,3 +342,91 @@ def test_changes_are_plain_data(tmp_path):
     np.savez(path, **{"a/b": np.ones(1)})
     (change,) = convert_to_oinf(path, tmp_path / "out.oinf")
     assert json.loads(json.dumps(vars(change))) == {"kind": "renamed", "name": "a/b", "detail": "a.b"}
+
+
+class TestOnnx:
+    @pytest.fixture(autouse=True)
+    def onnx(self):
+        return pytest.importorskip("onnx", reason="onnx is not installed")
+
+    @staticmethod
+    def saved(onnx, path, tensors, **options):
+        info = onnx.helper.make_tensor_value_info("x", 1, [1])
+        nodes = [onnx.helper.make_node("Identity", ["x"], ["y"])]
+        outputs = [onnx.helper.make_tensor_value_info("y", 1, [1])]
+        graph = onnx.helper.make_graph(nodes, "g", [info], outputs, tensors)
+        onnx.save(onnx.helper.make_model(graph, ir_version=10), str(path), **options)
+        return path
+
+    def test_initialisers_of_all_kinds(self, onnx, tmp_path):
+        rng = np.random.default_rng(0)
+        arrays = {
+            "layer.w": rng.normal(size=(3, 5)).astype(np.float32),
+            "half": np.float16([1, 2]),
+            "ids": np.arange(7),
+            "yes": np.array([True, False]),
+            "scalar": np.array(3, np.uint8),
+            "none": np.zeros((0, 2), np.int8),
+        }
+        tensors = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
+        tensors.append(onnx.helper.make_tensor("listed", onnx.TensorProto.FLOAT, [2], [0.5, -1.0]))
+        tensors.append(onnx.helper.make_tensor("nibbles", onnx.TensorProto.INT4, [3], [-8, 7, 1]))
+        tensors.append(onnx.helper.make_tensor("brain", onnx.TensorProto.BFLOAT16, [2], [1.5, -2.0]))
+        tensors.append(onnx.helper.make_tensor("e4", onnx.TensorProto.FLOAT8E4M3FN, [2], [0.5, 448.0]))
+        file, changes = converted(self.saved(onnx, tmp_path / "m.onnx", tensors))
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(file[name], array)
+            assert file[name].dtype == array.dtype
+        assert np.asarray(file["listed"]).tolist() == [0.5, -1.0]
+        assert np.asarray(file["nibbles"]).tolist() == [-8, 7, 1]
+        assert {each.name: str(each.dtype) for each in file.tensors()}["nibbles"] == "i4"
+        assert np.asarray(file["brain"], np.float32).tolist() == [1.5, -2.0]
+        assert np.asarray(file["e4"]).tolist() == [0.5, 448.0]
+        assert changes == ["cast e4: FLOAT8E4M3FN to f16, which holds its values exactly"]
+
+    def test_data_in_a_file_of_their_own(self, onnx, tmp_path):
+        array = np.arange(3000, dtype=np.float32)
+        tensors = [onnx.numpy_helper.from_array(array, "w")]
+        path = self.saved(onnx, tmp_path / "m.onnx", tensors, save_as_external_data=True, location="m.data")
+        assert (tmp_path / "m.data").stat().st_size >= array.nbytes
+        file, _ = converted(path)
+        np.testing.assert_array_equal(file["w"], array)
+
+    @pytest.mark.parametrize(
+        ("entries", "said"),
+        [
+            ({"location": "../outside"}, "not a file in the folder"),
+            ({"location": "/etc/hosts"}, "not a file in the folder"),
+            ({"location": "data", "offset": "-4"}, "not a number of bytes"),
+            ({"location": "data", "length": "7"}, "7 bytes where FLOAT"),
+            ({"location": "data", "offset": "4"}, "4 bytes where FLOAT"),
+        ],
+    )
+    def test_data_that_are_elsewhere_or_too_few(self, onnx, tmp_path, entries, said):
+        folder = tmp_path / "in"
+        folder.mkdir()
+        (tmp_path / "outside").write_bytes(bytes(8))
+        (folder / "data").write_bytes(bytes(8))
+        tensor = onnx.TensorProto(name="w", dims=[2], data_type=1, data_location=onnx.TensorProto.EXTERNAL)
+        for key, value in entries.items():
+            tensor.external_data.add(key=key, value=value)
+        with pytest.raises(OinfError, match=said):
+            converted(self.saved(onnx, folder / "m.onnx", [tensor]))
+
+    def test_what_is_not_a_model(self, onnx, tmp_path):
+        path = tmp_path / "m.onnx"
+        path.write_bytes(b"not a model")
+        with pytest.raises(OinfError, match="not an ONNX model"):
+            converted(path)
+        tensor = onnx.TensorProto(name="w", dims=[3], data_type=1, raw_data=bytes(8))
+        with pytest.raises(OinfError, match="8 bytes where FLOAT"):
+            converted(self.saved(onnx, path, [tensor]))
+
+    def test_texts_are_left_out_where_that_is_asked_for(self, onnx, tmp_path):
+        texts = onnx.helper.make_tensor("names", onnx.TensorProto.STRING, [1], [b"a"])
+        path = self.saved(onnx, tmp_path / "m.onnx", [texts, onnx.numpy_helper.from_array(np.float32([1]), "w")])
+        with pytest.raises(OinfError, match="STRING has no value type"):
+            converted(path)
+        file, changes = converted(path, read=ReadOptions(skip_unsupported=True))
+        assert [*file] == ["w"]
+        assert changes == ["dropped names: STRING has no value type"]
