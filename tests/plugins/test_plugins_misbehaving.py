@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,11 +46,10 @@ from openinfer.synth import Synthesizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from misbehaving import Act, Spot
 
-    from openinfer.ops.schema import Decomposer
+    from openinfer.ops.schema import Decomposer, OpSchema
 
 CASES = [
     pytest.param(spot, MISBEHAVIOURS[how], id=f"{where}-{how}")
@@ -429,3 +430,19 @@ def test_plans_are_made_for_the_machine_that_a_device_says_it_is() -> None:
     run_program(environment_with(with_device(Machine, whole_programs=True)), None, "their_device")
 
     assert [plan.arch for plan in plans] == [arch]
+
+
+def test_what_belongs_to_the_process_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    limit = sys.getrecursionlimit()
+
+    def operators() -> list[OpSchema]:
+        os.chdir("/")
+        sys.setrecursionlimit(limit - 1)
+        return [operator()]
+
+    environment = environment_with(module(ops=operators))
+
+    assert "their_op" in environment.ops
+    assert Path.cwd() == tmp_path
+    assert sys.getrecursionlimit() == limit

@@ -24,7 +24,7 @@ _C = TypeVar("_C")
 
 
 def public(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Shorten the tracebacks of the errors that a function raises on purpose; also those of a generator."""
+    """Shorten the tracebacks of errors that a function raises on purpose or of files; also those of a generator."""
     if isgeneratorfunction(function):
         return cast("Callable[_P, _R]", _public_generator(function))
 
@@ -32,7 +32,7 @@ def public(function: Callable[_P, _R]) -> Callable[_P, _R]:
     def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
         try:
             return function(*arguments, **named)
-        except OpenInferError as error:
+        except (OpenInferError, OSError) as error:
             _shorten(error)
             raise
 
@@ -57,14 +57,14 @@ def _public_generator(function: Callable[..., Generator[Any, Any, Any]]) -> Call
     def call(*arguments: Any, **named: Any) -> Generator[Any, Any, Any]:
         try:
             return (yield from function(*arguments, **named))
-        except OpenInferError as error:
+        except (OpenInferError, OSError) as error:
             _shorten(error)
             raise
 
     return call
 
 
-def _shorten(error: OpenInferError) -> None:
+def _shorten(error: OpenInferError | OSError) -> None:
     """Leave the frame of the public function in a traceback, and those that are not of OpenInfer.
 
     The traceback starts with the frame of the wrapper, which is left out: raising the error again adds none.

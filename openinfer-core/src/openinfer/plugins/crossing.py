@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, cast
 
 from openinfer.errors import OpenInferError, PluginError
 from openinfer.plugins.output import diverted_output
+from openinfer.plugins.process import kept_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -72,7 +73,8 @@ class PluginWarning(UserWarning):
 def loading(owner: Owner, action: str, *, hook: str | None = None) -> Generator[None]:
     """Guard code that runs while a plugin loads: whatever it raises makes the plugin failed."""
     try:
-        yield
+        with kept_process():
+            yield
     except BaseException as error:
         _let_pass(owner, action, error)
         raise failed(owner, f"{action} {raised(error)}", hook=hook) from error

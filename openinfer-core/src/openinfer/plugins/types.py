@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.errors import PluginError
 from openinfer.plugins.crossing import Owner, crossing, fault, guarded_in_steps, shown
+from openinfer.plugins.process import kept_process
 
 if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
@@ -36,7 +37,7 @@ def load_object(path: str, owner: Owner | None = None) -> Any:
     if owner is None:
         return _imported(path)
     try:
-        with crossing(owner, f"import of {path!r}"):
+        with kept_process(), crossing(owner, f"import of {path!r}"):
             return _imported(path)
     except PluginError as error:
         if error.plugin is not None:
