@@ -91,17 +91,17 @@ def _known_steps(values: Sequence[DraftValue], procedures: Sequence[Procedure]) 
         once |= written
     roots = mask(number for number, value in enumerate(values) if _is_data(value)) & ~once
     changing = more | mask(number for number, value in enumerate(values) if value.is_state or _is_given(value))
-    candidates = [step for step in steps if writes(step) and not writes(step) & changing and _is_foldable(step)]
+    candidates = [step for step in steps if writes(step) and not writes(step) & changing]
     known: dict[int, _Known] = {}
     found = roots
     while True:
         left: list[Step] = []
         for step in candidates:
-            if reads(step) & ~found or not isinstance(step, ComputeStep | CopyStep | FillStep):
+            if reads(step) & ~found:
                 left.append(step)
-                continue
-            found |= writes(step)
-            known |= dict.fromkeys(members(writes(step)), _of(step, known, roots))
+            elif isinstance(step, ComputeStep | CopyStep | FillStep) and _is_foldable(step):
+                found |= writes(step)
+                known |= dict.fromkeys(members(writes(step)), _of(step, known, roots))
         if len(left) == len(candidates):
             return known
         candidates = left

@@ -44,6 +44,7 @@ class Liveness:
     def __init__(self, procedures: Sequence[Procedure], results: int) -> None:
         self._procedures: dict[str, Transfer] = {}
         self._after: dict[int, int] = {}
+        self._transfers: dict[int, Transfer] = {}
         for procedure in procedures:
             self._procedures[procedure.name] = self._summary(procedure.steps)
         needed = {procedure.name: 0 for procedure in procedures}
@@ -81,7 +82,11 @@ class Liveness:
                 gen |= self._procedures[name].gen
                 keep |= self._procedures[name].keep
             return Transfer(gen, keep)
-        return Transfer(reads(step), ~writes(step))
+        # Each step is passed three times.
+        known = self._transfers.get(id(step))
+        if known is None:
+            known = self._transfers[id(step)] = Transfer(reads(step), ~writes(step))
+        return known
 
     def _visit(self, steps: Sequence[Step], live: int, end: int, needed: dict[str, int]) -> int:
         """Record what is live after each step of a list; return what is live before it."""
