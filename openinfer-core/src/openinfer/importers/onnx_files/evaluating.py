@@ -27,10 +27,16 @@ _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "Rand
 
 def may_be_computed(node: Node) -> bool:
     """Whether the inputs of a node are known and few, and its results are always the same."""
-    if node.source.domain or node.op in _RANDOM:
+    if node.source.domain or node.op in _RANDOM or _is_quantised_weight(node):
         return False
     given = [value.payload for value in node.inputs if value is not None]
     return all(payload is not None and payload.count <= MOST_FOLDED for payload in given)
+
+
+def _is_quantised_weight(node: Node) -> bool:
+    """Whether a node dequantises a matrix or more: what is stored in few bits stays so."""
+    given = node.input(0)
+    return node.op == "DequantizeLinear" and given is not None and given.rank > 1
 
 
 def computed(node: Node, opsets: Mapping[str, int]) -> list[Value | None] | None:

@@ -43,6 +43,7 @@ def with_idioms(program: Program) -> None:
     while True:
         calls = Calls(program)
         changed = [call for call in program.calls if any(idiom(calls, call) for idiom in _IDIOMS.get(call.op, ()))]
+        program.calls = [each for call in program.calls for each in (*calls.inserted(call), call)]
         if not changed:
             return
         without_unused(program)
@@ -54,6 +55,7 @@ class Calls:
     def __init__(self, program: Program) -> None:
         self._writers = {id(value): call for call in program.calls for value in call.outputs}
         self._readers: dict[int, int] = {}
+        self._inserted: dict[int, list[Call]] = {}
         for call in program.calls:
             for value in call.reads():
                 self._readers[id(value)] = self._readers.get(id(value), 0) + 1
@@ -73,6 +75,14 @@ class Calls:
     def count(self, value: Value) -> int:
         """Return how often calls read a value."""
         return self._readers.get(id(value), 0)
+
+    def before(self, call: Call, made: Sequence[Call]) -> None:
+        """Put calls in front of one, once every call has been compared with the patterns."""
+        self._inserted.setdefault(id(call), []).extend(made)
+
+    def inserted(self, call: Call) -> Sequence[Call]:
+        """Return the calls that belong in front of one."""
+        return self._inserted.get(id(call), ())
 
     def replace(
         self, call: Call, op: str, inputs: Sequence[Value | None], settings: Mapping[str, Setting] | None = None

@@ -1,0 +1,115 @@
+"""Weights that a model dequantises stay quantised in the program and in its container."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from onnx_models import agrees, info, model, node, saved, weights
+
+from openinfer.importers import load
+from openinfer.plugins.environment import Environment
+
+pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
+
+RNG = np.random.default_rng(8)
+UINT8 = TensorProto.UINT8
+
+
+def rand(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def scales(*shape: int) -> Any:
+    return (RNG.random(shape) + 0.5).astype(np.float32) / 32
+
+
+def nibbles(name: str, *shape: int) -> Any:
+    """Return an initialiser of 4-bit integers."""
+    return helper.make_tensor(name, TensorProto.INT4, shape, RNG.integers(-8, 8, shape).reshape(-1).tolist())
+
+
+def whole(*shape: int) -> Any:
+    return RNG.integers(-100, 100, shape).astype(np.int8)
+
+
+@pytest.mark.parametrize("size", [0, 8])
+def test_a_product_with_4_bit_weights_reads_them_as_they_are(size: int, tmp_path: Path) -> None:
+    shape = (32 // size, 6) if size else (6,)
+    given = [nibbles("w", 32, 6), *weights(s=scales(*shape), b=rand(6)), nibbles("z", *shape)]
+    attributes = {"axis": 0, "block_size": size} if size else {"axis": 1}
+    nodes = [
+        node("DequantizeLinear", "w s z", "wf", **attributes),
+        node("MatMul", "x wf", "p"),
+        node("Add", "p b", "y"),
+    ]
+    proto = model(nodes, [info("x", ["n", 32])], [info("y", None)], given, opset=21)
+    imported = load(saved(proto, tmp_path))
+    group = f", group_size={size}" if size else ""
+    assert f"op qmatmul(x, w, scale=s, zero_point=z, bias=b{group}) >> y;" in imported.text
+    assert imported.model.tensors["w"].dtype.name == "i4"
+    agrees(proto, imported, {"x": rand(3, 32)})
+
+
+def test_weights_may_lie_transposed(tmp_path: Path) -> None:
+    nodes = [node("DequantizeLinear", "w s", "wf", axis=0), node("Gemm", "x wf b", "y", transB=1)]
+    proto = model(
+        nodes, [info("x", ["n", 32])], [info("y", None)], weights(w=whole(6, 32), s=scales(6), b=rand(6)), opset=21
+    )
+    imported = load(saved(proto, tmp_path))
+    assert "op qmatmul(x, w, scale=s, bias=b, trans_w=true) >> y;" in imported.text
+    agrees(proto, imported, {"x": rand(3, 32)})
+
+
+def test_scales_along_the_sum_are_applied_before_it(tmp_path: Path) -> None:
+    nodes = [node("DequantizeLinear", "w s", "wf", axis=0), node("MatMul", "x wf", "y")]
+    proto = model(nodes, [info("x", [3, 32])], [info("y", None)], weights(w=whole(32, 6), s=scales(32)), opset=21)
+    imported = load(saved(proto, tmp_path))
+    assert "op dequantize_linear(w, scale=s, axis=0) >> wf;" in imported.text
+    agrees(proto, imported, {"x": rand(3, 32)})
+
+
+def bytes_of(*shape: int) -> Any:
+    return RNG.integers(0, 256, shape).astype(np.uint8)
+
+
+def test_a_product_of_bytes_is_a_sum_of_integers(tmp_path: Path) -> None:
+    initial = weights(xs=np.float32(0.02), xz=np.uint8(7), w=whole(32, 6), s=scales(6), b=rand(6))
+    nodes = [
+        node("DequantizeLinear", "x xs xz", "xf"),
+        node("DequantizeLinear", "w s", "wf", axis=1),
+        node("MatMul", "xf wf", "p"),
+        node("Add", "p b", "y"),
+    ]
+    proto = model(nodes, [info("x", ["n", 32], UINT8)], [info("y", None)], initial, opset=21)
+    imported = load(saved(proto, tmp_path))
+    assert "op matmul_integer(x, w, a_zero=" in imported.text
+    agrees(proto, imported, {"x": bytes_of(3, 32)})
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_a_convolution_of_bytes_is_a_sum_of_integers(has_bias: bool, tmp_path: Path) -> None:
+    initial = weights(xs=np.float32(0.02), xz=np.uint8(7), w=whole(6, 2, 3, 3), s=scales(6), b=rand(6))
+    attributes = {"pads": [1, 1, 1, 1], "strides": [2, 2], "group": 2}
+    nodes = [
+        node("DequantizeLinear", "x xs xz", "xf"),
+        node("DequantizeLinear", "w s", "wf", axis=0),
+        node("Conv", "xf wf b" if has_bias else "xf wf", "y", **attributes),
+    ]
+    proto = model(nodes, [info("x", ["n", 4, 9, 9], UINT8)], [info("y", None)], initial, opset=21)
+    imported = load(saved(proto, tmp_path))
+    assert "op conv_integer(x, w, x_zero=" in imported.text
+    agrees(proto, imported, {"x": bytes_of(2, 4, 9, 9)})
+
+
+def test_weights_of_a_convolution_of_floats_stay_bytes_in_the_container(tmp_path: Path) -> None:
+    nodes = [node("DequantizeLinear", "w s", "wf", axis=0), node("Conv", "x wf", "y")]
+    proto = model(
+        nodes, [info("x", [1, 2, 5, 5])], [info("y", None)], weights(w=whole(6, 2, 3, 3), s=scales(6)), opset=21
+    )
+    imported = load(saved(proto, tmp_path))
+    assert imported.model.tensors["w"].dtype.name == "i8"
+    agrees(proto, imported, {"x": rand(1, 2, 5, 5)})
