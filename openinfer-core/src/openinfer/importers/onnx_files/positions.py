@@ -17,7 +17,7 @@ from openinfer.polynomials import simplified
 from openinfer.symbolic import BinOp, Const, IntExpr, Name, names
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.values import Program
+    from openinfer.importers.onnx_files.values import Program, Setting
 
 
 class NotKeptError(ModelImportError):
@@ -111,8 +111,8 @@ def _shifted(call: Call, start: IntExpr, counter: Counter) -> list[Call]:
     if result.dtype is not I64:
         offset = Value("", result.dtype, ())
         casts = [Call("cast", (counter.value,), {"to": result.dtype}, (offset,), stage=call.stage)]
-    settings = {} if rest == Const(0) else {"start": rest}
-    made = Call("range", (), settings, (places,), declared=True, stage=call.stage)  # pyright: ignore[reportArgumentType]
+    settings: dict[str, Setting] = {} if rest == Const(0) else {"start": rest}
+    made = Call("range", (), settings, (places,), declared=True, stage=call.stage)
     return [*casts, made, Call("add", (places, offset), {}, (result,), stage=call.stage)]
 
 

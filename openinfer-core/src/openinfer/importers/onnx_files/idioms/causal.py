@@ -166,8 +166,9 @@ def _start(calls: Calls, value: Value) -> IntExpr | None:
         return None
     if call.op == "range":
         start = call.settings.get("start", 0)
-        is_plain = call.settings.get("step", 1) == 1 and isinstance(start, int | Const | Name | BinOp)
-        return expression(start) if is_plain else None  # pyright: ignore[reportArgumentType]
+        if call.settings.get("step", 1) != 1 or not isinstance(start, int | Const | Name | BinOp):
+            return None
+        return expression(start)
     if call.op != "add":
         return None if call.inputs[0] is None else _start(calls, call.inputs[0])
     return _shifted(calls, call)
