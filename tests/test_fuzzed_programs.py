@@ -352,3 +352,13 @@ def test_what_stands_behind_a_return_has_no_part_in_how_far_floats_may_differ(pr
 
     assert levels["y"] > programs("precision").EXACT
     assert levels["z"] > programs("precision").EXACT
+
+
+@pytest.mark.parametrize(("position", "is_open"), [(1 << 20, False), (-(1 << 62), True)])
+def test_angles_of_far_positions_are_open(programs: Any, position: int, is_open: bool) -> None:
+    text = "dynamic { x: f32[1, 2]; p: i64[1]; } volatile { y: f32[1, 2]; } block entry { op rope(x, p) >> y; }"
+    sample = sample_of(programs, text, x=np.ones((1, 2), np.float32), p=np.array([position]))
+
+    found, _ = programs("extremes").open_statements(sample, Environment.default(), flushes=False)
+
+    assert bool(found) == is_open

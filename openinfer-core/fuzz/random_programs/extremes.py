@@ -1,8 +1,9 @@
 """Statements whose results the specification leaves open for the values that they meet.
 
 A sum whose terms together overflow is infinite in one order and finite in another. A device that cannot keep
-subnormals takes them for zero, as inputs and as results. What follows from either may be anything, so that such
-results are not compared. A program is run again on cpu to find these statements, where places differ about it.
+subnormals takes them for zero, as inputs and as results. Rounding moves the angles of far positions by any part of a
+turn. What follows may be anything, so that such results are not compared. A program is run again on cpu to find these
+statements, where places differ about it.
 """
 
 from __future__ import annotations
@@ -32,15 +33,23 @@ GREATEST_EXPONENT = {F64: 1024}
 """Sums of magnitudes from 2 to this power on overflow; those of other types are computed in f32."""
 
 
+FARTHEST = 2.0**31
+"""Position up to which angles are right to about 1e-6: they have a rounding error of double precision a position."""
+
+
 @dataclass(slots=True)
 class Range:
-    """What floats a variable held at any time: the greatest finite magnitude, and whether one was subnormal in f32."""
+    """What a variable held at any time: of floats the greatest finite magnitude, and whether one was subnormal in f32;
+    of integers the greatest magnitude."""
 
     greatest: float = 0.0
     subnormal: bool = False
+    farthest: float = 0.0
 
     def hold(self, values: Array) -> None:
         """Add values."""
+        if values.dtype.kind in "iu" and values.size:
+            self.farthest = max(self.farthest, float(np.abs(values.astype(np.float64)).max()))
         if values.dtype.kind in "iub" or not values.size:
             return
         with np.errstate(all="ignore"):
@@ -51,9 +60,10 @@ class Range:
     def join(self, other: Range) -> None:
         """Add what another variable held."""
         self.greatest, self.subnormal = max(self.greatest, other.greatest), self.subnormal or other.subnormal
+        self.farthest = max(self.farthest, other.farthest)
 
 
-ANY = Range(math.inf, subnormal=True)
+ANY = Range(math.inf, subnormal=True, farthest=math.inf)
 """What a variable may have held that cannot be read."""
 
 
@@ -81,6 +91,7 @@ def open_statements(sample: Sample, environment: Environment, *, flushes: bool) 
             for number, op in ops
             if (not sample.calm and _may_overflow(op, ranges, environment))
             or (flushes and _meets_subnormals(op, ranges, environment))
+            or (op.op == "rope" and max(each.farthest for each in _inputs(op, ranges)) > FARTHEST)
         }
     return frozenset(found), max((each.greatest for each in ranges.values()), default=0.0)
 

@@ -134,11 +134,13 @@ def _positions(*shape: int, dtype: str = "i64", high: int = 40) -> Operand:
     return Operand(shape=shape, dtype=dtype, low=0, high=high)
 
 
+_POSITIONS = "[S] or [B, S], positions; the angle of position p may be off by about p * 1e-15"
+
 ROPE = OpSchema(
     name="rope",
     summary="pairs (a, b) rotated: (a cos t - b sin t, b cos t + a sin t), t = pos freq_scale base^(-2i/r) for pair i",
     category=CATEGORY,
-    inputs=(_IMAGE, InputSpec(name="pos", dtypes=INTEGERS, doc="[S] or [B, S], positions")),
+    inputs=(_IMAGE, InputSpec(name="pos", dtypes=INTEGERS, doc=_POSITIONS)),
     dtypes=FLOATS,
     settings=(
         SettingSpec(name="base", type=SettingType.FLOAT, default=10000.0, doc="base of the frequencies"),
