@@ -107,13 +107,15 @@ def test_reals_that_are_rounded_to_bytes_are_proved():
 
 def test_sums_of_bytes_along_rows_and_channels_are_proved():
     program = """
-    dynamic { x: u8[1, 16, 5, 4]; }
+    dynamic { x: f32[1, 16, 5, 4]; }
     constant { k: i8[6, 16, 3, 3] @init(3); d: i8[16, 1, 3, 3] @init(-7); }
     volatile { y: f32[1, 6, 5, 4]; z: f32[1, 16, 5, 4]; }
     block entry {
-      op conv_integer(x, k, padding=1) >> total;
+      op round(x, mode="half_even") >> whole;
+      op cast(whole, to=u8) >> bytes;
+      op conv_integer(bytes, k, padding=1) >> total;
       op cast(total, to=f32) >> y;
-      op conv_integer(x, d, padding=1, groups=16) >> own;
+      op conv_integer(bytes, d, padding=1, groups=16) >> own;
       op cast(own, to=f32) >> z;
       return y, z;
     }

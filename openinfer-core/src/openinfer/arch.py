@@ -89,7 +89,8 @@ class TargetInfo:
         line_nbytes: a line of the caches.
         l1_nbytes, l2_nbytes: what the data caches of one core hold, the nearest first.
         dot4: whether four products of 8-bit integers are added to a 32-bit one by one instruction.
-        plain: whether the compiler makes vectors of loops over elements, for lack of words for vectors of bytes.
+        plain: whether the compiler makes vectors of loops over elements, for lack of words for vectors of bytes; so it
+            is where nothing is known.
         extra: unknown keys, for a target's own use.
     """
 
@@ -102,7 +103,7 @@ class TargetInfo:
     l1_nbytes: int = 32768
     l2_nbytes: int = 1048576
     dot4: bool = False
-    plain: bool = False
+    plain: bool = True
     extra: Mapping[str, Any] = field(default_factory=_none, compare=False)
 
     def lanes(self, itemsize: int) -> int:
@@ -176,8 +177,8 @@ class DeviceArch:
     @property
     def machine(self) -> TargetInfo:
         """What schedules are chosen by: the processor without instructions that the dialect has no words for."""
-        is_vector = self.compiler.dialect == "vector"
-        return self.processor if is_vector else replace(self.processor, dot4=False, plain=True)
+        is_plain = self.compiler.dialect != "vector"
+        return replace(self.processor, dot4=self.processor.dot4 and not is_plain, plain=is_plain)
 
     @staticmethod
     def load(source: Mapping[str, Any] | str | os.PathLike[str], *, strict: bool = False) -> DeviceArch:
