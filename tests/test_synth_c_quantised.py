@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import platform
+import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from generated_c import needs_gcc, run_sanitised
+from generated_c import STRICT, needs_gcc, run_sanitised
 
 from openinfer.arch import DeviceArch
 from openinfer.dsl import graph
@@ -15,6 +19,7 @@ from openinfer.model import Model, ModelLoader
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer.synth.comparison import compare
+from openinfer.testing.waiting import limit_s
 from openinfer_oinf import OinfWriter, QuantParams, QuantScale, QuantZeroPoint
 
 RANDOM = np.random.default_rng(8)
@@ -207,6 +212,38 @@ def test_dot_products_of_bytes_without_the_instruction(layers: Model, lanes: int
     x = 40 * RANDOM.standard_normal((1, 3, 9, 7)).astype(np.float32)
     row = 90 * RANDOM.standard_normal((2, 24)).astype(np.float32)
     assert_c_agrees(layers, LAYERS, arch=DeviceArch.load(arch), x=x, row=row)
+
+
+DEPTHWISE = """
+dynamic { x: f32[1, 8, 6, 6]; } constant { w: i8[8, 1, 3, 3]; } volatile { y: f32[1, 8, 6, 6]; }
+block entry {
+  op cast(x, to=u8) >> bytes;
+  op conv_integer(bytes, w, padding=1, groups=8) >> total;
+  op cast(total, to=f32) >> y;
+  return y;
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions are those of x86-64")
+@pytest.mark.parametrize("flags", [(), ("-mavx2",), ("-mavx512vl", "-mavx512vbmi")])
+def test_clang_has_nothing_to_warn_of_in_words_of_bytes(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    """Each set of instructions leaves other functions without a use, and `bytes` is a name of the program."""
+    arch: dict[str, Any] = {
+        "version": 2,
+        "device": {"type": "cpu", "api": "c", "name": "words"},
+        "target": {"lanes": 8, "dot4": True, "dialect": "vector", "flags": []},
+    }
+    model = Model.from_arrays({"w": np.arange(72, dtype=np.int8).reshape(8, 1, 3, 3)})
+    files = Synthesizer("c", arch=DeviceArch.load(arch)).synthesize(model, graph(DEPTHWISE)).bundle.files
+    for name in ("model.c", "model.h"):
+        (tmp_path / name).write_bytes(files[name])
+    assert b"oi_word_u8x8" in files["model.c"]
+
+    command = ["clang", *STRICT, "-O3", *flags, "-fsyntax-only", "model.c"]
+    built = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=limit_s(120))
+    assert built.returncode == 0, built.stderr[:3000]
 
 
 ROUNDED = """

@@ -68,12 +68,12 @@ def word(kind: str, count: int, plain: str) -> list[str]:
         line
         for letter in "abcd"
         for line in (
-            f"__m128i {letter}_bytes = _mm_setzero_si128();",
-            f"memcpy(&{letter}_bytes, &{letter}, sizeof {letter});",
+            f"__m128i bytes_{letter} = _mm_setzero_si128();",
+            f"memcpy(&bytes_{letter}, &{letter}, sizeof {letter});",
         )
     ]
     if count == 4:
-        halves = [f"_mm_unpacklo_epi8({x}_bytes, {y}_bytes)" for x, y in ("ab", "cd")]
+        halves = [f"_mm_unpacklo_epi8(bytes_{x}, bytes_{y})" for x, y in ("ab", "cd")]
         return [
             "#if defined(__SSE4_1__)",
             *loads,
@@ -84,10 +84,10 @@ def word(kind: str, count: int, plain: str) -> list[str]:
         ]
     order = ", ".join(str(place) for place in _interleaved(count))
     if count == 8:
-        pairs = [f"_mm256_castsi128_si256(_mm_unpacklo_epi64({x}_bytes, {y}_bytes))" for x, y in ("ab", "cd")]
+        pairs = [f"_mm256_castsi128_si256(_mm_unpacklo_epi64(bytes_{x}, bytes_{y}))" for x, y in ("ab", "cd")]
     else:
         pairs = [
-            f"_mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256({x}_bytes), {y}_bytes, 1))"
+            f"_mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(bytes_{x}), bytes_{y}, 1))"
             for x, y in ("ab", "cd")
         ]
     return [

@@ -245,7 +245,7 @@ def dot4(code: Code, count: int) -> str:
     name, kind = f"oi_dot4_{I32}x{count}", vector_type(code, I32, count)
     if name not in code.definitions:
         code.definitions.setdefault("bytes", INCLUDES)
-        lanes = [f"{letter}_lanes[l]" for letter in PARAMETERS[:3]]
+        lanes = [f"lanes_{letter}[l]" for letter in PARAMETERS[:3]]
         value = code.noted(call_text("dot4", (I32, I32, I32), I32, lanes))
         define_by_lane(code, f"{name}_plain", (I32, I32, I32), I32, count, value)
         # Clang warns of functions that only another machine uses.
@@ -265,7 +265,9 @@ def _word(code: Code, source: DType, count: int) -> str:
             for place, letter in enumerate(PARAMETERS[:4])
         ]
         head = ", ".join(f"{operand} {letter}" for letter in PARAMETERS[:4])
-        lines = word(kind, count, f"({kind})({' | '.join(parts)})")
+        # Clang warns of functions that only another machine uses.
+        unused = f"(void){_bytes_widened(code, U8, count)};"
+        lines = [unused, *word(kind, count, f"({kind})({' | '.join(parts)})")]
         define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", lines)
     return name
 

@@ -98,7 +98,7 @@ def splat(code: Code, dtype: DType, count: int, text: str) -> str:
 
 def lanes(code: Code, count: int) -> list[str]:
     """Return lane ``l`` of the first parameters of a function that `define_by_lane` defines."""
-    return [f"{letter}_lanes[l]" if code.has_vector_types else f"{letter}.lane[l]" for letter in PARAMETERS[:count]]
+    return [f"lanes_{letter}[l]" if code.has_vector_types else f"{letter}.lane[l]" for letter in PARAMETERS[:count]]
 
 
 def define_by_lane(
@@ -119,12 +119,12 @@ def define_by_lane(
     letters = PARAMETERS[: len(operands)]
     if code.has_vector_types:
         lines = [
-            *(f"{c_type(dtype)} {letter}_lanes[{count}];" for dtype, letter in zip(operands, letters, strict=True)),
-            f"{c_type(result)} y_lanes[{count}];",
+            *(f"{c_type(dtype)} lanes_{letter}[{count}];" for dtype, letter in zip(operands, letters, strict=True)),
+            f"{c_type(result)} lanes_y[{count}];",
             f"{kind} y;",
-            *(f"memcpy({letter}_lanes, &{letter}, sizeof {letter});" for letter in letters),
-            *lane_statements(count, (*before, f"y_lanes[l] = {value};")),
-            "memcpy(&y, y_lanes, sizeof y);",
+            *(f"memcpy(lanes_{letter}, &{letter}, sizeof {letter});" for letter in letters),
+            *lane_statements(count, (*before, f"lanes_y[l] = {value};")),
+            "memcpy(&y, lanes_y, sizeof y);",
             "return y;",
         ]
     else:
