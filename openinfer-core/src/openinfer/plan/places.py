@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 64
 """Bytes at whose multiples values start: a cache line, and the widest vector register."""
+
+_ROWS = 512
+"""Values whose conflicts are looked up at a time, a multiple of 8."""
 
 FEW, MOST = 8, 64
 """Values above this share of the arena are tried in another order, where there are no more values than that."""
@@ -96,8 +99,9 @@ def _in_order(
     clashes = _Clashes.of(order, classes, conflicts)
     offsets: dict[int, int] = {}
     # What is placed already, sorted by offset: ranks in the order of placing, where they begin and where they end.
-    ranks, starts, ends = (np.empty(0, np.int64) for _ in range(3))
+    placed = np.empty((3, len(order)), np.int64)
     for rank, value in enumerate(order):
+        ranks, starts, ends = placed[:, :rank]
         taken = clashes.among(rank, ranks)
         others = _Taken(ranks, starts, ends, near.get(value, ()), sizes[value])
         level = [ranks_of[other] for other in members(partners.get(value, 0))]
@@ -106,10 +110,9 @@ def _in_order(
         else:
             offsets[value] = _first_gap(*others.bounds(taken), (least or {}).get(value, 0))
         at = int(np.searchsorted(starts, offsets[value]))
-        ranks = np.insert(ranks, at, rank)
-        starts = np.insert(starts, at, offsets[value])
-        ends = np.insert(ends, at, _aligned(offsets[value] + sizes[value]))
-    return offsets, int(ends.max(initial=0))
+        placed[:, at + 1 : rank + 1] = placed[:, at:rank]
+        placed[:, at] = rank, offsets[value], _aligned(offsets[value] + sizes[value])
+    return offsets, int(placed[2].max(initial=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,36 +120,33 @@ class _Clashes:
     """Which of some values, by their rank, must not share bytes.
 
     Attributes:
-        numbers: the value of each rank.
         classes: a number for the element type of each.
-        bits: a row for each rank: bit v says that it is in conflict with value v.
+        bits: a row for each rank: bit r says that it is in conflict with rank r.
     """
 
-    numbers: npt.NDArray[np.int64]
     classes: npt.NDArray[np.int64]
     bits: npt.NDArray[np.uint8]
 
     @staticmethod
     def of(order: Sequence[int], classes: Mapping[int, str], conflicts: Mapping[int, int]) -> _Clashes:
-        width = max(order, default=0) // 8 + 1
-        rows = b"".join(conflicts[value].to_bytes(width, "little") for value in order)
-        names = list(dict.fromkeys(classes[value] for value in order))
-        return _Clashes(
-            np.array(order, np.int64),
-            np.array([names.index(classes[value]) for value in order], np.int64),
-            np.frombuffer(rows, np.uint8).reshape(len(order), width),
-        )
+        width, columns = max(order, default=0) // 8 + 1, np.array(order, np.int64)
+        bits = np.zeros((len(order), -(-len(order) // 8)), np.uint8)
+        for first in range(0, len(order), _ROWS):
+            some = order[first : first + _ROWS]
+            rows = np.frombuffer(b"".join(conflicts[value].to_bytes(width, "little") for value in some), np.uint8)
+            named = np.unpackbits(rows.reshape(len(some), width), axis=1, bitorder="little")[:, columns]
+            bits[first : first + len(some)] |= np.packbits(named, axis=1, bitorder="little")
+            # The other way round: whoever is named by one of these.
+            naming = np.packbits(named.T, axis=1, bitorder="little")
+            bits[:, first // 8 : first // 8 + naming.shape[1]] |= naming
+        names = {name: number for number, name in enumerate(dict.fromkeys(classes[value] for value in order))}
+        return _Clashes(np.array([names[classes[value]] for value in order], np.int64), bits)
 
     def among(self, rank: int, others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which of some ranks must not share bytes with one."""
-        value, numbers = int(self.numbers[rank]), self.numbers[others]
-        named = _bit(self.bits[rank, numbers >> 3], numbers & 7) | _bit(self.bits[others, value >> 3], value & 7)
+        named = np.unpackbits(self.bits[rank], bitorder="little")[others]
         clash: npt.NDArray[np.bool_] = (named != 0) | (self.classes[others] != self.classes[rank])
         return clash
-
-
-def _bit(bytes_: npt.NDArray[np.uint8], number: Any) -> npt.NDArray[Any]:
-    return bytes_ >> number & 1
 
 
 @dataclass(frozen=True, slots=True)
