@@ -173,6 +173,36 @@ block help { op mul(x, x) >> h; return; }
 """
 
 
+def test_a_row_of_an_axis_of_one_place_has_a_type() -> None:
+    text = """
+    dynamic { x: f32[T, 2]; }
+    volatile { y: f32[2]; }
+    block entry { loop rows (i in 0..T) { op select(x, axis=0, index=i) >> row; op add(y, row) >> y; } return y; }
+    """
+    model = oi.Model.from_arrays({}, sizevars={"T": 1})
+    with oi.Simulator(model, oi.graph(text)).make_executor() as executor:
+        executor.step(x=np.array([[1, 2]], np.float32))
+        assert executor.fetch("y").tolist() == [1, 2]
+
+
+def test_a_part_between_two_values_of_the_running_program_has_the_shape_that_they_say() -> None:
+    text = """
+    dynamic { x: f32; start: i32; end: i32; }
+    persistent { n: i32; K(t): f32[] @table; }
+    block entry {
+      cache.write x >> K[n];
+      cache.increment n;
+      cache.read K[0..n] >> all;
+      op slice(all, starts=[start], ends=[end]) >> part;
+      return part;
+    }
+    """
+    with oi.Simulator(oi.Model.from_arrays({}), oi.graph(text)).make_executor() as executor:
+        for number, expected in enumerate(([], [0.0], [1.0], [1.0, 2.0])):
+            executor.step(x=number, start=number // 2, end=number)
+            assert executor.outputs()["part"].tolist() == expected
+
+
 def test_a_temporary_of_a_consumer_belongs_to_its_run() -> None:
     executor = oi.Simulator(MODEL, CONSUMERS).make_executor()
     for value in (1.0, 2.0):

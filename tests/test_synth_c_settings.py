@@ -48,6 +48,54 @@ def test_ends_of_run_time_are_clipped_and_count_from_the_end(rows):
     assert_steps_agree(text, x=noise(STEPS, 4, 3), p=np.arange(STEPS, dtype=np.int32) % 13)
 
 
+SEVERAL = {
+    "a window": """
+        volatile { y: f32[2, 3]; }
+        block entry { op slice(x, axes=[0], starts=[p], ends=[p + 2]) >> y; return y; }""",
+    "two ends": """
+        block entry { op slice(x, axes=[0], starts=[p - 6], ends=[q - 6]) >> r; op neg(r) >> y; return r, y; }""",
+    "two axes": "block entry { op slice(x, axes=[0, 1], starts=[p, q], ends=[4, 3]) >> y; return y; }",
+    "parts of a cache": """
+        persistent { n: i32; K(t): f32[4, 3] @table; }
+        block entry {
+          cache.write x >> K[n];
+          cache.increment n;
+          cache.read K[0..n] >> k;
+          op select(k, axis=0, index=n - 1) >> y;
+          op slice(k, axes=[0], starts=[n - 1 - p], ends=[n]) >> z;
+          return y, z;
+        }""",
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_an_operator_has_several_settings_of_run_time(name):
+    text = f"dynamic {{ x: f32[4, 3]; p: i32; q: i32; }} {SEVERAL[name]}"
+    random = np.random.default_rng(4)
+    most = {"a window": 3, "two ends": 13, "two axes": 4, "parts of a cache": 1}[name]
+    p, q = (random.integers(0, size, STEPS).astype(np.int32) for size in (most, 13 if name == "two ends" else 3))
+    limits = {"t": STEPS} if "K(t)" in text else None
+    assert_steps_agree(text, limits=limits, x=noise(STEPS, 4, 3), p=p, q=q)
+
+
+def test_an_index_outside_of_a_length_of_run_time_is_a_status():
+    text = """
+    dynamic { x: f32[2]; p: i32; }
+    persistent { n: i32; K(t): f32[2] @table @fixed(t=4); }
+    block entry {
+      cache.write x >> K[n];
+      cache.increment n;
+      cache.read K[0..n] >> k;
+      op select(k, axis=0, index=p) >> y;
+      return y;
+    }
+    """
+    _, _, synthesis = synthesised(text)
+    inputs = {"x": noise(3, 2), "p": np.array([0, 1, 3], np.int32)}
+    with pytest.raises(SynthesisError, match="an index is out of range"):
+        synthesis.run(inputs, steps=3)
+
+
 def test_a_setting_that_a_step_computes_is_kept_until_sizes_are_set():
     text = """
     dynamic { x: f32[4, 3]; p: i32; }
@@ -78,15 +126,3 @@ def test_a_place_beyond_both_ends_fails_the_step_as_in_the_simulator(place, fits
         Simulator(model, program, device="cpu").make_executor().step(**inputs)
     with pytest.raises(SynthesisError, match="an index is out of range"):
         synthesis.run(inputs)
-
-
-def test_two_settings_that_vary_are_refused_with_what_to_do():
-    text = """
-    dynamic { x: f32[4, 3]; p: i32; }
-    volatile { y: f32[1, 3]; }
-    block entry { op slice(x, starts=[p, 0], ends=[p + 1, 3]) >> y; return y; }
-    """
-    with pytest.raises(SynthesisError, match=r"slice depends on p, p\+1 and on other sizes") as caught:
-        synthesised(text)
-
-    assert caught.value.diagnostics[0].hint == "let one setting vary, on inputs whose shape is known"

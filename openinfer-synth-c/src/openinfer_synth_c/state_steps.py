@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from openinfer.expr.c_renderer import item_type, literal_text
+from openinfer.plan.indices import constant
 from openinfer.plan.steps import ClearStep, EntryStep, EqualStep, LoadStep, PlaceStep, SetStep
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.integers import declare_integers, number_text
@@ -54,22 +55,34 @@ def _set(code: Code, names: Names, step: SetStep) -> None:
 
 def _place(code: Code, names: Names, step: PlaceStep) -> None:
     found = step.range
-    declare_integers(code, names, {"given": step.value})
+    is_raised = found.least is None or found.least != found.low
+    is_lowered = found.most is None or found.most != found.high
+    bounds = {
+        "low": found.low if is_raised else None,
+        "high": found.high if is_lowered else None,
+        "least": found.least,
+        "most": found.most,
+        "size": found.size,
+    }
+    wanted = {name: expr for name, expr in bounds.items() if expr is not None}
+    numbers = {name: constant(expr) for name, expr in wanted.items()}
+    declare_integers(
+        code, names, {"given": step.value} | {name: expr for name, expr in wanted.items() if numbers[name] is None}
+    )
+    text = {name: name if known is None else number_text(known) for name, known in numbers.items()}
     value = "given"
-    if found.size:
+    if found.size is not None:
         value = "counted"
-        code.line(f"const int64_t counted = given < 0 ? given + {number_text(found.size)} : given;")
+        code.line(f"const int64_t counted = given < 0 ? given + {text['size']} : given;")
     if found.least is not None:
-        code.line(f"if ({value} < {number_text(found.least)}) {{ return MODEL_INDEX; }}")
+        code.line(f"if ({value} < {text['least']}) {{ return MODEL_INDEX; }}")
     if found.most is not None:
-        code.line(f"if ({value} > {number_text(found.most)}) {{ return MODEL_INDEX; }}")
-    if found.least is None or found.least < found.low:
-        low = number_text(found.low)
-        code.line(f"const int64_t raised = {value} < {low} ? {low} : {value};")
+        code.line(f"if ({value} > {text['most']}) {{ return MODEL_INDEX; }}")
+    if is_raised:
+        code.line(f"const int64_t raised = {value} < {text['low']} ? {text['low']} : {value};")
         value = "raised"
-    if found.most is None or found.most > found.high:
-        high = number_text(found.high)
-        code.line(f"const int64_t lowered = {value} > {high} ? {high} : {value};")
+    if is_lowered:
+        code.line(f"const int64_t lowered = {value} > {text['high']} ? {text['high']} : {value};")
         value = "lowered"
     code.line(f"{names.register(step.register)} = {value};")
 

@@ -130,7 +130,7 @@ def _integer_reads(step: Step) -> int:
         case SetStep():
             return _index_reads(value for _, value in step.values)
         case PlaceStep():
-            return _index_reads((step.value,))
+            return _index_reads((step.value, *step.range.expressions))
         case EqualStep():
             return _index_reads((step.left, step.right))
         case CopyStep(count=IndexExpr() as count) | InputStep(count=IndexExpr() as count):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from openinfer.plan.steps import IndexExpr
+
     Form = Callable[[int], object]
     """What an operator does at a value of its setting, comparable; None where it refuses that."""
 
@@ -42,6 +44,23 @@ class SettingRange:
     def is_plain(self) -> bool:
         """Whether each value is taken as it is or refused."""
         return not self.size and (self.least, self.most) == (self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceRange:
+    """A `SettingRange` whose numbers may be known at run time only; ``size`` None: values below 0 do not count."""
+
+    low: IndexExpr
+    high: IndexExpr
+    least: IndexExpr | None
+    most: IndexExpr | None
+    size: IndexExpr | None = None
+
+    @property
+    def expressions(self) -> tuple[IndexExpr, ...]:
+        """What it depends on."""
+        found = (self.low, self.high, self.least, self.most, self.size)
+        return tuple(expr for expr in found if expr is not None)
 
 
 def setting_range(form: Form, extents: Iterable[int]) -> SettingRange | None:

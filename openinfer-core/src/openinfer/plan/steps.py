@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
     from openinfer.plan.regions import Region
-    from openinfer.plan.setting_ranges import SettingRange
+    from openinfer.plan.setting_ranges import PlaceRange
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
     from openinfer.schedule import Loop, Schedule
@@ -295,7 +295,7 @@ class PlaceStep:
     origin: Origin
     register: int
     value: IndexExpr
-    range: SettingRange
+    range: PlaceRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

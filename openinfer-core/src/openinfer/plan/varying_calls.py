@@ -53,6 +53,7 @@ class Parameter:
         high: no value is larger.
         tried: three values that it may have, ascending or not.
         is_extent: whether it is an extent of inputs; else it is a setting.
+        extent: of a setting one more than the largest value, over extents.
         checked: values of it, alone, at which results have to have the shapes that the operator gives them.
     """
 
@@ -63,6 +64,7 @@ class Parameter:
     is_extent: bool = True
     low: int = 0
     checked: tuple[int, ...] = ()
+    extent: Index | None = None
 
 
 @dataclass(slots=True)
@@ -100,9 +102,6 @@ class Planned:
     """A call with parameters.
 
     Attributes:
-        steps: `outputs` of the call are the values that `VaryingLowering.steps` was given.
-        shapes: of the outputs, over the parameters.
-        values: of the parameters, by name.
         equal: sizes that have to be equal.
     """
 
@@ -124,9 +123,21 @@ class Planned:
 
     def largest(self, extent: Index) -> int:
         """Return the largest value of an extent, which is linear in each parameter."""
+        return max(self._at_corners(extent))
+
+    def may_be_negative(self, extent: Index) -> bool:
+        """Whether an extent may be below 0 at some values of parameters: then there are no elements."""
+        return min(self._at_corners(extent)) < 0
+
+    def _at_corners(self, extent: Index) -> list[int]:
         corners = product_of(*({p.low, p.high} for p in self.parameters))
         names = [p.name for p in self.parameters]
-        return max(extent.evaluate(dict(zip(names, corner, strict=True))) for corner in corners)
+        return [extent.evaluate(dict(zip(names, corner, strict=True))) for corner in corners]
+
+    @property
+    def rooms(self) -> list[tuple[int, ...]]:
+        """The largest shapes of the outputs."""
+        return [tuple(map(self.largest, shape)) for shape in self.shapes]
 
     @property
     def values(self) -> dict[str, IndexExpr]:
@@ -177,20 +188,20 @@ class VaryingLowering:
         at: Operation,
     ) -> Planned:
         sizes = trials({p.name: p.tried for p in parameters})
-        variables = {p.name: Var(p.name, None if p.is_extent else p.high + 1) for p in parameters}
+        variables = {p.name: _variable(p) for p in parameters}
         samples = tuple(self._sample(call, each, at) for each in sizes)
         planned = Planned(family=Family(variables, sizes), samples=samples, parameters=parameters, equal=equal)
         shapes = planned.shapes
         for parameter in parameters:
             for value in parameter.checked:
-                trial = {**sizes[0], parameter.name: value}
+                trial = _inside({**sizes[0], parameter.name: value}, parameters)
                 try:
                     expected = [kind.shape for kind in self._call(call, trial).outputs]
                 except OpTypeError:
                     if parameter.is_extent:
                         continue
                     raise
-                if [tuple(extent.evaluate(trial) for extent in shape) for shape in shapes] != expected:
+                if [tuple(max(extent.evaluate(trial), 0) for extent in shape) for shape in shapes] != expected:
                     raise ParametricError(f"its result at {value} has another shape than {parameter.name} suggests")
         return planned
 
@@ -368,12 +379,21 @@ def extent_parameters(
     return tuple(found.values()), given
 
 
+def _inside(trial: Mapping[str, int], parameters: Sequence[Parameter]) -> dict[str, int]:
+    """Return values of parameters with settings in the range that they have at these extents."""
+    most = {p.name: p.extent.evaluate(trial) - 1 for p in parameters if p.extent is not None}
+    return {name: max(min(value, most.get(name, value)), 0) for name, value in trial.items()}
+
+
+def _variable(parameter: Parameter) -> Var:
+    """Return what computations know of a parameter."""
+    if parameter.extent is None:
+        return Var(parameter.name, None if parameter.is_extent else parameter.high + 1)
+    known = parameter.extent.constant
+    return Var(parameter.name, parameter.extent if known is None else known)
+
+
 def _near(high: int) -> tuple[int, ...]:
     """Return extents at which results must have the shapes that the trials suggest, where ends are not clipped."""
     powers = (1 << power for power in range(high.bit_length()))
     return tuple(dict.fromkeys((*range(min(high, 3) + 1), *powers, high)))
-
-
-def largest(planned: Planned) -> list[tuple[int, ...]]:
-    """Return the largest shapes of the outputs of a call."""
-    return [tuple(map(planned.largest, shape)) for shape in planned.shapes]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from openinfer.compute.in_place import overwritable
 from openinfer.ir.types import TensorType
-from openinfer.plan.sizes import polynomial, product, size
-from openinfer.plan.steps import ComputeStep, CopyStep, EqualStep, Register, SetStep, ValueRef
-from openinfer.plan.varying_calls import VaryingCall, VaryingLowering, extent_parameters, largest
+from openinfer.plan.setting_ranges import PlaceRange
+from openinfer.plan.sizes import number, polynomial, product, size
+from openinfer.plan.steps import ComputeStep, CopyStep, EqualStep, PlaceStep, Register, SetStep, ValueRef
+from openinfer.plan.varying_calls import VaryingCall, VaryingLowering, extent_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,28 +56,32 @@ class VaryingOps:
         ]
         parameters, given = extent_parameters(self._draft, shapes, bound.settings.sizes)
         call = VaryingCall(op=op, inputs=inputs, given=given, settings=bound.settings.at, parameters=parameters)
-        made, places = bound.parameters(self._draft, partial(self._calls.form, call, at=at), shapes, at)
+        made, places = bound.parameters(self._draft, partial(self._calls.form, call, at=at), parameters, given, at)
         yield from places
         call = replace(call, parameters=(*parameters, *made))
         planned = self._calls.planned(call, at)
-        room = largest(planned)
+        room = planned.rooms
         every = list(outputs)
         for place in range(named, len(room)):
             kind, name = planned.samples[0].outputs[place], f"{op.outputs[0]}.{op.op}.{place}"
             every.append(self._draft.intermediate(name, TensorType(kind.dtype, room[place])))
         results: list[tuple[int, IndexExpr]] = []
         tests: list[EqualStep] = []
+        lengths: list[PlaceStep] = []
         for place, value in enumerate(outputs):
             if self._is_fixed(value):
                 yield from self._fits(value, planned.shapes[place], planned.values, at)
                 continue
-            for found in self._result(value, planned.shapes[place], room[place], planned.values, at):
+            for found in self._result(value, planned, place, at):
                 if isinstance(found, EqualStep):
                     tests.append(found)
+                elif isinstance(found, PlaceStep):
+                    lengths.append(found)
                 else:
                     results.append(found)
         yield from tests
         yield from self._apart(planned, every, at)
+        yield from lengths
         if results:
             yield SetStep(origin=at.origin, values=tuple(results))
 
@@ -118,14 +123,13 @@ class VaryingOps:
         return given.extent(extent) if names <= given.parameters else None
 
     def _result(
-        self,
-        value: int,
-        shape: tuple[Index, ...],
-        room: tuple[int, ...],
-        values: Mapping[str, IndexExpr],
-        at: Operation,
-    ) -> Iterator[tuple[int, IndexExpr] | EqualStep]:
-        """Yield the registers of a result's extents with their values; tests of those that no step changes."""
+        self, value: int, planned: Planned, place: int, at: Operation
+    ) -> Iterator[tuple[int, IndexExpr] | EqualStep | PlaceStep]:
+        """Yield the registers of a result's extents with their values; tests of those that no step changes.
+
+        Lengths between two settings that are below 0 become 0.
+        """
+        shape, values, room = planned.shapes[place], planned.values, planned.rooms[place]
         known = tuple(extent.constant for extent in shape)
         if value not in self._draft.extents and known == self._draft.values[value].type.shape:
             return
@@ -137,6 +141,10 @@ class VaryingOps:
             expr = polynomial(made, values)
             if self._draft.is_given(extent):
                 yield EqualStep(origin=at.origin, left=expr, right=size(self._draft, extent))
+            elif planned.may_be_negative(made):
+                most = number(planned.largest(made))
+                clipped = PlaceRange(low=number(0), high=most, least=None, most=None)
+                yield PlaceStep(origin=at.origin, register=extent.number, value=expr, range=clipped)
             elif expr != size(self._draft, extent):
                 yield extent.number, expr
 
@@ -148,7 +156,7 @@ class VaryingOps:
             return
         private = [
             self._draft.intermediate(f"{at.name}.result", TensorType(kind.dtype, shape))
-            for kind, shape in zip(planned.samples[0].outputs, largest(planned), strict=True)
+            for kind, shape in zip(planned.samples[0].outputs, planned.rooms, strict=True)
         ]
         yield from self._calls.steps(planned, private, at)
         for source, output, shape in zip(private, outputs, planned.shapes, strict=True):

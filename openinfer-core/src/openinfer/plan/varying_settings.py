@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
 from openinfer.affine import Index
+from openinfer.compute.parametric import ParametricError
 from openinfer.ir.nodes import Op
 from openinfer.ir.resolved import RuntimeInts
 from openinfer.ir.values import ExprListValue, ExprValue, VarValue
 from openinfer.plan.findings import at_node
-from openinfer.plan.setting_ranges import MOST_LOW, setting_range
+from openinfer.plan.setting_ranges import MOST_LOW
+from openinfer.plan.setting_search import PolynomialRange, RangeSearch
 from openinfer.plan.settings import RuntimeSettingError, known_setting
 from openinfer.plan.sizes import size
 from openinfer.plan.steps import PlaceStep, Register
-from openinfer.plan.varying_calls import Parameter
 from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, SettingValue
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from openinfer.plan.draft import Draft
     from openinfer.plan.given_sizes import GivenSizes
     from openinfer.plan.indices import Interval
+    from openinfer.plan.setting_search import Form, Shape
     from openinfer.plan.steps import IndexExpr, Step
-    from openinfer.plan.varying_calls import Sample
+    from openinfer.plan.varying_calls import Parameter
     from openinfer.plugins.environment import Environment
     from openinfer.symbolic import IntExpr
 
@@ -147,78 +148,52 @@ class BoundSettings:
     ranges: Mapping[str, Interval | None]
 
     def parameters(
-        self,
-        draft: Draft,
-        form: Callable[[Mapping[str, int]], Sample | None],
-        shapes: Sequence[tuple[int | Register, ...] | None],
-        at: Operation,
+        self, draft: Draft, form: Form, extents: Sequence[Parameter], shapes: Sequence[Shape | None], at: Operation
     ) -> tuple[tuple[Parameter, ...], tuple[Step, ...]]:
         """Return a parameter for each unknown setting, and the steps that find the values of these.
 
         Args:
-            form: what the operator does with settings; None where it refuses them.
-            shapes: extents of its inputs.
+            form: what the operator does at values of all parameters; None where it refuses them.
+            extents: parameters that extents of its inputs depend on.
+            shapes: of its inputs, over these.
 
         Raises:
             SynthesisError: ``unsupported``: they cannot be found.
         """
         if not self.settings.unknown:
             return (), ()
-        shown = ", ".join(symbolic.text(expr) for expr in self.settings.unknown.values())
-        extents = [extent for shape in shapes for extent in shape or ()]
-        if len(self.settings.unknown) > 1 or any(isinstance(extent, Register) for extent in extents):
-            message = f"{self.settings.op.op} depends on {shown} and on other sizes that are known at run time only"
-            hint = "let one setting vary, on inputs whose shape is known"
-            raise at_node("unsupported", message, at.origin.block, at.node, hint=hint)
-        (name,) = self.settings.unknown
-
-        @cache
-        def form_at(value: int) -> Sample | None:
-            return form({name: value})
-
-        found = setting_range(form_at, (extent for extent in extents if isinstance(extent, int)))
-        if found is None:
-            tried = f"none of 0 to {MOST_LOW - 1} for {shown}"
-            message = f"{self.settings.op.op} accepts {tried}, which is known at run time only"
-            raise at_node("unsupported", message, at.origin.block, at.node)
-        value, low, high, given = self.values[name], found.low, found.high, self.ranges[name]
-        if given is not None and low <= given[0] and given[1] <= high:
-            low, high = given
-        elif not found.is_plain:
-            register = Register(draft.register(f"{at.name}.{self.settings.op.op}.{name}", most=high))
-            step = PlaceStep(origin=at.origin, register=register.number, value=value, range=found)
-            return (self._parameter(name, size(draft, register), (low, high), form_at, at),), (step,)
-        return (self._parameter(name, value, (low, high), form_at, at),), ()
-
-    def _parameter(
-        self,
-        name: str,
-        value: IndexExpr,
-        values: Interval,
-        form: Callable[[int], Sample | None],
-        at: Operation,
-    ) -> Parameter:
-        """Return a parameter between two values, tried at some of those at which the operator does the same things."""
-        low, high = values
-        checked = sorted({low, min(low + 1, high), (low + high) // 2, max(high - 1, low), high})
-        near = (high, high - 1, high - 2, (low + high) // 2, low + 2, low + 1, low)
-        kinds: dict[tuple[object, ...], list[int]] = {}
-        for each in dict.fromkeys(each for each in near if low <= each <= high):
-            sample = form(each)
-            if sample is not None:
-                kinds.setdefault(sample.kind, []).append(each)
-        tried = max(kinds.values(), key=len)
-        if len(tried) == 1 and low < high:
-            message = f"{self.settings.op.op} does something else at each of the values {low} to {high} of a setting"
+        found = RangeSearch(form, extents, shapes, tuple(self.settings.unknown))
+        ranges: dict[str, PolynomialRange] = {}
+        for name, expr in self.settings.unknown.items():
+            try:
+                known = found.range_of(name)
+            except ParametricError as error:
+                known, why = None, f": {error}"
+            else:
+                why = f": it takes none of 0 to {MOST_LOW - 1}"
+            if known is None:
+                shown = symbolic.text(expr)
+                message = f"{self.settings.op.op} has no form for every {shown}, which is known at run time only{why}"
+                raise at_node("unsupported", message, at.origin.block, at.node)
+            given = self.ranges[name]
+            ranges[name] = known if given is None else known.within(given)
+        tried = found.tried(ranges)
+        if tried is None:
+            shown = " and ".join(symbolic.text(expr) for expr in self.settings.unknown.values())
+            message = f"{self.settings.op.op} does something else at each value of {shown}, known at run time only"
             hint = "write the statement once for each value, in blocks that `branch` chooses"
             raise at_node("unsupported", message, at.origin.block, at.node, hint=hint)
-        first, second, third = (*tried, tried[-1], tried[-1])[:3]
-        return Parameter(
-            name=name,
-            value=value,
-            low=low,
-            high=high,
-            tried=(first, second, third),
-            is_extent=False,
-            checked=tuple(checked),
-        )
+        made: list[Parameter] = []
+        steps: list[Step] = []
+        sizes = {p.name: p.value for p in extents}
+        for name, known in ranges.items():
+            value = self.values[name]
+            if not known.is_taken:
+                register = Register(
+                    draft.register(f"{at.name}.{self.settings.op.op}.{name}", most=found.largest(known.high))
+                )
+                place = known.placed(sizes)
+                steps.append(PlaceStep(origin=at.origin, register=register.number, value=value, range=place))
+                value = size(draft, register)
+            made.append(found.parameter(name, value, known, tried[name]))
+        return tuple(made), tuple(steps)

@@ -1,0 +1,188 @@
+"""The values that integer settings of an operator may have, where several of them, or extents too, vary at run time.
+
+An operator is planned at some extents; which values a setting takes there is generalised as its computations are
+(`openinfer.compute.parametric`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer.affine import Index, Var
+from openinfer.compute.parametric import Family, ParametricError, trials
+from openinfer.plan.setting_ranges import PlaceRange, setting_range
+from openinfer.plan.sizes import number, polynomial
+from openinfer.plan.varying_calls import Parameter, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.plan.indices import Interval
+    from openinfer.plan.setting_ranges import SettingRange
+    from openinfer.plan.steps import IndexExpr
+
+Form: TypeAlias = Callable[[Mapping[str, int]], "Sample | None"]
+Shape: TypeAlias = "tuple[int | Index, ...]"
+
+TRIED = ((0, 1, 2), (3, 4, 5), (11, 13, 17), (101, 103, 107))
+"""Values of settings that are tried where extents vary, which are large then."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolynomialRange:
+    """A `SettingRange` whose numbers are polynomials over extents.
+
+    Attributes:
+        is_taken: whether each value is taken as it is, and is known to be one of these or is refused by the call.
+    """
+
+    low: int
+    high: Index
+    least: int | None
+    most: Index | None
+    size: Index
+    is_taken: bool
+
+    def within(self, given: Interval) -> PolynomialRange:
+        """Return the range where values are known to be in an interval, if that is inside."""
+        high = self.high.constant
+        if high is None or not (self.low <= given[0] and given[1] <= high):
+            return self
+        return replace(self, low=given[0], high=Index.of(given[1]), is_taken=True)
+
+    def placed(self, sizes: Mapping[str, IndexExpr]) -> PlaceRange:
+        """Return the range over the values of extents when the program runs."""
+        return PlaceRange(
+            low=number(self.low),
+            high=polynomial(self.high, sizes),
+            least=None if self.least is None else number(self.least),
+            most=None if self.most is None else polynomial(self.most, sizes),
+            size=polynomial(self.size, sizes) if self.size.terms else None,
+        )
+
+
+class RangeSearch:
+    """Finds the values of the settings of one call.
+
+    Args:
+        form: what the operator does at values of all parameters; None where it refuses them.
+        extents: parameters that extents of its inputs depend on.
+        shapes: of its inputs, over these.
+        names: parameters of settings.
+    """
+
+    def __init__(
+        self, form: Form, extents: Sequence[Parameter], shapes: Sequence[Shape | None], names: tuple[str, ...]
+    ) -> None:
+        self._form = form
+        self._extents = extents
+        self._shapes = [extent for shape in shapes for extent in shape or ()]
+        self._names = names
+        self._known: dict[tuple[int, ...], Sample | None] = {}
+        self._trials = trials({p.name: p.tried for p in extents})
+        if not extents:
+            del self._trials[1:]
+
+    def _at(self, sizes: Mapping[str, int]) -> Sample | None:
+        key = (*(sizes[p.name] for p in self._extents), *(sizes[name] for name in self._names))
+        if key not in self._known:
+            self._known[key] = self._form(sizes)
+        return self._known[key]
+
+    def range_of(self, name: str) -> PolynomialRange | None:
+        """Return the values of a setting; None where the operator accepts none of the first from 0 on.
+
+        Raises:
+            ParametricError: they have no common form at different extents.
+        """
+        found = [self._widest(name, trial) for trial in self._trials]
+        known = [each for each in found if each is not None]
+        if len(known) < len(found):
+            return None
+        first = known[0]
+        alike = {(each.low, each.least, each.most is None) for each in known}
+        if len(alike) > 1:
+            raise ParametricError("which values it takes differs from size to size")
+        family = Family({p.name: Var(p.name) for p in self._extents}, self._trials)
+        high = self._common(family, [each.high for each in known])
+        most = None if first.most is None else self._common(family, [each.most or 0 for each in known])
+        size = self._common(family, [each.size for each in known])
+        is_taken = all(each.is_plain for each in known) and high.constant is not None
+        return PolynomialRange(first.low, high, first.least, most, size, is_taken)
+
+    def _common(self, family: Family, values: Sequence[int]) -> Index:
+        return family.number(values) if self._extents else Index.of(values[0])
+
+    def _widest(self, name: str, trial: Mapping[str, int]) -> SettingRange | None:
+        """Return the values of a setting at some extents, where the other settings leave it most of them."""
+        extents = [e.evaluate(trial) if isinstance(e, Index) else e for e in self._shapes]
+        others = [each for each in self._names if each != name]
+        bases = dict.fromkeys((max(extents, default=0), 0, 1, *extents)) if others else (0,)
+        widest: SettingRange | None = None
+        for base in bases:
+            fixed = {**trial, **dict.fromkeys(others, base)}
+            found = setting_range(lambda value, fixed=fixed: self._at({**fixed, name: value}), extents)
+            if found is not None and (widest is None or found.high - found.low > widest.high - widest.low):
+                widest = found
+        return widest
+
+    def largest(self, extent: Index) -> int:
+        """Return a polynomial where it is largest."""
+        corners = product(*({p.low, p.high} for p in self._extents))
+        names = [p.name for p in self._extents]
+        return max(max(extent.evaluate(dict(zip(names, corner, strict=True))) for corner in corners), 0)
+
+    def tried(self, ranges: Mapping[str, PolynomialRange]) -> dict[str, tuple[int, int, int]] | None:
+        """Return three values of each setting at which the operator does the same things; None: there are none."""
+        best: tuple[int, dict[str, tuple[int, int, int]]] | None = None
+        for chosen in product(*(self._candidates(ranges[name]) for name in self._names)):
+            tried = dict(zip(self._names, chosen, strict=True))
+            samples = [self._at(each) for each in trials({**{p.name: p.tried for p in self._extents}, **tried})]
+            kinds = {None if sample is None else sample.kind for sample in samples}
+            if len(kinds) > 1 or None in kinds:
+                continue
+            first = samples[0]
+            worth = 0 if first is None else sum(kind.count > 0 for kind in first.outputs)
+            different = sum(len(set(values)) for values in chosen)
+            if best is None or (worth, different) > (best[0] // 100, best[0] % 100):
+                best = (100 * worth + different, tried)
+        return None if best is None else best[1]
+
+    def _candidates(self, known: PolynomialRange) -> list[tuple[int, int, int]]:
+        high = known.high.constant
+        if high is None:
+            return list(TRIED)
+        low = known.low
+        if low == high:
+            return [(low, low, low)]
+        middle = (low + high) // 2
+        rows = [
+            (high, high - 1, high - 2),
+            (low, low + 1, low + 2),
+            (low + 1, low + 2, low + 3),
+            (high - 1, high - 2, middle),
+            (middle, middle + 1, middle + 1),
+            (high, high - 1, high - 1),
+            (low, low + 1, low + 1),
+            (low + 1, low + 2, low + 2),
+        ]
+        return [row for row in dict.fromkeys(rows) if all(low <= value <= high for value in row)]
+
+    def parameter(self, name: str, value: IndexExpr, known: PolynomialRange, tried: tuple[int, int, int]) -> Parameter:
+        """Return the parameter of a setting."""
+        low, high = known.low, self.largest(known.high)
+        at_first = known.high.evaluate(self._trials[0])
+        checked = sorted({low, min(low + 1, at_first), (low + at_first) // 2, max(at_first - 1, low), at_first})
+        return Parameter(
+            name=name,
+            value=value,
+            low=low,
+            high=high,
+            tried=tried,
+            is_extent=False,
+            checked=tuple(checked),
+            extent=known.high + 1,
+        )
