@@ -251,5 +251,7 @@ def test_recursion_is_refused_with_the_blocks_on_the_way_round():
     block two { branch three; return; }
     block three { branch one; return; }
     """
-    with pytest.raises(SynthesisError, match=r"block 'one' reaches itself \(one -> two -> three -> one\)"):
+    with pytest.raises(SynthesisError, match=r"block 'one' reaches itself \(one -> two -> three -> one\)") as caught:
         synthesised(text)
+
+    assert caught.value.code == "branch-cycle"

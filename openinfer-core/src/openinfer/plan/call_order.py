@@ -19,7 +19,7 @@ def callees_first(resolved: ResolvedGraph, *, in_line: bool) -> list[str]:
     """Return the blocks that ``entry`` reaches, each after those that it branches to; ``in_line``: consumers too.
 
     Raises:
-        SynthesisError: ``unsupported``: a block reaches itself; the message names the blocks on the way.
+        SynthesisError: ``branch-cycle``: a block reaches itself; the message names the blocks on the way.
     """
     order: list[str] = []
     open_blocks: dict[str, None] = {}
@@ -43,7 +43,9 @@ def callees_first(resolved: ResolvedGraph, *, in_line: bool) -> list[str]:
                 path = list(open_blocks)
                 cycle = " -> ".join([*path[path.index(target) :], target])
                 message = f"block {target!r} reaches itself ({cycle}): recursion cannot be synthesised"
-                raise at_node("unsupported", message, name, node)
+                raise at_node(
+                    "branch-cycle", message, name, node, hint="write a `loop`, or run the program on device cpu"
+                )
             stack.append((target, False))
     return order
 
