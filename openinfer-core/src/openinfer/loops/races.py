@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.affine import is_mixed_radix
@@ -19,7 +20,7 @@ def find_race(var: Var, bind: Bind, body: Sequence[Statement]) -> str | None:
 
     What one iteration writes outside of itself no other may write or read. That is certain where the address of a
     store is a mixed-radix number of ``var`` and the variables within, and other accesses have the same address, or one
-    that is so far from it or so between the steps of ``var`` that no two iterations meet.
+    that differs from it by a distance that no two iterations have.
     Barriers part the accesses of the threads of a group; groups do not wait for one another.
     """
     if var.extent in (0, 1):
@@ -40,6 +41,33 @@ def _between_barriers(body: Sequence[Statement]) -> Iterator[list[Statement]]:
         else:
             part.append(statement)
     yield part
+
+
+@dataclass(frozen=True, slots=True)
+class _Digit:
+    """A variable of an address: its step, its greatest value, and whether it is that of the parallel loop."""
+
+    step: int
+    most: int
+    is_parallel: bool
+
+
+def _may_differ_by(distance: int, digits: Sequence[_Digit]) -> bool:
+    """Return whether addresses of different iterations may differ by this, their digits being sorted by steps.
+
+    Of a mixed-radix number few values of each digit leave a distance that the shorter ones reach.
+    """
+    if not digits:
+        return not distance
+    first, *others = digits
+    reach = sum(digit.step * digit.most for digit in others)
+    low = max(-first.most, -((reach - distance) // first.step))
+    high = min(first.most, (distance + reach) // first.step)
+    return any(
+        _may_differ_by(distance - first.step * value, others)
+        for value in range(low, high + 1)
+        if value or not first.is_parallel
+    )
 
 
 class _Accesses:
@@ -83,12 +111,23 @@ class _Accesses:
         varying = {self._var, *self._inner}
         if not step or not isinstance(extent, int) or distance.variables() & varying:
             return False
+        digits = self._digits(address)
+        if distance.constant is not None and digits is not None and not _may_differ_by(distance.constant, digits):
+            return True
         if address.variables() & self._inner:
             return False
         reach, bounds = abs(step) * (extent - 1), distance.interval
-        if distance.constant is not None and distance.constant % step:
-            return True
         return (bounds.low is not None and bounds.low > reach) or (bounds.high is not None and bounds.high < -reach)
+
+    def _digits(self, address: Index) -> list[_Digit] | None:
+        """Return the variables of an address within an iteration, longest steps first; None if one has no steps."""
+        found: list[_Digit] = []
+        for var in address.variables() & {self._var, *self._inner}:
+            step = address.coefficient(var)
+            if step is None or not isinstance(var.extent, int):
+                return None
+            found.append(_Digit(abs(step), max(var.extent - 1, 0), is_parallel=var == self._var))
+        return sorted(found, key=lambda digit: -digit.step)
 
     def _collect(self, body: Sequence[Statement]) -> None:
         for statement in body:

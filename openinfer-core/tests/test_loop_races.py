@@ -1,0 +1,47 @@
+"""Iterations that are said not to disturb one another touch different elements: tried out one by one."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openinfer.affine import Index, Var
+from openinfer.dtypes import F32
+from openinfer.expr import tree
+from openinfer.loops import Bind, Buffer, For, Store, value_of
+from openinfer.loops.races import find_race
+
+steps, extents = st.integers(1, 12), st.integers(1, 4)
+
+
+@given(steps, steps, extents, extents, st.lists(st.integers(-20, 20), min_size=1, max_size=4))
+def test_no_element_is_written_by_two_iterations_without_a_race(
+    outer: int, inner: int, rows: int, columns: int, offsets: list[int]
+) -> None:
+    i, j = Var("i", rows), Var("j", columns)
+    buffer, one = Buffer("y", F32, Index.of(1000)), value_of(tree.literal(1.0, F32), {})
+    stores = tuple(Store(buffer, outer * Index.of(i) + inner * Index.of(j) + 100 + offset, one) for offset in offsets)
+
+    race = find_race(i, Bind.GROUP, (For(j, Bind.SERIAL, stores),))
+
+    touched = [
+        {outer * row + inner * column + offset for column, offset in product(range(columns), offsets)}
+        for row in range(rows)
+    ]
+    is_apart = all(a.isdisjoint(b) for n, a in enumerate(touched) for b in touched[:n])
+    assert race is not None or is_apart
+
+
+def test_the_stores_of_a_tile_lie_apart_from_those_of_other_tiles() -> None:
+    i, j = Var("i", 5), Var("j", 3)
+    buffer, one = Buffer("y", F32, Index.of(240)), value_of(tree.literal(1.0, F32), {})
+    tile = tuple(
+        Store(buffer, Index.of(i) * 48 + Index.of(j) * 4 + 12 * m + n, one) for m in range(4) for n in range(4)
+    )
+
+    assert find_race(i, Bind.GROUP, (For(j, Bind.SERIAL, tile),)) is None
+    assert find_race(j, Bind.GROUP, (For(i, Bind.SERIAL, tile),)) is None
+    one_more = Store(buffer, Index.of(i) * 48 + Index.of(j) * 4 + 4, one)
+    assert find_race(j, Bind.GROUP, (For(i, Bind.SERIAL, (*tile, one_more)),)) is not None
