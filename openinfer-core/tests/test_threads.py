@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,12 +60,12 @@ def planes(x: f32[2, 4, 3], w: f32[3, 4], /, y: f32[2]):
 """
 
 
-def run(computation: Computation, *inputs: Array) -> list[Array]:
+def run(computation: Computation, *inputs: Array, busy: int | None = None) -> list[Array]:
     arrays = {t.name: array.reshape(-1) for t, array in zip(computation.inputs, inputs, strict=True)}
     shapes = {t.name: [e.evaluate({}) for e in t.shape] for t in (*computation.outputs, *computation.temporaries)}
     for tensor in (*computation.outputs, *computation.temporaries):
         arrays[tensor.name] = np.zeros(int(np.prod(shapes[tensor.name])), storage_dtype(tensor.dtype))
-    for kernel in threaded(computation):
+    for kernel in threaded(computation, busy=busy):
         verify(kernel)
         interpret(kernel, arrays)
     return [arrays[tensor.name].reshape(shapes[tensor.name]) for tensor in computation.outputs]
@@ -114,6 +115,88 @@ def product(a: GLOBAL[f32, 12], b: GLOBAL[f32, 20], y: GLOBAL[f32, 15]):
             y[5*i + j] = total0
 """
     )
+
+
+def product(m: int, k: int, n: int) -> str:
+    return f"""
+def product(a: f32[{m}, {k}], b: f32[{k}, {n}], /, y: f32[{m}, {n}]):
+    for i, j in grid({m}, {n}):
+        for k in unordered({k}):
+            total0 = start(0.0)
+            term0 = a[i, k] * b[k, j]
+            total0 = total0 + term0
+        y[i, j] = total0
+"""
+
+
+BATCHED = """
+def batched(a: f32[2, 8, 20], b: f32[2, 12, 20], c: f32[12], /, y: f32[2, 8, 12]):
+    for n, i, j in grid(2, 8, 12):
+        for k in unordered(20):
+            total0 = start(0.0)
+            term0 = a[n, i, k] * b[n, j, k]
+            total0 = total0 + term0
+        y[n, i, j] = maximum(total0 + c[j], 0.0)
+"""
+WINDOWS = """
+def windows(x: i32[3, 9, 10], w: i32[4, 3, 2, 3], /, y: i32[4, 8, 8]):
+    for o, i, j in grid(4, 8, 8):
+        for c, p, q in sequential(3, 2, 3):
+            total0 = start(i32(0))
+            term0 = x[c, i + p, j + q] * w[o, c, p, q]
+            total0 = total0 + term0
+        y[o, i, j] = total0
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "totals", "groups"),
+    [
+        (product(8, 16, 12), 16, 2 * 3),
+        (product(6, 16, 12), 8, 3 * 3),
+        (BATCHED, 16, 2 * 2 * 3),
+        (WINDOWS, 16, 8 * 2),
+    ],
+    ids=["product", "two rows", "batched", "windows"],
+)
+def test_a_thread_computes_a_tile_of_results_with_the_bits_of_single_ones(text: str, totals: int, groups: int) -> None:
+    computation, rng = parse_computation(text), np.random.default_rng(4)
+    (kernel,) = threaded(computation, busy=1)
+    shapes = [[e.evaluate({}) for e in t.shape] for t in computation.inputs]
+    given = [rng.normal(0, 9, shape).astype(storage_dtype(computation.inputs[0].dtype)) for shape in shapes]
+
+    (found,), (expected,) = run(computation, *given, busy=1), run(computation, *given)
+
+    printed = kernel_text(kernel)
+    assert printed.count(": f32 = 0.0") + printed.count(": i32 = i32(0)") == totals
+    assert np.prod([int(n) for n in re.findall(r"in GROUP\((\d+)\)", printed)]) == groups
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PRODUCT,
+        product(8, 16, 7),
+        RUNNING,
+        SCALED,
+        PLANES,
+        product(8, 16, 12).replace("a[i, k]", "b[k, j]"),
+    ],
+    ids=["few terms", "uneven", "scan", "no sum", "one axis", "nothing shared"],
+)
+def test_other_stages_have_a_thread_for_each_place(text: str) -> None:
+    computation = parse_computation(text)
+
+    assert threaded(computation, busy=1) == threaded(computation)
+
+
+def test_tiles_leave_enough_threads_to_keep_a_device_busy() -> None:
+    computation = parse_computation(product(8, 16, 12))
+
+    totals = [kernel_text(*threaded(computation, busy=busy)).count(": f32 = 0.0") for busy in (6, 7, 12, 13, 24, 25)]
+
+    assert totals == [16, 8, 8, 4, 4, 1]
 
 
 def test_updates_that_may_meet_are_made_in_their_order_by_one_thread() -> None:

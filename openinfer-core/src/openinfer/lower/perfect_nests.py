@@ -30,6 +30,15 @@ def nest_of(body: tuple[Statement, ...]) -> tuple[list[Var], tuple[Statement, ..
     return axes, (*between, *body)
 
 
+def chain_of(body: tuple[Statement, ...], bind: Bind) -> tuple[list[Var], tuple[Statement, ...]]:
+    """Return the axes of loops of one kind with nothing between them, outermost first, and what is inside."""
+    axes: list[Var] = []
+    while len(body) == 1 and isinstance(body[0], For) and body[0].bind is bind:
+        axes.append(body[0].var)
+        body = body[0].body
+    return axes, body
+
+
 def _may_repeat(statements: Sequence[Statement], inside: Sequence[Statement]) -> bool:
     """Return whether statements before a loop may be carried out in each of its iterations instead."""
     if not all(isinstance(statement, Let | Lookup | Fail) for statement in statements):

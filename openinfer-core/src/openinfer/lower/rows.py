@@ -26,6 +26,7 @@ from openinfer.loops import (
     value_of,
 )
 from openinfer.loops.substitution import substituted
+from openinfer.lower.perfect_nests import chain_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +50,7 @@ def in_rows(kernel: Kernel, fold: Fold) -> Kernel | None:
     None where that is no gain or not allowed: the order of the sum is fixed, it is short, what it reads does not lie in
     a row, or elements are refused.
     """
-    axes, body = _over_groups(kernel.body)
+    axes, body = chain_of(kernel.body, Bind.GROUP)
     match body:
         case [Let(name) as total, For(Var(extent=int(extent)) as var, Bind.SERIAL, inside), *behind]:
             pass
@@ -75,14 +76,6 @@ def in_rows(kernel: Kernel, fold: Fold) -> Kernel | None:
     for axis in reversed(axes):
         steps = (For(axis, Bind.GROUP, steps),)
     return replace(kernel, body=steps)
-
-
-def _over_groups(body: tuple[Statement, ...]) -> tuple[list[Var], tuple[Statement, ...]]:
-    axes: list[Var] = []
-    while len(body) == 1 and isinstance(body[0], For) and body[0].bind is Bind.GROUP:
-        axes.append(body[0].var)
-        body = body[0].body
-    return axes, body
 
 
 def _is_free_sum(fold: Fold) -> bool:
