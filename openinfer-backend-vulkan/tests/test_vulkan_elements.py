@@ -16,6 +16,7 @@ from openinfer.packing import pack, unpack
 from openinfer_backend_vulkan import physical
 from openinfer_backend_vulkan.computations import shaders_of
 from openinfer_backend_vulkan.elements import Elements
+from openinfer_backend_vulkan.shaders import ShaderTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +123,7 @@ def test_a_shader_declares_what_its_device_can_hold() -> None:
     computation = parse_computation(moved(I16, 8))
 
     (words,), (native,) = (
-        [shader.source for stage in shaders_of(computation, narrow=narrow) for shader in stage.shaders]
+        [shader.source for stage in shaders_of(computation, ShaderTarget(narrow=narrow)) for shader in stage.shaders]
         for narrow in (frozenset[int](), frozenset({8, 16}))
     )
 

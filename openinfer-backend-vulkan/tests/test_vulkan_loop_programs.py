@@ -243,7 +243,7 @@ def remainders(x: f32[2, 9], /, y: f32[2]):
 
 def test_an_index_beyond_32_bits_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="an index up to 2147483648: kernels of this device count in 32 bits"):
-        Numbers(()).text(Index.of(Var("i", 2**31 + 1)))
+        Numbers((), 32).text(Index.of(Var("i", 2**31 + 1)))
 
 
 def test_a_loop_over_lanes_is_refused() -> None:

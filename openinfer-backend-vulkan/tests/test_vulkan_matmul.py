@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from openinfer.compute.reading import parse_computation
 from openinfer.dtypes import F32, I16
 from openinfer.errors import UnsupportedError
+from openinfer_backend_vulkan.computations import shaders_of
+from openinfer_backend_vulkan.shaders import ShaderTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from openinfer_backend_vulkan.backend import VulkanBackend
 
     Array = np.ndarray[Any, Any]
     CarryOut = Callable[..., Array]
@@ -46,6 +51,55 @@ def test_matmul_is_numpys(carry_out: CarryOut, left: tuple[int, ...], right: tup
     found = carry_out("matmul", a, b)
 
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+TILED = [((64, 48), (48, 64)), ((128, 33), (33, 66)), ((3, 32, 20), (3, 20, 64)), ((4, 64, 17), (17, 32))]
+
+
+@pytest.mark.parametrize(("left", "right"), TILED)
+def test_products_in_tiles_are_numpys(
+    device: VulkanBackend, carry_out: CarryOut, left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    generator = np.random.default_rng(5)
+    a, b = (generator.integers(-9, 9, shape).astype(np.int32) for shape in (left, right))
+    floats = a.astype(np.float32), b.astype(np.float32)
+
+    assert (carry_out("matmul", a, b) == a @ b).all()
+    assert (carry_out("matmul", *floats) == a @ b).all()
+    assert device._device.physical.shader_target.busy * 4 <= (a @ b).size, "too small for a tile here"
+
+
+@pytest.mark.usefixtures("few_turns")
+@pytest.mark.parametrize(("left", "right"), TILED)
+def test_products_in_tiles_are_divided_where_a_device_ends_loops(
+    carry_out: CarryOut, left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    a, b = np.ones(left, np.float32), np.full(right, 2, np.float32)
+
+    assert (carry_out("matmul", a, b) == 2 * left[-1]).all()
+
+
+def test_a_tile_loads_each_element_once_for_several_results() -> None:
+    product = parse_computation("""
+def product(a: f32[64, 32], b: f32[32, 64], /, y: f32[64, 64]):
+    for i, j in grid(64, 64):
+        for k in unordered(32):
+            total0 = start(0.0)
+            term0 = a[i, k] * b[k, j]
+            total0 = total0 + term0
+        y[i, j] = total0
+""")
+
+    (tiled,), (single,) = (
+        [shader for stage in shaders_of(product, ShaderTarget(busy=busy)) for shader in stage.shaders]
+        for busy in (256, 1 << 15)
+    )
+
+    assert (tiled.threads, single.threads) == (256, 4096)
+    assert tiled.is_pushed
+    assert tiled.source.count("a[") - 1 == 4
+    assert tiled.source.count("b[") - 1 == 4
+    assert tiled.source.count("y[") - 1 == 16
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32])

@@ -193,7 +193,7 @@ class VulkanBackend:
         for tensor in computation.temporaries:
             buffers[tensor.name] = self._buffer(_type(tensor))
         try:
-            stages = shaders_of(computation, self._device.physical.most_turns, self._device.physical.narrow)
+            stages = shaders_of(computation, self._device.physical.shader_target)
         except ExprError as error:
             raise _missing(computation.name, error) from error
         except KernelMissingError as error:

@@ -12,6 +12,7 @@ from openinfer.ir.types import TensorType
 from openinfer.lower import FIRST, Runs, in_runs, threaded
 from openinfer.lower.runs import turns
 from openinfer_backend_vulkan.loop_programs import printed
+from openinfer_backend_vulkan.shaders import PORTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from openinfer.compute import Computation
     from openinfer.dtypes import DType
     from openinfer.loops import Kernel, Value
-    from openinfer_backend_vulkan.shaders import Shader
+    from openinfer_backend_vulkan.shaders import Shader, ShaderTarget
 
 
 _MOST_TURNS = 1 << 31
@@ -42,13 +43,10 @@ class StageShaders:
     scratch: dict[str, TensorType]
 
 
-def shaders_of(
-    computation: Computation, most_turns: int | None = None, narrow: frozenset[int] = frozenset()
-) -> list[StageShaders]:
+def shaders_of(computation: Computation, target: ShaderTarget = PORTABLE) -> list[StageShaders]:
     """Return the shaders of a computation in the order in which they are run.
 
-    Where threads would take more than ``most_turns`` turns of loops, a stage takes several shaders. ``narrow`` are
-    the widths below 32 bits that storage buffers hold natively.
+    Where threads would take more turns of loops than the target carries out, a stage takes several shaders.
 
     Raises:
         ExprError: GLSL cannot hold a type of the stages, or has no such function on it.
@@ -56,20 +54,16 @@ def shaders_of(
         UnsupportedError: an index may need more than 32 bits.
     """
     tensors = {tensor.name: _type(tensor.dtype, tensor.shape) for tensor in (*computation.inputs, *computation.outputs)}
-    forms = zip(threaded(computation), threaded(computation, rows=False), strict=True)
-    return [_of_stage(kernels, most_turns, computation.name, tensors, narrow) for kernels in forms]
+    forms = zip(threaded(computation, busy=target.busy), threaded(computation, rows=False), strict=True)
+    return [_of_stage(kernels, target, computation.name, tensors) for kernels in forms]
 
 
 def _of_stage(
-    kernels: Sequence[Kernel],
-    most_turns: int | None,
-    op: str,
-    tensors: Mapping[str, TensorType],
-    narrow: frozenset[int],
+    kernels: Sequence[Kernel], target: ShaderTarget, op: str, tensors: Mapping[str, TensorType]
 ) -> StageShaders:
     """Return the shaders of the first of several forms that the device carries out."""
-    runs = _in_runs(kernels, most_turns)
-    text = printed(runs.kernel, narrow)
+    runs = _in_runs(kernels, target.most_turns)
+    text = printed(runs.kernel, target)
     shaders = tuple(text.shader({FIRST.name: start}, op, tensors) for start in runs.starts)
     return StageShaders(shaders, text.reads, text.writes, {b.name: _type(b.dtype, (b.size,)) for b in runs.scratch})
 

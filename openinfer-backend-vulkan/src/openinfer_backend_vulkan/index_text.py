@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Quotient, Var
 from openinfer.errors import UnsupportedError
-from openinfer_backend_vulkan.shaders import PUSHED_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,17 +44,19 @@ def counter_text(var: Var) -> str:
 class Numbers:
     """The numbers of a shader, called ``n0``, ``n1``, ...; parameters of the loop program are among them by name."""
 
-    def __init__(self, parameters: Sequence[Var]) -> None:
+    def __init__(self, parameters: Sequence[Var], most_pushed: int) -> None:
+        self._most_pushed = most_pushed
         self.values: list[int | str] = []
         self.needs_helpers = False
         self._parameters = {var: self._next(var.name) for var in parameters}
         self._known: dict[tuple[Index, bool], str] = {}
+        self._factors: dict[tuple[str, tuple[Atom, ...], int], str] = {}
         self._atoms: dict[tuple[Atom, bool], str] = {}
 
     @property
     def is_pushed(self) -> bool:
         """Whether they are push constants, or too many for them."""
-        return len(self.values) <= PUSHED_WORDS
+        return len(self.values) <= self._most_pushed
 
     def declared(self, binding: int) -> str:
         """Return the declaration of the numbers: push constants, or items of a buffer with this binding."""
@@ -77,10 +78,11 @@ class Numbers:
         self.values.append(value)
         return f"n{len(self.values) - 1}"
 
-    def text(self, index: Index, *, fixed: bool = False) -> str:
+    def text(self, index: Index, *, fixed: bool = False, of: str = "") -> str:
         """Return an index as an expression of ``int``; equal ones have one text.
 
-        ``fixed`` writes its numbers out: those of a schedule, which are the same for tensors of all sizes.
+        ``fixed`` writes its numbers out: those of a schedule, which are the same for tensors of all sizes. ``of`` is
+        the buffer that it is an address of: its strides have one number each, however many addresses have them.
 
         Raises:
             UnsupportedError: it may have values that 32 bits do not hold.
@@ -88,7 +90,7 @@ class Numbers:
         key = (index, fixed)
         if key not in self._known:
             _need_32_bits(index)
-            self._known[key] = _sum([self._term(atoms, factor, fixed=fixed) for atoms, factor in index.terms])
+            self._known[key] = _sum([self._term(atoms, factor, fixed=fixed, of=of) for atoms, factor in index.terms])
         return self._known[key]
 
     def tests(self, tests: Sequence[Within], *, fixed: bool = False) -> str:
@@ -101,11 +103,19 @@ class Numbers:
             texts += [f"{index} < {self.text(test.extent, fixed=fixed)}"] if slack is None or slack < 0 else []
         return " && ".join(texts) or "true"
 
-    def _term(self, atoms: tuple[Atom, ...], factor: int, *, fixed: bool) -> str:
+    def _term(self, atoms: tuple[Atom, ...], factor: int, *, fixed: bool, of: str) -> str:
         texts = [self._atom(atom, fixed=fixed) for atom in atoms]
         if abs(factor) == 1 and atoms:
             return ("-" if factor < 0 else "") + " * ".join(texts)
-        return " * ".join([str(factor) if fixed else self.number(factor), *texts])
+        return " * ".join([str(factor) if fixed else self._factor(atoms, factor, of), *texts])
+
+    def _factor(self, atoms: tuple[Atom, ...], factor: int, of: str) -> str:
+        if not of:
+            return self.number(factor)
+        key = (of, atoms, factor)
+        if key not in self._factors:
+            self._factors[key] = self.number(factor)
+        return self._factors[key]
 
     def _atom(self, atom: Atom, *, fixed: bool) -> str:
         if isinstance(atom, Var):

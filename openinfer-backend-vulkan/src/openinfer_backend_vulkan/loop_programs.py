@@ -30,7 +30,7 @@ from openinfer_backend_vulkan.loop_nests import (
     statements_of,
     thread_counts,
 )
-from openinfer_backend_vulkan.shaders import GROUP_SIZE, Fault, Shader
+from openinfer_backend_vulkan.shaders import GROUP_SIZE, PORTABLE, Fault, Shader, ShaderTarget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,21 +81,21 @@ def _fault(op: str, tensor: TensorType | None, rule: str) -> Fault:
     return Fault(what, () if tensor is None else tensor.shape, "the element{at} is out of range", rule)
 
 
-def printed(kernel: Kernel, narrow: frozenset[int] = frozenset()) -> Printed:
-    """Return a loop program as GLSL; ``narrow`` are the widths below 32 bits that storage buffers hold natively.
+def printed(kernel: Kernel, target: ShaderTarget = PORTABLE) -> Printed:
+    """Return a loop program as GLSL.
 
     Raises:
         ExprError: GLSL cannot hold a type of an expression, or has no such function on it.
         UnsupportedError: an index may need more than 32 bits, or a loop is over lanes.
     """
-    return _Printer(kernel, narrow).printed()
+    return _Printer(kernel, target).printed()
 
 
 class _Printer:
-    def __init__(self, kernel: Kernel, narrow: frozenset[int]) -> None:
+    def __init__(self, kernel: Kernel, target: ShaderTarget) -> None:
         self._kernel = kernel
-        self._narrow = narrow
-        self._numbers = Numbers(kernel.parameters)
+        self._narrow = target.narrow
+        self._numbers = Numbers(kernel.parameters, target.pushed_words)
         self._groups, self._body = over_groups(kernel.body)
         self._threads = max(thread_counts(self._body), default=0)
         written = {statement.buffer.name for statement in statements_of(kernel.body) if isinstance(statement, Store)}
@@ -323,7 +323,7 @@ class _Printer:
             self._line(f"{name}[{self._numbers.text(address, fixed=True)}] = {text};")
             return
         elements = self._elements(buffer.dtype)
-        for statement in elements.store(name, self._item(elements, address), text):
+        for statement in elements.store(name, self._item(elements, name, address), text):
             self._line(statement)
 
     def _element(self, buffer: Buffer, address: Index) -> str:
@@ -331,16 +331,16 @@ class _Printer:
         if _is_local(buffer):
             return f"{name}[{self._numbers.text(address, fixed=True)}]"
         elements = self._elements(buffer.dtype)
-        return elements.load(name, self._item(elements, address))
+        return elements.load(name, self._item(elements, name, address))
 
-    def _item(self, elements: Elements, address: Index) -> str:
+    def _item(self, elements: Elements, name: str, address: Index) -> str:
         """Return the number of an element; where it shares a word, append a statement that gives it a name."""
-        text = self._numbers.text(address)
+        text = self._numbers.text(address, of=name)
         if not elements.is_packed:
             return text
-        name = f"e{next(self._values)}"
-        self._line(f"uint {name} = uint({text});")
-        return name
+        place = f"e{next(self._values)}"
+        self._line(f"uint {place} = uint({text});")
+        return place
 
     def _literal(self, literal: Literal) -> str:
         if literal.dtype.name in self._computed:

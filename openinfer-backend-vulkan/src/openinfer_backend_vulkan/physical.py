@@ -8,6 +8,7 @@ from functools import cache
 
 from openinfer_backend_vulkan.float_modes import EXTENSION, KEEPS_SUBNORMALS, MODES, FloatMode
 from openinfer_backend_vulkan.native import API_VERSION, Handle, Structs, created, enumerated, foreign, library, text
+from openinfer_backend_vulkan.shaders import ShaderTarget
 
 _KINDS = {0: "other", 1: "integrated GPU", 2: "discrete GPU", 3: "virtual GPU", 4: "software"}
 FEATURES = ("shaderInt64", "shaderFloat64")
@@ -15,6 +16,9 @@ FEATURES = ("shaderInt64", "shaderFloat64")
 
 BYTES_EXTENSION = "VK_KHR_8bit_storage"
 """With this device extension storage buffers can hold elements of 8 bits; those of 16 are part of Vulkan 1.1."""
+
+SOFTWARE_BUSY = 256
+"""Invocations that keep a software device busy, which has some lanes on each core."""
 
 LLVMPIPE_TURNS = 60_000
 """Loop turns of one thread that Mesa's llvmpipe carries out for sure: it silently ends its loops after 65,535."""
@@ -64,6 +68,16 @@ class PhysicalDevice:
     def most_turns(self) -> int | None:
         """Greatest number of loop turns of one thread in a dispatch; None where there is no limit."""
         return LLVMPIPE_TURNS if self.name.startswith("llvmpipe") else None
+
+    @property
+    def shader_target(self) -> ShaderTarget:
+        """What its shaders are made for."""
+        return ShaderTarget(
+            most_turns=self.most_turns,
+            narrow=self.narrow,
+            pushed_words=self.push_nbytes // 4,
+            busy=SOFTWARE_BUSY if self.kind == "software" else ShaderTarget().busy,
+        )
 
     @property
     def keeps_subnormals(self) -> bool:

@@ -20,6 +20,27 @@ MOST_THREADS = 1 << 31
 """Threads that a linear index of 32 bits can count without wrapping."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShaderTarget:
+    """What shaders are made for; the defaults are right for every device.
+
+    Attributes:
+        most_turns: greatest number of loop turns of an invocation; None where there is no limit.
+        narrow: widths of less than 32 bits that storage buffers hold natively.
+        pushed_words: words of push constants.
+        busy: invocations that keep the device busy.
+    """
+
+    most_turns: int | None = None
+    narrow: frozenset[int] = frozenset()
+    pushed_words: int = PUSHED_WORDS
+    busy: int = 1 << 15
+
+
+PORTABLE = ShaderTarget()
+"""Shaders for every device."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What a kernel may find wrong with the elements of an input.
@@ -52,7 +73,7 @@ class Shader:
 
     Bindings are the inputs in order, then the outputs, then words for the ``faults`` (if there are any), then
     ``parameters`` as a buffer of unsigned words, negative ones modulo 2^32; with ``is_pushed`` they are push constants
-    instead, at most `PUSHED_WORDS`. Into its word the kernel writes the least number of an element of an input that is
+    instead. Into its word the kernel writes the least number of an element of an input that is
     a fault. ``features`` are the optional device features that it needs, ``group_size`` is the number of threads in a
     workgroup.
     """
