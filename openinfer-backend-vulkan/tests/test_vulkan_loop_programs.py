@@ -113,8 +113,14 @@ layout(local_size_x = 64) in;
 layout(std430, set = 0, binding = 0) readonly buffer Buffer0 { float x0[]; };
 layout(std430, set = 0, binding = 1) readonly buffer Buffer1 { float x1[]; };
 layout(std430, set = 0, binding = 2) buffer Buffer2 { float y0[]; };
-layout(push_constant) uniform Numbers { int n0, n1, n2, n3, n4, n5; };
+layout(push_constant) uniform Numbers { int numbers[6]; };
 void main() {
+    int n0 = numbers[0];
+    int n1 = numbers[1];
+    int n2 = numbers[2];
+    int n3 = numbers[3];
+    int n4 = numbers[4];
+    int n5 = numbers[5];
     uint place = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 64u + gl_LocalInvocationID.x;
     if (place >= uint(n0)) { return; }
     int i1 = int(place % uint(n1));

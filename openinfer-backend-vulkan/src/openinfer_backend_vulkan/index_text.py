@@ -61,14 +61,12 @@ class Numbers:
     def declared(self, binding: int) -> str:
         """Return the declaration of the numbers: push constants, or items of a buffer with this binding."""
         if self.is_pushed:
-            names = ", ".join(f"n{number}" for number in range(len(self.values)))
-            return f"layout(push_constant) uniform Numbers {{ int {names}; }};"
+            return f"layout(push_constant) uniform Numbers {{ int numbers[{len(self.values)}]; }};"
         return f"layout(std430, set = 0, binding = {binding}) readonly buffer Numbers {{ int numbers[]; }};"
 
-    def read_from_buffer(self) -> list[str]:
-        """Return the statements that name the items of the buffer; none for push constants."""
-        items = () if self.is_pushed else range(len(self.values))
-        return [f"int n{number} = numbers[{number}];" for number in items]
+    def named(self) -> list[str]:
+        """Return the statements that name them: some drivers would read them in every turn of a loop otherwise."""
+        return [f"int n{number} = numbers[{number}];" for number in range(len(self.values))]
 
     def number(self, value: int) -> str:
         """Return the name of a new number."""

@@ -148,7 +148,7 @@ class _Printer:
             *([HELPERS.rstrip()] if self._numbers.needs_helpers else []),
             *([helper_source(self._helpers).rstrip()] if self._helpers else []),
             "void main() {",
-            *(f"    {statement}" for statement in self._numbers.read_from_buffer()),
+            *(f"    {statement}" for statement in self._numbers.named()),
             *self._lines,
             "}",
         ]
