@@ -14,6 +14,7 @@ from openinfer import ModelImportError, ModelLoader
 from openinfer.cli import main
 from openinfer.importers import load, verify
 from openinfer.plugins.environment import Environment
+from openinfer_oinf.atomicfile import AtomicFile
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
 
@@ -77,3 +78,36 @@ def test_values_that_a_type_cannot_hold_are_refused_as_constants_and_as_inputs(v
         load(path, values={"s": value})
     with pytest.raises(ModelImportError, match="the value for input 's'"):
         verify(path, load(path, values={"a": 2}), values={"a": 2}, inputs={"s": value})
+
+
+@pytest.mark.parametrize("name", ["", "..", "in/side", "in\\side", "/absolute"])
+def test_a_name_with_a_folder_is_refused(name: str, tmp_path: Path) -> None:
+    imported = load(adding(tmp_path), values={"a": 2})
+    with pytest.raises(ValueError, match="expected a name without a folder"):
+        imported.save(tmp_path / "out", name)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_container_is_as_before_where_its_program_cannot_follow(
+    is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported = load(adding(tmp_path), values={"a": 2})
+    folder = tmp_path / "out"
+    if is_there:
+        imported.save(folder, "m")
+        (folder / "m.oinf").write_bytes(b"before")
+    commit = AtomicFile.commit
+
+    def failing(file: AtomicFile) -> None:
+        if list(folder.glob("m.oinf")) and (folder / "m.oinf").read_bytes() != b"before":
+            file.discard()
+            raise OSError("no room")
+        commit(file)
+
+    monkeypatch.setattr(AtomicFile, "commit", failing)
+    with pytest.raises(OSError, match="no room"):
+        imported.save(folder, "m")
+    monkeypatch.undo()
+    left = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert left.get("m.oinf") == (b"before" if is_there else None)
+    assert set(left) == ({"m.oi", "m.oinf"} if is_there else set())

@@ -180,11 +180,33 @@ def test_a_power_that_is_not_whole_is_not_a_cube(tmp_path: Path) -> None:
     agrees(proto, imported, {"x": np.abs(rand(6))})
 
 
-def test_rows_of_a_table_of_weights_are_an_embedding(tmp_path: Path) -> None:
+def test_rows_of_a_table_that_the_model_calls_so_are_an_embedding(tmp_path: Path) -> None:
+    table = weights(embedding=rand(9, 3))
+    proto = model([node("Gather", "embedding ids", "y")], [info("ids", ["N"], INT64)], [info("y", None)], table)
+    imported = load(saved(proto, tmp_path))
+    assert "op embedding(ids, embedding) >> y;" in imported.text
+    agrees(proto, imported, {"ids": np.array([8, 0, 3])})
+
+
+def test_rows_of_other_tables_may_be_counted_from_the_end(tmp_path: Path) -> None:
     proto = model([node("Gather", "t ids", "y")], [info("ids", ["N"], INT64)], [info("y", None)], weights(t=rand(9, 3)))
     imported = load(saved(proto, tmp_path))
-    assert "op embedding(ids, t) >> y;" in imported.text
-    agrees(proto, imported, {"ids": np.array([8, 0, 3])})
+    assert "op gather(t, ids) >> y;" in imported.text
+    agrees(proto, imported, {"ids": np.array([8, -1, -9])})
+
+
+@pytest.mark.parametrize("name", ["gelu", "silu"])
+def test_a_constant_of_more_dims_keeps_its_pattern_written_out(name: str, tmp_path: Path) -> None:
+    """The result has the dims of the constant too, which the operator does not give."""
+    nodes = (
+        GELU if name == "gelu" else [node("Mul", "x three", "k"), node("Sigmoid", "k", "s"), node("Mul", "x s", "y")]
+    )
+    used = {each for n in nodes for each in n.input}
+    numbers = {key: np.reshape(value, (1, 1, 1)) for key, value in CONSTANTS.items() if key in used}
+    proto = model(nodes, [info("x", [4])], [info("y", None)], weights(**numbers))
+    imported = load(saved(proto, tmp_path))
+    assert f"op {name}(" not in imported.text
+    agrees(proto, imported, {"x": rand(4)})
 
 
 def normed(bias: bool) -> Any:

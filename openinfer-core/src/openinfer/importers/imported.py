@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -101,9 +103,12 @@ class ImportedModel:
         Weights are written one after the other, so that few of them are in memory at a time.
 
         Raises:
+            ValueError: the name is empty or has a folder in it.
             ModelError: the container cannot be written.
             OSError: the text cannot be.
         """
+        if not name or "/" in name or "\\" in name or name in (".", ".."):
+            raise ValueError(f"expected a name without a folder, found {name!r}: the folder is the first argument")
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         program, container = target / f"{name}.oi", target / f"{name}.oinf"
@@ -116,7 +121,31 @@ class ImportedModel:
         if program.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(program))
         # The text waits, whole, in an unfinished file until the container has taken its place: they belong together.
-        with writing(program) as write:
+        with _as_before_on_failure(container), writing(program) as write:
             write(self.text.encode("utf-8"))
             save_model(contents, container, environment=environment)
         return program, container
+
+
+@contextmanager
+def _as_before_on_failure(given: Path) -> Generator[None]:
+    """Put back the file that was at a path, or none, where the block fails after it has been replaced."""
+    path = given.resolve()
+    kept = path.with_name(f".{path.name}.{os.getpid()}.before") if path.is_file() else None
+    if kept is not None:
+        try:
+            kept.hardlink_to(path)
+        except OSError:
+            # The file system has no second names for files.
+            shutil.copy2(path, kept)
+    try:
+        yield
+    except BaseException:
+        if kept is not None:
+            kept.replace(path)
+        elif path.is_file():
+            path.unlink()
+        raise
+    finally:
+        if kept is not None:
+            kept.unlink(missing_ok=True)

@@ -9,13 +9,14 @@ import numpy as np
 
 from openinfer import symbolic
 from openinfer.array_types import storage_dtype
-from openinfer.errors import ModelImportError
+from openinfer.errors import ModelImportError, OpenInferError
 from openinfer.importers.given_values import given_array
 from openinfer.ir.nodes import Op
 from openinfer.simulate import Random, Simulator
+from openinfer.validate import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     import numpy.typing as npt
 
@@ -175,7 +176,7 @@ def step_inputs(imported: ImportedModel, given: Mapping[str, Array], step: int, 
         message = f"the model has no input {', '.join(sorted(unknown))}; it has: {listed}"
         raise ModelImportError(message, code="import-value")
     kept = {name for _, dims in imported.report.starts.values() for dim in dims for name in symbolic.names(dim)}
-    sizes = {name: size * (1 if name in kept else step + 1) for name, size in imported.model.sizevars.items()}
+    sizes = _sizes(imported, kept, step)
     found: dict[str, Array] = {}
     for number, (name, ours) in enumerate(imported.report.inputs.items()):
         declared = imported.graph.vars[ours]
@@ -187,6 +188,19 @@ def step_inputs(imported: ImportedModel, given: Mapping[str, Array], step: int, 
         values = Random.generate(dtype, shape, _range(dtype), seed=[seed, step, number])
         found[name] = np.asarray(values)
     return found
+
+
+def _sizes(imported: ImportedModel, kept: Collection[str], step: int) -> dict[str, int]:
+    """Return sizes for a step: each another where the program is legal so, else all grown alike; those kept stay."""
+    given = imported.model.sizevars
+    free = [name for name in given if name not in kept]
+    alike = {name: size * (1 if name in kept else step + 1) for name, size in given.items()}
+    apart = alike | {name: given[name] * (step + 1 + place) for place, name in enumerate(free)}
+    try:
+        resolve(imported.graph, imported.model, sizes=apart)
+    except OpenInferError:
+        return alike
+    return apart
 
 
 def _range(dtype: DType) -> tuple[float, float] | None:

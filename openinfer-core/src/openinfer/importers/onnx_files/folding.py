@@ -131,7 +131,9 @@ def _divided(left: Element, right: Element) -> Element:
     if isinstance(left, int) and isinstance(right, int):
         quotient = abs(left) // abs(right)
         return quotient if (left < 0) == (right < 0) else -quotient
-    if not isinstance(right, int) or right <= 0:
+    if isinstance(right, int) and right < 0:
+        return _subtracted(0, _divided(left, -right))
+    if not isinstance(right, int) or right == 0:
         return plain_element(BinOp("floor", expression(left), expression(right)))
     whole = simplified(BinOp("/", expression(left), Const(right)))
     # A quotient of which no division is left is exact.
@@ -147,6 +149,8 @@ def _signs(expr: IntExpr) -> set[str]:
 def _remainder(left: Element, right: Element) -> Element:
     if isinstance(left, int) and isinstance(right, int):
         return left % right
+    if isinstance(right, int) and right < 0:
+        raise _UndecidedError
     return plain_element(BinOp("%", expression(left), expression(right)))
 
 

@@ -4,6 +4,10 @@ Parsing a model holds all of its weights, and reading the file first holds them 
 are replaced by a reference to their place in the file, in the form that ONNX has for data outside of a model, before
 the package ``onnx`` parses the message. Only the frames of protobuf's wire format are read here, never what they
 hold; a message that is not well-formed is left as it is, for ``onnx`` to refuse.
+
+Neither ``onnx`` nor ``protobuf`` does this: both parse from bytes in memory and copy every payload into the message, so
+that a model is in memory twice, once as the file and once as the message, before a weight is written. Peak memory has
+to stay within 1.3 times the file.
 """
 
 from __future__ import annotations

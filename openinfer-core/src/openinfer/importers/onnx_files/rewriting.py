@@ -49,6 +49,10 @@ def with_idioms(program: Program) -> None:
         without_unused(program)
 
 
+SAME_SHAPE = ("gelu", "silu", "layer_norm", "rms_norm")
+"""Operators of patterns whose result has the shape of their first input."""
+
+
 class Calls:
     """Who writes and who reads the values of a program."""
 
@@ -87,7 +91,13 @@ class Calls:
     def replace(
         self, call: Call, op: str, inputs: Sequence[Value | None], settings: Mapping[str, Setting] | None = None
     ) -> bool:
-        """Make a call another one with the same result; its type has to stay."""
+        """Make a call another one with the same result; return whether it was, since its type has to stay.
+
+        Constants of more dims than the value that they are combined with give the result these dims.
+        """
+        x = inputs[0]
+        if op in SAME_SHAPE and (x is None or x.dims != call.outputs[0].dims):
+            return False
         call.op, call.inputs, call.settings, call.declared = op, tuple(inputs), dict(settings or {}), False
         return True
 

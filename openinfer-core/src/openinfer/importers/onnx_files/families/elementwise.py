@@ -207,7 +207,10 @@ def _round(node: Node) -> Value:
 
 @translates("Sign")
 def _sign(node: Node) -> Value:
-    return cast(node, _sign_of(node, node.given(0)), node.given(0).dtype)
+    x = node.given(0)
+    found = cast(node, _sign_of(node, x), x.dtype)
+    # The sign of NaN is NaN; the operator has 0 for it.
+    return node.call("where", node.call("is_nan", x), x, found) if x.dtype.is_float else found
 
 
 def _sign_of(node: Node, x: Value) -> Value:
@@ -256,12 +259,13 @@ def _clip(node: Node) -> Value:
 
 def _clipped_at_run_time(node: Node, x: Value, bounds: dict[str, Setting]) -> Value:
     """Compare with bounds that the running program knows, the lower one first, as ONNX does."""
+    settings: dict[str, Setting] = {"nan": "propagate"} if x.dtype.is_float else {}
     for name, op in (("min", "max"), ("max", "min")):
         bound = bounds.get(name)
         if isinstance(bound, Value):
-            x = node.call(op, x, bound)
+            x = node.call(op, x, bound, **settings)
         elif isinstance(bound, int | float):
-            x = node.call(op, x, node.number(bound, x.dtype))
+            x = node.call(op, x, node.number(bound, x.dtype), **settings)
     return x
 
 

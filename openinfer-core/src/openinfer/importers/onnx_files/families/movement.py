@@ -49,7 +49,14 @@ def _broadcast(left: Sequence[Element], right: Sequence[Element]) -> list[Elemen
     """Return a shape that both fit; extents that depend on sizes are taken to be equal or not 1."""
     rank = max(len(left), len(right))
     pairs = zip([1] * (rank - len(left)) + list(left), [1] * (rank - len(right)) + list(right), strict=True)
-    return [one if other == 1 else other for one, other in pairs]
+    return [_extent(one, other) for one, other in pairs]
+
+
+def _extent(one: Element, other: Element) -> Element:
+    """Return the extent that two broadcast to: a number above 1 is more than what depends on a size can say."""
+    if other == 1 or (isinstance(one, int) and one != 1 and not isinstance(other, int)):
+        return one
+    return other
 
 
 @translates("Flatten")
@@ -109,6 +116,13 @@ def _split(node: Node) -> tuple[Value, ...]:
     sizes = node.get("split") if node.input(1) is None else node.integers(1)
     parts = int(node.get("num_outputs", len(node.source.outputs)))
     settings: dict[str, Setting] = {"axis": int(node.get("axis", 0))}
+    extent = plain_element(node.given(0).dims[int(node.get("axis", 0))])
+    if sizes is None and isinstance(extent, int) and parts > 0 and extent % parts:
+        # The last part is what is left, as ONNX has it.
+        longest = -(-extent // parts)
+        sizes = [longest] * (parts - 1) + [extent - longest * (parts - 1)]
+        if sizes[-1] < 0:
+            node.refuse(f"{extent} elements in {parts} parts of {longest}")
     settings |= {"sizes": tuple(sizes)} if sizes is not None else {"parts": parts}
     return node.emit.ops("split", [node.given(0)], settings)
 

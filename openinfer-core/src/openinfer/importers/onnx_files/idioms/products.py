@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from openinfer.importers.onnx_files.rewriting import Calls, ends_with
+
+_EMBEDDING = re.compile(r"emb|wte|wpe|vocab")
+"""Parts of the names of embeddings."""
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Call, Setting
@@ -57,10 +61,17 @@ def _transposed(calls: Calls, call: Call) -> bool:
 
 @ends_with("gather")
 def _embedding(calls: Calls, call: Call) -> bool:
-    """Rows of a matrix of weights."""
+    """Rows of a matrix of weights, where the model calls them an embedding.
+
+    Other rows may be counted from the end, by negative numbers, which an embedding refuses.
+    """
     table, ids = call.inputs
     if table is None or ids is None or call.settings.get("axis", 0) != 0:
         return False
     if not table.is_known or table.rank != 2 or not table.dtype.is_float or ids.is_known or ids.dtype.name != "i64":
+        return False
+    said = f"{call.stage} {call.outputs[0].name} {table.name}".lower()
+    counts = calls.writer(ids, "range")
+    if not _EMBEDDING.search(said) and (counts is None or counts.settings.get("start", 0) != 0):
         return False
     return calls.replace(call, "embedding", [ids, table])

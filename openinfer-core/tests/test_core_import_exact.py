@@ -1,0 +1,73 @@
+"""Corners in which ONNX's operators and those of the catalogue differ: imports compute what ONNX says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx_models import INT64, agrees, expected, info, model, node, run, saved, weights
+
+from openinfer.importers import load, verify
+from openinfer.importers.verification import step_inputs
+from openinfer.plugins.environment import Environment
+
+pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
+
+
+def f32(*numbers: float) -> Any:
+    return np.array(numbers, np.float32)
+
+
+def test_the_sign_of_nan_is_nan(tmp_path: Path) -> None:
+    proto = model([node("Sign", "x", "y")], [info("x", [4])], [info("y", None)])
+    agrees(proto, load(saved(proto, tmp_path)), {"x": f32(-3, 0, np.nan, np.inf)})
+
+
+def test_the_last_of_uneven_parts_is_what_is_left(tmp_path: Path) -> None:
+    proto = model(
+        [node("Split", "x", "a b c", num_outputs=3)], [info("x", [7])], [info(name, None) for name in "abc"], opset=18
+    )
+    imported = load(saved(proto, tmp_path))
+    assert [part.shape for part in run(imported, {"x": np.arange(7, dtype=np.float32)})] == [(3,), (3,), (1,)]
+
+
+def test_what_expands_to_a_size_keeps_its_number(tmp_path: Path) -> None:
+    nodes = [node("Shape", "z", "n"), node("Expand", "x n", "y")]
+    proto = model(nodes, [info("x", [3]), info("z", ["n"])], [info("y", None)])
+    imported = load(saved(proto, tmp_path))
+    for length in (1, 3):
+        agrees(proto, imported, {"x": f32(1, 2, 3), "z": np.zeros(length, np.float32)})
+
+
+@pytest.mark.parametrize("divisor", [2, -2, -3])
+def test_quotients_of_sizes_are_rounded_toward_zero(divisor: int, tmp_path: Path) -> None:
+    nodes = [node("Shape", "x", "n"), node("Div", "n d", "q"), node("Abs", "q", "y")]
+    proto = model(nodes, [info("x", ["n"])], [info("y", None, INT64)], weights(d=np.array([divisor])))
+    imported = load(saved(proto, tmp_path))
+    for length in (4, 7):
+        x = np.zeros(length, np.float32)
+        assert np.asarray(run(imported, {"x": x})[0]).tolist() == expected(proto, {"x": x})[0].tolist()
+
+
+def test_bounds_and_padding_of_the_running_program(tmp_path: Path) -> None:
+    nodes = [node("Clip", "x low high", "c"), node("Pad", "c pads low", "y")]
+    inputs = [info("x", ["n", 3]), info("low", []), info("high", [])]
+    proto = model(nodes, inputs, [info("y", None)], weights(pads=np.array([1, 0, 0, 2])))
+    imported = load(saved(proto, tmp_path))
+    x = np.array([[-2, 0.5, 9], [np.nan, 1, -1]], np.float32)
+    for low, high in ((-1, 2), (3, 2)):
+        agrees(proto, imported, {"x": x, "low": np.float32(low), "high": np.float32(high)})
+
+
+def test_verify_gives_each_size_another_extent(tmp_path: Path) -> None:
+    """Where all were equal, a program that mixes up two of them would agree."""
+    nodes = [node("Transpose", "x", "y", perm=[1, 0])]
+    path = saved(model(nodes, [info("x", ["a", "b"])], [info("y", None)]), tmp_path)
+    imported = load(path)
+
+    for step in range(2):
+        rows, columns = step_inputs(imported, {}, step, 0)["x"].shape
+        assert rows != columns
+    assert verify(path, imported).agrees
