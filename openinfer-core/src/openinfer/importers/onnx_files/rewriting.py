@@ -43,7 +43,7 @@ def with_idioms(program: Program) -> None:
     while True:
         calls = Calls(program)
         changed = [call for call in program.calls if any(idiom(calls, call) for idiom in _IDIOMS.get(call.op, ()))]
-        program.calls = [each for call in program.calls for each in (*calls.inserted(call), call)]
+        program.calls = [each for call in program.calls for each in calls.with_neighbours(call)]
         if not changed:
             return
         without_unused(program)
@@ -54,12 +54,18 @@ SAME_SHAPE = ("gelu", "silu", "layer_norm", "rms_norm")
 
 
 class Calls:
-    """Who writes and who reads the values of a program."""
+    """Who writes and who reads the values of a program.
+
+    Attributes:
+        halves: halves of tables that patterns share, by the identity of the table.
+    """
 
     def __init__(self, program: Program) -> None:
         self._writers = {id(value): call for call in program.calls for value in call.outputs}
         self._readers: dict[int, int] = {}
-        self._inserted: dict[int, list[Call]] = {}
+        self._before: dict[int, list[Call]] = {}
+        self._after: dict[int, list[Call]] = {}
+        self.halves: dict[int, Value] = {}
         for call in program.calls:
             for value in call.reads():
                 self._readers[id(value)] = self._readers.get(id(value), 0) + 1
@@ -82,11 +88,15 @@ class Calls:
 
     def before(self, call: Call, made: Sequence[Call]) -> None:
         """Put calls in front of one, once every call has been compared with the patterns."""
-        self._inserted.setdefault(id(call), []).extend(made)
+        self._before.setdefault(id(call), []).extend(made)
 
-    def inserted(self, call: Call) -> Sequence[Call]:
-        """Return the calls that belong in front of one."""
-        return self._inserted.get(id(call), ())
+    def after(self, call: Call, made: Sequence[Call]) -> None:
+        """Put calls behind one, once every call has been compared with the patterns."""
+        self._after.setdefault(id(call), []).extend(made)
+
+    def with_neighbours(self, call: Call) -> Sequence[Call]:
+        """Return a call with those that belong in front of it and behind it."""
+        return [*self._before.get(id(call), ()), call, *self._after.get(id(call), ())]
 
     def replace(
         self, call: Call, op: str, inputs: Sequence[Value | None], settings: Mapping[str, Setting] | None = None
