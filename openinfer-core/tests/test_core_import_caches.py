@@ -99,12 +99,13 @@ def attention(layer: int) -> list[Any]:
     ]
 
 
-def decodes(proto: Any, imported: ImportedModel, layers: int, lengths: tuple[int, ...] = (5, 1, 1, 2)) -> None:
-    """Assert that steps of these lengths give what the model gives that gets its caches back."""
+def decodes(proto: Any, imported: ImportedModel, layers: int, device: str = "cpu") -> None:
+    """Assert that steps of several lengths give what the model gives that gets its caches back."""
+    limits = {"t": CONTEXT} if device != "cpu" else None
     empty = np.zeros((2, HEADS, 0, WIDTH), np.float32)
     held = {f"past_key_values.{n}.{kind}": empty for n in range(layers) for kind in ("key", "value")}
-    with Simulator(imported.model, imported.graph).make_executor() as executor:
-        for length in lengths:
+    with Simulator(imported.model, imported.graph, device=device, limits=limits).make_executor() as executor:
+        for length in (5, 1, 1, 2):
             ids = RNG.integers(0, VOCABULARY, (2, length))
             logits, *present = expected(proto, {"ids": ids, **held})
             held = dict(zip(held, present, strict=True))
@@ -125,6 +126,12 @@ def test_keys_and_values_of_a_decoder_are_caches_of_one_loop(tmp_path: Path) -> 
     assert "op split(transpose, axis=1, parts=3)" in imported.text
     decodes(proto, imported, 3)
     assert verify(path, imported, steps=4).agrees
+
+
+@pytest.mark.skipif("c" not in Environment.default().devices, reason="the device c is not installed")
+def test_a_decoder_runs_as_compiled_c(tmp_path: Path) -> None:
+    proto = decoder(3)
+    decodes(proto, load(saved(proto, tmp_path)), 3, "c")
 
 
 def test_rolled_and_flat_decoders_give_equal_bits(tmp_path: Path) -> None:
