@@ -65,9 +65,9 @@ class Claims:
         self.check(f"{claim}: largest difference {difference:.1e}, allowed {most:.0e}", holds=difference <= most)
 
 
-def on_each_device(run: Callable[[str], None]) -> None:
+def on_each_device(run: Callable[[str], None], devices: Sequence[str] = DEVICES) -> None:
     """Call `run` with the name of each device; one that is not available is reported with the reason."""
-    for device in DEVICES:
+    for device in devices:
         try:
             run(device)
         except oi.DeviceError as error:

@@ -1,0 +1,116 @@
+"""Runs MobileNetV1 0.25 and ResNet-8, in f32 and in int8, everywhere; compares with PyTorch and counts right answers.
+
+`python run.py` needs neither PyTorch nor ONNX. `--quantise` makes the int8 programs again, `--accuracy` takes all 500
+held-back images, `--time DIR` measures a step, beside onnxruntime on the ONNX files that `train.py --keep DIR` writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+from images import make
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import agreement
+
+import openinfer as oi
+from openinfer.quantization import Clipping, quantize
+
+HERE = Path(__file__).resolve().parent
+SIDES = {"resnet8": 32, "mobilenet": 96}
+HELD_BACK_SEED, HELD_BACK, CHECKED = 1_000_000, 500, 8
+CALIBRATION_SEED, CALIBRATION = 2_000_000, 32
+DEVICES = {
+    "resnet8": agreement.DEVICES,
+    "resnet8-int8": agreement.DEVICES,
+    "mobilenet": ("cpu",),
+    "mobilenet-int8": ("cpu", "c"),
+}
+"""Where each program is checked: the larger network takes a compiler, and Vulkan in software, long."""
+
+MOST = 1e-4
+"""Largest difference of f32 logits, whose magnitudes are near 10."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quantise", action="store_true", help="make the int8 programs")
+    parser.add_argument("--accuracy", action="store_true", help="count right answers over all held-back images")
+    parser.add_argument("--time", type=Path, metavar="DIR", help="measure microseconds a step; ONNX files are here")
+    options = parser.parse_args()
+    claims = agreement.Claims()
+    for name, side in SIDES.items():
+        if options.quantise:
+            make_int8(name, side)
+        count = HELD_BACK if options.accuracy else CHECKED
+        images, labels = make(HELD_BACK_SEED, HELD_BACK, side)
+        check(name, images[:count, None], labels[:count], claims)
+        if options.time:
+            measure(name, images[:1], options.time)
+    return 1 if claims.failed else 0
+
+
+def make_int8(name: str, side: int) -> None:
+    """Write NAME-int8.oi and NAME-int8.oinf, with scales from images of their own."""
+    images, labels = make(CALIBRATION_SEED, CALIBRATION, side)
+    with oi.ModelLoader.open(HERE / f"{name}.oinf") as model:
+        graph = oi.load_graph(HERE / f"{name}.oi")
+        made = quantize(graph, model, {"image": images}, clipping=Clipping(99.99), labels=labels)
+        made.save(HERE, f"{name}-int8")
+    print(made.report)
+
+
+def check(name: str, images: agreement.Array, labels: agreement.Array, claims: agreement.Claims) -> None:
+    """Compare f32 with PyTorch's logits, and int8 on each device with int8 on the first."""
+    with np.load(HERE / f"{name}.npz", allow_pickle=False) as golden:
+        wanted = golden["logits"][: len(images)]
+    for variant in (name, f"{name}-int8"):
+        model, graph = oi.ModelLoader.open(HERE / f"{variant}.oinf"), oi.load_graph(HERE / f"{variant}.oi")
+        expected = wanted if variant == name else first_device(model, graph, images)
+        right = int(np.sum(expected.argmax(axis=1) == labels))
+        print(f"{variant}: {right} of {len(labels)} images right")
+
+        def on_device(device: str, variant: str = variant, expected: agreement.Array = expected) -> None:
+            model, graph = oi.ModelLoader.open(HERE / f"{variant}.oinf"), oi.load_graph(HERE / f"{variant}.oi")
+            executor = oi.Simulator(model, device=device).make_executor(graph)
+            found = agreement.stepped(executor, [{"image": image} for image in images], "logits")
+            claims.near(f"device {device}, {variant}", np.concatenate(found), expected, MOST)
+
+        agreement.on_each_device(on_device, DEVICES[variant])
+        synthesis = oi.Synthesizer("c").synthesize(model, graph)
+        print(f"{'':6} {variant} as C: {agreement.shown_sizes(synthesis)}")
+        if variant == "resnet8-int8":
+            try:
+                ran = synthesis.run({"image": images}, steps=len(images))
+                claims.near(f"target c, {variant}", ran.outputs["logits"][:, 0], expected, MOST)
+            except oi.EnvironmentLacksError as problem:
+                print(f"{'':6} target c not compiled: {problem}")
+
+
+def first_device(model: oi.Model, graph: oi.Graph, images: agreement.Array) -> agreement.Array:
+    """Return the logits that device cpu computes."""
+    executor = oi.Simulator(model).make_executor(graph)
+    return np.concatenate(agreement.stepped(executor, [{"image": image} for image in images], "logits"))
+
+
+def measure(name: str, image: agreement.Array, folder: Path) -> None:
+    """Print microseconds of a step of one image."""
+    calls = {}
+    for variant in (name, f"{name}-int8"):
+        model, graph = oi.ModelLoader.open(HERE / f"{variant}.oinf"), oi.load_graph(HERE / f"{variant}.oi")
+        for device in agreement.DEVICES:
+            try:
+                executor = oi.Simulator(model, device=device).make_executor(graph)
+            except oi.DeviceError:
+                continue
+            calls[f"{variant}, device {device}"] = lambda step=executor.step: step(image=image)
+    calls |= agreement.onnxruntime_call(folder / f"{name}.onnx", {"image": image})
+    agreement.print_times(agreement.fastest(calls, rounds=15))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
