@@ -74,12 +74,19 @@ static inline {kind} oi_load_{dtype}(const uint8_t *array, size_t index)
 def _store(dtype: DType) -> str:
     mask = (1 << dtype.bits) - 1
     code = "value > 0 ? 1u : 0u" if dtype is T1 else f"(unsigned)value & {mask}u"
+    place = f"uint8_t *const place = array + index / {8 // dtype.bits}"
     return f"""\
 static inline void oi_store_{dtype}(uint8_t *array, size_t index, {c_type(dtype)} value)
 {{
+#if defined(__clang__)
+    /* Not vectorised: clang 14 writes wrong elements there for AVX2, with -O3. */
+    volatile {place};
+#else
+    {place};
+#endif
     const unsigned shift = {_shift(dtype)};
     const unsigned code = {code};
-    const unsigned others = array[index / {8 // dtype.bits}] & ~({mask}u << shift);
-    array[index / {8 // dtype.bits}] = (uint8_t)(others | code << shift);
+    const unsigned others = *place & ~({mask}u << shift);
+    *place = (uint8_t)(others | code << shift);
 }}
 """
