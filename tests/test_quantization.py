@@ -171,6 +171,9 @@ def test_what_stays_is_reported_with_the_reason(statement: str, exclude: tuple[s
         (LINEAR, {"z": np.ones((2, 6), np.float32)}, "no array for input `x`; their arrays are z"),
         (LINEAR, {"x": np.ones((2, 3, 4, 6), np.float32)}, r"have shape \[2, 3, 4, 6\], expected \[samples, 1, 6\]"),
         (LINEAR, {"x": np.ones((0, 6), np.float32)}, "at least one; found {'x': 0}"),
+        (LINEAR, {"x": np.ones((2, 6), np.float32), "z": np.ones(2)}, "no input `z` for the samples; it has x"),
+        (LINEAR, {"x": np.full((2, 6), np.nan, np.float32)}, "no finite value of the samples reaches `w`"),
+        (LINEAR.replace("y: f32", "calibration_made_0: f32[1]; y: f32"), {}, "are for watching layers"),
         (LINEAR.replace("linear(x, w, bias=b)", "add(b, b)"), {"x": np.ones((2, 6), np.float32)}, "can be quantised"),
     ],
 )
@@ -179,6 +182,81 @@ def test_samples_and_programs_that_do_not_fit_are_errors(program: str, data: dic
 
     with pytest.raises(oi.CalibrationError, match=message):
         quantize(program, model_of(fc__weight=W, b=B), data)
+
+
+@pytest.mark.parametrize(
+    ("statements", "reason"),
+    [
+        ("op matmul(x, w) >> y; op linear(x, w, trans_w=true) >> y;", "with and without trans_w"),
+        ("op matmul(x, w) >> y; op matmul(table[0], w) >> y;", "another statement reads `w` too"),
+        ("op matmul(x, w) >> y; op add(again, again) >> other;", "`again` has the same tensor"),
+        ("op copy(x) >> y; op linear(x, w, bias=y) >> y;", "writes its bias `y`"),
+    ],
+)
+def test_weights_whose_integers_would_make_other_results_stay(statements: str, reason: str) -> None:
+    square = """
+      dynamic { x: f32[4]; }
+      constant { w: f32[4, 4]; again: f32[4, 4] @ref("w"); v: f32[4, 4]; table(i): f32[4] @pattern("t.{i}"); }
+      volatile { y: f32[4]; z: f32[4]; }
+      block entry { op matmul(x, v) >> z; STATEMENTS return y, z; }
+    """.replace("STATEMENTS", statements)
+    square = square if "again" in statements else square.replace('again: f32[4, 4] @ref("w");', "")
+    tensors = model_of(w=W[:4], v=W[:4], t__0=B)
+
+    made = quantize(square, tensors, {"x": np.ones((2, 4), np.float32)})
+
+    assert any(reason in left.reason for left in made.report.left)
+    assert [layer.weight for layer in made.report.layers] == ["v"]
+    assert ran(made, x=np.ones(4, np.float32)) == pytest.approx(ran_before(square, tensors), rel=1e-6)
+
+
+def ran_before(program: str, model: oi.Model) -> np.ndarray:
+    executor = oi.Simulator(model, program).make_executor()
+    executor.step(x=np.ones(4, np.float32))
+    return executor.fetch("y")
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({"fc__weight": np.full_like(W, np.nan)}, "weight 'fc.weight' has NaN or infinities"),
+        (
+            {"fc__weight": W, "fc__weight__scale": B},
+            "a tensor 'fc.weight.scale', which quantising 'fc.weight' would add",
+        ),
+    ],
+)
+def test_weights_that_have_no_integers_are_errors_that_name_them(tensors: dict, message: str) -> None:
+    with pytest.raises(oi.CalibrationError, match=message):
+        quantize(LINEAR, model_of(b=B, **tensors), {"x": np.ones((2, 6), np.float32)})
+
+
+def test_comments_in_front_of_the_semicolon_of_a_layer_end_with_it() -> None:
+    program = LINEAR.replace(">> y;  //", ">> y  // none; of\n  ;  //")
+
+    made = quantize(program, model_of(fc__weight=W, b=B), {"x": np.ones((2, 6), np.float32)})
+
+    assert "// the layer\n  return y;" in made.text
+    assert "none; of" not in made.text
+
+
+def test_a_branch_that_goes_another_way_is_an_error() -> None:
+    program = """
+      dynamic { x: f32[1, 4]; }
+      constant { w: f32[4, 4]; limit: f32 @init(0.0); }
+      volatile { y: f32[1, 4]; sum: f32; high: bool; }
+      block entry { op matmul(x, w) >> y; op sum(y) >> sum; op gt(sum, limit) >> high; branch high more less;
+        return y; }
+      block more { op matmul(y, w) >> y; return; }
+      block less { return; }
+    """
+    samples = RNG.normal(size=(300, 1, 4)).astype(np.float32)
+
+    for most in (5, 300):
+        # The first of a few goes another way at the end of all, the other in front of more.
+        close = samples[np.argsort(np.abs((samples @ W[:4]).sum(axis=(1, 2))))][:most]
+        with pytest.raises(oi.CalibrationError, match="does not run the same layers: a branch"):
+            quantize(program, model_of(w=W[:4]), {"x": close}, most=most)
 
 
 def test_the_classes_of_samples_are_one_integer_each() -> None:
@@ -226,3 +304,13 @@ def test_a_file_that_is_not_npz_is_an_error_of_the_option(tmp_path: Path) -> Non
 
     assert ran.exit_code == 2
     assert "is not a .npz file" in ran.output
+
+
+def test_labels_that_the_samples_do_not_have_are_an_error_of_the_option(tmp_path: Path) -> None:
+    np.savez(tmp_path / "samples.npz", image=np.zeros((1, 1, 8, 8), np.float32))
+    arguments = [str(DIGITS / "digits.oi"), str(DIGITS / "digits.oinf"), "--calibrate", str(tmp_path / "samples.npz")]
+
+    ran = CliRunner().invoke(main, ["quantize", *arguments, "--labels", "classes"])
+
+    assert ran.exit_code == 2
+    assert "has no array 'classes'" in ran.output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -78,21 +78,63 @@ def find_layers(resolved: ResolvedGraph, model: Model, exclude: Sequence[str]) -
     Args:
         exclude: patterns of names of weights, in the program or in the model, that stay.
     """
-    layers: list[Layer] = []
+    candidates: list[Layer] = []
     left: list[Left] = []
-    reads = _reads(resolved.graph)
     for block in resolved.graph.blocks.values():
         for node in block.walk():
             found = resolved.ops.get(node.index)
             if not isinstance(node.kind, Op) or found is None or found.op not in OPERATORS:
                 continue
-            reason = _reason(node.kind, found, resolved, model, reads, exclude)
+            reason = _reason(node.kind, found, resolved, model, exclude)
             if reason is None:
-                layers.append(_layer(len(layers), block.name, node, node.kind, found))
+                candidates.append(_layer(len(candidates), block.name, node, node.kind, found))
             elif reason:
-                line = 0 if node.span is None else node.span.line
-                left.append(Left(line, found.op, found.outputs[0], reason))
-    return layers, left
+                left.append(_left(node, found, reason))
+    layers: list[Layer] = []
+    shared = _shared(candidates, resolved, model)
+    for layer in candidates:
+        if layer.weight.name in shared:
+            left.append(_left(layer.node, layer.resolved, shared[layer.weight.name]))
+        else:
+            layers.append(replace(layer, number=len(layers)))
+    return layers, sorted(left, key=lambda each: each.line)
+
+
+def _left(node: Node, found: ResolvedOp, reason: str) -> Left:
+    return Left(0 if node.span is None else node.span.line, found.op, found.outputs[0], reason)
+
+
+def _shared(candidates: Sequence[Layer], resolved: ResolvedGraph, model: Model) -> Mapping[str, str]:
+    """Return weights that more than layers of one kind read, each with the reason why they stay."""
+    reads, variables = _reads(resolved.graph), _variables_of_tensors(resolved, model)
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(layer.weight.name for layer in candidates):
+        layers = [layer for layer in candidates if layer.weight.name == name]
+        others = {each for tensor in _tensors(name, resolved, model) for each in variables[tensor]} - {name}
+        if len(reads[name]) > len(layers) or any(_is_read_twice(layer) for layer in layers):
+            found[name] = f"another statement reads `{name}` too"
+        elif len({layer.is_transposed for layer in layers}) > 1:
+            found[name] = f"statements read `{name}` with and without trans_w"
+        elif others:
+            found[name] = f"`{min(others)}` has the same tensor of the model"
+    return found
+
+
+def _is_read_twice(layer: Layer) -> bool:
+    return sum(ref is not None and ref.name == layer.weight.name for ref in layer.resolved.inputs) > 1
+
+
+def _tensors(name: str, resolved: ResolvedGraph, model: Model) -> list[str]:
+    return weight_names(resolved.tables.get(name) or resolved.variables[name], model)
+
+
+def _variables_of_tensors(resolved: ResolvedGraph, model: Model) -> Mapping[str, set[str]]:
+    """Return the variables that a tensor of the model is the content of, by its name."""
+    found: dict[str, set[str]] = {}
+    for name in (*resolved.variables, *resolved.tables):
+        for tensor in _tensors(name, resolved, model):
+            found.setdefault(tensor, set()).add(name)
+    return found
 
 
 def _layer(number: int, block: str, node: Node, op: Op, found: ResolvedOp) -> Layer:
@@ -130,7 +172,6 @@ def _reason(
     found: ResolvedOp,
     resolved: ResolvedGraph,
     model: Model,
-    reads: Mapping[str, list[int]],
     exclude: Sequence[str],
 ) -> str | None:
     """Return why a statement stays as it is, None if it does not, "" where no one would expect it to change."""
@@ -152,20 +193,12 @@ def _reason(
         return "its weight is not data of the model"
     if any(fnmatchcase(name, pattern) for pattern in exclude for name in names):
         return "excluded"
-    return _unlike_integers(op, found, weight, resolved, reads, kinds[1].shape)
+    return _unlike_integers(op, found, kinds[1].shape)
 
 
-def _unlike_integers(
-    op: Op,
-    found: ResolvedOp,
-    weight: Ref,
-    resolved: ResolvedGraph,
-    reads: Mapping[str, list[int]],
-    shape: tuple[int, ...],
-) -> str | None:
-    others = [index for index in reads.get(weight.name, []) if not _reads_as_weight(resolved.ops.get(index), weight)]
-    if others:
-        return f"another statement reads `{weight.name}` too"
+def _unlike_integers(op: Op, found: ResolvedOp, shape: tuple[int, ...]) -> str | None:
+    if any(bias is not None and bias.name == found.outputs[0] for bias in found.inputs[2:]):
+        return f"it writes its bias `{found.outputs[0]}`"
     known = CONVOLUTION_SETTINGS if found.op == "conv2d" else ("trans_w",)
     unknown = next((name for name in op.settings if name not in (*known, "bias")), None)
     if unknown is not None or found.runtime_settings:
@@ -175,13 +208,6 @@ def _unlike_integers(
     if products > MOST_PRODUCTS:
         return f"a sum of {products} products may not fit 32 bits"
     return None
-
-
-def _reads_as_weight(found: ResolvedOp | None, weight: Ref) -> bool:
-    if found is None or found.op not in OPERATORS:
-        return False
-    names = [None if ref is None else ref.name for ref in found.inputs]
-    return names.count(weight.name) == 1 and names[1] == weight.name
 
 
 def weight_names(declared: ResolvedVar | PrefixTable, model: Model) -> list[str]:

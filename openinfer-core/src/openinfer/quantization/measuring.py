@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,11 +51,11 @@ def ratios_of_layers(
     """Return decibels by layer, from two programs that copy what their layers make."""
     found: dict[int, _Power] = {}
     runs = (observed(text, model, samples, MADE, environment) for text, model in (before, after))
-    for (number, _, wanted), (other, _, made) in zip(*runs, strict=True):
-        if number != other:
-            message = f"layer {number} ran where the quantised program ran layer {other}: a branch went another way"
-            raise CalibrationError(message)
-        found.setdefault(number, _Power()).add(wanted, made)
+    for first, second in zip_longest(*runs):
+        if first is None or second is None or first[0] != second[0]:
+            message = "the quantised program does not run the same layers: a branch or a loop went another way"
+            raise CalibrationError(f"{message}; exclude weights that its condition follows from")
+        found.setdefault(first[0], _Power()).add(first[2], second[2])
     return {number: power.decibels() for number, power in found.items()}
 
 

@@ -92,13 +92,16 @@ def samples_of(graph: Graph, data: Mapping[str, Array], sizes: Mapping[str, int]
     An input of one image may have its extent 1 or leave it out.
 
     Raises:
-        CalibrationError: an input has no array, or arrays do not fit.
+        CalibrationError: an input has no array, an array no input, or arrays do not fit.
     """
     inputs = {decl.name: decl for decl in graph.vars.values() if decl.kind is MemoryKind.DYNAMIC}
     missing = [name for name, decl in inputs.items() if name not in data and decl.init is None]
     if missing:
         given = ", ".join(data) or "none"
         raise CalibrationError(f"the samples have no array for input `{missing[0]}`; their arrays are {given}")
+    unknown = [name for name in data if name not in inputs]
+    if unknown:
+        raise CalibrationError(f"the program has no input `{unknown[0]}` for the samples; it has {', '.join(inputs)}")
     found: dict[str, Array] = {}
     for name, decl in inputs.items():
         if name in data:

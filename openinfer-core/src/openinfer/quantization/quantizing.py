@@ -124,6 +124,11 @@ def quantize(
     offered = environment or Environment.default()
     graph, text = with_source(programs.graph(program))
     _check_plain(model)
+    copied = next((name for name in (*graph.vars, *temporary_names(graph)) if name.startswith((READ, MADE))), None)
+    if copied is not None:
+        raise CalibrationError(
+            f"the program has a variable `{copied}`: names that begin like it are for watching layers"
+        )
     resolved = resolve(graph, model, environment=offered)
     samples = samples_of(graph, data, resolved.sizes)
     layers, left = find_layers(resolved, model, exclude)
@@ -183,10 +188,10 @@ class _Making:
             layer = self._layers[number]
             entry = entry_of(layer, indices, self._resolved.sizes)
             self._ranges[layer.weight.name].setdefault(entry, SeenRange()).add(value)
-        unseen = next((layer for layer in self._layers if not self._ranges[layer.weight.name]), None)
-        if unseen is not None:
-            message = f"no sample reaches `{unseen.weight.name}`: give others, or exclude it"
-            raise CalibrationError(message)
+        for weight, ranges in self._ranges.items():
+            if not any(seen.counts.any() for seen in ranges.values()):
+                found = "no finite value of the samples" if ranges else "no sample"
+                raise CalibrationError(f"{found} reaches `{weight}`: give others, or exclude it")
 
     # What follows from the ranges
 
@@ -263,7 +268,11 @@ class _Making:
             declared = self._declared(layer)
             for name in weight_names(declared, self._model):
                 entry = self._entry(declared, name)
-                stored, scale = _quantised(self._model.load_tensor(name), layer)
+                clash = {name + SCALE_TENSOR, name + STEP_TENSOR} & self._model.tensors.keys()
+                if clash:
+                    message = f"the model has a tensor {min(clash)!r}, which quantising {name!r} would add: exclude it"
+                    raise CalibrationError(message)
+                stored, scale = _quantised(name, arrays[name], layer)
                 step = self._step(layer.weight.name, entry)
                 arrays[name] = stored
                 arrays[name + SCALE_TENSOR] = (scale * np.float64(step)).astype(np.float32)
@@ -275,11 +284,16 @@ class _Making:
         return () if isinstance(declared, ResolvedVar) else entry_numbers(declared, name)
 
 
-def _quantised(weight: Array, layer: Layer) -> tuple[Array, Array]:
+def _quantised(name: str, weight: Array, layer: Layer) -> tuple[Array, Array]:
     """Return a weight as i8, its outputs last where it is a matrix, and the scale of each output in f64.
 
     Scales of convolutions have shape [O, 1, 1], those of matrices [N].
+
+    Raises:
+        CalibrationError: it has values that are not finite.
     """
+    if not np.isfinite(weight).all():
+        raise CalibrationError(f"weight {name!r} has NaN or infinities, which no integer holds: exclude it")
     stored = quantize_array(weight, "i8", axis=layer.axis)
     values, scale = stored.values.astype(np.int8), stored.quant.scale.values.astype(np.float64)
     if layer.is_convolution:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
     from openinfer.diagnostics import Span
     from openinfer.ir.graph import Graph
+
+_SEMICOLON = re.compile(r"(?:\s|//[^\n]*)*;")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,13 @@ def after(span: Span, lines: Iterable[str]) -> Edit:
 def _end(span: Span) -> int:
     """Return where the semicolon behind a statement or declaration ends."""
     text = span.source.text
-    return span.end if text[span.start : span.end].endswith(";") else text.index(";", span.end) + 1
+    if text[span.start : span.end].endswith(";"):
+        return span.end
+    # A comment may stand in front of the semicolon, with semicolons of its own.
+    found = _SEMICOLON.match(text, span.end)
+    if found is None:
+        raise ValueError(f"no semicolon behind {text[span.start : span.end]!r}")
+    return found.end()
 
 
 def edited(text: str, edits: Sequence[Edit]) -> str:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 )
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave weights of matching names as they are.")
 @click.option(
-    "--labels", default="labels", show_default=True, metavar="NAME", help="Array with the class of each sample."
+    "--labels", "label_name", metavar="NAME", help="Array with the class of each sample (labels, where there is one)."
 )
 @click.option("--output", metavar="NAME", help="Output that is compared with the classes, where there are several.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
@@ -54,7 +54,7 @@ def command(
     percentile: float,
     samples: int | None,
     exclude: tuple[str, ...],
-    labels: str,
+    label_name: str | None,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -75,7 +75,9 @@ def command(
     if name is not None and ("/" in name or "\\" in name):
         raise click.BadParameter(f"expected a name without a folder, found {name!r}", param_hint="--name")
     arrays = _arrays(data_path)
-    classes = arrays.pop(labels, None)
+    classes = arrays.pop(label_name or "labels", None)
+    if label_name is not None and classes is None:
+        raise click.BadParameter(f"{str(data_path)!r} has no array {label_name!r}", param_hint="--labels")
     program = read_graph(graph)
     with ModelLoader.open(model_path) as model:
         made = quantize(
