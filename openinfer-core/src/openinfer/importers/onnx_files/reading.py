@@ -41,6 +41,9 @@ CONVERTED_OPSET = 13
 DEEPEST = 16
 """Most levels of graphs inside of nodes."""
 
+UNNAMED = ("", "main_graph", "torch_jit", "torch-jit-export")
+"""What exporters call the graph of any model; the name of the file says more."""
+
 STANDARD = ("", "ai.onnx")
 """Names of the domain of ONNX's own operators."""
 
@@ -84,7 +87,7 @@ def model_of(proto: Any, folder: Path | None, name: str) -> SourceModel:
     proto = _converted(_inlined(proto, name), name)
     opsets = {("" if o.domain in STANDARD else o.domain): int(o.version) for o in proto.opset_import}
     reader = _Reader(onnx, opsets, folder, name)
-    title = proto.graph.name or name
+    title = proto.graph.name if proto.graph.name not in UNNAMED else name.removesuffix(".onnx")
     return SourceModel(title, reader.graph(proto.graph, 0), opsets, proto.producer_name)
 
 
