@@ -63,9 +63,25 @@ PROGRAMS = {
           op matmul(p, k) >> y;
           return y;
         }""",
+    "the last row": """
+        dynamic { x: f32[T, D]; }
+        volatile { y: f32[D]; }
+        block entry { op select(x, axis=0, index=T-1) >> y; return y; }""",
+    "rows of a table that hardly holds the largest": """
+        dynamic { x: f32[T, D]; }
+        constant { rows: f32[48, D]; }
+        volatile { at: i64; }
+        persistent { n: i64; }
+        block entry {
+          cache.read n >> at;
+          op narrow(rows, axis=0, start=at, length=T) >> those;
+          op add(x, those) >> y;
+          cache.increment T n;
+          return y;
+        }""",
 }
 
-ARRAYS = {"w": noise(4, 4, seed=1), "one": noise(1, 4, seed=2)}
+ARRAYS = {"w": noise(4, 4, seed=1), "one": noise(1, 4, seed=2), "rows": noise(48, 4, seed=3)}
 
 
 def made(text):
@@ -125,6 +141,29 @@ def test_a_caller_gives_the_size_of_each_step(compiler):
     """
     _, _, synthesis = synthesised(text, sizes={"T": 2}, limits={"T": 4})
     assert printed_by(main, synthesis.bundle, compiler) == "0 3 2; 0 18 4; 0 18 0; 1 18 0; 0 19 1; "
+
+
+def test_a_step_without_rows_has_no_last_one():
+    main = """
+    #include "model.h"
+    #include <stdio.h>
+    static struct model instance;
+    int main(void) {
+        static const float x[MODEL_EXTENT_T_MOST * 4] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f};
+        size_t rows;
+        if (model_init(&instance) != MODEL_OK) { return 1; }
+        for (rows = 0; rows < 3; ++rows) {
+            float y[4] = {0.0f};
+            const struct model_inputs inputs = {.v_x = x, .extent_T = rows};
+            const struct model_outputs outputs = {.v_y = y};
+            const enum model_status status = model_step(&instance, &inputs, &outputs);
+            printf("%d %g; ", status == MODEL_OK, y[0]);
+        }
+        return 0;
+    }
+    """
+    _, _, synthesis = made(PROGRAMS["the last row"])
+    assert printed_by(main, synthesis.bundle, "gcc") == "0 0; 1 1; 1 5; "
 
 
 def test_the_program_around_it_takes_sizes_from_files_and_refuses_those_that_do_not_fit():

@@ -205,6 +205,22 @@ class VaryingLowering:
                     raise ParametricError(f"its result at {value} has another shape than {parameter.name} suggests")
         return planned
 
+    def has_form(self, call: VaryingCall, at: Operation) -> bool:
+        """Whether what a call computes has one form at all sizes; shapes that have none are for `planned`."""
+        try:
+            planned = self._sampled(call, call.parameters, (), at)
+        except (OpTypeError, ParametricError):
+            return True
+        try:
+            for place in range(min(len(sample.steps) for sample in planned.samples)):
+                steps = [sample.steps[place] for sample in planned.samples]
+                computations = [step.computation for step in steps if isinstance(step, ComputeStep)]
+                if len(computations) == len(steps):
+                    planned.family.computation(computations)
+        except (ParametricError, ComputationError):
+            return False
+        return True
+
     def form(self, call: VaryingCall, sizes: Mapping[str, int], at: Operation) -> Sample | None:
         """Return what a call does at some sizes; None where the operator refuses them."""
         try:

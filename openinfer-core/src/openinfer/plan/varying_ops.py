@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from openinfer.plan.persistent import PersistentLowering
     from openinfer.plan.steps import IndexExpr, Operand, Origin, Step
     from openinfer.plan.varying_calls import Planned
-    from openinfer.plan.varying_settings import BoundSettings
+    from openinfer.plan.varying_settings import BoundSettings, VaryingSettings
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
+
+LEAST_NEAR = 8
+"""Limits of sizes from which on the operators are planned at sizes near the limit, where they take no larger ones."""
 
 
 class VaryingOps:
@@ -38,6 +41,33 @@ class VaryingOps:
         self._persistent = persistent
         self._calls = VaryingLowering(environment, table, draft)
 
+    def has_form(self, settings: VaryingSettings, inputs: tuple[Operand | None, ...], at: Operation) -> bool:
+        """Whether settings that follow from sizes of steps alone let a call have one form at all of them."""
+        if settings.unknown:
+            return True
+        return self._calls.has_form(self._call(settings, inputs, at), at)
+
+    def _call(self, settings: VaryingSettings, inputs: tuple[Operand | None, ...], at: Operation) -> VaryingCall:
+        """Return a call with parameters for extents alone."""
+        op = settings.op
+        shapes = [
+            None if operand is None or kind is None else self._persistent.extents_of(operand) or kind.shape
+            for operand, kind in zip(inputs, op.input_types, strict=True)
+        ]
+        parameters, given = extent_parameters(self._draft, shapes, settings.sizes)
+        call = VaryingCall(op=op, inputs=inputs, given=given, settings=settings.at, parameters=parameters)
+        # Sizes far beyond their limit may be larger than what an input of fixed extents has room for.
+        near = replace(call, parameters=tuple(replace(p, tried=(p.high, p.high - 1, p.high - 2)) for p in parameters))
+        if any(p.high < LEAST_NEAR for p in parameters):
+            return call
+        is_far = self._is_taken(call, settings, at) or not self._is_taken(near, settings, at)
+        return call if is_far else near
+
+    def _is_taken(self, call: VaryingCall, settings: VaryingSettings, at: Operation) -> bool:
+        """Whether an operator takes the first sizes that are tried, with 0 for settings of run time."""
+        sizes = {**{p.name: p.tried[0] for p in call.parameters}, **dict.fromkeys(settings.unknown, 0)}
+        return self._calls.form(call, sizes, at) is not None
+
     def steps(
         self, bound: BoundSettings, inputs: tuple[Operand | None, ...], outputs: list[int], at: Operation
     ) -> Iterator[Step]:
@@ -50,15 +80,11 @@ class VaryingOps:
             SynthesisError: ``unsupported``: what it computes has no form for all sizes.
         """
         op, named = bound.settings.op, len(outputs)
-        shapes = [
-            None if operand is None or kind is None else self._persistent.extents_of(operand) or kind.shape
-            for operand, kind in zip(inputs, op.input_types, strict=True)
-        ]
-        parameters, given = extent_parameters(self._draft, shapes, bound.settings.sizes)
-        call = VaryingCall(op=op, inputs=inputs, given=given, settings=bound.settings.at, parameters=parameters)
-        made, places = bound.parameters(self._draft, partial(self._calls.form, call, at=at), parameters, given, at)
+        call = self._call(bound.settings, inputs, at)
+        form = partial(self._calls.form, call, at=at)
+        made, places = bound.parameters(self._draft, form, call.parameters, call.given, at)
         yield from places
-        call = replace(call, parameters=(*parameters, *made))
+        call = replace(call, parameters=(*call.parameters, *made))
         planned = self._calls.planned(call, at)
         room = planned.rooms
         every = list(outputs)
