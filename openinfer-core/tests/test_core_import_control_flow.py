@@ -223,3 +223,21 @@ def test_a_scan_whose_state_changes_shape_is_an_error_that_names_it(tmp_path: Pa
     )
     with pytest.raises(ModelImportError, match=r"Scan 'y'.*a state whose type or shape changes"):
         load(saved(proto, tmp_path))
+
+
+@pytest.mark.parametrize("handed_on", ["b s", "b a", "s s", "x a", "a s", "x x"])
+def test_states_may_change_places_and_come_from_outside(handed_on: str, tmp_path: Path) -> None:
+    """Each state of a turn is what the body hands on: another state, a value around the loop, one value twice."""
+    states = [info("a", [3]), info("b", [3])]
+    taken = [info("i", [], INT64), info("c", [], BOOL), *states]
+    outputs = [f"{name}_{place}" for place, name in enumerate(handed_on.split())]
+    copies = [node("Identity", *pair) for pair in zip(handed_on.split(), outputs, strict=True)]
+    body = graph([node("Add", "a x", "s"), node("Identity", "c", "goes_on"), *copies], taken, ["goes_on", *outputs])
+    loop = node("Loop", "n always p q", "y z", body=body)
+    fixed = weights(n=np.int64(5), always=np.array(True))
+    inputs = [info(name, [3]) for name in "xpq"]
+    proto = model([loop], inputs, [info("y", None), info("z", None)], fixed)
+
+    imported = load(saved(proto, tmp_path))
+
+    agrees(proto, imported, {name: rand(3) for name in "xpq"})

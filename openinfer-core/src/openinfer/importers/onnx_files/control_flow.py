@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
-    from openinfer.importers.onnx_files.values import Element
+    from openinfer.importers.onnx_files.values import Call, Element
 
 Scope: TypeAlias = "dict[str, Value]"
 
@@ -263,7 +263,7 @@ def _turns(node: Node, count: Element | Value, initial: list[Value], results: in
             place = _place(Name(index), 0 if isinstance(count, Value) else count, is_backward=row.is_backward)
             start = node.call("narrow", places, axis=0, start=place, length=1)
             collected.append(node.call("scatter_nd", filled[-1], start, value))
-        written = [*_apart(node, states), *collected]
+        written = [*_apart(node, list(calls), states), *collected]
         if any(index in names(extent) for call in calls for value in call.outputs for extent in value.dims):
             node.refuse("shapes that differ from turn to turn")
         calls[:] = needed(calls, written)
@@ -281,10 +281,11 @@ def _check_states(node: Node, taken: Sequence[Value], made: Sequence[Value]) -> 
             node.refuse("a state whose type or shape changes from turn to turn")
 
 
-def _apart(node: Node, states: Sequence[Value]) -> list[Value]:
-    """Return states each of which is a value of its own."""
+def _apart(node: Node, calls: Sequence[Call], states: Sequence[Value]) -> list[Value]:
+    """Return states each of which calls of the turn make, for it alone."""
+    made = [value for call in calls for value in call.outputs]
     found: list[Value] = []
     for state in states:
-        is_taken = any(state is other for other in found)
-        found.append(node.call("identity", state) if is_taken else state)
+        is_own = any(state is value for value in made) and not any(state is other for other in found)
+        found.append(state if is_own else node.call("identity", state))
     return found
