@@ -77,8 +77,8 @@ def test_passes_run_at_the_stage_that_they_name() -> None:
         plan_with(lambda procedures, types: procedures, stage, lambda name, text: names.append(name))
         return names
 
-    assert order("lowered") == ["lower", "initialise", "rewrite", "constants", "fuse"]
-    assert order("plan") == ["lower", "initialise", "constants", "fuse", "rewrite"]
+    assert order("lowered") == ["lower", "initialise", "rewrite", "constants", "fuse", "arrange", "place"]
+    assert order("plan") == ["lower", "initialise", "constants", "fuse", "rewrite", "arrange", "place"]
 
 
 def test_a_watcher_sees_the_program_after_each_pass() -> None:
