@@ -1,5 +1,7 @@
 """Results that begin to overwrite operands which are still read: nothing is lost, and less memory is taken."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -242,3 +244,22 @@ def test_a_residual_and_the_result_that_takes_its_place_share_memory():
     assert ("c", "a") in overlapping(plan)
     assert plan.arena_nbytes < sum(largest[:3])
     assert "overwrites a" in plan.report()
+
+
+def test_no_pointer_leaves_its_array_on_the_way_to_an_element_of_a_step_that_walks_backwards():
+    layers = [
+        f"op conv2d(t{n}, w{n}, padding=1, groups=8) >> a{n}; op conv2d(a{n}, v{n}) >> t{n + 1};" for n in range(3)
+    ]
+    declared = "".join(f"w{n}: f32[8, 1, 3, 3]; v{n}: f32[8, 8, 1, 1]; " for n in range(3))
+    text = (
+        f"dynamic {{ t0: f32[1, 8, 24, 24]; }} constant {{ {declared} }}"
+        f" block entry {{ {' '.join(layers)} op mean_axis(t3, axes=[2, 3]) >> y; return y; }}"
+    )
+    weights = {f"w{n}": np.ones((8, 1, 3, 3), np.float32) for n in range(3)}
+    weights |= {f"v{n}": np.ones((8, 8, 1, 1), np.float32) for n in range(3)}
+
+    source = oi.Synthesizer("c").synthesize(oi.Model.from_arrays(weights), text).bundle.files["model.c"].decode()
+    pointers = re.findall(r"\*const p\d+ = \w+ \+ (.*);", source)
+
+    assert any("-" in address for address in pointers)
+    assert all(address.startswith("(") for address in pointers if "-" in address)

@@ -50,6 +50,17 @@ def loop_head(var: Var) -> str:
     return f"for (ptrdiff_t {name} = 0; {name} < {extent}; ++{name})"
 
 
+def pointer_text(array: str, address: Index) -> str:
+    """Return a pointer to an element of an array.
+
+    An address with a difference is computed first: no pointer may lie in front of its array, not even on the way.
+    """
+    if not address.terms:
+        return array
+    text = index_text(address)
+    return f"{array} + ({text})" if "-" in text else f"{array} + {text}"
+
+
 def address_text(buffer: Buffer, address: Index) -> str:
     """Return an address; functions that find elements of packed types take a ``size_t``."""
     text = index_text(address)

@@ -21,8 +21,8 @@ from openinfer.loops import If, Let, Load, Memory, Register, Set, Store, Value
 from openinfer_synth_c.loop_programs.addresses import (
     address_text,
     counter,
-    index_text,
     loop_head,
+    pointer_text,
     register,
     tests_text,
 )
@@ -170,7 +170,7 @@ class LaneLoop:
         bound, first = self.places.element(buffer, address - self.lane)
         if not bound.pointer or buffer.dtype.is_packed:
             return None
-        return f"{bound.variable} + {index_text(first)}" if first.terms else bound.variable
+        return pointer_text(bound.variable, first)
 
     def _set(self, name: str, value: Value, tests: tuple[Within, ...]) -> None:
         code, place = self.places.code, register(name)

@@ -13,7 +13,7 @@ from openinfer.expr import tree
 from openinfer.expr.c_renderer import item_type
 from openinfer.expr.linear import linearise
 from openinfer.loops import Let, Load, Memory, Set, Store
-from openinfer_synth_c.loop_programs.addresses import index_text
+from openinfer_synth_c.loop_programs.addresses import pointer_text
 from openinfer_synth_c.loop_programs.vector_functions import is_narrow, rounded_scalar
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Places:
                 # The least of the addresses in use: a pointer must not lie outside of its array.
                 least, pointer, bound = min(constants), f"p{self.fresh()}", self.operands[name]
                 kind = f"{'' if name in written else 'const '}{item_type(bound.stored.dtype)}"
-                self.code.line(f"{kind} *const {pointer} = {bound.variable} + {index_text(steps + least)};")
+                self.code.line(f"{kind} *const {pointer} = {pointer_text(bound.variable, steps + least)};")
                 self._pointers[name, steps] = pointer, least
         first = len(self.code.lines)
         yield
