@@ -14,6 +14,8 @@ TYPES = ("f32", "i32", "f16", "i8", "u4", "bool", "t2", "f64", "bitset", "i64")
 ENTRIES = 4
 """Entries of a table with a bound; drawn indices are below it."""
 
+UNBOUNDED = 0
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -33,6 +35,8 @@ class Caches:
         self.counter = writer.name("n")
         writer.builder.persistent(self.counter, random.choice(("i32", "i64", "u8", "f32", "i8")))
         self.table = self._table(writer)
+        self.rows = random.choice((None, None, ENTRIES, UNBOUNDED))
+        """Bound of the index of a table of matrices; None: there is one matrix."""
         self.matrix = self._matrix(writer) if random.random() < 0.5 else None
 
     def _plain(self, writer: Writer) -> Variable:
@@ -59,7 +63,14 @@ class Caches:
         init = writer.initial(kind.dtype) if writer.random.random() < 0.5 else None
         variable = Variable(writer.name("A"), kind, MemoryKind.PERSISTENT)
         writer.builder.persistent(
-            variable.name, kind.dtype, kind.shape, formals=["i", "j"], auto_dim=["i", "j"], init=init
+            variable.name,
+            kind.dtype,
+            kind.shape,
+            formals=["i", "j"] if self.rows is None else ["l", "i", "j"],
+            table=self.rows is not None,
+            auto_dim=["i", "j"],
+            fixed={"l": ENTRIES} if self.rows == ENTRIES else {},
+            init=init,
         )
         return variable
 
@@ -67,7 +78,7 @@ class Caches:
         """Write a statement, or some that belong together."""
         drawn: Sequence[Callable[[Writer], None]] = (
             *(self._use_plain, self._use_plain, self._count, self._store, self._store, self._load, self._load),
-            *(self._load_range, self._load_range, self._reset, self._grow, self._row),
+            *(self._load_range, self._load_range, self._store_range, self._reset, self._grow, self._row),
         )
         writer.random.choice(drawn)(writer)
 
@@ -115,30 +126,52 @@ class Caches:
         kind = TensorType(self.table.entry.dtype, (*extents, *self.table.entry.shape))
         writer.builder.cache_read(f"{self.table.name}[{slots}]", writer.result(kind, 0, taken=[]))
 
+    def _load_all(self, writer: Writer) -> None:
+        """Read all entries that are there; without a bound only the run decides how many."""
+        made = writer.name("g")
+        kind = self.table.entry
+        writer.builder.volatile(made, kind.dtype, (*(ENTRIES for _ in self.table.bounded), *kind.shape))
+        writer.builder.cache_read(f"{self.table.name}[{', '.join('0..' for _ in self.table.bounded)}]", made)
+        writer.written.append(made)
+
+    def _store_range(self, writer: Writer) -> None:
+        """Write the entries of a range, which is often empty and begins where only the run decides; then read all."""
+        count = writer.random.choice((0, 0, 1, 2))
+        start = self._index(writer)
+        slots = [self._index(writer) for _ in self.table.bounded]
+        slots[writer.random.randrange(len(slots))] = f"{start}..{start}+{count}"
+        kind = TensorType(self.table.entry.dtype, (count, *self.table.entry.shape))
+        writer.builder.cache_write(self._source(writer, kind), f"{self.table.name}[{', '.join(slots)}]")
+        self._load_all(writer)
+
     def _reset(self, writer: Writer) -> None:
         choices = [self.plain.name, self.counter, self.table.name, f"{self.table.name}[{self._index(writer)}]"]
         choices += [] if self.matrix is None else [self.matrix.name]
         writer.builder.cache_reset(writer.random.choice(choices))
 
     def _grow(self, writer: Writer) -> None:
-        """Let the matrix grow, then write back what was read of it."""
+        """Let a matrix grow, then write back what was read of it."""
         if self.matrix is None:
             self._count(writer)
             return
         made = writer.name("g")
         writer.builder.volatile(made, self.matrix.type.dtype, self.matrix.type.shape)
-        writer.builder.cache_read(f"{self.matrix.name}[{self._index(writer)}, {self._index(writer)}]", made)
+        row = [] if self.rows is None else [self._index(writer)]
+        counts = ", ".join([*row, self._index(writer), self._index(writer)])
+        writer.builder.cache_read(f"{self.matrix.name}[{counts}]", made)
         writer.written.append(made)
         writer.builder.op("neg", made, outputs=made)
         if writer.random.random() < 0.5:
-            writer.builder.cache_write(made, self.matrix.name)
+            writer.builder.cache_write(made, f"{self.matrix.name}[{row[0]}]" if row else self.matrix.name)
 
     def _row(self, writer: Writer) -> None:
-        """Read a row of the matrix, whose length is known when it runs."""
+        """Read a row of a matrix, whose length is known when it runs."""
         if self.matrix is None:
             self._load(writer)
             return
         made = writer.name("g")
         writer.builder.volatile(made, self.matrix.type.dtype, self.matrix.type.shape[1:])
-        writer.builder.cache_read(f"{self.matrix.name}[{writer.random.randrange(self.matrix.type.shape[0])}, ]", made)
+        slots = [] if self.rows is None else [self._index(writer)]
+        slots.append(str(writer.random.randrange(self.matrix.type.shape[0])))
+        writer.builder.cache_read(f"{self.matrix.name}[{', '.join(slots)}, ]", made)
         writer.written.append(made)

@@ -53,7 +53,9 @@ def _end(writer: Writer) -> str:
 def _read(writer: Writer, caches: Caches) -> Rows:
     if caches.matrix is not None and writer.random.random() < 0.4:
         kind = caches.matrix.type
-        slots, row = writer.random.choice((("", kind.shape[1:]), (f"[{writer.index().name}, ]", ())))
+        table = "" if caches.rows is None else f"{writer.index().name}, "
+        whole = f"[{table}0.., 0..]" if table else ""
+        slots, row = writer.random.choice(((whole, kind.shape[1:]), (f"[{table}{writer.index().name}, ]", ())))
         # Its columns may grow as well.
         made = _made(writer, kind.dtype, row, None)
         writer.builder.cache_read(f"{caches.matrix.name}{slots}", made.name)

@@ -9,7 +9,7 @@ from openinfer.plan.indices import constant
 from openinfer_synth_c.integers import declare_integers, number_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from openinfer.plan.regions import Axis, Growth, Region
     from openinfer.plan.steps import IndexExpr
@@ -32,6 +32,7 @@ class RegionWriter:
         self.lengths: list[str] = []
         self._strides: list[int] = []
         self._terms: list[str] = []
+        self._ends: list[str] = []
 
     @property
     def first(self) -> str:
@@ -58,21 +59,31 @@ class RegionWriter:
     def _grow(self, *, keeps_old: bool) -> list[str]:
         """Append the growth; return the statements that take it back."""
         undo: list[str] = []
-        for place, growth in enumerate(self._region.growth):
-            register, name = self._names.register(growth.register), f"grown{place}"
+        for place, (register, reached, condition) in enumerate(self._reached()):
             if keeps_old and self._region.inner:
                 self._code.line(f"const int64_t old{place} = {register};")
                 undo.append(f"{register} = old{place};")
-            value = f"{name} + {growth.plus}" if growth.plus else name
-            with self._code.braces(f"if ({register} < {value})"):
-                self._code.line(f"{register} = {value};")
+            with self._code.braces(f"if ({condition}{register} < {reached})"):
+                self._code.line(f"{register} = {reached};")
         return undo
+
+    def _reached(self) -> Iterator[tuple[str, str, str]]:
+        """Yield registers, what they become if it is more, and when, as the beginning of a condition."""
+        table = len([axis for axis in self._region.table if axis.end is not None])
+        stores = "".join(f"{length} > 0 && " for length in self.lengths[:table] if not length.isdigit())
+        is_empty = "0" in self.lengths[:table]
+        for axis, reached in zip(self._region.table, self._ends, strict=True):
+            if axis.grown is not None and not is_empty:
+                yield self._names.register(axis.grown), reached, stores
+        for place, growth in enumerate(self._region.growth):
+            yield self._names.register(growth.register), f"grown{place}", ""
 
     def _axis(self, axis: Axis, suffix: str) -> None:
         certain = _known_range(axis)
         if certain is not None:
             first, end = certain
             self._term(number_text(first), axis.stride)
+            self._ends.append(number_text(end))
             self.lengths.append(number_text(end - first))
             self._strides.append(axis.stride)
             return
@@ -88,6 +99,7 @@ class RegionWriter:
         if axis.end is None:
             code.line(f"if ({start} < 0) {{ return MODEL_INDEX; }}", f"if ({start} >= {limit}) {{ return {passed}; }}")
             self._term(start, axis.stride)
+            self._ends.append(f"{start} + 1")
             return
         end = f"written{suffix}"
         if axis.current is not None:
@@ -98,6 +110,7 @@ class RegionWriter:
             f"if ({end} > {limit}) {{ return {passed}; }}",
         )
         self._term(start, axis.stride)
+        self._ends.append(end)
         self.lengths.append(f"({end} - {start})")
         self._strides.append(axis.stride)
 

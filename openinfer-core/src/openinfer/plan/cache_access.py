@@ -7,7 +7,7 @@ open or negative ends need.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.ir.nodes import CacheRead, CacheReset, CacheWrite, Single, Slice
@@ -184,10 +184,13 @@ class Access:
             self._axis(cache, formal, slot, stride)
             for formal, slot, stride in zip(cache.table, slots, strides, strict=False)
         )
-        growth = self._table_growth(cache, table) if writes or not any(a.end is not None for a in table) else ()
-        if not cache.auto:
-            return Region(table, growth, (), math.prod(cache.base))
         selects = any(not isinstance(slot, Single) for slot in auto)
+        if writes or not (selects or any(axis.end is not None for axis in table)):
+            table = tuple(
+                replace(axis, grown=cache.grown.get(formal)) for formal, axis in zip(cache.table, table, strict=True)
+            )
+        if not cache.auto:
+            return Region(table, (), (), math.prod(cache.base))
         inner_strides = strides[tables:]
         if selects:
             given = [*auto, *[Slice()] * (len(cache.auto) - len(auto))]
@@ -195,8 +198,8 @@ class Access:
                 self._selected(cache, formal, slot, stride)
                 for formal, slot, stride in zip(cache.auto, given, inner_strides, strict=True)
             )
-            return Region(table, growth, inner)
-        growth += tuple(
+            return Region(table, (), inner)
+        growth = tuple(
             Growth(cache.grown[formal], self.index(slot.index), self._bound(cache, formal))
             for formal, slot in zip(cache.auto, auto, strict=False)
             if isinstance(slot, Single)
@@ -249,15 +252,6 @@ class Access:
         if isinstance(slot, Single):
             return Axis(self.index(slot.index), None, extent, stride, room, is_bound=False)
         return self._range(slot, extent, extent, stride, room, is_bound=False)
-
-    def _table_growth(self, cache: Cache, table: Sequence[Axis]) -> tuple[Growth, ...]:
-        return tuple(
-            Growth(cache.grown[formal], axis.start, bound - 1, 1)
-            if axis.end is None
-            else Growth(cache.grown[formal], axis.end, bound)
-            for formal, axis, bound in zip(cache.table, table, cache.bounds, strict=False)
-            if formal in cache.grown
-        )
 
     def cleared(self, cache: Cache, access: CacheAccess) -> Region:
         """Return the entries that a reset of some of them takes."""

@@ -20,6 +20,8 @@ class Axis:
         current: what an end below 0 counts from; None: no end is below 0.
         stride: elements between two places.
         room: places that the state has there.
+        grown: register of how many places there are, if the access may make that more: it becomes at least the end, but
+            not where a range of the table is empty.
     """
 
     start: IndexExpr
@@ -29,16 +31,16 @@ class Axis:
     room: int
     is_bound: bool = True
     current: IndexExpr | None = None
+    grown: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A register becomes ``value + plus`` if it is less; a value below 0 or above ``limit`` is an error."""
+    """A register becomes a value if it is less; a value below 0 or above ``limit`` is an error."""
 
     register: int
     value: IndexExpr
     limit: int
-    plus: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Region:
     All axes of the table and the growth are tested before anything changes.
 
     Attributes:
+        growth: of the extents of entries.
         entry: elements that lie in a row at each place.
     """
 
