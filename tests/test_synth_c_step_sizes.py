@@ -143,17 +143,26 @@ def test_a_caller_gives_the_size_of_each_step(compiler):
     assert printed_by(main, synthesis.bundle, compiler) == "0 3 2; 0 18 4; 0 18 0; 1 18 0; 0 19 1; "
 
 
-def test_a_step_without_rows_has_no_last_one():
+@pytest.mark.parametrize(
+    ("place", "printed"),
+    [
+        ("select(x, axis=0, index=T-1)", "0 0; 1 1; 1 5; 1 9; "),
+        ("select(x, axis=0, index=-1)", "0 0; 1 1; 1 5; 1 9; "),
+        ("select(x, axis=0, index=1)", "0 0; 0 0; 1 5; 1 5; "),
+        ("narrow(x, axis=0, start=-2, length=2)", "0 0; 0 0; 1 1; 1 5; "),
+    ],
+)
+def test_a_step_with_too_few_rows_lacks_a_place(place, printed):
     main = """
     #include "model.h"
     #include <stdio.h>
     static struct model instance;
     int main(void) {
-        static const float x[MODEL_EXTENT_T_MOST * 4] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f};
+        static const float x[MODEL_EXTENT_T_MOST * 4] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f, 8.0f, 9.0f};
         size_t rows;
         if (model_init(&instance) != MODEL_OK) { return 1; }
-        for (rows = 0; rows < 3; ++rows) {
-            float y[4] = {0.0f};
+        for (rows = 0; rows < 4; ++rows) {
+            float y[8] = {0.0f};
             const struct model_inputs inputs = {.v_x = x, .extent_T = rows};
             const struct model_outputs outputs = {.v_y = y};
             const enum model_status status = model_step(&instance, &inputs, &outputs);
@@ -162,8 +171,8 @@ def test_a_step_without_rows_has_no_last_one():
         return 0;
     }
     """
-    _, _, synthesis = made(PROGRAMS["the last row"])
-    assert printed_by(main, synthesis.bundle, "gcc") == "0 0; 1 1; 1 5; "
+    _, _, synthesis = made(f"dynamic {{ x: f32[T, D]; }} block entry {{ op {place} >> y; return y; }}")
+    assert printed_by(main, synthesis.bundle, "gcc") == printed
 
 
 def test_the_program_around_it_takes_sizes_from_files_and_refuses_those_that_do_not_fit():

@@ -335,10 +335,7 @@ class _BlockLowering:
                 origin=origin_of(self._block, node), placement=placement_of(node, hints), name=op.outputs[0], node=node
             )
             parts = (op, self._resolved, self._model, self._runtime_settings(op, node), self._loop_names())
-            settings = VaryingSettings(*parts, self._draft.given)
-            if settings.sizes and not self._varying.has_form(settings, inputs, at):
-                # Places such as the last row, `T-1`, are tested when the program runs: there may be no row.
-                settings = VaryingSettings(*parts)
+            settings = self._varying.with_places(VaryingSettings(*parts, self._draft.given), inputs, at)
             indexed = {name: self._index(expr, node) for name, expr in settings.unknown.items()}
             ranges = {name: interval(index, self._intervals) for name, index in indexed.items()}
             with faults_at(self._block, node):

@@ -205,6 +205,19 @@ class VaryingLowering:
                     raise ParametricError(f"its result at {value} has another shape than {parameter.name} suggests")
         return planned
 
+    def refused_place(self, call: VaryingCall) -> str | None:
+        """Return the setting with an integer that some small or large extents make illegal; None: there is none."""
+        first = {p.name: p.tried[0] for p in call.parameters}
+        for parameter in call.parameters:
+            for value in parameter.checked:
+                sizes = {**first, parameter.name: value}
+                try:
+                    self._call(call, sizes)
+                except OpTypeError as error:
+                    setting = next(iter(error.settings), "")
+                    return setting if type(call.settings(sizes).get(setting)) is int else None
+        return None
+
     def has_form(self, call: VaryingCall, at: Operation) -> bool:
         """Whether what a call computes has one form at all sizes; shapes that have none are for `planned`."""
         try:

@@ -41,21 +41,37 @@ class VaryingOps:
         self._persistent = persistent
         self._calls = VaryingLowering(environment, table, draft)
 
-    def has_form(self, settings: VaryingSettings, inputs: tuple[Operand | None, ...], at: Operation) -> bool:
-        """Whether settings that follow from sizes of steps alone let a call have one form at all of them."""
-        if settings.unknown:
-            return True
-        return self._calls.has_form(self._call(settings, inputs, at), at)
+    def with_places(
+        self, settings: VaryingSettings, inputs: tuple[Operand | None, ...], at: Operation
+    ) -> VaryingSettings:
+        """Return settings in which places such as the last row, ``T-1`` or -1, are tested when the program runs.
 
-    def _call(self, settings: VaryingSettings, inputs: tuple[Operand | None, ...], at: Operation) -> VaryingCall:
-        """Return a call with parameters for extents alone."""
+        These are places that not all sizes have; others follow from the sizes of steps.
+        """
+        if settings.unknown:
+            return settings
+        if settings.sizes:
+            is_known = self._calls.has_form(self._call(settings, inputs, at), at)
+            return settings if is_known else settings.tested()
+        place = self._calls.refused_place(self._far_call(settings, inputs))
+        if place is None or self._calls.has_form(self._call(settings, inputs, at), at):
+            return settings
+        return settings.tested(place)
+
+    def _far_call(self, settings: VaryingSettings, inputs: tuple[Operand | None, ...]) -> VaryingCall:
+        """Return a call with parameters for extents alone, tried at sizes beyond their limits."""
         op = settings.op
         shapes = [
             None if operand is None or kind is None else self._persistent.extents_of(operand) or kind.shape
             for operand, kind in zip(inputs, op.input_types, strict=True)
         ]
         parameters, given = extent_parameters(self._draft, shapes, settings.sizes)
-        call = VaryingCall(op=op, inputs=inputs, given=given, settings=settings.at, parameters=parameters)
+        return VaryingCall(op=op, inputs=inputs, given=given, settings=settings.at, parameters=parameters)
+
+    def _call(self, settings: VaryingSettings, inputs: tuple[Operand | None, ...], at: Operation) -> VaryingCall:
+        """Return a call with parameters for extents alone, tried at sizes that its operator accepts."""
+        call = self._far_call(settings, inputs)
+        parameters = call.parameters
         # Sizes far beyond their limit may be larger than what an input of fixed extents has room for.
         near = replace(call, parameters=tuple(replace(p, tried=(p.high, p.high - 1, p.high - 2)) for p in parameters))
         if any(p.high < LEAST_NEAR for p in parameters):

@@ -17,7 +17,7 @@ from openinfer.plan.setting_search import PolynomialRange, RangeSearch
 from openinfer.plan.settings import RuntimeSettingError, known_setting
 from openinfer.plan.sizes import size
 from openinfer.plan.steps import PlaceStep, Register
-from openinfer.symbolic import Name
+from openinfer.symbolic import Const, Name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,6 +72,10 @@ def _names(exprs: Sequence[IntExpr]) -> set[str]:
 class VaryingSettings:
     """The settings of an operator at values of those that are known at run time only.
 
+    Args:
+        given: sizes of steps, over which settings are polynomials; without them, such settings are unknown.
+        tested: a setting that is unknown though its value is a number.
+
     Attributes:
         unknown: expressions of these, by name of parameter.
     """
@@ -84,14 +88,17 @@ class VaryingSettings:
         runtime: Mapping[str, RuntimeInts],
         loop_indices: frozenset[str],
         given: GivenSizes | None = None,
+        tested: str | None = None,
     ) -> None:
         self.op = op
+        self._parts = (resolved, model, runtime, loop_indices)
         self._runtime = runtime
         self._known: dict[str, SettingValue] = dict(op.settings)
         self.unknown: dict[str, IntExpr] = {}
         for setting, value in op.runtime_settings.items():
             if setting not in runtime:
                 self._known[setting] = known_setting(setting, value, resolved, model, loop_indices)
+        known_parts = (resolved, model, loop_indices)
         self._numbers: dict[str, list[int | str | Index]] = {}
         for setting, value in runtime.items():
             row: list[int | str | Index] = []
@@ -102,13 +109,31 @@ class VaryingSettings:
                     continue
                 alone = RuntimeInts((expr,), is_list=False)
                 try:
-                    known = known_setting(setting, alone, resolved, model, loop_indices)
-                    row.append(known if isinstance(known, int) else 0)
+                    known = None if setting == tested else known_setting(setting, alone, *known_parts)
                 except RuntimeSettingError:
-                    name = f"s{len(self.unknown)}"
-                    self.unknown[name] = expr
-                    row.append(name)
+                    known = None
+                if isinstance(known, int):
+                    row.append(known)
+                    continue
+                name = f"s{len(self.unknown)}"
+                self.unknown[name] = expr
+                row.append(name)
             self._numbers[setting] = row
+
+    def tested(self, place: str | None = None) -> VaryingSettings:
+        """Return the settings with those that depend on sizes of steps, or the number of one, as unknown ones.
+
+        Args:
+            place: a setting whose value is a number.
+        """
+        resolved, model, runtime, loop_indices = self._parts
+        number = None if place is None else self.op.settings.get(place)
+        if place is None or not isinstance(number, int):
+            return VaryingSettings(self.op, *self._parts)
+        settings = {name: value for name, value in self.op.settings.items() if name != place}
+        op = replace(self.op, settings=settings)
+        at_run_time = {**runtime, place: RuntimeInts((Const(number),), is_list=False)}
+        return VaryingSettings(op, resolved, model, at_run_time, loop_indices, tested=place)
 
     @property
     def sizes(self) -> tuple[str, ...]:
