@@ -51,6 +51,10 @@ class DType:
     minimum: int | None = None
     maximum: int | None = None
 
+    def __hash__(self) -> int:
+        # Types with one name rarely differ, and types are in nearly every key.
+        return hash(self.name)
+
     def __str__(self) -> str:
         return self.name
 

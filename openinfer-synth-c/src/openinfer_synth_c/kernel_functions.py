@@ -106,13 +106,22 @@ class KernelFunctions:
         self._has_vector_types = has_vector_types
         self._polls = polls
         self._found: dict[tuple[object, ...], KernelFunction] = {}
+        self._bodies: dict[tuple[object, ...], int] = {}
+        self._numbers: dict[int, tuple[Kernel, int]] = {}
 
     def of(self, kernel: Kernel, parameters: Sequence[Parameter]) -> KernelFunction:
         """Return the function of a loop program."""
-        key = (kernel.body, kernel.parameters, tuple(parameters))
+        key = (self._number(kernel), *parameters)
         if key not in self._found:
             self._found[key] = self._made(kernel, tuple(parameters))
         return self._found[key]
+
+    def _number(self, kernel: Kernel) -> int:
+        """Return the same number for loop programs with equal bodies; equal steps share one, which is hashed once."""
+        if id(kernel) not in self._numbers:
+            body = (kernel.body, kernel.parameters)
+            self._numbers[id(kernel)] = (kernel, self._bodies.setdefault(body, len(self._bodies)))
+        return self._numbers[id(kernel)][1]
 
     def __iter__(self) -> Iterator[KernelFunction]:
         return iter(self._found.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, is_mixed_radix
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from openinfer.compute.stage import Computation, Stage, Tensor
 
 
+@lru_cache(maxsize=1024)
 def overwritable(computation: Computation, output: str) -> frozenset[str]:
     """Return the inputs that may be overwritten by an output as it is computed, lying exactly where it lies.
 

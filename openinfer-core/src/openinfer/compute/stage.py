@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from openinfer.expr.linear import linearise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from openinfer.affine import Index, Var, Within
     from openinfer.dtypes import DType
+    from openinfer.expr.linear import Instruction
     from openinfer.expr.tree import Expr, Literal
 
 
@@ -173,7 +174,7 @@ class Stage:
     checks: tuple[Check, ...] = ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stage) and _key(self) == _key(other)
+        return self is other or (isinstance(other, Stage) and _key(self) == _key(other))
 
     def __hash__(self) -> int:
         return hash((self.tensor, self.axes, self.at))
@@ -217,6 +218,10 @@ class Computation:
     stages: tuple[Stage, ...]
     temporaries: tuple[Tensor, ...] = ()
     parameters: tuple[Var, ...] = ()
+
+    def __hash__(self) -> int:
+        # Each step of a plan is looked up by its computation: what tells nearly all of them apart is enough.
+        return hash((self.name, self.stages))
 
     def tensor(self, name: str) -> Tensor:
         """Return the tensor of that name.
@@ -274,7 +279,10 @@ def _key(stage: Stage) -> tuple[object, ...]:
         fold and (fold.axes, fold.order, fold.running, len(totals)),
         tuple((lookup.var, lookup.rule) for lookup in lookups),
         tuple(check.rule for check in stage.checks),
-        tuple(
-            program and tuple(replace(i, index=numbers.get(i.index, i.index)) for i in program) for program in programs
-        ),
+        tuple(program and tuple(_renumbered(i, numbers) for i in program) for program in programs),
     )
+
+
+def _renumbered(instruction: Instruction, numbers: Mapping[int, int]) -> Instruction:
+    index = numbers.get(instruction.index, instruction.index)
+    return instruction if index == instruction.index else replace(instruction, index=index)

@@ -15,6 +15,7 @@ that is read only where a condition holds, ``position(i0, i64)`` the value of an
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _INDENT = "    "
 
 
+@lru_cache(maxsize=1024)
 def computation_text(computation: Computation) -> str:
     """Return the text of a computation, with a line end after the last line."""
     inputs = [f"{tensor.name}: {_type_text(tensor)}" for tensor in computation.inputs]

@@ -41,6 +41,10 @@ class Program:
 
     instructions: tuple[Instruction, ...]
 
+    def __hash__(self) -> int:
+        # Programs are in the keys of loop programs: what tells nearly all of them apart is enough.
+        return hash(tuple([(i.function, i.operands) for i in self.instructions]))
+
     @property
     def inputs(self) -> tuple[int, ...]:
         """Numbers of the inputs that are read, ascending."""

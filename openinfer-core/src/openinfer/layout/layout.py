@@ -6,6 +6,7 @@ Row-major, channels last, blocked, packed and interleaved are all lists of digit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -149,4 +150,9 @@ class Layout:
 
 def row_major(shape: Sequence[Index]) -> Layout:
     """Return the layout of a tensor whose last index runs fastest."""
-    return Layout(tuple(shape), tuple(Digit(dim, 1, extent) for dim, extent in enumerate(shape)))
+    return _row_major(tuple(shape))
+
+
+@lru_cache(maxsize=4096)
+def _row_major(shape: tuple[Index, ...]) -> Layout:
+    return Layout(shape, tuple(Digit(dim, 1, extent) for dim, extent in enumerate(shape)))

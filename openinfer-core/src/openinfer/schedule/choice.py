@@ -11,6 +11,7 @@ from openinfer.compute.stage import expressions_of
 from openinfer.expr.linear import linearise
 from openinfer.schedule.elementwise import by_address, in_lanes
 from openinfer.schedule.loops import Loop, Schedule, plain, usual_extent
+from openinfer.schedule.operands import used_layouts
 from openinfer.schedule.row_sums import along_rows
 from openinfer.schedule.tiling import estimated, ranked, tiled
 
@@ -49,7 +50,7 @@ def choose(
         skip: number of an element past whose border terms may be left out (`openinfer.schedule.borders`).
     """
     counted = () if within is None else tuple(within.items())
-    return _chosen(stage, _used(stage, layouts), target, counted, skip)
+    return _chosen(stage, used_layouts(stage, layouts), target, counted, skip)
 
 
 @lru_cache(maxsize=4096)
@@ -115,7 +116,9 @@ def equals(
     Args:
         share: the part of its time by which the others may be slower.
     """
-    return _equals(stage, _used(stage, layouts), target, skip, share) or (choose(stage, layouts, target, None, skip),)
+    return _equals(stage, used_layouts(stage, layouts), target, skip, share) or (
+        choose(stage, layouts, target, None, skip),
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -126,12 +129,6 @@ def _equals(
         return ()
     found = ranked(stage, dict(laid_out), target, target.lanes(_itemsize(stage)), skip)
     return tuple(schedule for cycles, schedule in found if cycles <= (1 + share) * found[0][0])
-
-
-def _used(stage: Stage, layouts: Mapping[str, Layout]) -> tuple[tuple[str, Layout], ...]:
-    """Return the layouts of the tensors that a stage uses, by name."""
-    used = {stage.tensor, *(element.tensor for element in stage.elements if isinstance(element, Read))}
-    return tuple((tensor, layouts[tensor]) for tensor in sorted(used) if tensor in layouts)
 
 
 def compared(

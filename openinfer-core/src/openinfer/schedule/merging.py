@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var, Within, rejoined
 from openinfer.compute import Read
 from openinfer.compute.substitution import moved
+from openinfer.schedule.operands import used_layouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,6 +28,12 @@ def merged(stage: Stage, layouts: Mapping[str, Layout]) -> Stage:
     Args:
         layouts: where the tensors of the stage lie, by name.
     """
+    return _merged(stage, used_layouts(stage, layouts))
+
+
+@lru_cache(maxsize=4096)
+def _merged(stage: Stage, used: tuple[tuple[str, Layout], ...]) -> Stage:
+    layouts = dict(used)
     extents = {axis: axis.extent for axis in stage.axes if isinstance(axis.extent, int)}
     is_free = stage.fold is None and not (stage.lookups or stage.checks or stage.is_sequential)
     if not is_free or len(extents) < len(stage.axes) or len(extents) < 2 or 0 in extents.values():
