@@ -240,23 +240,45 @@ def test_comments_in_front_of_the_semicolon_of_a_layer_end_with_it() -> None:
     assert "none; of" not in made.text
 
 
-def test_a_branch_that_goes_another_way_is_an_error() -> None:
-    program = """
-      dynamic { x: f32[1, 4]; }
-      constant { w: f32[4, 4]; limit: f32 @init(0.0); }
-      volatile { y: f32[1, 4]; sum: f32; high: bool; }
-      block entry { op matmul(x, w) >> y; op sum(y) >> sum; op gt(sum, limit) >> high; branch high more less;
-        return y; }
-      block more { op matmul(y, w) >> y; return; }
-      block less { return; }
-    """
-    samples = RNG.normal(size=(300, 1, 4)).astype(np.float32)
+BRANCHES = """
+dynamic { x: f32[1, 4]; }
+constant { w: f32[4, 4]; v: f32[4, 4]; limit: f32 @init(0.0); }
+volatile { y: f32[1, 4]; sum: f32; high: bool; }
+block entry {
+  op matmul(x, w) >> y; op sum(y) >> sum; op gt(sum, limit) >> high; branch high more less;
+  return y;
+}
+block more { op matmul(y, v) >> y; return; }
+block less { return; }
+"""
 
-    for most in (5, 300):
-        # The first of a few goes another way at the end of all, the other in front of more.
-        close = samples[np.argsort(np.abs((samples @ W[:4]).sum(axis=(1, 2))))][:most]
-        with pytest.raises(oi.CalibrationError, match="does not run the same layers: a branch"):
-            quantize(program, model_of(w=W[:4]), {"x": close}, most=most)
+
+def takes_another_branch(rows: np.ndarray) -> np.ndarray:
+    """Return whether each sample takes another branch once the product with w is quantised, by NumPy alone."""
+    found = by_hand(rows, W[:4], np.zeros(4), float(np.abs(rows).max()), signed=True)
+    return ((rows @ W[:4]).sum(axis=1) > 0) != (found.sum(axis=1) > 0)
+
+
+def test_samples_that_take_another_branch_do_not_count() -> None:
+    rows = np.random.default_rng(3).normal(size=(300, 4)).astype(np.float32)
+    apart = takes_another_branch(rows)
+
+    report = quantize(BRANCHES, model_of(w=W[:4], v=W[2:]), {"x": rows[:, None]}, most=300).report
+    without = quantize(BRANCHES, model_of(w=W[:4], v=W[2:]), {"x": rows[~apart, None]}, most=300).report
+
+    assert 0 < report.apart == apart.sum() < 30
+    assert f"{apart.sum()} of 300 samples take another branch" in str(report)
+    assert report.outputs["y"] == pytest.approx(without.outputs["y"])
+    assert [layer.snr_db for layer in report.layers] == pytest.approx([layer.snr_db for layer in without.layers])
+    assert without.apart == 0
+
+
+def test_no_sample_that_takes_the_same_branch_is_an_error() -> None:
+    rows = np.random.default_rng(3).normal(size=(300, 1, 4)).astype(np.float32)
+    other = next(row for row in rows if takes_another_branch(row).all())
+
+    with pytest.raises(oi.CalibrationError, match="runs other layers on every sample: a branch"):
+        quantize(BRANCHES, model_of(w=W[:4], v=W[2:]), {"x": other[None]})
 
 
 def test_the_classes_of_samples_are_one_integer_each() -> None:

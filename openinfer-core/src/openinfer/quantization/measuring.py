@@ -15,18 +15,32 @@ from openinfer.quantization.report import Accuracy
 from openinfer.simulate import Simulator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
     import numpy.typing as npt
 
     from openinfer.ir.graph import Graph
     from openinfer.model import Model
     from openinfer.plugins.environment import Environment
+    from openinfer.quantization.observing import Run
     from openinfer.simulate import Executor
 
     Array = npt.NDArray[Any]
     Samples = Sequence[Mapping[str, Array]]
     Pair = tuple[tuple[Graph, Model], tuple[Graph, Model]]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRatios:
+    """How far layers are from those before.
+
+    Attributes:
+        decibels: by number of a layer; of those that samples reach.
+        apart: samples that are left out, by number: they run other layers than before.
+    """
+
+    decibels: Mapping[int, float]
+    apart: frozenset[int]
 
 
 @dataclass(slots=True)
@@ -39,6 +53,10 @@ class _Power:
         self.signal += float(np.sum(wide**2))
         self.error += float(np.sum((found.astype(np.float64) - wide) ** 2))
 
+    def include(self, other: _Power) -> None:
+        self.signal += other.signal
+        self.error += other.error
+
     def decibels(self) -> float:
         if self.error == 0:
             return math.inf
@@ -47,23 +65,45 @@ class _Power:
 
 def ratios_of_layers(
     before: tuple[str, Model], after: tuple[str, Model], samples: Samples, environment: Environment
-) -> Mapping[int, float]:
-    """Return decibels by layer, from two programs that copy what their layers make."""
+) -> LayerRatios:
+    """Return decibels by layer, from two programs that copy what their layers make.
+
+    Raises:
+        CalibrationError: no sample runs the same layers in both.
+    """
     found: dict[int, _Power] = {}
+    apart: set[int] = set()
     runs = (observed(text, model, samples, MADE, environment) for text, model in (before, after))
-    for first, second in zip_longest(*runs):
+    for sample, (first, second) in enumerate(zip(*runs, strict=True)):
+        powers = _powers(first, second)
+        if powers is None:
+            apart.add(sample)
+            continue
+        for number, power in powers.items():
+            found.setdefault(number, _Power()).include(power)
+    if len(apart) == len(samples):
+        message = "the quantised program runs other layers on every sample: a branch or a loop goes another way"
+        raise CalibrationError(f"{message}; exclude weights that its condition follows from")
+    return LayerRatios({number: power.decibels() for number, power in found.items()}, frozenset(apart))
+
+
+def _powers(before: Iterator[Run], after: Iterator[Run]) -> dict[int, _Power] | None:
+    """Return powers by layer, of one sample; None where the two run other layers."""
+    found: dict[int, _Power] = {}
+    for first, second in zip_longest(before, after):
         if first is None or second is None or first[0] != second[0]:
-            message = "the quantised program does not run the same layers: a branch or a loop went another way"
-            raise CalibrationError(f"{message}; exclude weights that its condition follows from")
+            return None
         found.setdefault(first[0], _Power()).add(first[2], second[2])
-    return {number: power.decibels() for number, power in found.items()}
+    return found
 
 
-def output_ratios(pair: Pair, samples: Samples, environment: Environment) -> Mapping[str, float]:
-    """Return decibels by output, of those that are floats."""
+def output_ratios(
+    pair: Pair, samples: Samples, environment: Environment, *, apart: Set[int] = frozenset()
+) -> Mapping[str, float]:
+    """Return decibels by output, of those that are floats, without the samples that are ``apart``."""
     found: dict[str, _Power] = {}
-    for before, after in zip(*_outputs(pair, samples, environment), strict=True):
-        for name, wanted in before.items():
+    for sample, (before, after) in enumerate(zip(*_outputs(pair, samples, environment), strict=True)):
+        for name, wanted in before.items() if sample not in apart else ():
             if np.asarray(wanted).dtype.kind not in "biu":
                 found.setdefault(name, _Power()).add(np.asarray(wanted), np.asarray(after[name]))
     return {name: power.decibels() for name, power in found.items()}

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from openinfer.plugins.environment import Environment
     from openinfer.quantization.layers import Layer
     from openinfer.quantization.rewriting import Edit
+    from openinfer.simulate import Executor
 
     Array = npt.NDArray[Any]
+    Run = tuple[int, Mapping[str, int], Array]
+    """Number of a layer, indices of the loops around it, and the copied value."""
 
 READ, MADE = "calibration_read_", "calibration_made_"
 """What the copies are called that are watched, with the number of the layer behind."""
@@ -42,8 +45,8 @@ def watches(layers: Sequence[Layer]) -> list[Edit]:
 
 def observed(
     text: str, model: Model, samples: Sequence[Mapping[str, Array]], prefix: str, environment: Environment
-) -> Iterator[tuple[int, Mapping[str, int], Array]]:
-    """Yield number of a layer, indices of the loops around it and the copied value, run by run, sample by sample.
+) -> Iterator[Iterator[Run]]:
+    """Yield the runs of layers of each sample; those that the caller leaves are run before the next sample.
 
     Args:
         text: the program with copies.
@@ -53,11 +56,18 @@ def observed(
     with simulator.make_executor() as executor:
         for sample in samples:
             executor.insert(sample)
-            for node in executor.iterate():
-                event = node.event
-                if event.kind == "Transfer" and event.output and event.output[0].startswith(prefix):
-                    name = event.output[0]
-                    yield int(name.removeprefix(prefix)), _indices(event), np.asarray(node.fetch(name))
+            runs = _runs(executor, prefix)
+            yield runs
+            for _ in runs:
+                pass
+
+
+def _runs(executor: Executor, prefix: str) -> Iterator[Run]:
+    for node in executor.iterate():
+        event = node.event
+        if event.kind == "Transfer" and event.output and event.output[0].startswith(prefix):
+            name = event.output[0]
+            yield int(name.removeprefix(prefix)), _indices(event), np.asarray(node.fetch(name))
 
 
 def _indices(event: TraceEvent) -> Mapping[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,8 @@ def quantize(
         environment: what plugins offer; the installed ones by default.
 
     Raises:
-        CalibrationError: the samples do not fit the program, or nothing in it can be quantised.
+        CalibrationError: the samples do not fit the program, nothing in it can be quantised, or no sample runs the
+            same layers in both programs.
         DslSyntaxError, GraphError, ValidationError: the program is wrong; all findings.
     """
     offered = environment or Environment.default()
@@ -146,11 +148,12 @@ def quantize(
     )
     pair = ((graph, model), (made, made_model))
     report = QuantizationReport(
-        layers=tuple(making.layer_report(layer, ratios.get(layer.number, math.inf)) for layer in layers),
+        layers=tuple(making.layer_report(layer, ratios.decibels.get(layer.number, math.nan)) for layer in layers),
         left=tuple(left),
-        outputs=output_ratios(pair, samples[:most], offered),
+        outputs=output_ratios(pair, samples[:most], offered, apart=ratios.apart),
         weight_bytes=(_nbytes(model), _nbytes(made_model)),
         samples=min(most, len(samples)),
+        apart=len(ratios.apart),
         accuracy=None if labels is None else accuracy_of(pair, samples, labels, output, offered),
     )
     return QuantizedProgram(graph=made, text=made_text, model=made_model, report=report)
@@ -184,7 +187,8 @@ class _Making:
         self._ranges: dict[str, Ranges] = {layer.weight.name: {} for layer in layers}
 
     def observe(self, text: str, samples: Sequence[Mapping[str, Array]]) -> None:
-        for number, indices, value in observed(text, self._model, samples, READ, self._environment):
+        runs = observed(text, self._model, samples, READ, self._environment)
+        for number, indices, value in chain.from_iterable(runs):
             layer = self._layers[number]
             entry = entry_of(layer, indices, self._resolved.sizes)
             self._ranges[layer.weight.name].setdefault(entry, SeenRange()).add(value)

@@ -20,7 +20,8 @@ class LayerReport:
         dtype: element type of what the layer reads.
         bound: largest magnitude that this holds; of several turns of a loop the largest.
         clipped: share of the values of the samples beyond the bound.
-        snr_db: power of what the layer made before over that of the difference, in decibels.
+        snr_db: power of what the layer made before over that of the difference, in decibels; NaN: of the samples
+            that count, none reaches it.
     """
 
     line: int
@@ -53,6 +54,8 @@ class QuantizationReport:
 
     Attributes:
         outputs: power of each output over that of its difference, in decibels.
+        apart: how many of the samples run other layers than before, since a branch or a loop goes another way; they
+            do not count in decibels.
         weight_bytes: bytes of the tensors before and after.
         samples: how many samples the scales follow from.
     """
@@ -63,6 +66,7 @@ class QuantizationReport:
     weight_bytes: tuple[int, int]
     samples: int
     accuracy: Accuracy | None = None
+    apart: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data; ratios without a difference are the string ``inf``."""
@@ -82,6 +86,9 @@ class QuantizationReport:
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         lines += [f"line {left.line}: {left.op} >> {left.output} stays: {left.reason}" for left in self.left]
         lines += [f"output {name}: {value:.1f} dB over {self.samples} samples" for name, value in self.outputs.items()]
+        if self.apart:
+            shown = f"{self.apart} of {self.samples} samples take another branch, or other turns of a loop, than before"
+            lines.append(f"{shown}: no SNR counts them")
         lines.append("weights: {:,} bytes before, {:,} after".format(*self.weight_bytes))
         return "\n".join([*lines, *([str(self.accuracy)] if self.accuracy else [])])
 
