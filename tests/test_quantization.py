@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import openinfer as oi
 from openinfer.cli import main
 from openinfer.quantization import Clipping, quantize
+from openinfer.quantization.measuring import Power
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"
 RNG = np.random.default_rng(0)
@@ -279,6 +280,26 @@ def test_no_sample_that_takes_the_same_branch_is_an_error() -> None:
 
     with pytest.raises(oi.CalibrationError, match="runs other layers on every sample: a branch"):
         quantize(BRANCHES, model_of(w=W[:4], v=W[2:]), {"x": other[None]})
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("factor", "shown"), [(1e37, "47.1 dB"), (1e38, "-inf dB")])
+def test_ratios_of_very_large_values_are_numbers_or_infinite(factor: float, shown: str) -> None:
+    """Products with weights up to 2e38 overflow f32, at other elements once they are quantised."""
+    x = np.repeat([[[8.0]], [[-4.0]]], 6, axis=2).astype(np.float32)
+
+    report = quantize(LINEAR, model_of(fc__weight=W * np.float32(factor), b=B), {"x": x}).report
+
+    assert f"output y: {shown}" in str(report)
+    assert "nan" not in json.dumps(report.to_json(), allow_nan=False)
+
+
+def test_elements_that_are_infinite_in_both_programs_are_no_difference() -> None:
+    power = Power()
+
+    power.add(np.array([3.0, np.inf, np.nan], np.float32), np.array([3.5, np.inf, np.nan], np.float32))
+
+    assert power.decibels() == pytest.approx(10 * np.log10(3.0**2 / 0.5**2))
 
 
 def test_the_classes_of_samples_are_one_integer_each() -> None:

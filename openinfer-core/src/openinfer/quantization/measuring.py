@@ -44,23 +44,30 @@ class LayerRatios:
 
 
 @dataclass(slots=True)
-class _Power:
+class Power:
+    """Powers of finite values; infinities and NaN that only one program computes are an infinite error."""
+
     signal: float = 0.0
     error: float = 0.0
 
     def add(self, wanted: Array, found: Array) -> None:
-        wide = wanted.astype(np.float64)
-        self.signal += float(np.sum(wide**2))
-        self.error += float(np.sum((found.astype(np.float64) - wide) ** 2))
+        wide, other = wanted.astype(np.float64), found.astype(np.float64)
+        finite = np.isfinite(wide) & np.isfinite(other)
+        self.signal += float(np.sum(wide[finite] ** 2))
+        self.error += float(np.sum((other[finite] - wide[finite]) ** 2))
+        if not np.array_equal(wide[~finite], other[~finite], equal_nan=True):
+            self.error = math.inf
 
-    def include(self, other: _Power) -> None:
+    def include(self, other: Power) -> None:
         self.signal += other.signal
         self.error += other.error
 
     def decibels(self) -> float:
         if self.error == 0:
             return math.inf
-        return 10 * math.log10(self.signal / self.error) if self.signal else -math.inf
+        if not self.signal or math.isinf(self.error):
+            return -math.inf
+        return 10 * (math.log10(self.signal) - math.log10(self.error))
 
 
 def ratios_of_layers(
@@ -71,7 +78,7 @@ def ratios_of_layers(
     Raises:
         CalibrationError: no sample runs the same layers in both.
     """
-    found: dict[int, _Power] = {}
+    found: dict[int, Power] = {}
     apart: set[int] = set()
     runs = (observed(text, model, samples, MADE, environment) for text, model in (before, after))
     for sample, (first, second) in enumerate(zip(*runs, strict=True)):
@@ -80,20 +87,20 @@ def ratios_of_layers(
             apart.add(sample)
             continue
         for number, power in powers.items():
-            found.setdefault(number, _Power()).include(power)
+            found.setdefault(number, Power()).include(power)
     if len(apart) == len(samples):
         message = "the quantised program runs other layers on every sample: a branch or a loop goes another way"
         raise CalibrationError(f"{message}; exclude weights that its condition follows from")
     return LayerRatios({number: power.decibels() for number, power in found.items()}, frozenset(apart))
 
 
-def _powers(before: Iterator[Run], after: Iterator[Run]) -> dict[int, _Power] | None:
+def _powers(before: Iterator[Run], after: Iterator[Run]) -> dict[int, Power] | None:
     """Return powers by layer, of one sample; None where the two run other layers."""
-    found: dict[int, _Power] = {}
+    found: dict[int, Power] = {}
     for first, second in zip_longest(before, after):
         if first is None or second is None or first[0] != second[0]:
             return None
-        found.setdefault(first[0], _Power()).add(first[2], second[2])
+        found.setdefault(first[0], Power()).add(first[2], second[2])
     return found
 
 
@@ -101,11 +108,11 @@ def output_ratios(
     pair: Pair, samples: Samples, environment: Environment, *, apart: Set[int] = frozenset()
 ) -> Mapping[str, float]:
     """Return decibels by output, of those that are floats, without the samples that are ``apart``."""
-    found: dict[str, _Power] = {}
+    found: dict[str, Power] = {}
     for sample, (before, after) in enumerate(zip(*_outputs(pair, samples, environment), strict=True)):
         for name, wanted in before.items() if sample not in apart else ():
             if np.asarray(wanted).dtype.kind not in "biu":
-                found.setdefault(name, _Power()).add(np.asarray(wanted), np.asarray(after[name]))
+                found.setdefault(name, Power()).add(np.asarray(wanted), np.asarray(after[name]))
     return {name: power.decibels() for name, power in found.items()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ class QuantizationReport:
     apart: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; ratios without a difference are the string ``inf``."""
+        """Return plain data for JSON: ratios that are not finite are the strings ``inf``, ``-inf`` and ``nan``."""
         found = asdict(self)
         for layer in found["layers"]:
             layer["snr_db"] = _finite(layer["snr_db"])
@@ -94,4 +95,4 @@ class QuantizationReport:
 
 
 def _finite(value: float) -> float | str:
-    return value if value not in (float("inf"), float("-inf")) else str(value)
+    return value if math.isfinite(value) else str(value)
