@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import PrefixTable, ResolvedGraph
     from openinfer.programs import Program
     from openinfer.quantization.layers import Layer
+    from openinfer.quantization.rewriting import Edit
     from openinfer.symbolic import IntExpr
 
     Array = npt.NDArray[Any]
@@ -241,7 +242,7 @@ class _Making:
             edits.append(replace(_span(layer.node.span), lines))
         return edited(text, edits)
 
-    def _declarations(self, layer: Layer) -> Any:
+    def _declarations(self, layer: Layer) -> Edit:
         decl = self._declared(layer).decl
         if decl is None:
             raise ValueError(f"{layer.weight.name} has no declaration")

@@ -75,10 +75,6 @@ class SeenRange:
             return 0.0
         return float(self.counts[round(bound / self.limit * BINS) :].sum() / total)
 
-    def dtype(self) -> str:
-        """Return the element type that holds the values: u8 where none is negative."""
-        return "i8" if self.is_negative else "u8"
-
 
 def scale_of(bound: float, dtype: str) -> np.float32:
     """Return the real that one step of an integer type stands for; 1 where all values are zero."""
