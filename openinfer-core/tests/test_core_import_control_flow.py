@@ -120,6 +120,22 @@ def test_a_loop_that_no_condition_ends_counts_its_turns(tmp_path: Path) -> None:
     np.testing.assert_allclose(rows, -np.stack(states[1:]), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("outputs", [["y"], ["y", "rows"]])
+@pytest.mark.parametrize(("count", "is_true"), [(0, True), (4, False), (None, False)])
+def test_a_loop_without_turns_keeps_its_states(
+    count: int | None, is_true: bool, outputs: list[str], tmp_path: Path
+) -> None:
+    proto = turning(count, SAME, outputs)
+    proto.graph.node[0].input[1] = "goes"
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(is_true), "goes"))
+    imported = load(saved(proto, tmp_path))
+    assert "loop" not in imported.text
+    x = rand(3)
+    y, *rows = run(imported, {"x": x, **({"m": np.array(3)} if count is None else {})})
+    np.testing.assert_array_equal(y, x)
+    assert [each.shape for each in rows] == [(0, 3)] * (len(outputs) - 1)
+
+
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_turns_may_be_known_by_the_running_program_alone(count: int, tmp_path: Path) -> None:
     proto = turning(None, SAME)

@@ -69,7 +69,7 @@ def _loop(node: Node, scope: Mapping[str, Value], translate: Translate) -> Seque
     initial = [node.emit.materialised(node.given(position)) for position in range(2, len(node.inputs))]
     condition = node.input(1)
     if condition is not None and condition.is_known and not bool(condition.array().reshape(-1)[0]):
-        node.refuse("a condition that is false from the start")
+        return _counted(node, body, 0, initial, scope, translate)
     is_counted = _condition_stays(body) and (condition is None or condition.is_known)
     count = _count(node, is_counted=is_counted)
     results = len(body.outputs) - 1 - len(initial)
@@ -245,6 +245,8 @@ def _turns(node: Node, count: Element | Value, initial: list[Value], results: in
     """Return the states that the last turn hands on, and the rows of all turns."""
     if isinstance(count, Value) and results:
         node.refuse("as many results as there are turns, which only the running program knows")
+    if count == 0:
+        return _no_turns(node, initial, turn)
     emit = node.emit
     dim = Const(0) if isinstance(count, Value) else expression(count)
     places = node.call("unsqueeze", emit.typed("range", I64, (dim,)), axes=(1,)) if results else None
@@ -273,6 +275,19 @@ def _turns(node: Node, count: Element | Value, initial: list[Value], results: in
     carried = [Carried(*each) for each in zip([*initial, *rows], [*taken, *filled], written, after, stems, strict=True)]
     emit.loop(Loop("turns", index, calls, count, carried, title=node.source.title))
     return after
+
+
+def _no_turns(node: Node, initial: list[Value], turn: _Turn) -> list[Value] | None:
+    """Return states as they are, and sequences without rows, whose types are those of the rows of a turn."""
+    with node.emit.body() as (index, _):
+        made = turn(Name(index), [Value("", state.dtype, state.dims) for state in initial])
+    if made is None:
+        return None
+    rows = [row.value for row in made[1]]
+    if any(index in names(extent) for row in rows for extent in row.dims):
+        node.refuse("shapes that differ from turn to turn")
+    empty = [node.call("expand", node.number(0, row.dtype), shape=(0, *elements_of(row.dims))) for row in rows]
+    return [*initial, *empty]
 
 
 def _check_states(node: Node, taken: Sequence[Value], made: Sequence[Value]) -> None:
