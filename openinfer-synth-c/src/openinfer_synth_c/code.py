@@ -48,6 +48,7 @@ class Code:
         self.loop_turns: dict[int, int] = {}
         self.keeps_memory = False
         self.scratch_nbytes = 0
+        self.tasks: dict[str, int] = {}
         self._scratch = scratch
         self._scratch_at = 0
         self.has_vector_types = has_vector_types
@@ -92,6 +93,11 @@ class Code:
         self.line(f"{kind} *const {name} = ({kind} *)(void *)({self._scratch} + {self._scratch_at});")
         self._scratch_at += -(-count * width // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         self.scratch_nbytes = max(self.scratch_nbytes, self._scratch_at)
+
+    def lend_scratch(self, nbytes: int) -> str:
+        """Return the address of memory that a function works in."""
+        self.scratch_nbytes = max(self.scratch_nbytes, nbytes)
+        return str(self._scratch)
 
     def leave_scratch(self) -> None:
         """Let later arrays lie where earlier ones do: those are not needed any more."""

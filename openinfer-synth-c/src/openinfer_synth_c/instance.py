@@ -104,11 +104,11 @@ def instance_of(plan: ExecutionPlan, names: Names, scratch_nbytes: int) -> Insta
 
     if not plan.banks and names.used_places:
         # Values without elements may be all that there is, and C has no arrays of none.
-        size = _whole(max(plan.arena_nbytes, 1), ALIGNMENT)
+        size = whole(max(plan.arena_nbytes, 1), ALIGNMENT)
         what = "Intermediate results; values that are never needed at the same time share memory."
         member(f"unsigned char arena[{size}]", size, what)
     if scratch_nbytes:
-        size = _whole(scratch_nbytes, ALIGNMENT)
+        size = whole(scratch_nbytes, ALIGNMENT)
         member(f"unsigned char scratch[{size}]", size, "What single steps work in.")
     member("uint64_t ready", WORD, "Whether the structure was initialised.")
     for register in plan.registers:
@@ -192,8 +192,9 @@ def _width(state: PlanState) -> int:
 
 def _room(state: PlanState) -> int:
     """Return the items of a member, whose bytes are whole words."""
-    return _whole(max(items(state.type), 1) * _width(state), WORD) // _width(state)
+    return whole(max(items(state.type), 1) * _width(state), WORD) // _width(state)
 
 
-def _whole(nbytes: int, unit: int) -> int:
+def whole(nbytes: int, unit: int) -> int:
+    """Return a number of bytes rounded up to a multiple of another one."""
     return -(-nbytes // unit) * unit

@@ -113,7 +113,7 @@ def _write(
         for number, (argument, parameter) in enumerate(zip(arguments, function.parameters, strict=True))
     ]
     texts += [f"(ptrdiff_t){name}" for name in sizes]
-    texts += ["model->scratch"] if function.scratch_nbytes else []
+    texts += [code.lend_scratch(function.scratch_nbytes)] if function.scratch_nbytes else []
     call = f"{function.name}({', '.join(texts)})"
     if function.has_status:
         code.line(f"const enum model_status status = {call};", "if (status != MODEL_OK) { return status; }")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.plan.accesses import Accesses, called, mask, members, walk
+from openinfer.plan.parallel import spans
 from openinfer.plan.steps import InputStep
 from openinfer.plan.values import InputMemory, OutputMemory
 
@@ -23,14 +24,15 @@ def free_inputs(plan: ExecutionPlan) -> tuple[tuple[int, ...], ...]:
     of_inputs, of_outputs = mask(inputs), mask(outputs)
     last_read: dict[int, int] = {}
     first_write: dict[int, int] = {}
-    for at, step in enumerate(plan.procedures[-1].steps):
+    steps = plan.procedures[-1].steps
+    for step, (first, last) in zip(steps, spans(steps), strict=True):
         read, written = accesses.of(step)
         for value in members(read & of_inputs):
-            last_read[inputs[value]] = at
+            last_read[inputs[value]] = last
         for number in _taken_in(step, taken):
-            last_read[number] = at
+            last_read[number] = last
         for value in members((read | written) & of_outputs):
-            first_write.setdefault(outputs[value], at)
+            first_write.setdefault(outputs[value], first)
     end, ports = len(plan.procedures[-1].steps), [last_read.get(number, -1) for number in range(len(plan.inputs))]
     return tuple(
         tuple(number for number, read in enumerate(ports) if read < first_write.get(output, end))

@@ -15,6 +15,7 @@ from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import helper_source, item_type
 from openinfer.expr.tree import ExprError
 from openinfer.plan.document import plan_json
+from openinfer.plan.parallel import has_threads
 from openinfer.plan.places import ALIGNMENT
 from openinfer.plan.values import ArenaMemory, NoMemory
 from openinfer.synth.bundle import Bundle
@@ -24,7 +25,7 @@ from openinfer_synth_c.blob import FILE_NAME, OBJECT_NAME, chosen_blob
 from openinfer_synth_c.builds import build_of
 from openinfer_synth_c.code import Code
 from openinfer_synth_c.data import initialiser_lines, items
-from openinfer_synth_c.instance import arena_text, instance_of
+from openinfer_synth_c.instance import arena_text, instance_of, whole
 from openinfer_synth_c.integer_functions import integer_functions
 from openinfer_synth_c.kernel_calls import has_vector_types
 from openinfer_synth_c.kernel_functions import DEFINITION as KERNEL_DEFINITION
@@ -195,6 +196,7 @@ def _ports(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, obj
     outputs = [output_port(p, names, n) for n, p in enumerate(plan.outputs)]
     return {
         "prefix": plan.options.prefix,
+        "threads": has_threads(plan.procedures),
         "arena_nbytes": plan.arena_nbytes,
         "inputs": [input_port(p, names, n) for n, p in enumerate(plan.inputs)],
         "outputs": outputs,
@@ -251,11 +253,13 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
     helpers: dict[str, None] = {}
     definitions: dict[str, str] = {}
     functions: set[str] = set()
-    rolled, work, scratch_nbytes = False, dict[str, int](), 0
+    rolled, work, scratch_nbytes, shared = False, dict[str, int](), 0, not has_threads(plan.procedures)
     for procedure in plan.procedures:
-        code = Code(depth=1, scratch="model->scratch")
+        # Steps that run at the same time do not work in the same memory.
+        apart = 0 if shared else scratch_nbytes
+        code = Code(depth=1, scratch=f"model->scratch + {apart}" if apart else "model->scratch")
         StatementWriter(code, names, plan, kernels, has_faults=polls and bool(plan.states)).block(procedure.steps)
-        scratch_nbytes = max(scratch_nbytes, code.scratch_nbytes)
+        scratch_nbytes = max(scratch_nbytes, whole(apart + code.scratch_nbytes, ALIGNMENT))
         for kernel in kernels:
             work[kernel.name] = kernel.work
         helpers.update(code.helpers)
@@ -265,11 +269,11 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
         name, lines = names.blocks[procedure.name], code.lines
         if polls:
             lines, work[name] = with_polls(lines, code.loop_turns, work)
-        block = {"name": name, "lines": lines}
+        block = {"name": name, "lines": lines, "tasks": code.tasks}
         blocks.append({**block, "comment": comment(f"block {procedure.name}")})
     code = Code(depth=1, scratch="model->scratch")
     StatementWriter(code, names, plan, kernels).steps(plan.reset)
-    scratch_nbytes = max([scratch_nbytes, code.scratch_nbytes, *(kernel.scratch_nbytes for kernel in kernels)])
+    scratch_nbytes = max(scratch_nbytes, code.scratch_nbytes)
     helpers.update(code.helpers)
     definitions.update(code.definitions)
     rolled = rolled or uses_rolled(code.lines)

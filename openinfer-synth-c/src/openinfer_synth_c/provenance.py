@@ -60,7 +60,11 @@ def _provenance(plan: ExecutionPlan, files: Mapping[str, bytes], flags: Sequence
         "generator": {name: version(name) for name in DISTRIBUTIONS},
         "target": plan.target,
         "device": "" if plan.arch is None else plan.arch.name,
-        "options": {"prefix": plan.options.prefix, "project": plan.options.project},
+        "options": {
+            "prefix": plan.options.prefix,
+            "project": plan.options.project,
+            "threads": plan.options.threads,
+        },
         "flags": list(flags),
         "program": {"sha256": plan.program_digest},
         "model": {

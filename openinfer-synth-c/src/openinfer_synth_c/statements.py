@@ -44,6 +44,7 @@ from openinfer_synth_c.loop_programs import operand_name, write_kernel
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.site import KernelSite, Store
 from openinfer_synth_c.state_steps import write_state_step
+from openinfer_synth_c.threads import write_join, write_start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,7 +134,7 @@ class StatementWriter:
             case ReturnStep():
                 self._code.line("return MODEL_OK;")
             case BarrierStep():
-                pass
+                write_join(self._code, step)
 
     def _store(self, binder: Binder, output: int, epilogue: Epilogue | None, name: str = "y") -> Store:
         bound = binder.output(output, name)
@@ -282,6 +283,9 @@ class StatementWriter:
 
     def _call(self, step: CallStep) -> None:
         code = self._code
+        if step.on_thread:
+            write_start(code, self._names, step)
+            return
         with code.braces():
             code.line("enum model_status status = MODEL_OK;")
             call = f"status = {self._names.blocks[step.procedure]}(model, inputs, outputs);"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.errors import SynthesisError
+from openinfer.plan.parallel import has_threads
 from openinfer.scratch import scratch_directory
 from openinfer.synth.arrays import file_form, from_npy, given_arrays
 from openinfer.synth.target import RunResult
@@ -34,14 +35,20 @@ class CTarget:
     epilogues = True
     overlaps = True
     banks = True
-    options = frozenset({"prefix", "project", "weights"})
+    options = frozenset({"prefix", "project", "weights", "threads"})
 
     def emit(self, plan: ExecutionPlan) -> Bundle:
         """Return the source files; equal plans give equal bytes."""
         return bundle_of(plan)
 
     def prove(self, plan: ExecutionPlan, *, timeout: float = 60.0) -> tuple[Proof, Bundle]:
-        """Return what Frama-C says of a plan's program, and the bundle that records it."""
+        """Return what Frama-C says of a plan's program, and the bundle that records it.
+
+        Raises:
+            SynthesisError: it has threads, which the analyser does not follow.
+        """
+        if has_threads(plan.procedures):
+            raise SynthesisError("the analyser does not follow threads: prove the program without them")
         proof = prove(plan, timeout=timeout)
         return proof, bundle_of(plan, proof)
 
@@ -73,6 +80,7 @@ class CTarget:
                 "main.c",
                 f"{plan.options.prefix}.c",
                 *(file for file in bundle.files if file == OBJECT_NAME),
+                *(("-pthread",) if has_threads(plan.procedures) else ()),
                 "-lm",
             ]
             run_tool(arguments, directory, timeout, "the C compiler")

@@ -9,6 +9,8 @@ from openinfer.plan.accesses import mask, members, reads, touched, walk, writes
 from openinfer.plan.banks import Placed, spread
 from openinfer.plan.in_place import overwritten
 from openinfer.plan.overlap import distances
+from openinfer.plan.parallel import apart as kept_apart
+from openinfer.plan.parallel import parallel
 from openinfer.plan.places import place
 from openinfer.plan.sharing import copied, shared
 from openinfer.plan.steps import CopyStep
@@ -55,6 +57,9 @@ def placed(
     homeless = mask(v.number for v in values if isinstance(v.memory, NoMemory) and used >> v.number & 1)
     types = [value.stored for value in values]
     found = interference(procedures, liveness, types, homeless | copied(procedures))
+    always = kept_apart(parallel(procedures), homeless | copied(procedures))
+    for value, others in always.items():
+        found.conflicts[value] = found.conflicts.get(value, 0) | others
     sharing = shared(procedures, values, found.conflicts)
     groups = {sharing.of(value) for value in members(homeless)}
     homes = {group: sharing.home(group) for group in groups}
@@ -72,6 +77,7 @@ def placed(
             for result in members(alone)
             for operand in members(between[result] & alone)
             if LARGE * (sizes[result] + sizes[operand]) > total
+            and not (always.get(result, 0) >> operand | always.get(operand, 0) >> result) & 1
         ]
         apart = distances(procedures, liveness, values, pairs)
         found_places = [(offsets, total), place(sizes, classes, between, level, apart)]

@@ -10,20 +10,28 @@ from typing import TYPE_CHECKING
 
 from openinfer.ir.concurrency import consumers, handed_over
 from openinfer.plan.findings import at_node
+from openinfer.plan.steps import CallStep
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from openinfer.ir.concurrency import Consumer
     from openinfer.ir.graph import Graph
     from openinfer.ir.nodes import Node
+    from openinfer.plan.steps import Origin, Step
+    from openinfer.plan.threaded_consumers import ThreadedConsumers
 
 
 class HandOvers:
-    """Follows the yields and awaits of ``entry`` in their order."""
+    """Follows the yields and awaits of ``entry`` in their order.
 
-    def __init__(self, graph: Graph) -> None:
+    Args:
+        threads: starts consumers at a yield; None: an await calls them.
+    """
+
+    def __init__(self, graph: Graph, threads: ThreadedConsumers | None = None) -> None:
         self._graph = graph
+        self._threads = threads
         self._consumers = consumers(graph)
         self._out: set[str] = set()
         self._pending: list[Consumer] = []
@@ -46,8 +54,8 @@ class HandOvers:
             hint = "write its `yield` and its `await` into one turn, both in the loop or both outside of it"
             raise at_node("unsupported", message, "entry", node, hint=hint)
 
-    def hand_over(self, names: Sequence[str], node: Node) -> None:
-        """Note a yield.
+    def hand_over(self, names: Sequence[str], node: Node, origin: Origin) -> Iterator[Step]:
+        """Note a yield; yield the steps that start consumers on threads.
 
         Raises:
             SynthesisError: it yields what was yielded already, or it is in a loop around which something else is out.
@@ -61,9 +69,15 @@ class HandOvers:
             raise at_node("deadlock", f"`{again[0]}` is yielded, and it was not taken back before", "entry", node)
         self._out |= given
         self._pending += [c for c in self._consumers if c.requirements & given and c.requirements <= self._out]
+        if self._threads is not None:
+            unready = [c.name for c in self._consumers if not c.requirements <= self._out]
+            free = self._threads.free([c.name for c in self._pending], unready)
+            order = _readers_first([c for c in self._pending if c.name in free], node)
+            self._pending = [c for c in self._pending if c.name not in free]
+            yield from self._threads.start([c.name for c in order], origin)
 
-    def take_back(self, names: Sequence[str], node: Node) -> list[str]:
-        """Return the consumers to call at an await, in order.
+    def take_back(self, names: Sequence[str], node: Node, origin: Origin) -> Iterator[Step]:
+        """Yield the steps of an await: the wait for threads, then calls of other consumers.
 
         Raises:
             SynthesisError: it awaits what was not yielded, or consumers change what others wait for.
@@ -73,7 +87,10 @@ class HandOvers:
             raise at_node("deadlock", f"`{missing[0]}` is awaited, and it was not yielded", "entry", node)
         self._out -= set(names)
         pending, self._pending = self._pending, []
-        return [consumer.name for consumer in _readers_first(pending, node)]
+        if self._threads is not None:
+            yield from self._threads.join(origin)
+        for consumer in _readers_first(pending, node):
+            yield CallStep(origin=origin, procedure=consumer.name)
 
     def end(self, node: Node) -> None:
         """Note a return of ``entry``.

@@ -10,7 +10,16 @@ from openinfer.layout import layout_text
 from openinfer.loops.text import kernel_text
 from openinfer.plan.accesses import members, operands, writes
 from openinfer.plan.report import kind_of, operand_text, step_text
-from openinfer.plan.steps import CallStep, ComputeStep, FillStep, KernelStep, LoopProgramStep, LoopStep, Register
+from openinfer.plan.steps import (
+    BarrierStep,
+    CallStep,
+    ComputeStep,
+    FillStep,
+    KernelStep,
+    LoopProgramStep,
+    LoopStep,
+    Register,
+)
 from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, StateMemory, ViewMemory, WeightMemory
 from openinfer.schedule.text import schedule_text
 
@@ -172,6 +181,8 @@ def _step(plan: ExecutionPlan, step: Step) -> dict[str, Any]:
         found["fill"] = _scalar(step.value)
     if isinstance(step, CallStep):
         found |= {"then": step.procedure, "condition": step.condition, "else": step.otherwise}
+    if isinstance(step, BarrierStep) and step.joins:
+        found["joins"] = list(step.joins)
     if isinstance(step, LoopStep):
         found |= {"index": step.index, "body": _steps(plan, step.body)}
     return found

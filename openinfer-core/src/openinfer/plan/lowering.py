@@ -53,6 +53,7 @@ from openinfer.plan.steps import (
 )
 from openinfer.plan.strict_order import StrictOrder
 from openinfer.plan.tables import TableUse
+from openinfer.plan.threaded_consumers import ThreadedConsumers
 from openinfer.plan.varying_ops import VaryingOps
 from openinfer.plan.varying_settings import VaryingSettings, with_given_sizes
 from openinfer.symbolic import DivisionError, names
@@ -92,6 +93,7 @@ def lower(
     given: Mapping[str, int] | None = None,
     inspected: bool = False,
     strict_order: bool = False,
+    threads: bool = False,
 ) -> Draft:
     """Return the program as steps.
 
@@ -100,6 +102,7 @@ def lower(
         given: sizes that the caller gives in every step, with their largest values, at which the program is resolved.
         inspected: whether the sizes of all caches are kept, also of those that no statement needs.
         strict_order: whether sums are sequential where no hint decides.
+        threads: whether consumers are called on threads.
 
     Raises:
         SynthesisError: statements, settings or operators cannot be carried out on the target; it has a diagnostic for
@@ -118,7 +121,7 @@ def lower(
             draft.add_variable(variable)
     for name in callees_first(resolved, in_line=table.state):
         block = resolved.graph.blocks[name]
-        lowering = _BlockLowering(resolved, model, environment, table, draft, persistent, block, strict_order)
+        lowering = _BlockLowering(resolved, model, environment, table, draft, persistent, block, strict_order, threads)
         draft.procedures.append(Procedure(name, tuple(lowering.block_steps(block))))
     if draft.refused:
         raise all_of(draft.refused)
@@ -138,6 +141,7 @@ class _BlockLowering:
         persistent: PersistentLowering,
         block: Block,
         strict_order: bool,
+        threads: bool,
     ) -> None:
         self._resolved = resolved
         self._model = model
@@ -145,7 +149,8 @@ class _BlockLowering:
         self._block = block.name
         self._environment = environment
         self._persistent = persistent
-        self._hand_overs = HandOvers(resolved.graph)
+        threaded = ThreadedConsumers(draft.procedures) if threads and block.name == "entry" else None
+        self._hand_overs = HandOvers(resolved.graph, threaded)
         self._varying = VaryingOps(environment, table, draft, persistent)
         self._target = f"{'device' if table.is_device else 'target'} {table.target}"
         self._keeps_state = table.state
@@ -209,7 +214,7 @@ class _BlockLowering:
             yield CopyStep(origin=origin, source=source, output=output)
 
     def _hand_over(self, node: Node, kind: Yield | Await) -> Iterator[Step]:
-        """Yield the calls of consumers, where ``entry`` awaits them; other blocks end with their yield."""
+        """Yield the calls of consumers; other blocks than ``entry`` end with their yield."""
         if not self._keeps_state:
             raise self._unsupported(node)
         origin = origin_of(self._block, node)
@@ -217,10 +222,9 @@ class _BlockLowering:
             if isinstance(kind, Yield):
                 yield ReturnStep(origin=origin)
         elif isinstance(kind, Yield):
-            self._hand_overs.hand_over(kind.names, node)
+            yield from self._hand_overs.hand_over(kind.names, node, origin)
         else:
-            for name in self._hand_overs.take_back(kind.names, node):
-                yield CallStep(origin=origin, procedure=name)
+            yield from self._hand_overs.take_back(kind.names, node, origin)
 
     def _around(self) -> Around:
         return Around(

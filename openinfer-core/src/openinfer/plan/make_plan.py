@@ -30,6 +30,7 @@ from openinfer.plan.memory import (
     state_values,
     touched_tables,
 )
+from openinfer.plan.parallel import check_races
 from openinfer.plan.passes import with_passes
 from openinfer.plan.stages import arranged_listing, ignored, listing, schedule
 from openinfer.plan.steps import Procedure, Register
@@ -76,6 +77,7 @@ def make_plan(
     given: Mapping[str, int] | None = None,
     inspected: bool = False,
     strict_order: bool = False,
+    threads: bool = False,
     watch: Watch = ignored,
 ) -> ExecutionPlan:
     """Return the plan of a program for the target of ``table``.
@@ -94,13 +96,22 @@ def make_plan(
         inspected: whether memory is looked into between steps: every volatile that the program writes is also a
             result, and the sizes of all caches are kept.
         strict_order: whether every sum is sequential and without fused multiply-add, where no hint decides.
+        threads: whether blocks that wait for what ``entry`` yields run on threads, up to the await.
         watch: is called after each pass.
 
     Raises:
         SynthesisError: something in the program cannot be carried out on the target; it names the line.
     """
     draft = lower(
-        resolved, model, environment, table, limits, given=given, inspected=inspected, strict_order=strict_order
+        resolved,
+        model,
+        environment,
+        table,
+        limits,
+        given=given,
+        inspected=inspected,
+        strict_order=strict_order,
+        threads=threads,
     )
     after = _watching(draft, watch)
     after("lower", draft.procedures)
@@ -114,6 +125,7 @@ def make_plan(
     after("fuse", procedures)
     procedures = with_passes(procedures, _types(draft), wanted, environment, "plan", after)
     made = _arranged(draft, procedures, started, model, machine or TargetInfo(), overlaps=overlaps, schedules=schedules)
+    check_races(made.procedures, made.values)
     watch("arrange", lambda: arranged_listing(draft, _inputs(draft, 0), made.procedures[1:], made))
     banks = writable(memories) if memories else None
     values, procedures, used = _placed(made, wanted, overlaps=overlaps, banks=banks)

@@ -14,11 +14,13 @@ class BundleOptions:
         project: the build system whose files it has.
         weights: where weights are: ``"embedded"`` in the source, in a ``"file"``, in an ``"object"`` that the assembler
             makes of that file, or ``"auto"``: embedded where they are few.
+        threads: whether blocks that wait for what ``entry`` yields run on threads.
     """
 
     prefix: str = "model"
     project: str = "make"
     weights: str = "auto"
+    threads: bool = False
 
 
 DEFAULT = BundleOptions()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.plan.accesses import members, walk
-from openinfer.plan.steps import BarrierStep, ComputeStep, KernelStep, ReturnStep, TableRef
+from openinfer.plan.steps import BarrierStep, CallStep, ComputeStep, KernelStep, ReturnStep, TableRef
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Entry:
 
     @staticmethod
     def of(step: Step, after: int, accesses: Accesses) -> Entry:
-        stops = any(isinstance(inner, BarrierStep | ReturnStep) for inner in walk((step,)))
+        stops = any(_stops(inner) for inner in walk((step,)))
         return Entry(step, after, *accesses.of(step), stops)
 
     @property
@@ -44,6 +44,10 @@ class Entry:
     def stays(self) -> bool:
         """Whether it keeps its place among the other steps."""
         return isinstance(self.step, KernelStep | ComputeStep) and self.step.placement.no_reorder
+
+
+def _stops(step: Step) -> bool:
+    return isinstance(step, BarrierStep | ReturnStep) or (isinstance(step, CallStep) and step.on_thread)
 
 
 class Passing:

@@ -139,14 +139,14 @@ def step_text(plan: ExecutionPlan, step: Step) -> str:
         case LoopStep():
             return f"loop {step.name} ({step.index} in {_index(step.start)}..{_index(step.end)})"
         case CallStep(condition=None):
-            return f"call {step.procedure}"
+            return f"{kind_of(step)} {step.procedure}"
         case CallStep(condition=int() as condition):
             otherwise = "" if step.otherwise is None else f" else {step.otherwise}"
             return f"if {plan.values[condition].name} call {step.procedure}{otherwise}"
         case ReturnStep():
             return "return"
         case BarrierStep():
-            return "barrier"
+            return " ".join(filter(None, (kind_of(step), ", ".join(step.joins))))
         case FillStep():
             return f"fill {step.value} >> {plan.values[step.output].name}"
         case EntryStep():
@@ -190,6 +190,10 @@ def kind_of(step: Step) -> str:
             return step.op
         case CountStep(down=down):
             return "decrement" if down else "increment"
+        case CallStep(on_thread=True):
+            return "start"
+        case BarrierStep(joins=(_, *_)):
+            return "join"
         case _:
             names = {
                 CopyStep: "copy",

@@ -347,12 +347,18 @@ class LoopStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStep:
-    """Runs a procedure; with a condition (a one-element value), ``otherwise`` runs where it is false."""
+    """Runs a procedure; with a condition (a one-element value), ``otherwise`` runs where it is false.
+
+    Attributes:
+        on_thread: whether the steps up to the `BarrierStep` that joins it may run at the same time. Data flow is that
+            of a call; none of them touches what it writes (`openinfer.plan.parallel`). Nothing moves across it.
+    """
 
     origin: Origin
     procedure: str
     condition: int | None = None
     otherwise: str | None = None
+    on_thread: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,9 +370,10 @@ class ReturnStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarrierStep:
-    """Nothing moves or fuses across it."""
+    """Nothing moves or fuses across it, and calls on threads of the procedures that it ``joins`` have ended."""
 
     origin: Origin
+    joins: tuple[str, ...] = ()
 
 
 Step: TypeAlias = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index
 from openinfer.layout import Digit, Layout
 from openinfer.plan.accesses import mask, members, reads, walk, writes
+from openinfer.plan.parallel import parallel
 from openinfer.plan.sharing import copies
 from openinfer.plan.steps import ComputeStep, LoadStep, LoopStep, Procedure
 from openinfer.plan.values import NoMemory, ViewMemory
@@ -46,6 +47,11 @@ def with_views(
             needed = liveness.after(step) | reads(step) if changed else 0
             for value, source in list(found.items()):
                 if changed >> source & 1 and needed & copied[value]:
+                    del found[value]
+    for pair in parallel(procedures):
+        for one, other in (pair, pair[::-1]):
+            for value, source in list(found.items()):
+                if one.written >> source & 1 and other.every & copied[value]:
                     del found[value]
     registers = {value: draft.views[value] for value in found}
     placed = tuple(

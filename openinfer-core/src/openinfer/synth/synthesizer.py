@@ -138,6 +138,8 @@ class Synthesizer:
         project: the build system whose files a bundle has: ``"make"`` by default, ``"cmake"`` or ``"platformio"``.
         weights: where weights are: ``"embedded"`` in the source, in a ``"file"`` that the program hands over, in an
             ``"object"`` that is linked; by default embedded up to 1 MiB, else a file.
+        threads: whether blocks that wait for what ``entry`` yields run on threads of the platform header, up to the
+            await; by default they run in line.
         environment: what the plugins offer; the installed ones by default.
 
     Raises:
@@ -159,6 +161,7 @@ class Synthesizer:
         prefix: str | None = None,
         project: str | None = None,
         weights: str | None = None,
+        threads: bool = False,
         environment: Environment | None = None,
     ) -> None:
         self._limits = dict(limits or {})
@@ -170,7 +173,9 @@ class Synthesizer:
         self._spec = self._environment.target(name)
         self._target: SynthTarget = opened_target(self._spec, self._environment.owner("synth target", name))
         self._options = _options_of(
-            self._spec.name, self._target, {"prefix": prefix, "project": project, "weights": weights}
+            self._spec.name,
+            self._target,
+            {"prefix": prefix, "project": project, "weights": weights, "threads": threads or None},
         )
 
     @classmethod
@@ -262,6 +267,7 @@ class Synthesizer:
             limits=limits.caches,
             given=limits.sizes,
             strict_order=self._strict_order,
+            threads=self._options.threads,
         )
         plan = replace(plan, arch=self._arch, options=self._options, program_digest=_digest(program))
         warnings = (*(() if self._arch is None else self._arch.warnings), *_large_memory(plan))

@@ -1,5 +1,5 @@
 /* What a program around a model needs of a machine: where memory lies, a clock, a log, and the weights. A model itself
-   calls math.h and string.h only.
+   calls math.h and string.h only, and starts threads if it is written out with them.
 
    By default the C library is the machine. With OPENINFER_BARE_METAL defined there is neither an operating system nor
    a file: a board has the two functions that are declared below. Each macro may be defined beforehand. */
@@ -92,6 +92,69 @@ static inline const void *openinfer_weights(const char *source, void *room, size
         return NULL;
     }
     return room;
+}
+
+#endif
+
+#if defined(OPENINFER_WITH_THREADS)
+
+/* Threads: those of the operating system, unless a board has its own. These are three macros, all of which are defined
+   beforehand:
+   OPENINFER_THREAD                              the type of what a thread is known by
+   OPENINFER_THREAD_START(thread, run, argument) whether a thread now calls void run(void *argument); *thread is set
+   OPENINFER_THREAD_JOIN(thread)                 waits for its end
+   Where there is none, or none is left, a task runs in line when it is started. */
+#if defined(OPENINFER_THREAD)
+#elif defined(OPENINFER_BARE_METAL)
+#define OPENINFER_THREAD char
+#define OPENINFER_THREAD_START(thread, run, argument) 0
+#define OPENINFER_THREAD_JOIN(thread) (void)(thread)
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L && !defined(__STDC_NO_THREADS__)
+#include <threads.h>
+#define OPENINFER_THREAD thrd_t
+#define OPENINFER_THREAD_START(thread, run, argument) (thrd_create(thread, openinfer_thread, task) == thrd_success)
+#define OPENINFER_THREAD_JOIN(thread) (void)thrd_join(*(thread), NULL)
+#define OPENINFER_THREAD_RESULT int
+#elif defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#define OPENINFER_THREAD pthread_t
+#define OPENINFER_THREAD_START(thread, run, argument) (pthread_create(thread, NULL, openinfer_thread, task) == 0)
+#define OPENINFER_THREAD_JOIN(thread) (void)pthread_join(*(thread), NULL)
+#define OPENINFER_THREAD_RESULT void *
+#else
+#define OPENINFER_THREAD char
+#define OPENINFER_THREAD_START(thread, run, argument) 0
+#define OPENINFER_THREAD_JOIN(thread) (void)(thread)
+#endif
+
+struct openinfer_task {
+    void (*run)(void *argument);
+    void *argument;
+    int is_running;
+    OPENINFER_THREAD thread;
+};
+
+#if defined(OPENINFER_THREAD_RESULT)
+static inline OPENINFER_THREAD_RESULT openinfer_thread(void *task) {
+    ((struct openinfer_task *)task)->run(((struct openinfer_task *)task)->argument);
+    return 0;
+}
+#endif
+
+static inline void openinfer_start(struct openinfer_task *task, void (*run)(void *argument), void *argument) {
+    task->run = run;
+    task->argument = argument;
+    task->is_running = OPENINFER_THREAD_START(&task->thread, run, argument);
+    if (!task->is_running) {
+        run(argument);
+    }
+}
+
+static inline void openinfer_join(struct openinfer_task *task) {
+    if (task->is_running) {
+        OPENINFER_THREAD_JOIN(&task->thread);
+        task->is_running = 0;
+    }
 }
 
 #endif

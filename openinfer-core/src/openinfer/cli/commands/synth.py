@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 @click.option("--prefix", metavar="NAME", help="What functions, types, macros and files are named after (model).")
 @click.option("--project", metavar="NAME", help="Build system: make (by default), cmake or platformio.")
 @click.option("--weights", metavar="WHERE", help="Weights embedded, in a file, or an object; by default by their size.")
+@click.option("--threads", is_flag=True, help="Run blocks that wait for what entry yields on threads, not in line.")
 @size_option
 @limit_option
 @strict_order_option
@@ -69,6 +70,7 @@ def command(
     prefix: str | None,
     project: str | None,
     weights: str | None,
+    threads: bool,
     sizes: dict[str, int],
     limits: dict[str, int],
     strict_order: bool,
@@ -109,6 +111,7 @@ def command(
         prefix=prefix,
         project=project,
         weights=weights,
+        threads=threads,
     )
     program = read_graph(graph, strict=strict)
     with ModelLoader.open(model_path) as model:
