@@ -40,7 +40,9 @@ _FEW = 8
 
 def mask(values: Iterable[int]) -> int:
     """Return the set of values as bits."""
-    numbers = tuple(values)
+    numbers = values if isinstance(values, tuple) else tuple(values)
+    if len(numbers) == 1:
+        return 1 << numbers[0]
     if len(numbers) > _FEW:
         found = bytearray((max(numbers) >> 3) + 1)
         for value in numbers:
@@ -83,10 +85,10 @@ def _index_reads(indices: Iterable[IndexExpr]) -> int:
 def operands(step: Step) -> tuple[Operand, ...]:
     """Return what a step computes with: its inputs and those of its epilogue."""
     match step:
-        case KernelStep():
-            return (*(i for i in step.inputs if i is not None), *_epilogue_inputs(step.epilogue))
         case ComputeStep() | LoopProgramStep():
             return step.inputs
+        case KernelStep():
+            return (*(i for i in step.inputs if i is not None), *_epilogue_inputs(step.epilogue))
         case CopyStep() | StoreStep():
             return (step.source,)
         case LoadStep():
@@ -119,10 +121,10 @@ def reads(step: Step) -> int:
 def _integer_reads(step: Step) -> int:
     """Return the values in the integer expressions of a step."""
     match step:
+        case ComputeStep():
+            return _index_reads(argument.value for argument in step.arguments) if step.arguments else 0
         case CountStep():
             return _index_reads((step.amount,))
-        case ComputeStep():
-            return _index_reads(argument.value for argument in step.arguments)
         case LoadStep() | ClearStep():
             return _index_reads(step.region.expressions())
         case StoreStep():
@@ -142,10 +144,10 @@ def _integer_reads(step: Step) -> int:
 def writes(step: Step) -> int:
     """Return the values that a step itself writes; each is written in full."""
     match step:
+        case ComputeStep():
+            return mask((*step.outputs, *step.temporaries) if step.temporaries else step.outputs)
         case KernelStep() | LoopProgramStep():
             return mask(step.outputs)
-        case ComputeStep():
-            return mask((*step.outputs, *step.temporaries))
         case CopyStep() | FillStep() | InputStep() | LoadStep():
             return 1 << step.output
         case CountStep() | StoreStep() | ClearStep():
