@@ -114,11 +114,13 @@ def filled_settings(schema: OpSchema, given: Mapping[str, SettingValue]) -> dict
     Raises:
         OpTypeError: ``unknown-setting``, ``missing-setting`` (a required one) or ``setting-type``.
     """
-    for name in given:
-        if schema.setting(name) is None:
+    by_name: dict[str, SettingValue] = {}
+    for name, value in given.items():
+        spec = schema.setting(name)
+        if spec is None:
             known = ", ".join(s.name for s in schema.settings) or "none"
             raise OpTypeError(f"{schema.name} has no setting {name!r}; it has: {known}", code="unknown-setting")
-    by_name = {_canonical(schema, name): value for name, value in given.items()}
+        by_name[spec.name] = value
     filled: dict[str, SettingValue] = {}
     for spec in schema.settings:
         value = by_name.get(spec.name, spec.default)
@@ -130,11 +132,6 @@ def filled_settings(schema: OpSchema, given: Mapping[str, SettingValue]) -> dict
             check_setting(schema.name, spec, value)
         filled[spec.name] = value
     return filled
-
-
-def _canonical(schema: OpSchema, name: str) -> str:
-    spec = schema.setting(name)
-    return spec.name if spec is not None else name
 
 
 def scalar_expression(schema: OpSchema, call: OpCall) -> Expr:

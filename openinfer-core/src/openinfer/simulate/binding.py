@@ -60,6 +60,8 @@ class Binder:
         self._environment = environment
         self._table = table
         self._backend = backend
+        # Testing for a protocol goes through all of its members: once for a binder, not for every call.
+        self._host = backend if isinstance(backend, HostBackend) else None
 
     @property
     def device(self) -> str:
@@ -131,10 +133,10 @@ class Binder:
 
     def direct(self, prepared: Prepared) -> DirectCall | None:
         """Return a call for any buffers of the prepared types; None where it has to be bound to them."""
-        if not isinstance(self._backend, HostBackend) or not isinstance(prepared.chosen, HandWritten):
+        if self._host is None or not isinstance(prepared.chosen, HandWritten):
             return None
         kernel = prepared.chosen.kernel
-        call = self._backend.direct_kernel(kernel, prepared.call)
+        call = self._host.direct_kernel(kernel, prepared.call)
         return None if call is None else _guarded(kernel, call)
 
     def bind_prepared(
