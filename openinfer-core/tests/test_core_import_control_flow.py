@@ -175,6 +175,22 @@ def test_a_loop_that_no_statement_says_is_an_error_that_names_it(proto: Any, sai
         load(saved(proto, tmp_path))
 
 
+@pytest.mark.parametrize("value", [None, 20])
+def test_a_loop_without_a_largest_count_takes_one_as_the_message_says(value: int | None, tmp_path: Path) -> None:
+    until = [node("Less", "i last", "go2")]
+    proto = turning(None, until, constants=weights(last=np.array(6)))
+    proto.graph.node[0].input[0] = ""
+    with pytest.raises(ModelImportError, match=r"no largest number of turns; give the node its first input \(M\)"):
+        load(saved(proto, tmp_path))
+
+    proto.graph.node[0].input[0] = "m"
+    imported = load(saved(proto, tmp_path), values={} if value is None else {"m": value})
+
+    x = rand(3)
+    (y,) = run(imported, {"x": x, **({"m": np.array(20)} if value is None else {})})
+    np.testing.assert_allclose(y, turned(proto, x, 7)[-1], rtol=1e-5, atol=1e-6)
+
+
 def test_a_branch_within_a_loop_reads_the_number_of_the_turn(tmp_path: Path) -> None:
     sides = {
         "then_branch": graph([node("Cast", "i", "f", to=FLOAT), node("Add", "s f", "z")], [], ["z"]),

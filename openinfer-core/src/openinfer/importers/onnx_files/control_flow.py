@@ -28,6 +28,11 @@ Translate: TypeAlias = "Callable[[SourceGraph, Scope], bool]"
 MOST_TURNS = 1 << 16
 """Turns of the longest loop that a condition may end early: those that are left are counted through."""
 
+LARGEST_COUNT = (
+    f"give the node its first input (M) in the model: a constant up to {MOST_TURNS}, or an INT64 input of the graph, "
+    "which --set fixes or each step gives"
+)
+
 SCAN_WITHOUT_BATCH = 9
 """Opset from which on Scan has no dim for the batch."""
 
@@ -97,14 +102,15 @@ def _count(node: Node, *, is_counted: bool) -> Element | Value:
     """Return how many turns there are at most."""
     given = node.input(0)
     if given is None:
-        node.refuse("no largest number of turns")
+        node.refuse(f"no largest number of turns; {LARGEST_COUNT}")
     found = given.integers()
     if found is None:
         if given.dtype is not I64:
             node.refuse(f"turns counted as {given.dtype}")
         return given if not given.dims else node.call("reshape", given, shape=())
     if not is_counted and isinstance(found[0], int) and found[0] > MOST_TURNS:
-        node.refuse(f"up to {found[0]} turns until a condition ends them, expected at most {MOST_TURNS}")
+        reason = f"up to {found[0]} turns until a condition ends them, expected at most {MOST_TURNS}"
+        node.refuse(f"{reason}; {LARGEST_COUNT}")
     return found[0]
 
 
