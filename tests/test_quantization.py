@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 import openinfer as oi
 from openinfer.cli import main
+from openinfer.ir.nodes import Op
 from openinfer.quantization import Clipping, quantize
 from openinfer.quantization.measuring import Power
 
@@ -230,6 +231,17 @@ def ran_before(program: str, model: oi.Model) -> np.ndarray:
 def test_weights_that_have_no_integers_are_errors_that_name_them(tensors: dict, message: str) -> None:
     with pytest.raises(oi.CalibrationError, match=message):
         quantize(LINEAR, model_of(b=B, **tensors), {"x": np.ones((2, 6), np.float32)})
+
+
+def test_statements_of_a_layer_have_its_hints() -> None:
+    program = LINEAR.replace(">> y;", '>> y with { group = "head", fuse = true };')
+
+    made = quantize(program, model_of(fc__weight=W, b=B), {"x": np.ones((2, 6), np.float32)})
+
+    hints = [dict(node.hints) for node in made.graph.blocks["entry"].walk() if isinstance(node.kind, Op)]
+    expected = next(dict(node.hints) for node in oi.graph(program).blocks["entry"].walk() if node.hints)
+    assert len(hints) == 5
+    assert all(each == expected for each in hints)
 
 
 def test_comments_in_front_of_the_semicolon_of_a_layer_end_with_it() -> None:

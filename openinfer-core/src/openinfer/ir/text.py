@@ -226,7 +226,7 @@ def _amount(amount: IntExpr) -> str:
 
 
 def _block(block: Block) -> str:
-    lines = [f"block {block.name}{_hints(block.hints)} {{"]
+    lines = [f"block {block.name}{hints_text(block.hints)} {{"]
     lines += _statements(block.nodes, (), 1)
     return "\n".join([*lines, "}", ""])
 
@@ -254,14 +254,14 @@ def _statements(nodes: Sequence[Node], outer: tuple[str, ...], level: int) -> It
 def _statement(node: Node, level: int) -> Iterator[str]:
     kind = node.kind
     if isinstance(kind, Loop):
-        yield _indented(f"{node_desc(node)}{_hints(node.hints)} {{", level)
+        yield _indented(f"{node_desc(node)}{hints_text(node.hints)} {{", level)
         yield from _statements(kind.body, node.scope, level + 1)
         yield _indented("}", level)
         return
     if isinstance(kind, Assign):
         yield _indented(f"assign {kind.name}: {type_text(kind.dtype, kind.dims)};", level)
         return
-    yield _indented(f"{_description(kind, _call)}{_hints(node.hints)};", level)
+    yield _indented(f"{_description(kind, _call)}{hints_text(node.hints)};", level)
 
 
 def _call(op: Op) -> str:
@@ -269,7 +269,8 @@ def _call(op: Op) -> str:
     return ", ".join([*map(ref_text, op.inputs), *settings])
 
 
-def _hints(hints: Attrs) -> str:
+def hints_text(hints: Attrs) -> str:
+    """Return hints as they stand behind a statement, with a space in front; "" where there are none."""
     if not hints:
         return ""
     return f" with {{ {', '.join(f'{name} = {value_text(value)}' for name, value in hints.items())} }}"

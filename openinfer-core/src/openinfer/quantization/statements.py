@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BY_NAME
-from openinfer.ir.text import declaration_text, ref_text, type_text, value_text
+from openinfer.ir.text import declaration_text, hints_text, ref_text, type_text, value_text
 from openinfer.ir.values import Ref
 from openinfer.quantization.layers import CONVOLUTION_SETTINGS
 from openinfer.symbolic import Const
@@ -49,7 +49,7 @@ def free_name(wanted: str, taken: set[str]) -> str:
 
 
 def layer_statements(layer: Layer, names: Names, dtype: str, dims: Sequence[IntExpr]) -> list[str]:
-    """Return the statements in the place of a layer.
+    """Return the statements in the place of a layer, with its hints.
 
     Args:
         dtype: element type of what is read, once it is quantised.
@@ -59,20 +59,20 @@ def layer_statements(layer: Layer, names: Names, dtype: str, dims: Sequence[IntE
     windows = {name: value for name, value in layer.op.settings.items() if name in CONVOLUTION_SETTINGS}
     settings = (f"{name}={value_text(value)}" for name, value in windows.items())
     inputs = ", ".join([names.read, ref_text(layer.weight), *settings])
-    lines = [
-        f"assign {names.read}: {type_text(BY_NAME[dtype], dims)};",
-        f"op quantize_linear({layer.source}, {step}) >> {names.read};",
-        f"op {'conv_integer' if layer.is_convolution else 'matmul_integer'}({inputs}) >> {names.sums};",
-        f"op cast({names.sums}, to=f32) >> {layer.output};",
-        f"op mul({layer.output}, {scale}) >> {layer.output};",
+    ops = [
+        f"quantize_linear({layer.source}, {step}) >> {names.read}",
+        f"{'conv_integer' if layer.is_convolution else 'matmul_integer'}({inputs}) >> {names.sums}",
+        f"cast({names.sums}, to=f32) >> {layer.output}",
+        f"mul({layer.output}, {scale}) >> {layer.output}",
     ]
-    if layer.bias is None:
-        return lines
-    bias = ref_text(layer.bias)
-    if layer.is_convolution:
-        lines.append(f"op unsqueeze({bias}, axes=[1, 2]) >> {names.bias};")
-        bias = names.bias
-    return [*lines, f"op add({layer.output}, {bias}) >> {layer.output};"]
+    if layer.bias is not None:
+        bias = ref_text(layer.bias)
+        if layer.is_convolution:
+            ops.append(f"unsqueeze({bias}, axes=[1, 2]) >> {names.bias}")
+            bias = names.bias
+        ops.append(f"add({layer.output}, {bias}) >> {layer.output}")
+    hints = hints_text(layer.node.hints)
+    return [f"assign {names.read}: {type_text(BY_NAME[dtype], dims)};", *(f"op {op}{hints};" for op in ops)]
 
 
 def weight_declarations(layer: Layer, decl: VarDecl, step: float) -> list[str]:
