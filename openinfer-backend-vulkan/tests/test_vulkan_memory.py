@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
 NEAR, VISIBLE, COHERENT, CACHED = "DEVICE_LOCAL", "HOST_VISIBLE", "HOST_COHERENT", "HOST_CACHED"
 
 
+@dataclass(frozen=True)
+class Offered:
+    """A device whose memory types are those of a test."""
+
+    name: str = "GPU"
+    handle: native.Handle = None
+
+
 @pytest.fixture
 def staged(device: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[VulkanBackend]:
     """The same device with tensors that the host does not see, and a small ring of slots."""
@@ -42,7 +51,7 @@ def types_of(monkeypatch: pytest.MonkeyPatch, *offered: tuple[int, tuple[str, ..
     found = [SimpleNamespace(heapIndex=heap, propertyFlags=flags) for heap, flags in bits]
     monkeypatch.setattr(heaps, "_types", lambda *_: found)
     monkeypatch.delenv(heaps.STAGING_VARIABLE, raising=False)
-    return memory_types(SimpleNamespace(name="GPU"), (1 << len(offered)) - 1)  # type: ignore[arg-type]
+    return memory_types(Offered(), (1 << len(offered)) - 1)
 
 
 @pytest.mark.usefixtures("device")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from openinfer.errors import DeviceError
 from openinfer_backend_vulkan.native import Handle, Structs, foreign, library
@@ -17,6 +17,20 @@ BUDGET_EXTENSION = "VK_EXT_memory_budget"
 
 STAGING_VARIABLE = "OPENINFER_VULKAN_STAGING"
 """Environment variable: with ``1`` tensors move through the staging ring on devices that need none too, for tests."""
+
+
+class HasMemory(Protocol):
+    """What choosing memory needs of a device."""
+
+    @property
+    def handle(self) -> Handle:
+        """The device, for the driver."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name of the device, for errors."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +66,7 @@ class Heap:
     left: int | None
 
 
-def memory_types(physical: PhysicalDevice, allowed: int) -> MemoryTypes:
+def memory_types(physical: HasMemory, allowed: int) -> MemoryTypes:
     """Return the memory types to use, out of those whose bits are set in ``allowed``.
 
     Raises:
@@ -107,7 +121,7 @@ def heaps(physical: PhysicalDevice) -> list[Heap]:
     ]
 
 
-def _types(physical: PhysicalDevice) -> list[Handle]:
+def _types(physical: HasMemory) -> list[Handle]:
     properties = foreign().new("VkPhysicalDeviceMemoryProperties*")
     library().vkGetPhysicalDeviceMemoryProperties(physical.handle, properties)
     # The struct owns its items: they are copied out while it is alive.
