@@ -7,6 +7,7 @@ import pytest
 from generated_c import COMPILERS, needs_gcc, noise, printed_by, run_sanitised, synthesised
 
 from openinfer.errors import SynthesisError
+from openinfer.plan.steps import ComputeStep
 from openinfer.simulate import Simulator
 from openinfer.synth.comparison import compare
 
@@ -20,6 +21,14 @@ PROGRAMS = {
         constant { w: f32[D, D]; }
         volatile { y: f32[T, D]; }
         block entry { op matmul(x, w) >> h; op relu(h) >> h; op layer_norm(h, axis=-1) >> y; return y; }""",
+    "a product over its own input": """
+        dynamic { x: f32[T, D]; }
+        constant { w: f32[D, D]; }
+        volatile { y: f32[T, D]; }
+        block entry {
+          op neg(x) >> y; op matmul(y, w) >> h; op mul(h, y) >> y; op relu(x) >> x; op add(y, x) >> y;
+          return y;
+        }""",
     "other sizes that depend on it": """
         dynamic { x: f32[T, D]; }
         volatile { y: f32[2 * T, D / 2]; }
@@ -103,6 +112,23 @@ def test_steps_of_every_size_agree_with_the_simulator(name):
                     expected = np.asarray(executor.result(port).array)
                     assert expected.shape == array[step].shape, (rows, port)
                     assert compare(port, expected, array[step]).within, (rows, step, port)
+
+
+@pytest.mark.parametrize(
+    ("statements", "ops"),
+    [
+        ("op matmul(x, w) >> h; op relu(h) >> h; op mul(h, x) >> y;", ["matmul+relu+mul"]),
+        ("op matmul(x, w) >> h; op relu(h) >> h with { fuse = false }; op neg(h) >> y;", ["matmul", "relu", "neg"]),
+        ("op matmul(x, w) >> h; op softmax(h, axis=-1) >> y;", ["matmul", "softmax"]),
+    ],
+)
+def test_elementwise_operators_are_evaluated_where_a_product_of_such_sizes_is_stored(statements, ops):
+    text = f"dynamic {{ x: f32[T, D]; }} constant {{ w: f32[D, D]; }} block entry {{ {statements} return y; }}"
+
+    _, _, synthesis = made(text)
+
+    steps = synthesis.plan.procedures[-1].steps
+    assert [step.op for step in steps if isinstance(step, ComputeStep)] == ops
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

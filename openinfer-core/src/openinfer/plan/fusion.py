@@ -31,6 +31,7 @@ from openinfer.plan.steps import (
     LoopStep,
     Origin,
     Procedure,
+    Register,
     ValueRef,
 )
 
@@ -60,6 +61,7 @@ class Fusion:
     Attributes:
         epilogues: whether the target's kernels carry out epilogues.
         kept: values that live on between steps, as bits.
+        sizes: registers that keep their values during a step: sizes that the caller gives.
         most_ops: most operators of one step; None: any number.
         known: computations that were joined before, with their parts, by the identities of these and their operands.
     """
@@ -70,6 +72,7 @@ class Fusion:
     epilogues: bool
     kept: int = 0
     most_ops: int | None = None
+    sizes: frozenset[int] = frozenset()
     known: dict[tuple[object, ...], tuple[Computation, Computation, Computation | None]] = field(
         default_factory=dict["tuple[object, ...]", "tuple[Computation, Computation, Computation | None]"]
     )
@@ -122,9 +125,9 @@ def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> _
     """Return the step that does the work of both, or why there is none."""
     if not isinstance(consumer, ComputeStep):
         return "" if isinstance(consumer, CopyStep) else f"read by {kind_of(consumer)}"
-    if _is_varying(producer) or _is_varying(consumer):
+    if (_is_varying(producer) or _is_varying(consumer)) and not _have_sizes_of_steps(producer, consumer, around):
         return f"its sizes, or those of {consumer.op}, are known at run time only"
-    if not may_join(producer, consumer):
+    if not _are_placed_together(producer, consumer):
         return f"kept apart from {consumer.op} by hints or scopes"
     if around.most_ops is not None and _operators(producer) + _operators(consumer) > around.most_ops:
         return f"the device has steps of at most {counted(around.most_ops, 'operator')}"
@@ -144,14 +147,26 @@ def _operators(step: _Producer) -> int:
 
 def may_join(producer: _Producer, consumer: ComputeStep) -> bool:
     """Whether hints and scopes leave it open that two steps become one, whose sizes are known."""
-    if _is_varying(producer) or _is_varying(consumer):
-        return False
+    return not (_is_varying(producer) or _is_varying(consumer)) and _are_placed_together(producer, consumer)
+
+
+def _are_placed_together(producer: _Producer, consumer: ComputeStep) -> bool:
     first, second = producer.placement, consumer.placement
     return first.fuse and second.fuse and first.scope == second.scope and first.group == second.group
 
 
 def _is_varying(step: _Producer) -> bool:
     return isinstance(step, ComputeStep) and bool(step.computation.parameters)
+
+
+def _have_sizes_of_steps(producer: _Producer, consumer: ComputeStep, around: Fusion) -> bool:
+    """Whether two steps have the same parameters, which are sizes that the caller gives."""
+    if not isinstance(producer, ComputeStep) or producer.arguments != consumer.arguments:
+        return False
+    if producer.computation.parameters != consumer.computation.parameters:
+        return False
+    bounds = (bound for argument in consumer.arguments for _, bound in argument.value.names)
+    return all(isinstance(bound, Register) and bound.number in around.sizes for bound in bounds)
 
 
 def _joined(producer: ComputeStep, consumer: ComputeStep, result: int, around: Fusion) -> ComputeStep | str:
@@ -226,7 +241,8 @@ def _composed(
     """Return one computation for two, whose inputs have numbers; -1: the result of the producer."""
     first = renamed(producer, {**_names(producer, made), producer.outputs[0].name: "result"})
     second = renamed(consumer, _names(consumer, read))
-    computation = inlined(first, second, "result") or followed(first, second, "result")
+    computation = None if producer.parameters else inlined(first, second, "result")
+    computation = computation or followed(first, second, "result")
     return None if computation is None or _longest(computation) > LARGEST_EXPRESSION else computation
 
 

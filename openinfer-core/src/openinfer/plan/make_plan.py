@@ -314,7 +314,8 @@ def _fused(
     draft: Draft, procedures: Sequence[Procedure], wanted: int, *, epilogues: bool, most_ops: int | None
 ) -> tuple[Procedure, ...]:
     kept, live = mask(state_values(draft)), Liveness(procedures, wanted)
-    around = Fusion(_types(draft), live, Accesses(procedures), epilogues, kept, most_ops)
+    sizes = frozenset(() if draft.given is None else draft.given.registers.values())
+    around = Fusion(_types(draft), live, Accesses(procedures), epilogues, kept, most_ops, sizes)
     return fuse(procedures, around)
 
 
