@@ -32,6 +32,11 @@ FAILURES = {
     "ops": [("nope", "unknown-op", 1)],
     "plan": [("nope.oi -m m.oinf", "file", 1), ("net.oi -m m.oinf --print-after fuse", "usage", 2)],
     "plugins": [("--nope", "usage", 2)],
+    "quantize": [
+        ("nope.oi m.oinf --calibrate none.npz -o out", "file", 1),
+        ("net.oi m.oinf --calibrate none.npz -o out", None, 1),
+        ("net.oi m.oinf", "usage", 2),
+    ],
     "run": [
         ("net.oi -m m.oinf", "dynamic-unset", 1),
         ("net.oi -m m.oinf --input x=1 --device nope", "device", 1),
