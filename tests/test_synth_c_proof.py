@@ -136,6 +136,26 @@ def test_vectors_are_analysed_in_plain_c_and_the_record_says_so():
     assert b"vector_size" in synthesis.bundle.files["positive.c"]
 
 
+@pytest.mark.parametrize("room", [32, 150])
+def test_a_range_of_which_both_ends_are_known_at_run_time_is_proved(room):
+    """Entries of a step behind those of earlier ones: how many there is room for depends on where they start."""
+    program = f"""
+    dynamic {{ x: f32[T, 4]; }}
+    persistent {{ n: i32; K(l, t): f32[4] @table @fixed(l=2, t={room}); }}
+    block entry {{
+      loop layers (l in 0..2) {{ cache.write x >> K[l, n..n + T]; }}
+      cache.increment T n;
+      op neg(x) >> y;
+      return y;
+    }}
+    """
+    model = oi.Model.from_arrays({}, sizevars={"T": 3})
+    synthesis = Synthesizer("c", limits={"T": 16}).synthesize(model, programs.graph(program)).prove()
+
+    assert synthesis.proof.alarms == ()
+    assert ("-eva-split-limit" in synthesis.proof.options) == (room > 100)
+
+
 def test_an_index_without_its_guard_is_an_alarm(monkeypatch):
     with_defect(monkeypatch, GUARD, ";")
 

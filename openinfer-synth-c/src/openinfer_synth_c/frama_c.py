@@ -10,6 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.errors import EnvironmentLacksError, SynthesisError
+from openinfer.plan.accesses import walk
+from openinfer.plan.indices import constant
+from openinfer.plan.steps import StoreStep
 from openinfer.scratch import scratch_directory
 from openinfer.synth.proof import Alarm, Proof
 from openinfer_synth_c.kernel_calls import has_vector_types
@@ -36,6 +39,9 @@ _OPTIONS = (
     *("-eva-no-show-progress", "-eva-msg-key=-initial-state"),
     *("-warn-special-float", "none", "-warn-invalid-pointer", "-kernel-warn-key", "annot:missing-spec=abort"),
 )
+_SPLITS = 100
+"""Values that a split is for without an option."""
+
 _OPEN = frozenset({"Unknown", "Invalid", "Invalid or unreachable"})
 _LIBRARY = "FRAMAC_SHARE"
 """Where the analyser's declarations of the C library are, of which a call that cannot be is an alarm of its own."""
@@ -84,11 +90,19 @@ def _found() -> str:
 
 
 def _precise(plan: ExecutionPlan) -> tuple[str, ...]:
-    """Return options for functions over the few variables of a model, which lie at different places."""
+    """Return options for functions over the few variables of a model, which lie at different places, and for ranges."""
     if not plan.states and not any(register.is_kept for register in plan.registers):
         return ()
     functions = (f"{plan.options.prefix}_{name}:1000" for name in ("find", "save", "load"))
-    return ("-eva-slevel-function", ",".join(functions))
+    return ("-eva-slevel-function", ",".join(functions), *_split_limit(plan))
+
+
+def _split_limit(plan: ExecutionPlan) -> tuple[str, ...]:
+    """Return the option for as many places as ranges that are stored may start at, where that is many."""
+    stored = (step for procedure in plan.procedures for step in walk(procedure.steps) if isinstance(step, StoreStep))
+    sizes = (constant(axis.size) for step in stored for axis in step.region.ranges if constant(axis.start) is None)
+    most = max((size for size in sizes if size is not None), default=0)
+    return ("-eva-split-limit", str(most + 1)) if most >= _SPLITS else ()
 
 
 def _in_plain_c(plan: ExecutionPlan) -> ExecutionPlan:

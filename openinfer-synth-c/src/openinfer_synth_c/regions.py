@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 class RegionWriter:
     """Writes one access in braces of its own; `enter` comes first.
 
+    Args:
+        follows: whether the analyser Eva is to follow the access for each place where a range may start, up to `leave`.
+
     Attributes:
         lengths: C expressions of the lengths of the region's ranges.
         first: C expression of the first element.
     """
 
-    def __init__(self, code: Code, names: Names, region: Region) -> None:
+    def __init__(self, code: Code, names: Names, region: Region, *, follows: bool = False) -> None:
+        self._follows = follows
         self._code = code
         self._names = names
         self._region = region
@@ -33,6 +37,7 @@ class RegionWriter:
         self._strides: list[int] = []
         self._terms: list[str] = []
         self._ends: list[str] = []
+        self._starts: list[str] = []
 
     @property
     def first(self) -> str:
@@ -105,14 +110,27 @@ class RegionWriter:
         if axis.current is not None:
             code.line(f"const int64_t end{suffix} = {end} < 0 ? {end} + current{suffix} : {end};")
             end = f"end{suffix}"
+        late = ""
+        starts_anywhere = known is not None and constant(axis.start) is None
+        if starts_anywhere:
+            # A start is never past an end that is not: it is said for analysers, and compilers leave it out.
+            late = f" || {start} > {limit}"
         code.line(
             f"if ({start} < 0 || {end} < {start}) {{ return MODEL_INDEX; }}",
-            f"if ({end} > {limit}) {{ return {passed}; }}",
+            f"if ({end} > {limit}{late}) {{ return {passed}; }}",
         )
+        if starts_anywhere and self._follows:
+            # Intervals alone do not say that a later start leaves fewer places.
+            code.line(f"/*@ split {start}; */")
+            self._starts.append(start)
         self._term(start, axis.stride)
         self._ends.append(end)
         self.lengths.append(f"({end} - {start})")
         self._strides.append(axis.stride)
+
+    def leave(self) -> None:
+        """Append the end of what the analyser Eva follows for each place where a range may start."""
+        self._code.line(*(f"/*@ merge {start}; */" for start in reversed(self._starts)))
 
     def _term(self, start: str, stride: int) -> None:
         self._terms.append(start if stride == 1 else f"{start} * {stride}")

@@ -112,13 +112,14 @@ def _load(code: Code, names: Names, plan: ExecutionPlan, step: LoadStep) -> None
 
 
 def _store(code: Code, names: Names, plan: ExecutionPlan, step: StoreStep) -> None:
-    region = RegionWriter(code, names, step.region)
+    region = RegionWriter(code, names, step.region, follows=True)
     region.enter(step.lengths)
     target = Bound(names.value(step.target), names.type_of_value(step.target), code)
     item = target.item_type
     source = Binder(code, names, plan).input(step.source, "x0")
     if target.stored.dtype.is_packed:
         region.cells(lambda place, number: target.store_text(place, source.at(number)))
+        region.leave()
         return
     # What is stored may be memory of the cache itself.
     region.rows(
@@ -127,6 +128,7 @@ def _store(code: Code, names: Names, plan: ExecutionPlan, step: StoreStep) -> No
         f"memmove({{place}}, value, row * sizeof({item}));",
         f"const {item} *value = {source.variable if source.pointer else f'&{source.variable}'};",
     )
+    region.leave()
 
 
 def _clear(code: Code, names: Names, step: ClearStep) -> None:
