@@ -77,7 +77,7 @@ PARALLEL = {
           await h, g;
           return a, y;
         }
-        block sums { await h; op sum_axis(all, axes=[0]) >> s; op add(s, h) >> a; yield h; }
+        block adds { await h; op sum_axis(all, axes=[0]) >> s; op add(s, h) >> a; yield h; }
         block extends { await g; cache.write g >> K[0]; yield g; }""",
 }
 
