@@ -1,6 +1,6 @@
 """What the examples with trained models have in common: run everywhere, compare, measure, draw.
 
-An example finds this module beside its folder; it is no package.
+An example imports this module from the folder above its own; the folder is not a package.
 """
 
 from __future__ import annotations

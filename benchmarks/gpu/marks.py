@@ -1,4 +1,4 @@
-"""Steps of single operators on device vulkan: wall clock of the public API, beside another checkout and PyTorch.
+"""Steps of single operators on device vulkan: wall clock of the public API, compared with another checkout and PyTorch.
 
     python benchmarks/gpu/marks.py
     python benchmarks/gpu/marks.py --small --against ../other-checkout

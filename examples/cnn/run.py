@@ -1,7 +1,7 @@
 """Runs MobileNetV1 0.25 and ResNet-8, in f32 and in int8, everywhere; compares with PyTorch and counts right answers.
 
 `python run.py` needs neither PyTorch nor ONNX. `--quantise` makes the int8 programs again, `--accuracy` takes all 500
-held-back images on every device, `--time DIR` measures a step, beside onnxruntime on the ONNX files that `train.py
+held-back images on every device, `--time DIR` measures a step, and onnxruntime on the ONNX files that `train.py
 --keep DIR` writes.
 """
 

@@ -1,6 +1,6 @@
 """Runs the imported encoder over held-back digits everywhere, and compares with PyTorch.
 
-`python run.py` needs neither PyTorch nor ONNX. `--time` measures a step, beside onnxruntime where that is installed;
+`python run.py` needs neither PyTorch nor ONNX. `--time` measures a step, and onnxruntime where it is installed;
 `--picture` draws `sure.svg`.
 """
 

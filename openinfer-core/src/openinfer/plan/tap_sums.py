@@ -85,7 +85,7 @@ def _along(
 ) -> tuple[ComputeStep, Stage] | None:
     """Return a step and its stage with a constant whose elements of neighbouring lanes are neighbours.
 
-    None: it is no constant, or others read it.
+    None: it is not a constant, or others read it.
     """
     computation, read = step.computation, stage.elements[number]
     if not isinstance(read, Read) or read.fill is not None:

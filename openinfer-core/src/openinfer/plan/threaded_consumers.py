@@ -84,12 +84,12 @@ class ThreadedConsumers:
                 levels.append([])
             levels[depth].append(name)
         for level in levels:
-            *beside, last = level
-            for name in beside:
+            *others, last = level
+            for name in others:
                 yield CallStep(origin=origin, procedure=name, on_thread=True)
             yield CallStep(origin=origin, procedure=last)
-            if beside:
-                yield BarrierStep(origin=origin, joins=tuple(sorted(beside)))
+            if others:
+                yield BarrierStep(origin=origin, joins=tuple(sorted(others)))
 
     def _clash(self, one: str, other: str) -> bool:
         """Whether two consumers must not run at the same time: a value, or a block that they call, is common."""
