@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from openinfer.dtypes import DType
 from openinfer.importers.imported import ImportedModel, ImportReport
 from openinfer.importers.verification import Original
 from openinfer.ir.graph import Graph
@@ -14,6 +15,7 @@ from openinfer.model import Model
 from openinfer.model.guarded_store import GuardedStore
 from openinfer.plugins.crossing import crossing, fault, guarded_methods, members, shown, wrong
 from openinfer.plugins.structure import Structure
+from openinfer.symbolic import IntExpr
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-_IMPORTS = Structure(ImportedModel, ImportReport, names={"Graph": Graph, "Model": Model})
+_IMPORTS = Structure(
+    ImportedModel, ImportReport, names={"Graph": Graph, "Model": Model, "DType": DType, "IntExpr": IntExpr}
+)
 
 
 def checked_import(owner: Owner, what: str, found: Any) -> ImportedModel:
