@@ -25,7 +25,7 @@ class ShaderTarget:
     """What shaders are made for; the defaults are right for every device.
 
     Attributes:
-        most_turns: greatest number of loop turns of an invocation; None where there is no limit.
+        most_turns: largest number of loop iterations of an invocation; None if unlimited.
         narrow: widths of less than 32 bits that storage buffers hold natively.
         pushed_words: words of push constants.
         busy: invocations that keep the device busy.

@@ -33,7 +33,7 @@ def verify(expr: Expr) -> None:
     """Check the applications in an expression.
 
     Raises:
-        ExprError: there is no such function, or it takes other operands or yields another type.
+        ExprError: the function is unknown, or takes other operands, or yields another type.
     """
     program = linearise(expr)
     for instruction in program.instructions:

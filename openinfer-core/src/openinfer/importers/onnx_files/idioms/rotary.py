@@ -22,9 +22,9 @@ def _rotary(calls: Calls, call: Call) -> bool:
     left, right = (calls.inner(value, "mul") for value in call.inputs[:2])
     if left is None or right is None:
         return False
-    for plain, turned in ((left, right), (right, left)):
+    for plain, swapped in ((left, right), (right, left)):
         for x, cos in (plain.inputs, plain.inputs[::-1]):
-            for rotated, sin in (turned.inputs, turned.inputs[::-1]):
+            for rotated, sin in (swapped.inputs, swapped.inputs[::-1]):
                 if x is None or cos is None or sin is None or x.rank != 4 or not _is_rotated(calls, rotated, x):
                     continue
                 tables = [_half(calls, table, x) for table in (cos, sin)]
