@@ -360,3 +360,13 @@ def test_quantisation_and_products_of_integers() -> None:
         k=RANDOM.integers(-128, 128, (3, 2, 2, 2)).astype(np.int8),
         kz=np.array([0, 5, -128], np.int8),
     )
+
+
+def test_compilers_have_nothing_to_warn_of_in_products_with_a_byte_that_stays() -> None:
+    """The element that several sums have in common is read before its products with the others."""
+    text = """
+    dynamic { turns: i32; }
+    volatile { a: i8[2, 1, 4, 4] @init(-3); sums: i32[2, 2, 1, 1]; }
+    block entry { loop again (i in 0..turns) { op conv_integer(a, a) >> sums; } return sums; }
+    """
+    assert_c_agrees(Model.from_arrays({}), text, turns=np.int32(2))

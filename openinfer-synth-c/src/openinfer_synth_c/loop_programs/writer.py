@@ -159,7 +159,8 @@ class _Writer:
         if not all(map(is_plain, texts)):
             return None
         casts = ["" if factor.leaves[0].dtype is U32 else "(uint32_t)" for factor in factors]
-        first, second = (f"{cast}{text}" for cast, text in zip(casts, texts, strict=True))
+        # GCC warns of a change of sign where the right operand alone is a cast of a byte with sign: casts come first.
+        first, second = sorted((f"{cast}{text}" for cast, text in zip(casts, texts, strict=True)), key=_has_no_cast)
         return f"{register(name)} = {register(name)} + {first} * {second};"
 
     def _leaf(self, leaf: Leaf) -> str:
@@ -188,6 +189,10 @@ class _Writer:
             self._code.line(f"{c_type(buffer.dtype)} {copy}[{size}];", f"memcpy({copy}, &{name}, sizeof {copy});")
             name = copy
         return f"{across(self._code, function, buffer.dtype, size)}({name})"
+
+
+def _has_no_cast(text: str) -> bool:
+    return not text.startswith("(")
 
 
 def _is_exact(factor: Value) -> bool:
