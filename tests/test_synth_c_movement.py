@@ -158,3 +158,15 @@ def test_indices_are_not_looked_at_where_the_result_has_no_element(device: str) 
         executor.step(x=np.ones((4, 0), np.float32), i=np.array([9, -9]))
 
         assert executor.fetch("y").shape == (2, 0)
+
+
+def test_an_index_along_an_axis_of_one_place_is_tested_and_not_used() -> None:
+    declared = "volatile { k: f32[1, 2, 2]; } dynamic { i: u8[1, 2, 2]; }"
+    program = graph(f"{declared} block entry {{ op gather_nd(k, i) >> k; return k; }}")
+    k = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
+    synthesis = Synthesizer("c").synthesize(Model.from_arrays({"k": k}), program)
+
+    found = run_sanitised(synthesis, {"i": np.array([[[0, 1], [0, 0]]], np.uint8)})
+    np.testing.assert_array_equal(found["k"], [[[2, 3], [0, 1]]])
+    with pytest.raises(SynthesisError, match="an index is out of range"):
+        run_sanitised(synthesis, {"i": np.array([[[1, 1], [0, 0]]], np.uint8)})
