@@ -273,3 +273,24 @@ def test_products_and_sums_on_a_length_of_run_time_have_lanes_along_the_width(ar
     ]
     assert len(wide) >= 4
     assert all(wide), [schedule for _, schedule in stages]
+
+
+def test_loops_around_places_of_run_time_have_overflows_of_their_own():
+    """Each of the two loops, and the place within them, needs a test of its own that 64 bits are enough."""
+    text = """
+    dynamic { n: i32; x: f32[2]; }
+    persistent { K(t): f32[2] @table; }
+    block entry {
+      op identity(x) >> y;
+      loop outer (i in 0..n + 1) {
+        loop inner (j in 0..i + 1) {
+          cache.write y >> K[i + j];
+          cache.read K[i + j] >> y;
+          op neg(y) >> y;
+        }
+      }
+      return y;
+    }
+    """
+    n = np.arange(STEPS, dtype=np.int32) % 4
+    assert_steps_agree(text, limits={"t": 8}, n=n, x=noise(STEPS, 2))

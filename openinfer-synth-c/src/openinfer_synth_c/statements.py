@@ -274,7 +274,8 @@ class StatementWriter:
         counter = self._names.loops[step.loop]
         start, end = self._names.loop_bounds[step.loop]
         with self._code.braces():
-            declare_integers(self._code, self._names, {start: step.start, end: step.end})
+            # What notes an overflow has a name of its own, because statements within the loop declare others.
+            declare_integers(self._code, self._names, {start: step.start, end: step.end}, flag=f"overflow_{start}")
             first, last = constant(step.start), constant(step.end)
             if first is not None and last is not None:
                 self._code.loop_turns[len(self._code.lines)] = max(last - first, 0)
