@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from generated_c import COMPILERS, STEPS, assert_steps_agree, needs_gcc, noise, printed_by, synthesised
 
+from openinfer.dsl import graph
+from openinfer.errors import ExecutionError
+from openinfer.model import Model
 from openinfer.plan.steps import LoadStep, LoopStep
 from openinfer.plan.values import ViewMemory
+from openinfer.simulate import Simulator
 
 pytestmark = needs_gcc
 
@@ -289,3 +294,31 @@ def test_the_program_of_the_auto_dim_page_prints_what_the_page_says():
 
     assert len(rows) == 16
     assert f"`{rows[0]}`, `{rows[1]}` and `{rows[2]}`" in page
+
+
+@pytest.mark.parametrize("device", ["cpu", "c"])
+def test_a_change_before_a_failure_stays_though_a_later_statement_would_undo_it(device):
+    text = """
+    dynamic { at: i32; }
+    volatile { g: f32[2]; }
+    persistent { A: f32[2] @init(2.5); K(t): f32[2] @table @fixed(t=4); }
+    block entry {
+      cache.read A >> g;
+      op neg(g) >> g;
+      cache.write g >> A;
+      cache.read K[at] >> y;
+      cache.reset A;
+      return g, y;
+    }
+    """
+    found: list[float] = []
+    with Simulator(Model.from_arrays({}), graph(text), device=device).make_executor() as executor:
+        executor.step(at=np.int32(1))
+        found.append(executor.fetch("g")[0])
+        with pytest.raises(ExecutionError) as caught:
+            executor.step(at=np.int32(4))
+        assert caught.value.code == "cache-limit"
+        executor.step(at=np.int32(1))
+        found.append(executor.fetch("g")[0])
+
+    assert found == [-2.5, 2.5]

@@ -310,9 +310,9 @@ def test_an_optimised_program_in_its_arena_computes_what_the_program_does(progra
     wanted = mask(results)
     procedures = started(written, Liveness(written, wanted).at_start)
 
-    optimised, _ = without_dead_steps(procedures, wanted)
+    optimised, _ = without_dead_steps(procedures, wanted, 0)
     optimised = fuse(optimised, Fusion(TYPES, Liveness(optimised, wanted), Accesses(optimised), epilogues=True))
-    optimised, liveness = without_dead_steps(optimised, wanted)
+    optimised, liveness = without_dead_steps(optimised, wanted, 0)
     drafts = [
         PlanValue(number=number, name=f"v{number}", type=type_, role=Role.TEMPORARY, memory=NoMemory())
         for number, type_ in enumerate(TYPES)

@@ -15,14 +15,21 @@ if TYPE_CHECKING:
     from openinfer.plan.steps import Step
 
 
-def without_dead_steps(procedures: Sequence[Procedure], wanted: int) -> tuple[tuple[Procedure, ...], Liveness]:
-    """Return the procedures without steps whose results nobody reads, and the liveness of what is left."""
+def without_dead_steps(
+    procedures: Sequence[Procedure], wanted: int, kept: int
+) -> tuple[tuple[Procedure, ...], Liveness]:
+    """Return the procedures without steps whose results nobody reads, and the liveness of what is left.
+
+    Args:
+        wanted: values that are needed when the program ends, as bits.
+        kept: those that live on between steps of the program: changes that come before a failure stay.
+    """
     procedures = reached(procedures)
     while True:
-        liveness = Liveness(procedures, wanted)
+        liveness = Liveness(procedures, wanted, kept)
         left = tuple(Procedure(p.name, _needed_steps(p.steps, liveness)) for p in procedures)
         if all(old.steps == new.steps for old, new in zip(procedures, left, strict=True)):
-            return left, Liveness(left, wanted)
+            return left, Liveness(left, wanted, kept)
         procedures = left
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.plan.accesses import called, reads, writes
+from openinfer.plan.failing import may_fail
 from openinfer.plan.steps import CallStep, LoopStep, ReturnStep
 
 if TYPE_CHECKING:
@@ -39,9 +40,11 @@ class Liveness:
     Args:
         procedures: callees first, so that the last one is where the program starts.
         results: values that are needed when the program ends.
+        kept: values that live on between steps of the program, which are needed where one of its steps fails too.
     """
 
-    def __init__(self, procedures: Sequence[Procedure], results: int) -> None:
+    def __init__(self, procedures: Sequence[Procedure], results: int, kept: int = 0) -> None:
+        self._kept = kept
         self._procedures: dict[str, Transfer] = {}
         self._after: dict[int, int] = {}
         self._transfers: dict[int, Transfer] = {}
@@ -75,9 +78,9 @@ class Liveness:
             return Transfer(end, 0)
         if isinstance(step, LoopStep):
             body = self._transfer(step.body, end)
-            return Transfer(body.gen | reads(step), body.keep if step.runs else EVERYTHING)
+            return Transfer(body.gen | self._read(step), body.keep if step.runs else EVERYTHING)
         if isinstance(step, CallStep):
-            gen, keep = reads(step), EVERYTHING if step.condition is not None and step.otherwise is None else 0
+            gen, keep = self._read(step), EVERYTHING if step.condition is not None and step.otherwise is None else 0
             for name in called(step):
                 gen |= self._procedures[name].gen
                 keep |= self._procedures[name].keep
@@ -85,8 +88,12 @@ class Liveness:
         # Each step is passed three times.
         known = self._transfers.get(id(step))
         if known is None:
-            known = self._transfers[id(step)] = Transfer(reads(step), ~writes(step))
+            known = self._transfers[id(step)] = Transfer(self._read(step), ~writes(step))
         return known
+
+    def _read(self, step: Step) -> int:
+        """Return what is needed by a step itself, or by whoever comes after it has failed."""
+        return reads(step) | (self._kept if self._kept and may_fail(step) else 0)
 
     def _visit(self, steps: Sequence[Step], live: int, end: int, needed: dict[str, int]) -> int:
         """Record what is live after each step of a list; return what is live before it."""

@@ -176,8 +176,9 @@ def _started(draft: Draft, resolved: ResolvedGraph, *, inspected: bool) -> _Star
     names = _output_names(draft, resolved, changed, inspected=inspected)
     _refuse_varying_packed(draft, names)
     results, copies = output_copies(draft, names, changed)
-    wanted = mask(results) | mask(state_values(draft))
-    procedures, liveness = without_dead_steps(_with_start(reachable, copies), wanted)
+    kept = mask(state_values(draft))
+    wanted = mask(results) | kept
+    procedures, liveness = without_dead_steps(_with_start(reachable, copies), wanted, kept)
     needed = liveness.at_start
     procedures = _with_start(procedures, list(initial_steps(draft, needed, written(procedures))))
     return _Started(procedures, names, results, wanted, needed)
@@ -194,7 +195,7 @@ def _arranged(
     schedules: ScheduleFile | None,
 ) -> Arranged:
     """Return the program with memory for weights, views, layouts and schedules; values have no places yet."""
-    live_steps, _ = without_dead_steps(procedures, started.wanted)
+    live_steps, _ = without_dead_steps(procedures, started.wanted, mask(state_values(draft)))
     procedures = (Procedure(RESET, reset_steps(draft)), *live_steps)
     store = WeightStore(model)
     values = roles_and_memory(draft, procedures, started.results, store)

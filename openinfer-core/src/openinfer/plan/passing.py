@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.plan.accesses import members, walk
-from openinfer.plan.steps import BarrierStep, CallStep, ComputeStep, KernelStep, ReturnStep, TableRef
+from openinfer.plan.failing import may_fail
+from openinfer.plan.steps import BarrierStep, CallStep, ComputeStep, KernelStep, ReturnStep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,14 +32,6 @@ class Entry:
     def of(step: Step, after: int, accesses: Accesses) -> Entry:
         stops = any(_stops(inner) for inner in walk((step,)))
         return Entry(step, after, *accesses.of(step), stops)
-
-    @property
-    def may_fail(self) -> bool:
-        """Whether it may end the program with an error."""
-        if not isinstance(self.step, ComputeStep):
-            return True
-        indexed = any(isinstance(operand, TableRef) and operand.checked for operand in self.step.inputs)
-        return indexed or any(stage.lookups or stage.checks for stage in self.step.computation.stages)
 
     @property
     def stays(self) -> bool:
@@ -95,7 +88,7 @@ class Passing:
         if (first.stays and reader > position + 1) or (stay is not None and stay < reader):
             return "no_reorder before its reader"
         change = _after(self._changes, position)
-        if change is not None and change < reader and first.may_fail:
+        if change is not None and change < reader and may_fail(first.step):
             return "a persistent variable changes before its reader"
         writes = (_after(self._writers[value], position) for value in members(first.written | first.read))
         if any(at is not None and at < reader for at in writes):
