@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from generated_c import needs_gcc, run_sanitised
+import pytest
+from generated_c import STEPS, assert_steps_agree, needs_gcc, noise, run_sanitised
 
 from openinfer.dsl import graph
 from openinfer.model import Model
@@ -92,3 +93,17 @@ def test_transposed_windows():
 
 def test_nothing_is_multiplied_between_the_elements_of_a_transposed_convolution():
     assert_agree("conv_transpose2d", *TRANSPOSED, weights=with_an_infinity)
+
+
+@pytest.mark.parametrize("image", ["k", "W[t]"])
+def test_an_image_that_is_constant_has_a_border_too(image):
+    text = f"""
+    dynamic {{ t: i32; }}
+    constant {{ k: f64[1, 3, 16]; w: f64[4, 3, 3]; W(l): f64[1, 3, 16] @pattern("W.{{l}}"); }}
+    constant {{ B(l): f64[4] @pattern("B.{{l}}"); }}
+    block entry {{ op conv1d({image}, w, padding=4, bias=B[t]) >> y; return y; }}
+    """
+    shapes = {f"{name}.{layer}": shape for name, shape in (("W", (1, 3, 16)), ("B", (4,))) for layer in range(2)}
+    shapes |= {"k": (1, 3, 16), "w": (4, 3, 3)}
+    arrays = {name: noise(*shape, dtype=np.float64) for name, shape in shapes.items()}
+    assert_steps_agree(text, arrays, t=np.arange(STEPS, dtype=np.int32) % 2)

@@ -31,6 +31,9 @@ PROGRAMS = {
         block entry { assign a: f32[3, 0]; op matmul(x, v) >> a; op sum_axis(a, axes=0) >> y; return y; }""",
     "conv2d to nothing": """dynamic { x: f32[1, 3, 8, 8]; k: f32[0, 3, 3, 3]; } volatile { y: f32[1, 0, 3, 3]; }
         block entry { op conv2d(x, k, stride=2) >> y; return y; }""",
+    "a sum of bytes to nothing": """dynamic { x: u8[0, 3, 3]; }
+        constant { k: u8[2, 3, 5] @init(1); } volatile { y: u32[2, 0, 5]; n: u32[2, 5]; }
+        block entry { op conv1d(k, x, padding=1, acc=u32) >> y; op sum_axis(y, axes=1) >> n; return y, n; }""",
     "sums": """dynamic { x: f32[0, 4]; } volatile { y: f32[4]; z: f32; }
         block entry { assign a: f32[0, 4]; op relu(x) >> a; op sum_axis(a, axes=0) >> y;
           op sum_axis(a, axes=[0, 1]) >> z; return y, z; }""",
@@ -57,7 +60,7 @@ PROGRAMS = {
 }
 
 
-DTYPES = {"f32": np.float32, "i64": np.int64, "bool": np.bool_}
+DTYPES = {"f32": np.float32, "i64": np.int64, "bool": np.bool_, "u8": np.uint8}
 
 
 def drawn(name):

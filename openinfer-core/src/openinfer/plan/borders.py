@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from openinfer.compute import Read
 from openinfer.layout import row_major
 from openinfer.plan.layouts import tensor_values
-from openinfer.plan.steps import ValueRef
 from openinfer.plan.values import WeightMemory
 from openinfer.plan.weights import is_finite
 from openinfer.schedule import choose, estimate, padded_factor
 from openinfer.schedule.borders import windows
+from openinfer.schedule.candidates import tensor_of
 from openinfer.schedule.cost import moving
 
 if TYPE_CHECKING:
@@ -31,16 +31,23 @@ LEAST_SHARE = 0.99
 def left_out(
     stage: Stage, step: ComputeStep, values: Sequence[PlanValue], weights: Sequence[PackedWeight]
 ) -> int | None:
-    """Return the element of a stage past whose border terms may be left out: all that it is multiplied by is finite."""
+    """Return the element of a stage past whose border terms may be left out: all that it is multiplied by is finite.
+
+    The element is no constant: those are packed, and have no border.
+    """
     padded = padded_factor(stage)
     if padded is None:
         return None
-    names = [tensor.name for tensor in step.computation.inputs]
-    operand = step.inputs[names.index(padded[1])] if padded[1] in names else None
-    value = values[operand.value] if isinstance(operand, ValueRef) else None
-    if value is None or not isinstance(value.memory, WeightMemory):
+    number, factor = padded
+    constants = {
+        name: values[value].memory
+        for name, value in tensor_values(step).items()
+        if isinstance(values[value].memory, WeightMemory)
+    }
+    if tensor_of(stage, number) in constants:
         return None
-    return padded[0] if is_finite(weights[value.memory.number]) else None
+    memory = constants.get(factor)
+    return number if isinstance(memory, WeightMemory) and is_finite(weights[memory.number]) else None
 
 
 def needs_no_copy(

@@ -58,9 +58,9 @@ def padded_factor(stage: Stage) -> tuple[int, str] | None:
 def _integer_factors(stage: Stage, first: Expr, second: Expr) -> tuple[tuple[int, int], ...]:
     """Return pairs of the number of a factor that may be zero past a border and that of the other one."""
     numbers = tuple(_padded(stage, factor) for factor in (first, second))
-    others = tuple(linearise(factor).inputs[0] for factor in (first, second))
-    pairs = zip(numbers, reversed(others), strict=True)
-    return tuple((number, other) for number, other in pairs if number is not None)
+    others = tuple(next(iter(linearise(factor).inputs), None) for factor in (second, first))
+    pairs = zip(numbers, others, strict=True)
+    return tuple((number, other) for number, other in pairs if number is not None and other is not None)
 
 
 def _padded(stage: Stage, factor: Expr) -> int | None:
