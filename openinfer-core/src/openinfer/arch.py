@@ -117,8 +117,8 @@ class MemoryBank:
 
     Attributes:
         name: an identifier, which generated source and its section are called after.
-        kind: ``"tcm"`` (next to the core), ``"sram"`` or ``"external"``, which hold intermediate results; or
-            ``"flash"``, which holds weights.
+        kind: ``"tcm"`` (next to the core), ``"sram"`` or ``"external"``, which hold intermediate results and
+            states; or ``"flash"``, which holds weights.
     """
 
     name: str

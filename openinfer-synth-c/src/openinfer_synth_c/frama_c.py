@@ -15,7 +15,7 @@ from openinfer.plan.indices import constant
 from openinfer.plan.steps import StoreStep
 from openinfer.scratch import scratch_directory
 from openinfer.synth.proof import Alarm, Proof
-from openinfer_synth_c.kernel_calls import has_vector_types
+from openinfer_synth_c.kernel_calls import MOST_SPLITS, has_vector_types
 from openinfer_synth_c.project import PROOF_NAME, analysed_source
 from openinfer_synth_c.toolchain import run_tool
 
@@ -39,9 +39,6 @@ _OPTIONS = (
     *("-eva-no-show-progress", "-eva-msg-key=-initial-state"),
     *("-warn-special-float", "none", "-warn-invalid-pointer", "-kernel-warn-key", "annot:missing-spec=abort"),
 )
-_SPLITS = 100
-"""Values that a split is for without an option."""
-
 _OPEN = frozenset({"Unknown", "Invalid", "Invalid or unreachable"})
 _LIBRARY = "FRAMAC_SHARE"
 """Where the analyser's declarations of the C library are, of which a call that cannot be is an alarm of its own."""
@@ -102,7 +99,7 @@ def _split_limit(plan: ExecutionPlan) -> tuple[str, ...]:
     stored = (step for procedure in plan.procedures for step in walk(procedure.steps) if isinstance(step, StoreStep))
     sizes = (constant(axis.size) for step in stored for axis in step.region.ranges if constant(axis.start) is None)
     most = max((size for size in sizes if size is not None), default=0)
-    return ("-eva-split-limit", str(most + 1)) if most >= _SPLITS else ()
+    return ("-eva-split-limit", str(most + 1)) if most >= MOST_SPLITS else ()
 
 
 def _in_plain_c(plan: ExecutionPlan) -> ExecutionPlan:

@@ -1,5 +1,7 @@
 """The structure that holds one instance of a model: its members, and its size, which is the same on every machine.
 
+Where the device names its memories, the arena and the states are arrays in those, and the structure has pointers.
+
 Members whose size depends on the machine are unions with a wide integer, and every member takes a multiple of eight
 bytes, so that no compiler puts padding between them.
 """
@@ -12,12 +14,12 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import BOOL
 from openinfer.expr.c_renderer import item_type
 from openinfer.plan.places import ALIGNMENT
-from openinfer.plan.values import ArenaMemory
+from openinfer.plan.values import ArenaMemory, StateMemory
 from openinfer.synth.c_text import comment, string_literal
 from openinfer_synth_c.data import items
 
 if TYPE_CHECKING:
-    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.execution_plan import Bank, ExecutionPlan
     from openinfer.plan.values import PlanState
     from openinfer_synth_c.names import Names
 
@@ -27,13 +29,14 @@ WORD = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A part of the arena in a memory of the device, which the caller gives.
+    """Bytes in a memory of the device, which the caller gives: a part of the arena, or states.
 
     Attributes:
         name: its name in C.
         macro: the macro of its size.
         bank: the memory's name.
         comment: what it is.
+        holds: names of the states in it, as printable ASCII; "" for a part of the arena.
     """
 
     name: str
@@ -41,6 +44,12 @@ class Memory:
     bank: str
     nbytes: int
     comment: str
+    holds: str = ""
+
+    @property
+    def parameter(self) -> str:
+        """Its declaration as a parameter of a function."""
+        return f"void *{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +57,9 @@ class Variable:
     """What is kept between steps under one name: a persistent variable, or how far a cache has grown.
 
     Attributes:
+        member: name of the member of the structure, or of the macro of its place where `memory` is not None.
+        memory: name of the `Memory` that holds it; None: the structure.
+        offset: bytes from the start of the memory where it is not the structure.
         constant: name of its constant.
         macro: the macro of its size.
         most: largest value that an item may have; -1: any bits are a value.
@@ -57,6 +69,8 @@ class Variable:
     name: str
     kind: str
     member: str
+    memory: str | None
+    offset: int
     constant: str
     macro: str
     comment: str
@@ -71,6 +85,16 @@ class Variable:
         """Bytes of all items."""
         return self.width * self.count
 
+    @property
+    def place(self) -> str:
+        """The expression of where it lies in its memory, in bytes."""
+        return f"offsetof(struct model, {self.member})" if self.memory is None else str(self.offset)
+
+    @property
+    def address(self) -> str:
+        """The expression of its first item in an instance ``model``."""
+        return f"model.{self.member}" if self.memory is None else f"(model.{self.memory}.bytes + {self.offset})"
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:
@@ -79,7 +103,7 @@ class Instance:
     Attributes:
         members: lines of its declaration.
         nbytes: its size.
-        memories: parts of the arena that lie elsewhere.
+        memories: parts of the arena, and states, that lie elsewhere.
         scratch_nbytes: bytes of `members` that functions work in.
     """
 
@@ -88,6 +112,11 @@ class Instance:
     memories: tuple[Memory, ...]
     variables: tuple[Variable, ...]
     scratch_nbytes: int
+
+    @property
+    def apart(self) -> list[str]:
+        """Names of the memories that hold states."""
+        return [memory.name for memory in self.memories if memory.holds]
 
 
 def instance_of(plan: ExecutionPlan, names: Names, scratch_nbytes: int) -> Instance:
@@ -115,6 +144,8 @@ def instance_of(plan: ExecutionPlan, names: Names, scratch_nbytes: int) -> Insta
         what = f"{register.name}, up to {register.most}"
         member(f"int64_t {names.registers[register.number]}", WORD, what)
     for state in plan.states:
+        if plan.memory_of(state) is not None:
+            continue
         count, width = _room(state), _width(state)
         what = f"{state.name}: {state.type}"
         member(f"{item_type(state.type.dtype)} {names.states[state.number]}[{count}]", count * width, what)
@@ -131,40 +162,98 @@ def instance_of(plan: ExecutionPlan, names: Names, scratch_nbytes: int) -> Insta
 
 def arena_text(plan: ExecutionPlan, memory: ArenaMemory) -> str:
     """Return the expression of a place in the arena."""
-    array = f"{_memory_name(plan, memory.bank)}.bytes" if plan.banks else "arena"
+    array = f"{_arena_name(plan, memory.bank)}.bytes" if plan.banks else "arena"
     return f"model->{array} + {memory.offset}"
 
 
-def _memory_name(plan: ExecutionPlan, bank: int) -> str:
+def placed_states(plan: ExecutionPlan, names: Names) -> list[dict[str, str]]:
+    """Return the names, types and places of states that lie in memories of the device."""
+    found: list[dict[str, str]] = []
+    for state in plan.states:
+        memory, offset = _place(plan, state)
+        if memory is not None:
+            found.append(
+                {
+                    "name": names.states[state.number],
+                    "c_type": item_type(state.type.dtype),
+                    "address": f"model->{memory}.bytes + {offset}",
+                    "comment": comment(f"{state.name}: {state.type}"),
+                }
+            )
+    return found
+
+
+def _place(plan: ExecutionPlan, state: PlanState) -> tuple[str | None, int]:
+    """Return the name of the memory that holds a state, None for the structure, and the offset in it."""
+    memory = plan.values[state.value].memory
+    if not isinstance(memory, StateMemory) or memory.bank is None:
+        return None, 0
+    return _states_name(plan, memory.bank), memory.offset
+
+
+def _arena_name(plan: ExecutionPlan, bank: int) -> str:
     return f"arena_{plan.banks[bank].name}"
+
+
+def _states_name(plan: ExecutionPlan, bank: int) -> str:
+    return f"states_{plan.banks[bank].name}"
 
 
 def _memories(plan: ExecutionPlan, names: Names) -> tuple[Memory, ...]:
     found = [plan.values[number].memory for number in names.used_places]
     used = {memory.bank for memory in found if isinstance(memory, ArenaMemory)}
-    return tuple(
+    arena = (
         Memory(
-            name=_memory_name(plan, number),
+            name=_arena_name(plan, number),
             macro=f"MODEL_ARENA_{bank.name.upper()}_BYTES",
             bank=bank.name,
-            nbytes=max(bank.nbytes, 1),
-            comment=f"Intermediate results in {bank.name} ({bank.kind}), {bank.nbytes} of its {bank.capacity} bytes.",
+            nbytes=max(bank.arena_nbytes, 1),
+            comment=_share_text("Intermediate results", bank, bank.arena_nbytes),
         )
         for number, bank in enumerate(plan.banks)
         if number in used
     )
+    states = (
+        Memory(
+            name=_states_name(plan, number),
+            macro=f"MODEL_STATES_{bank.name.upper()}_BYTES",
+            bank=bank.name,
+            nbytes=bank.states_nbytes,
+            comment=_share_text("Persistent variables", bank, bank.states_nbytes),
+            holds=comment(", ".join(state.name for state in plan.states if plan.memory_of(state) == bank.name))[3:-3],
+        )
+        for number, bank in enumerate(plan.banks)
+        if bank.states_nbytes
+    )
+    return (*arena, *states)
+
+
+def _share_text(what: str, bank: Bank, nbytes: int) -> str:
+    return f"{what} in {bank.name} ({bank.kind}), {nbytes} of its {bank.capacity} bytes."
 
 
 def _variables(plan: ExecutionPlan, names: Names) -> tuple[Variable, ...]:
     found: list[Variable] = []
 
-    def add(name: str, kind: str, member: str, width: int, count: int, most: int, *, is_scalar: bool = False) -> None:
-        constant = names.variables[len(found)]
+    def add(
+        name: str,
+        kind: str,
+        member: str,
+        width: int,
+        count: int,
+        most: int,
+        *,
+        place: tuple[str | None, int] = (None, 0),
+        is_scalar: bool = False,
+    ) -> None:
+        constant, (memory, offset) = names.variables[len(found)], place
         found.append(
             Variable(
                 name=name,
                 kind=kind,
                 member=member,
+                memory=memory,
+                offset=offset,
                 constant=f"MODEL_VARIABLE_{constant}",
                 macro=f"MODEL_STATE_{constant}_BYTES",
                 comment=comment(f"{name}: {kind}"),
@@ -179,7 +268,8 @@ def _variables(plan: ExecutionPlan, names: Names) -> tuple[Variable, ...]:
     for state in plan.states:
         dtype = state.type.dtype
         most = 1 if dtype is BOOL else -1
-        add(state.name, str(state.type), names.states[state.number], _width(state), items(state.type), most)
+        kind, member, place = str(state.type), names.states[state.number], _place(plan, state)
+        add(state.name, kind, member, _width(state), items(state.type), most, place=place)
     for register in plan.registers:
         if register.is_kept:
             add(register.name, "i64[]", names.registers[register.number], WORD, 1, register.most, is_scalar=True)

@@ -8,7 +8,7 @@ from openinfer.codegen import loop_program, operands_of
 from openinfer.expr.c_renderer import item_type
 from openinfer.plan.accesses import operands
 from openinfer.plan.steps import ComputeStep, LoopIndex, TableRef, ValueRef
-from openinfer.plan.values import ArenaMemory
+from openinfer.plan.values import ArenaMemory, StateMemory, ViewMemory
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.kernel_functions import Parameter
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.kernel_functions import KernelFunction, KernelFunctions
     from openinfer_synth_c.names import Names
+
+MOST_SPLITS = 100
+"""Values that the analyser Eva follows one by one without an option that says more."""
 
 
 def results_of(step: ComputeStep | LoopProgramStep) -> tuple[int, ...]:
@@ -62,7 +65,10 @@ def write_call(
     else:
         with code.braces():
             sizes = _sizes(code, names, counts)
+            splits = _splits(plan, arguments, counts)
+            code.line(*(f"/*@ split {sizes[place]}; */" for place in splits))
             _write(code, Binder(code, names, plan), function, arguments, names, sizes)
+            code.line(*(f"/*@ merge {sizes[place]}; */" for place in reversed(splits)))
     for value in results_of(step):
         type_ = names.type_of_value(value)
         if type_.dtype.is_packed and type_.count * type_.dtype.bits % 8:
@@ -95,6 +101,23 @@ def _sizes(code: Code, names: Names, arguments: Sequence[Argument]) -> list[str]
     declare_integers(code, names, values, flag="count_overflow")
     for name, argument in zip(found, arguments, strict=True):
         code.line(f"if ({name} < {argument.low} || {name} > {argument.high}) {{ return MODEL_INDEX; }}")
+    return found
+
+
+def _splits(plan: ExecutionPlan, operands: Sequence[Operand], counts: Sequence[Argument]) -> list[int]:
+    """Return the sizes whose values the analyser Eva is to follow one by one, few together.
+
+    Intervals alone do not say that the parts of a loop end where a state ends, and behind it ends its memory.
+    """
+    values = [plan.values[operand.value].memory for operand in operands if isinstance(operand, ValueRef)]
+    states = [plan.values[memory.state].memory if isinstance(memory, ViewMemory) else memory for memory in values]
+    if not any(isinstance(memory, StateMemory) and memory.bank is not None for memory in states):
+        return []
+    found, product = list[int](), 1
+    for place, argument in enumerate(counts):
+        if product * (argument.high - argument.low + 1) <= MOST_SPLITS:
+            product *= argument.high - argument.low + 1
+            found.append(place)
     return found
 
 

@@ -74,8 +74,10 @@ class Names:
                 return f"outputs->{self.outputs[at]}"
             case WeightMemory(number=at):
                 return self.weight(at)
-            case StateMemory(number=at):
+            case StateMemory(number=at, bank=None):
                 return f"model->{self.states[at]}"
+            case StateMemory(number=at):
+                return self.states[at]
             case ViewMemory(state=of, register=at):
                 return f"({self.value(of)} + {self.register(at)})"
             case ArenaMemory():

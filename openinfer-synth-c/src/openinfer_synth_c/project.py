@@ -25,7 +25,7 @@ from openinfer_synth_c.blob import FILE_NAME, OBJECT_NAME, chosen_blob
 from openinfer_synth_c.builds import build_of
 from openinfer_synth_c.code import Code
 from openinfer_synth_c.data import initialiser_lines, items
-from openinfer_synth_c.instance import arena_text, instance_of, whole
+from openinfer_synth_c.instance import arena_text, instance_of, placed_states, whole
 from openinfer_synth_c.integer_functions import integer_functions
 from openinfer_synth_c.kernel_calls import has_vector_types
 from openinfer_synth_c.kernel_functions import DEFINITION as KERNEL_DEFINITION
@@ -309,6 +309,7 @@ def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, ob
             for value in plan.values
             if isinstance(value.memory, ArenaMemory) and value.number in names.used_places
         ],
+        "placed_states": placed_states(plan, names),
         "rolled": DEFINITION if body.rolled else "",
         "integer_functions": body.integer_functions,
         "helpers": helper_source(body.helpers),

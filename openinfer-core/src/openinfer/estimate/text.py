@@ -39,7 +39,10 @@ def _summary(plan: ExecutionPlan, found: PlanEstimate) -> Iterator[str]:
     yield from (f"output    {port.name}: {port.type}" for port in plan.outputs)
     yield f"weights   {plan.weights_nbytes:,} bytes in {counted(len(plan.weights), 'tensor')}"
     yield f"arena     {plan.arena_nbytes:,} bytes"
-    yield from (f"state     {state.name}: {state.type}, {state.type.nbytes:,} bytes" for state in plan.states)
+    for state in plan.states:
+        bank = plan.memory_of(state)
+        place = "" if bank is None else f" in {bank}"
+        yield f"state     {state.name}: {state.type}, {state.type.nbytes:,} bytes{place}"
     for bank in plan.banks:
         yield f"memory    {bank.name} ({bank.kind}): {bank.nbytes:,} of {bank.capacity:,} bytes"
     unknown = sum(1 for step in found.steps if step.operations is None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from openinfer.plan.accesses import mask, members, reads, touched, walk, writes
@@ -14,14 +14,15 @@ from openinfer.plan.parallel import parallel
 from openinfer.plan.places import place
 from openinfer.plan.sharing import copied, shared
 from openinfer.plan.steps import CopyStep
-from openinfer.plan.values import ArenaMemory, NoMemory
+from openinfer.plan.values import ArenaMemory, NoMemory, StateMemory, ViewMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from openinfer.arch import MemoryBank
     from openinfer.ir.types import TensorType
     from openinfer.plan.liveness import Liveness
+    from openinfer.plan.sharing import Sharing
     from openinfer.plan.steps import Procedure
     from openinfer.plan.values import PlanValue
 
@@ -47,7 +48,8 @@ def placed(
 
     Args:
         overlaps: whether results may begin to overwrite operands that are still read (`openinfer.plan.overlap`).
-        banks: memories that the arena is spread over, in the order in which they are filled; None is one of any size.
+        banks: memories that the arena and the states are spread over, in the order in which they are filled; None is
+            one of any size, and states lie elsewhere.
         least: for some values, offsets from which on they may find a better place (`openinfer.plan.directions`).
 
     Raises:
@@ -61,57 +63,103 @@ def placed(
     for value, others in always.items():
         found.conflicts[value] = found.conflicts.get(value, 0) | others
     sharing = shared(procedures, values, found.conflicts)
-    groups = {sharing.of(value) for value in members(homeless)}
-    homes = {group: sharing.home(group) for group in groups}
-    free = {group: home for group, home in homes.items() if isinstance(home.memory, NoMemory)}
-    sizes = {group: home.stored.nbytes for group, home in free.items()}
-    classes = {group: home.type.dtype.name for group, home in free.items()}
-    between = sharing.between(free, procedures)
-    level = sharing.groups(found.level)
-    offsets, total = place(sizes, classes, between, level)
-    apart: dict[tuple[int, int], int] = {}
-    if overlaps and total > LEAST:
+    homes = {value: sharing.home(sharing.of(value)) for value in members(homeless)}
+    free = {sharing.of(value): home for value, home in homes.items() if isinstance(home.memory, NoMemory)}
+    groups = _Groups(
+        sizes={group: home.stored.nbytes for group, home in free.items()},
+        classes={group: home.type.dtype.name for group, home in free.items()},
+        between=sharing.between(free, procedures),
+        level=sharing.groups(found.level),
+    )
+    plain = groups.places(free)
+    if overlaps and plain[1] > LEAST:
         alone = mask(group for group in free if sharing.members(group) == 1 << group)
-        pairs = [
+        pairs = groups.large_pairs(alone, always, plain[1])
+        starts = {group: start for group, start in (least or {}).items() if alone >> group & 1}
+        groups = replace(groups, apart=distances(procedures, liveness, values, pairs), starts=starts)
+    if banks is None:
+        offsets, total = groups.places(free) if groups.apart or groups.starts else plain
+        found_in = Placed({group: (0, offset) for group, offset in offsets.items()}, (total,))
+    else:
+        states = {value.number: value for value in values if isinstance(value.memory, StateMemory)}
+        touches = _touches(procedures, sharing)
+        found_in = spread({**free, **states}, touches, banks, groups.places)
+    return tuple(_with_memory(value, homes, sharing, found_in) for value in values), found_in.used
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Groups:
+    """Values that need a place in the arena, those in one memory as one: arguments of `openinfer.plan.places.place`.
+
+    Attributes:
+        starts: offsets from which on some may find a better place.
+    """
+
+    sizes: Mapping[int, int]
+    classes: Mapping[int, str]
+    between: Mapping[int, int]
+    level: Mapping[int, int]
+    apart: Mapping[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    starts: Mapping[int, int] = field(default_factory=dict[int, int])
+
+    def places(self, some: Iterable[int]) -> tuple[dict[int, int], int]:
+        """Return the offsets of some groups in a memory of their own, and the bytes that they take."""
+        sizes = {group: self.sizes[group] for group in some}
+        bits = mask(sizes)
+        between = {group: self.between[group] & bits for group in sizes}
+        found = [place(sizes, self.classes, between, self.level)]
+        near = {pair: distance for pair, distance in self.apart.items() if bits >> pair[0] & bits >> pair[1] & 1}
+        if near:
+            found.append(place(sizes, self.classes, between, self.level, near))
+        starts = {group: start for group, start in self.starts.items() if group in sizes}
+        if starts:
+            found.append(place(sizes, self.classes, between, self.level, near, starts))
+        return min(found, key=lambda each: each[1])
+
+    def large_pairs(self, alone: int, always: Mapping[int, int], total: int) -> list[tuple[int, int]]:
+        """Return the pairs of results and operands in conflict that may gain from an overlap.
+
+        Args:
+            alone: groups (as bits) of one value.
+            always: values (as bits) that a value must not overlap in any way.
+            total: bytes of the arena without an overlap.
+        """
+        return [
             (result, operand)
             for result in members(alone)
-            for operand in members(between[result] & alone)
-            if LARGE * (sizes[result] + sizes[operand]) > total
+            for operand in members(self.between[result] & alone)
+            if LARGE * (self.sizes[result] + self.sizes[operand]) > total
             and not (always.get(result, 0) >> operand | always.get(operand, 0) >> result) & 1
         ]
-        apart = distances(procedures, liveness, values, pairs)
-        found_places = [(offsets, total), place(sizes, classes, between, level, apart)]
-        starts = {group: start for group, start in (least or {}).items() if group in sizes and alone >> group & 1}
-        if starts:
-            found_places.append(place(sizes, classes, between, level, apart, starts))
-        offsets, total = min(found_places, key=lambda each: each[1])
-
-    def among(some: Sequence[int]) -> tuple[dict[int, int], int]:
-        """Return the places of some groups in a memory of their own."""
-        chosen, bits = {group: sizes[group] for group in some}, mask(some)
-        near = {pair: distance for pair, distance in apart.items() if bits >> pair[0] & bits >> pair[1] & 1}
-        kept = {group: between[group] & bits for group in some}
-        best = place(chosen, classes, kept, level)
-        return min(best, place(chosen, classes, kept, level, near), key=lambda each: each[1]) if near else best
-
-    found_in = Placed({group: (0, offset) for group, offset in offsets.items()}, (total,))
-    if banks is not None:
-        found_in = spread(free, _touches(procedures, sharing.of, homeless), banks, among)
-    places = {group: ArenaMemory(offset, bank) for group, (bank, offset) in found_in.offsets.items()}
-    memory = {group: places[group] if group in places else homes[group].memory for group in groups}
-    return tuple(
-        replace(value, memory=memory[sharing.of(value.number)]) if homeless >> value.number & 1 else value
-        for value in values
-    ), found_in.used
 
 
-def _touches(procedures: Sequence[Procedure], group_of: Callable[[int], int], values: int) -> dict[int, int]:
-    """Return how many steps read or write some values (as bits) of each group."""
+def _with_memory(value: PlanValue, homes: Mapping[int, PlanValue], sharing: Sharing, found: Placed) -> PlanValue:
+    """Return a value with its place: that of its home, if it has no memory of its own and needs some."""
+    memory = homes.get(value.number, value).memory
+    if isinstance(memory, StateMemory):
+        number = homes.get(value.number, value).number
+        bank, offset = found.offsets.get(number, (None, 0))
+        memory = replace(memory, bank=bank, offset=offset)
+    elif value.number in homes and isinstance(memory, NoMemory):
+        bank, offset = found.offsets[sharing.of(value.number)]
+        memory = ArenaMemory(offset, bank)
+    return value if memory == value.memory else replace(value, memory=memory)
+
+
+def _touches(procedures: Sequence[Procedure], sharing: Sharing) -> dict[int, int]:
+    """Return how many steps read or write each group of values, and each state, of which some values are views."""
     found: dict[int, int] = {}
     for procedure in procedures:
         for step in walk(procedure.steps):
-            for value in members((reads(step) | writes(step)) & values):
-                found[group_of(value)] = found.get(group_of(value), 0) + 1
+            for value in members(reads(step) | writes(step)):
+                group = sharing.of(value)
+                home = sharing.home(group)
+                memory = home.memory
+                if isinstance(memory, ViewMemory):
+                    group = memory.state
+                elif isinstance(memory, StateMemory):
+                    group = home.number
+                found[group] = found.get(group, 0) + 1
     return found
 
 

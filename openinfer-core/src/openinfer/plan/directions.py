@@ -14,7 +14,7 @@ from openinfer.plan.accesses import mask, members, reads, walk
 from openinfer.plan.arena import LARGE
 from openinfer.plan.in_place import overwritten
 from openinfer.plan.overlap import reach
-from openinfer.plan.places import ALIGNMENT
+from openinfer.plan.places import ALIGNMENT, aligned
 from openinfer.plan.steps import ComputeStep, Procedure
 from openinfer.plan.values import NoMemory
 
@@ -130,7 +130,7 @@ class _Directing:
         _, behind = reach(_backwards(step), result, operand)
         if behind is None or behind >= made.nbytes:
             return None
-        return _Move(operand, result, _aligned(forward, self.unit), _aligned(behind, self.unit))
+        return _Move(operand, result, aligned(forward, self.unit), aligned(behind, self.unit))
 
 
 def _unit(procedures: Sequence[Procedure], values: Sequence[PlanValue]) -> int:
@@ -141,7 +141,7 @@ def _unit(procedures: Sequence[Procedure], values: Sequence[PlanValue]) -> int:
         for step in walk(procedure.steps)
         if isinstance(step, ComputeStep) and step.arrangement.sliding
     )
-    rings = (sum(_aligned(values[ring].stored.nbytes, ALIGNMENT) for ring in step.temporaries) for step in sliding)
+    rings = (sum(aligned(values[ring].stored.nbytes) for ring in step.temporaries) for step in sliding)
     return max(rings, default=ALIGNMENT)
 
 
@@ -159,7 +159,3 @@ def _may_turn(step: ComputeStep) -> bool:
 
 def _backwards(step: ComputeStep) -> ComputeStep:
     return replace(step, arrangement=replace(step.arrangement, backwards=True))
-
-
-def _aligned(nbytes: int, unit: int) -> int:
-    return -(-nbytes // unit) * unit

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from openinfer.expr.linear import Program
     from openinfer.ir.types import TensorType
     from openinfer.layout import Layout
-    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.execution_plan import Bank, ExecutionPlan
     from openinfer.plan.steps import Step
     from openinfer.plan.values import PlanInput, PlanOutput, PlanValue
     from openinfer.scalars import Scalar
@@ -56,11 +56,10 @@ def plan_json(plan: ExecutionPlan) -> dict[str, Any]:
         ],
         "outputs": [_output(plan, o) for o in plan.outputs],
         "arena": {"nbytes": plan.arena_nbytes, "values": _arena(plan)},
-        "states": [{"name": s.name, **_type(s.type), "value": s.value} for s in plan.states],
-        "banks": [
-            {"name": bank.name, "kind": bank.kind, "capacity": bank.capacity, "nbytes": bank.nbytes}
-            for bank in plan.banks
+        "states": [
+            {"name": s.name, **_type(s.type), "value": s.value, **_place(plan.values[s.value])} for s in plan.states
         ],
+        "banks": [_bank(bank) for bank in plan.banks],
         "registers": [
             {
                 "name": r.name,
@@ -133,11 +132,30 @@ def _memory(value: PlanValue) -> dict[str, Any] | None:
         case ArenaMemory(offset=offset, bank=bank):
             return {"arena": offset, "bank": bank}
         case StateMemory(number=number):
-            return {"state": number}
+            return {"state": number, **_place(value)}
         case ViewMemory(state=state, register=register):
             return {"state": state, "register": register}
         case _:
             return None
+
+
+def _place(state: PlanValue) -> dict[str, Any]:
+    """Return the memory of a state, and where it lies among the states there; {} where the device names none."""
+    memory = state.memory
+    if not isinstance(memory, StateMemory) or memory.bank is None:
+        return {}
+    return {"bank": memory.bank, "offset": memory.offset, "nbytes": state.stored.nbytes}
+
+
+def _bank(bank: Bank) -> dict[str, Any]:
+    return {
+        "name": bank.name,
+        "kind": bank.kind,
+        "capacity": bank.capacity,
+        "nbytes": bank.nbytes,
+        "arena_nbytes": bank.arena_nbytes,
+        "states_nbytes": bank.states_nbytes,
+    }
 
 
 def _arena(plan: ExecutionPlan) -> list[dict[str, Any]]:

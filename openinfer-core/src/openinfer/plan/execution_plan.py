@@ -10,7 +10,7 @@ from openinfer.diagnostics import counted
 from openinfer.plan.given_sizes import parameter_name
 from openinfer.plan.options import DEFAULT, BundleOptions
 from openinfer.plan.steps import CopyStep, Register, ValueRef
-from openinfer.plan.values import NoMemory
+from openinfer.plan.values import NoMemory, StateMemory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,17 +35,23 @@ MOST_STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class Bank:
-    """A memory of the device that holds a part of the arena.
+    """A memory of the device that holds a part of the arena, and some of the states.
 
     Attributes:
         capacity: its bytes.
-        nbytes: those that the plan uses.
+        arena_nbytes, states_nbytes: those that the plan uses for intermediate results and for states.
     """
 
     name: str
     kind: str
     capacity: int
-    nbytes: int
+    arena_nbytes: int
+    states_nbytes: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the plan uses of it."""
+        return self.arena_nbytes + self.states_nbytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +69,7 @@ class ExecutionPlan:
         reset: the steps that give these values their initial contents.
         procedures: blocks, each after those that it calls; the last one is where a step starts.
         arena_nbytes: bytes of the arena, in all memories.
-        banks: the memories that it is spread over; () where the device names none.
+        banks: the memories that it and the states are spread over; () where the device names none.
         arch: the device that it was made for, where one was given.
         options: how it is written out.
         program_digest: SHA-256 of the program, without places and identities of nodes; "" where it was not taken.
@@ -109,13 +115,23 @@ class ExecutionPlan:
             Table(("", "name", "type"), ports, "inputs and outputs"),
             Folded("schedule", self.report()),
             Folded("memory map", self.memory_map()),
-            *((Picture("arena over time", arena_svg(self)),) if self.arena_nbytes > 0 and self._is_short() else ()),
+            *((Picture("arena over time", arena_svg(self)),) if self._has_places() and self._is_short() else ()),
         )
 
     @property
     def state_nbytes(self) -> int:
         """Bytes of all values that are kept between steps."""
         return sum(state.type.nbytes for state in self.states)
+
+    def memory_of(self, state: PlanState) -> str | None:
+        """Return the name of the memory that holds a state; None where the device names none."""
+        memory = self.values[state.value].memory
+        if not isinstance(memory, StateMemory) or memory.bank is None:
+            return None
+        return self.banks[memory.bank].name
+
+    def _has_places(self) -> bool:
+        return self.arena_nbytes > 0 or any(bank.nbytes for bank in self.banks)
 
     def _is_short(self) -> bool:
         """Whether there are few enough steps for a picture in a notebook."""
@@ -151,7 +167,7 @@ class ExecutionPlan:
         return not isinstance(memory, NoMemory) and self.values[step.source.value].memory == memory
 
     def memory_map(self) -> str:
-        """Return a table of the values in the arena: where each one lies."""
+        """Return a table of the values in the arena, and of states in memories of the device: where each one lies."""
         from openinfer.plan.report import memory_map
 
         return memory_map(self)

@@ -12,7 +12,7 @@ from openinfer.ir.resolved import Filled, Storage
 from openinfer.plan.accesses import Accesses, mask, written
 from openinfer.plan.arena import LEAST, placed
 from openinfer.plan.arrangement import arranged
-from openinfer.plan.banks import writable
+from openinfer.plan.banks import states_nbytes, writable
 from openinfer.plan.constants import with_constants
 from openinfer.plan.dead_steps import reached, without_dead_steps
 from openinfer.plan.directions import taking_turns
@@ -139,7 +139,7 @@ def make_plan(
         tables=made.tables,
         procedures=tuple(blocks),
         arena_nbytes=sum(used),
-        banks=_banks(banks, used) if banks else (),
+        banks=_banks(banks, used, values) if banks else (),
         states=_states(draft),
         registers=tuple(draft.registers),
         reset=reset.steps,
@@ -225,7 +225,11 @@ def _placed(
     if turns is None:
         return values, procedures, used
     live = Liveness(turns.procedures, wanted)
-    other, less = placed(made.values, turns.procedures, live, overlaps=overlaps, banks=banks, least=turns.offsets)
+    try:
+        other, less = placed(made.values, turns.procedures, live, overlaps=overlaps, banks=banks, least=turns.offsets)
+    except SynthesisError:
+        # The other way, the values fit into the memories.
+        return values, procedures, used
     return (other, turns.procedures, less) if sum(less) < sum(used) else (values, procedures, used)
 
 
@@ -240,8 +244,11 @@ def _outputs(draft: Draft, values: Sequence[PlanValue], started: _Started) -> tu
     )
 
 
-def _banks(banks: Sequence[MemoryBank], used: Sequence[int]) -> tuple[Bank, ...]:
-    return tuple(Bank(b.name, b.kind, b.nbytes, nbytes) for b, nbytes in zip(banks, used, strict=True))
+def _banks(banks: Sequence[MemoryBank], used: Sequence[int], values: Sequence[PlanValue]) -> tuple[Bank, ...]:
+    return tuple(
+        Bank(bank.name, bank.kind, bank.nbytes, nbytes, states_nbytes(values, number))
+        for number, (bank, nbytes) in enumerate(zip(banks, used, strict=True))
+    )
 
 
 def plan_findings(

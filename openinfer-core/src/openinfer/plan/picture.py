@@ -1,4 +1,7 @@
-"""A picture of the arena over time: which value lies where, from the step that writes it to the last that needs it."""
+"""A picture of the arena over time: which value lies where, from the step that writes it to the last that needs it.
+
+States in memories of the device lie above the arena, in all steps.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from openinfer.diagnostics import printable
 from openinfer.plan.accesses import mask, members, reads, walk, writes
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.report import step_text
-from openinfer.plan.values import ArenaMemory
+from openinfer.plan.values import ArenaMemory, StateMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,6 +48,7 @@ class Lifetime:
     Attributes:
         names: of the values that lie there; more than one where one is a view of the other.
         first, last: steps by number, both included.
+        is_state: whether the value is kept between steps, and ``offset`` counts from the first state of the memory.
     """
 
     names: tuple[str, ...]
@@ -54,6 +58,7 @@ class Lifetime:
     nbytes: int
     first: int
     last: int
+    is_state: bool = False
 
 
 def lifetimes(plan: ExecutionPlan) -> list[Lifetime]:
@@ -69,7 +74,17 @@ def lifetimes(plan: ExecutionPlan) -> list[Lifetime]:
             # What is read again later has a rectangle of its own then.
             found += [_lifetime(plan.values[value], *open_.pop(value))]
         open_ |= {value: (open_.get(value, (number, number))[0], number) for value in alive}
-    return _with_views(sorted(found, key=lambda each: (each.first, each.bank, each.offset, each.names)))
+    found = _with_views(sorted(found, key=lambda each: (each.first, each.bank, each.offset, each.names)))
+    return [*_states(plan, len(steps)), *found]
+
+
+def _states(plan: ExecutionPlan, count: int) -> Iterator[Lifetime]:
+    """Yield the rectangles of states that memories of the device hold, through all of ``count`` steps."""
+    for state in plan.states:
+        value, last = plan.values[state.value], max(0, count - 1)
+        memory, nbytes = value.memory, value.stored.nbytes
+        if isinstance(memory, StateMemory) and memory.bank is not None:
+            yield Lifetime((state.name,), str(state.type), memory.bank, memory.offset, nbytes, 0, last, is_state=True)
 
 
 def _lifetime(value: PlanValue, first: int, last: int) -> Lifetime:
@@ -146,15 +161,18 @@ class _Picture:
         yield "</svg>"
 
     def _title(self) -> str:
-        return f"Arena over time: {self._plan.arena_nbytes:,} bytes"
+        kept = sum(bank.states_nbytes for bank in self._plan.banks)
+        states = f", persistent variables {kept:,} bytes" if kept else ""
+        return f"Arena over time: {self._plan.arena_nbytes:,} bytes{states}"
 
     def _subtitle(self) -> str:
-        live = [sum(r.nbytes for r in self._rectangles if r.first <= n <= r.last) for n in range(len(self._texts))]
+        shared = [each for each in self._rectangles if not each.is_state]
+        live = [sum(r.nbytes for r in shared if r.first <= n <= r.last) for n in range(len(self._texts))]
         if not any(live):
             return "no value lies in the arena"
         peak = max(range(len(live)), key=live.__getitem__)
         text = _cut(self._texts[peak], 60)
-        return f"{len(self._rectangles)} places; the most bytes are needed in step {peak + 1}, {text}"
+        return f"{len(shared)} places; the most bytes are needed in step {peak + 1}, {text}"
 
     def _block_bands(self, bottom: float) -> Iterator[str]:
         starts = [n for n, name in enumerate(self._blocks) if n == 0 or self._blocks[n - 1] != name]
@@ -186,16 +204,19 @@ class _Picture:
         colour = number % len(_FILLS)
         x, width = self._x(each.first), self._step * (each.last - each.first + 1)
         tall = height * each.nbytes / size
-        y = top + height - height * (each.offset + each.nbytes) / size
+        base = self._plan.banks[each.bank].arena_nbytes if each.is_state else 0
+        y = top + height - height * (base + each.offset + each.nbytes) / size
         names = ", ".join(each.names)
         steps = f"step {each.first + 1}" if each.first == each.last else f"steps {each.first + 1} to {each.last + 1}"
+        part = "persistent bytes" if each.is_state else "bytes"
         hover = (
-            f"{names}: {each.type}\nbytes {each.offset:,} to {each.offset + each.nbytes:,} ({each.nbytes:,})\n{steps}"
+            f"{names}: {each.type}\n{part} {each.offset:,} to {each.offset + each.nbytes:,} ({each.nbytes:,})\n{steps}"
         )
+        dashes = ' stroke-dasharray="5 3"' if each.is_state else ""
         yield f"<g><title>{_text(hover)}</title>"
         yield (
             f'<rect x="{x + 0.5:.1f}" y="{y:.1f}" width="{max(1.0, width - 1):.1f}" height="{max(1.5, tall):.1f}"'
-            f' rx="2" fill="{_FILLS[colour]}" stroke="{_EDGES[colour]}"/>'
+            f' rx="2" fill="{_FILLS[colour]}" stroke="{_EDGES[colour]}"{dashes}/>'
         )
         room = int((width - 8) / LETTER)
         if tall >= 13 and room >= min(len(names), 4):

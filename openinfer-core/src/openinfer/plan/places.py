@@ -111,7 +111,7 @@ def _in_order(
             offsets[value] = _first_gap(*others.bounds(taken), (least or {}).get(value, 0))
         at = int(np.searchsorted(starts, offsets[value]))
         placed[:, at + 1 : rank + 1] = placed[:, at:rank]
-        placed[:, at] = rank, offsets[value], _aligned(offsets[value] + sizes[value])
+        placed[:, at] = rank, offsets[value], aligned(offsets[value] + sizes[value])
     return offsets, int(placed[2].max(initial=0))
 
 
@@ -188,7 +188,7 @@ class _Taken:
             if other.below is not None:
                 below[at] = starts[at] - other.below
             if other.above is not None:
-                above[at] = [_aligned(int(start) + other.above) for start in starts[at]]
+                above[at] = [aligned(int(start) + other.above) for start in starts[at]]
         kept = np.flatnonzero(below < above)
         kept = kept[np.argsort(below[kept], kind="stable")]
         return below[kept], above[kept]
@@ -224,5 +224,6 @@ def _first_gap(below: npt.NDArray[np.int64], above: npt.NDArray[np.int64], least
     return int(offsets[int(fits.argmax())] if fits.any() else offsets[-1])
 
 
-def _aligned(offset: int) -> int:
-    return -(-offset // ALIGNMENT) * ALIGNMENT
+def aligned(nbytes: int, unit: int = ALIGNMENT) -> int:
+    """Return a number of bytes rounded up to a multiple of ``unit``."""
+    return -(-nbytes // unit) * unit

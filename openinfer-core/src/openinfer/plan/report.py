@@ -31,7 +31,7 @@ from openinfer.plan.steps import (
     TableRef,
     ValueRef,
 )
-from openinfer.plan.values import ArenaMemory
+from openinfer.plan.values import ArenaMemory, StateMemory
 from openinfer.schedule.text import schedule_text
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.regions import Region
     from openinfer.plan.steps import IndexExpr, Operand, Step
-    from openinfer.plan.values import PlanInput, PlanOutput, PlanValue
+    from openinfer.plan.values import PlanInput, PlanOutput, PlanState, PlanValue
 
 
 def report(plan: ExecutionPlan) -> str:
@@ -52,10 +52,15 @@ def report(plan: ExecutionPlan) -> str:
         f"weights  {plan.weights_nbytes} bytes in {len(plan.weights)} tensors",
         *(f"computed {w.source}: {w.type} ({'+'.join(w.ops)})" for w in plan.weights if w.ops),
         f"arena    {plan.arena_nbytes} bytes",
-        *(f"state    {s.name}: {s.type}" for s in plan.states),
+        *(f"state    {s.name}: {s.type}{_in_memory(plan, s)}" for s in plan.states),
         *(f"size     {r.name}: up to {r.most}" for r in plan.registers if r.is_kept or r.size is not None),
     ]
     return "\n".join(map(printable, (*lines, *schedule_lines(plan))))
+
+
+def _in_memory(plan: ExecutionPlan, state: PlanState) -> str:
+    bank = plan.memory_of(state)
+    return "" if bank is None else f" in {bank}"
 
 
 def schedule_lines(plan: ExecutionPlan, *, scheduled: bool = False) -> Iterator[str]:
@@ -240,17 +245,31 @@ def _index(index: IndexExpr) -> str:
 def memory_map(plan: ExecutionPlan) -> str:
     """Return the places of all values in the arena, lowest first; halo and padding of a layout count.
 
-    Where the device has memories, there is a list for each.
+    Where the device has memories, there is a list for each, and one of the states in it.
     """
     if not plan.banks:
-        return _map_of(plan, 0, f"arena of {plan.arena_nbytes} bytes")
-    heads = (f"{bank.name} ({bank.kind}): {bank.nbytes} of {bank.capacity} bytes" for bank in plan.banks)
-    return "\n\n".join(_map_of(plan, number, head) for number, head in enumerate(heads))
+        return _table(f"arena of {plan.arena_nbytes} bytes", _in_arena(plan, 0))
+    parts: list[str] = []
+    for number, bank in enumerate(plan.banks):
+        head = f"{bank.name} ({bank.kind}): {bank.nbytes} of {bank.capacity} bytes"
+        parts.append(_table(head, _in_arena(plan, number)))
+        if bank.states_nbytes:
+            parts.append(_table(f"persistent in {bank.name}: {bank.states_nbytes} bytes", _states_in(plan, number)))
+    return "\n\n".join(parts)
 
 
-def _map_of(plan: ExecutionPlan, bank: int, title: str) -> str:
-    places = [(v.memory, v) for v in plan.values if isinstance(v.memory, ArenaMemory)]
-    placed = [(memory.offset, value) for memory, value in places if memory.bank == bank]
+def _in_arena(plan: ExecutionPlan, bank: int) -> list[tuple[int, PlanValue]]:
+    places = [(value.memory, value) for value in plan.values if isinstance(value.memory, ArenaMemory)]
+    return [(memory.offset, value) for memory, value in places if memory.bank == bank]
+
+
+def _states_in(plan: ExecutionPlan, bank: int) -> list[tuple[int, PlanValue]]:
+    values = [plan.values[state.value] for state in plan.states]
+    places = [(value.memory, value) for value in values if isinstance(value.memory, StateMemory)]
+    return [(memory.offset, value) for memory, value in places if memory.bank == bank]
+
+
+def _table(title: str, placed: Sequence[tuple[int, PlanValue]]) -> str:
     rows = [
         (str(offset), str(offset + value.stored.nbytes), printable(value.name), str(value.type))
         for offset, value in sorted(placed, key=lambda pair: (pair[0], pair[1].number))

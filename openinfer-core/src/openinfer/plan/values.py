@@ -61,9 +61,16 @@ class ArenaMemory:
 
 @dataclass(frozen=True, slots=True)
 class StateMemory:
-    """Memory that keeps its contents between steps: state ``number`` of the program."""
+    """Memory that keeps its contents between steps: state ``number`` of the program.
+
+    Attributes:
+        bank: number of the memory (`ExecutionPlan.banks`) that it lies in; None where the device names none.
+        offset: bytes from the start of the states in that memory.
+    """
 
     number: int
+    bank: int | None = None
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)

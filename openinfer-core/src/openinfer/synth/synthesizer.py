@@ -324,7 +324,6 @@ def _name_of(target: str | Enum | None) -> str | None:
 def _check_memory(plan: ExecutionPlan) -> None:
     """Raise when the device is known to have too little memory."""
     _check_flash(plan)
-    _check_state(plan)
     most = 0 if plan.arch is None else plan.arch.memory.global_bytes
     needed = plan.arena_nbytes + plan.state_nbytes + plan.weights_nbytes
     if 0 < most < needed:
@@ -341,26 +340,6 @@ def _check_flash(plan: ExecutionPlan) -> None:
     largest = max(plan.weights, key=lambda weight: weight.stored.nbytes)
     message = f"the weights take {plan.weights_nbytes:,} bytes, the flash of the device has {sum(flash):,}"
     hint = f"the largest is {largest.source}: {largest.type}, {largest.stored.nbytes:,} bytes"
-    found = Diagnostic(code=OVER_BUDGET, message=message, hint=hint)
-    raise SynthesisError(message, code=OVER_BUDGET, diagnostics=(found,))
-
-
-def _check_state(plan: ExecutionPlan) -> None:
-    """Raise when no memory of the device has room for the persistent variables, which lie in one piece."""
-    if plan.arch is None or not plan.arch.memories or not plan.states:
-        return
-    left = [(bank.name, bank.capacity - bank.nbytes) for bank in plan.banks]
-    if any(plan.state_nbytes <= nbytes for _, nbytes in left):
-        return
-    room = ", ".join(f"{name} {nbytes:,}" for name, nbytes in left) or "none but flash"
-    message = (
-        f"persistent variables take {plan.state_nbytes:,} bytes in one piece, what the memories have left is {room}"
-    )
-    largest = max(plan.states, key=lambda state: state.type.nbytes)
-    hint = (
-        f"use smaller limits (--limit) or sizes; the largest is {largest.name}: {largest.type}, "
-        f"{largest.type.nbytes:,} bytes"
-    )
     found = Diagnostic(code=OVER_BUDGET, message=message, hint=hint)
     raise SynthesisError(message, code=OVER_BUDGET, diagnostics=(found,))
 

@@ -47,7 +47,7 @@ class SynthTarget(Protocol):
 
     @property
     def banks(self) -> bool:
-        """Whether it writes an array for each memory of a device (`ExecutionPlan.banks`); others get one arena."""
+        """Whether it writes arrays for each memory of a device (`ExecutionPlan.banks`); others get one arena."""
         ...
 
     @property
