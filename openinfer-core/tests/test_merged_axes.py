@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -139,3 +140,27 @@ def test_digits_of_an_index_are_that_index_again() -> None:
 def test_digits_take_every_combination_of_values(index: str, is_apart: bool | None) -> None:
     i = Var("i", 240)
     assert is_mixed_radix(parse_index(index, {"i": i}), [i]) is is_apart
+
+
+@pytest.mark.parametrize(
+    ("index", "is_certain"),
+    [
+        ("n*i + j", True),  # i counts rows of n elements, j the elements of a row
+        ("4*n*i + n*k + j", True),
+        ("n*i + 4*j", None),  # j goes past the row
+        ("n*n*i + n*j", None),
+        ("m*i + j", None),  # rows of m elements may be shorter than n
+    ],
+)
+def test_places_of_a_tensor_with_run_time_extents_lie_apart(index: str, is_certain: bool | None) -> None:
+    n, m = Var("n"), Var("m")
+    i, j, k = Var("i", 3), Var("j", Index.of(n)), Var("k", 4)
+    parsed = parse_index(index, {var.name: var for var in (n, m, i, j, k)})
+
+    assert is_mixed_radix(parsed, [i, j, k]) is is_certain
+
+    for size in (1, 2, 7) if is_certain else ():
+        extents = {"i": 3, "j": size, "k": 4 if k in parsed.variables() else 1}
+        digits = [dict(zip(extents, each, strict=True)) for each in product(*map(range, extents.values()))]
+        places = {parsed.evaluate({"n": size, "m": size, **each}) for each in digits}
+        assert len(places) == len(digits)

@@ -102,7 +102,8 @@ class _Accesses:
 
     def _is_injective(self, address: Index) -> bool:
         """Return whether different iterations have different addresses."""
-        return bool(is_mixed_radix(address, (self._var, *self._inner)) and address.coefficient(self._var))
+        is_stepping = address.coefficient(self._var) != 0 and self._var in address.variables()
+        return bool(is_mixed_radix(address, (self._var, *self._inner)) and is_stepping)
 
     def _is_apart(self, address: Index, other: Index) -> bool:
         """Return whether one iteration's ``address`` is never another's ``other``, which differs by a distance."""
