@@ -329,3 +329,25 @@ def test_the_device_adds_up_long_rows(device: VulkanBackend, length: str) -> Non
 @pytest.mark.usefixtures("few_turns")
 def test_a_row_that_is_too_long_for_a_group_is_divided_among_dispatches(device: VulkanBackend) -> None:
     test_the_device_computes_what_the_stages_say(device, ROWS.replace("300", "2000"))
+
+
+def test_a_loop_program_with_run_time_extents_is_one_shader_for_all_of_them() -> None:
+    kernel = parse_kernel("""
+def rows(x0: GLOBAL[f32, 4*n], y0: GLOBAL[f32, 4], *, n):
+    for i in GROUP(4):
+        total: f32 = 0.0
+        for j in SERIAL(n):
+            total = total + x0[i*n + j]
+        y0[i] = total
+""")
+    found = printed(kernel)
+
+    assert [found.iterations({"n": size}) for size in (0, 5)] == [4, 4]
+    assert found.shader({"n": 5}, "rows", {}).parameters[0] == 5
+    spread = parse_kernel("""
+def spread(y0: GLOBAL[f32, 4*n], *, n):
+    for i in GROUP(4):
+        for j in GROUP(n):
+            y0[i*n + j] = 1.0
+""")
+    assert [printed(spread).shader({"n": size}, "spread", {}).threads for size in (0, 5, 7)] == [0, 20, 28]

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Quotient, Var
+from openinfer.affine import Index, Quotient, Var
 from openinfer.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.affine import Index, Within
+    from openinfer.affine import Within
     from openinfer.affine.index import Atom, Remainder
 
 _OWN_NAME = re.compile(r"[itxy]\d+(_\d+)?")
@@ -71,6 +71,14 @@ class Numbers:
     def number(self, value: int) -> str:
         """Return the name of a new number."""
         return self._next(value)
+
+    def named_number(self, name: str) -> str:
+        """Return the name of a new number that whoever runs the shader knows by ``name``."""
+        return self._next(name)
+
+    def extent(self, var: Var) -> str:
+        """Return how many values a loop variable has, as an expression."""
+        return self.number(var.extent) if isinstance(var.extent, int) else self.text(Index.of(var.extent or 0))
 
     def _next(self, value: int | str) -> str:
         self.values.append(value)

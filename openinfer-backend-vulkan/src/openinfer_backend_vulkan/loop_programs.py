@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from openinfer.ir.types import TensorType
     from openinfer.loops import Buffer, Kernel, Leaf, Statement
 
+ITERATIONS = "iterations of loops over groups"
+"""Stands for their number among the numbers of a shader; no parameter has such a name."""
+
 _FEATURES = {"i64": "shaderInt64", "u64": "shaderInt64", "f64": "shaderFloat64"}
 
 
@@ -51,9 +54,11 @@ class Printed:
 
     Attributes:
         reads, writes: names of buffers in the order of their bindings, those that are written last.
-        numbers: what the shader is run with; names stand for parameters of the loop program.
+        numbers: what the shader is run with; names stand for parameters of the loop program, and `ITERATIONS` for how
+            often its loops over groups are run.
         is_pushed: whether they are push constants.
-        threads: invocations, a multiple of ``group_size`` or filled up to one.
+        places: extents of the loops over groups.
+        local: invocations of each of their iterations.
         rules: for each test that can fail the name of the buffer that it is about ("" for none), and what it says.
     """
 
@@ -61,19 +66,26 @@ class Printed:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     numbers: tuple[int | str, ...]
-    threads: int
+    places: tuple[int | Index, ...]
+    local: int
     group_size: int
     is_pushed: bool
     features: frozenset[str]
     rules: tuple[tuple[str, str], ...]
 
+    def iterations(self, parameters: Mapping[str, int]) -> int:
+        """Return how often loops over groups are run for values of the parameters."""
+        extents = (extent if isinstance(extent, int) else extent.evaluate(parameters) for extent in self.places)
+        return math.prod(max(extent, 0) for extent in extents)
+
     def shader(self, parameters: Mapping[str, int], op: str, tensors: Mapping[str, TensorType]) -> Shader:
         """Return the shader for values of the parameters; faults name the operator and elements of its tensors."""
-        numbers = tuple(parameters[number] if isinstance(number, str) else number for number in self.numbers)
+        iterations = self.iterations(parameters)
+        values = {**parameters, ITERATIONS: iterations}
+        numbers = tuple(values[number] if isinstance(number, str) else number for number in self.numbers)
         faults = tuple(_fault(op, tensors.get(name), rule) for name, rule in self.rules)
-        return Shader(
-            self.source, numbers, self.threads, self.features, faults, self.group_size, is_pushed=self.is_pushed
-        )
+        threads = iterations * self.local
+        return Shader(self.source, numbers, threads, self.features, faults, self.group_size, is_pushed=self.is_pushed)
 
 
 def _fault(op: str, tensor: TensorType | None, rule: str) -> Fault:
@@ -113,15 +125,15 @@ class _Printer:
         self._features: set[str] = set()
 
     def printed(self) -> Printed:
-        count_text = self._numbers.number(math.prod(extent_of(var) for var in self._groups))
-        self._start(count_text)
+        self._start(self._numbers.named_number(ITERATIONS))
         self._block(self._body, is_last=True)
         return Printed(
             source=self._source(),
             reads=tuple(buffer.name for buffer in self._reads),
             writes=tuple(buffer.name for buffer in self._writes),
             numbers=tuple(self._numbers.values),
-            threads=math.prod(extent_of(var) for var in self._groups) * max(self._threads, 1),
+            places=tuple(0 if var.extent is None else var.extent for var in self._groups),
+            local=max(self._threads, 1),
             group_size=self._threads or GROUP_SIZE,
             is_pushed=self._numbers.is_pushed,
             features=frozenset(self._features),
@@ -174,7 +186,7 @@ class _Printer:
             if not number:
                 self._line(f"int {counter_text(var)} = int(place);")
                 continue
-            extent = self._numbers.number(extent_of(var))
+            extent = self._numbers.extent(var)
             self._line(f"int {counter_text(var)} = int(place % uint({extent}));")
             self._line(f"place /= uint({extent});")
 
@@ -195,7 +207,7 @@ class _Printer:
                     self._line("barrier();")
             case For(var, Bind.SERIAL | Bind.UNROLL as bind, body):
                 name = counter_text(var)
-                extent = str(extent_of(var)) if bind is Bind.UNROLL else self._numbers.number(extent_of(var))
+                extent = str(extent_of(var)) if bind is Bind.UNROLL else self._numbers.extent(var)
                 self._inside(f"for (int {name} = 0; {name} < {extent}; ++{name})", body)
             case If(tests, body):
                 self._inside(f"if ({self._numbers.tests(tests, fixed=self._is_fixed(body))})", body)
