@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openinfer_backend_vulkan.commands import barriers_before
+from openinfer_backend_vulkan.memory import Part, StorageBuffer
 
 
 @dataclass(frozen=True)
 class Touching:
-    """A command that reads and writes buffers, here letters."""
+    """A command that reads and writes buffers, or letters in their place."""
 
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
+    reads: tuple[object, ...]
+    writes: tuple[object, ...]
     serial: int = 0
 
 
@@ -42,6 +43,18 @@ def command(text: str) -> Touching:
 )
 def test_barriers_stand_before_conflicts(sequence: str, expected: list[int]) -> None:
     assert barriers_before([command(text) for text in sequence.split()]) == expected
+
+
+def test_parts_of_a_buffer_conflict_where_they_share_bytes() -> None:
+    storage, other = StorageBuffer(1, 256, None), StorageBuffer(2, 256, None)
+    low, high, across = Part(storage, 0, 64), Part(storage, 64, 64), Part(storage, 32, 64)
+
+    def barriers(*writes: StorageBuffer | Part) -> list[int]:
+        return barriers_before([Touching((), (place,)) for place in writes])
+
+    assert barriers(low, high, other) == []
+    assert barriers(low, across, high) == [1, 2]
+    assert barriers(low, storage) == [1]
 
 
 commands = st.builds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from openinfer_backend_vulkan.native import Handle, Structs, call, check, created, foreign, library
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
 
 _WAIT_NS = 200_000_000
 """Longest single wait; between two of them an interrupt from the keyboard gets through."""
+
+_SPIN_NS = 50_000
+"""How long a wait asks again and again before it sleeps: waking up takes as long as a short step."""
 
 
 class Fence:
@@ -47,11 +51,21 @@ class Fence:
         if not self._is_pending:
             return
         lib = library()
-        code = lib.VK_TIMEOUT
-        while code == lib.VK_TIMEOUT:
+        code = self._spun()
+        while code in (lib.VK_NOT_READY, lib.VK_TIMEOUT):
             code = lib.vkWaitForFences(self._device.handle, 1, self._handles, 1, _WAIT_NS)
             check("vkWaitForFences", code)
         self._is_pending = False
+
+    def _spun(self) -> int:
+        """Ask until the submission is done, or for a short while; return the last answer."""
+        lib, device, handle = library(), self._device.handle, self._handles[0]
+        until = perf_counter_ns() + _SPIN_NS
+        while True:
+            code = lib.vkGetFenceStatus(device, handle)
+            check("vkGetFenceStatus", code)
+            if code == lib.VK_SUCCESS or perf_counter_ns() > until:
+                return code
 
 
 class CommandPool:
@@ -81,8 +95,9 @@ class CommandPool:
 def barrier(commands: Handle, *, to_host: bool = False) -> None:
     """Record a barrier between all work before it and all work after it, or reads of the host after it."""
     lib, structs = library(), Structs()
-    device_stages = lib.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | lib.VK_PIPELINE_STAGE_TRANSFER_BIT
-    reads = lib.VK_ACCESS_SHADER_READ_BIT | lib.VK_ACCESS_TRANSFER_READ_BIT
+    working = lib.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | lib.VK_PIPELINE_STAGE_TRANSFER_BIT
+    device_stages = working | lib.VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT
+    reads = lib.VK_ACCESS_SHADER_READ_BIT | lib.VK_ACCESS_TRANSFER_READ_BIT | lib.VK_ACCESS_INDIRECT_COMMAND_READ_BIT
     writes = lib.VK_ACCESS_SHADER_WRITE_BIT | lib.VK_ACCESS_TRANSFER_WRITE_BIT
     between = structs.new(
         "VkMemoryBarrier",

@@ -53,10 +53,13 @@ class StorageBuffer:
     Attributes:
         handle: the Vulkan buffer.
         nbytes: size.
+        offset: 0, where the buffer begins.
         is_mapped: whether the host sees it.
     """
 
     __slots__ = ("__weakref__", "_content", "handle", "nbytes")
+
+    offset = 0
 
     def __init__(self, handle: Handle, nbytes: int, content: Any | None) -> None:
         self.handle = handle
@@ -76,6 +79,19 @@ class StorageBuffer:
         if self._content is None:
             raise TypeError("a buffer in memory that the host does not see has no view")
         return np.frombuffer(self._content, dtype, count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Bytes of a storage buffer from ``offset`` on, as shaders are bound to them."""
+
+    storage: StorageBuffer
+    offset: int
+    nbytes: int
+
+    @property
+    def handle(self) -> Handle:
+        return self.storage.handle
 
 
 class Memory:
@@ -230,7 +246,7 @@ def _create_buffer(device: Device, size: int) -> Handle:
     info = structs.new(
         "VkBufferCreateInfo",
         size=size,
-        usage=lib.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | transfers,
+        usage=lib.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | lib.VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | transfers,
         sharingMode=lib.VK_SHARING_MODE_EXCLUSIVE,
     )
     return created("vkCreateBuffer", "VkBuffer", device.handle, info, foreign().NULL)

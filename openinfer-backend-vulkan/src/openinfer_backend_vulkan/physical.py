@@ -63,6 +63,7 @@ class PhysicalDevice:
     push_nbytes: int = 128
     tick_ns: float = 0.0
     clock_bits: int = 0
+    offset_alignment: int = 256
 
     @property
     def most_turns(self) -> int | None:
@@ -154,6 +155,7 @@ def _described(handle: Handle) -> PhysicalDevice:
         push_nbytes=limits.maxPushConstantsSize,
         tick_ns=limits.timestampPeriod,
         clock_bits=_clock_bits(handle, family),
+        offset_alignment=limits.minStorageBufferOffsetAlignment,
     )
 
 

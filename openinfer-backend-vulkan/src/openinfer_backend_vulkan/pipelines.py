@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer_backend_vulkan.device import Device
-    from openinfer_backend_vulkan.memory import StorageBuffer
+    from openinfer_backend_vulkan.memory import Part, StorageBuffer
 
 _SETS_IN_POOL = 256
 _BUFFERS_IN_POOL = 2048
@@ -82,7 +82,7 @@ class Pipelines:
             library().vkDestroyShaderModule(device.handle, module, null)
         return Pipeline(handle, layout, set_layout, bindings, pushed)
 
-    def bind(self, pipeline: Pipeline, buffers: Sequence[StorageBuffer]) -> DescriptorSet:
+    def bind(self, pipeline: Pipeline, buffers: Sequence[StorageBuffer | Part]) -> DescriptorSet:
         """Return a new descriptor set of a pipeline with these buffers, in order of their bindings."""
         while self._dropped:
             self._device.release(self._dropped.pop())
@@ -182,7 +182,7 @@ def _allocate_set(device: Device, pool: Handle, pipeline: Pipeline) -> Handle:
     return created("vkAllocateDescriptorSets", "VkDescriptorSet", device.handle, info)
 
 
-def _write_set(device: Device, handle: Handle, buffers: Sequence[StorageBuffer]) -> None:
+def _write_set(device: Device, handle: Handle, buffers: Sequence[StorageBuffer | Part]) -> None:
     lib, structs = library(), Structs()
     writes = [
         structs.new(
@@ -191,7 +191,9 @@ def _write_set(device: Device, handle: Handle, buffers: Sequence[StorageBuffer])
             dstBinding=number,
             descriptorCount=1,
             descriptorType=lib.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-            pBufferInfo=structs.new("VkDescriptorBufferInfo", buffer=buffer.handle, range=buffer.nbytes),
+            pBufferInfo=structs.new(
+                "VkDescriptorBufferInfo", buffer=buffer.handle, offset=buffer.offset, range=buffer.nbytes
+            ),
         )[0]
         for number, buffer in enumerate(buffers)
     ]
