@@ -1,6 +1,7 @@
 """The meaning of a loop program on NumPy arrays, one element at a time: what printers are compared with.
 
-Every loop runs in order, whatever it is bound to; `verify` makes sure that no order matters to a parallel one.
+Every loop runs in order, whatever it is bound to; `verify` makes sure that no order matters to a parallel one. Threads
+of a group that wait for one another run in turn, each as far as the next barrier or join.
 """
 
 from __future__ import annotations
@@ -10,19 +11,41 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from openinfer.affine import Index
 from openinfer.array_types import storage_dtype
 from openinfer.errors import OpenInferError
 from openinfer.expr import tree
 from openinfer.expr.elementary import spelled_out
 from openinfer.expr.linear import linearise
 from openinfer.expr.numpy_renderer import compile_program
-from openinfer.loops.nodes import Across, Alloc, Barrier, Fail, For, If, Let, Load, Lookup, Number, Set, Store, Value
+from openinfer.loops.errors import LoopProgramError
+from openinfer.loops.nodes import (
+    Across,
+    Alloc,
+    Barrier,
+    Bind,
+    Fail,
+    For,
+    If,
+    Join,
+    Let,
+    Load,
+    Lookup,
+    Number,
+    Peer,
+    Set,
+    Store,
+    Value,
+)
+from openinfer.loops.teams import is_meeting, team
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from openinfer.affine import Index, Within
+    from openinfer.affine import Var, Within
     from openinfer.loops.nodes import Buffer, Kernel, Leaf, Statement
+
+    Program = Callable[..., None]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -48,7 +71,15 @@ class _Run:
         self._arrays = arrays
         self._variables = variables
         self._registers: dict[str, Array] = {}
-        self._compiled: dict[int, tuple[Value, Callable[..., None]]] = {}
+        self._peers: dict[str, Array] = {}
+        self._compiled: dict[int, tuple[Value, Program]] = {}
+
+    def _thread(self, places: Mapping[str, int]) -> _Run:
+        """Return the run of a thread: it has scalars and private buffers of its own, and shares all others."""
+        made = _Run(dict(self._arrays), {**self._variables, **places})
+        made._registers = dict(self._registers)
+        made._compiled = self._compiled
+        return made
 
     def block(self, body: Sequence[Statement]) -> None:
         for statement in body:
@@ -56,11 +87,8 @@ class _Run:
 
     def _statement(self, statement: Statement) -> None:
         match statement:
-            case For(var, _, body):
-                extent = var.extent if isinstance(var.extent, int) else self._index(var.extent)
-                for place in range(extent):
-                    self._variables[var.name] = place
-                    self.block(body)
+            case For():
+                self._loop(statement)
             case If(tests, body):
                 if self._hold(tests):
                     self.block(body)
@@ -76,7 +104,62 @@ class _Run:
             case Store(buffer, address, value):
                 self._arrays[buffer.name][self._place(buffer, address)] = self._value(value)
             case Barrier():
+                # Between loops over threads, which are done one after the other here.
                 pass
+            case Join():
+                raise LoopProgramError("a join outside of the threads of a group")
+
+    def _loop(self, loop: For) -> None:
+        if loop.bind is Bind.LOCAL and is_meeting(team(loop)[1]):
+            self._together(loop)
+            return
+        for place in range(self._index(_extent(loop.var))):
+            self._variables[loop.var.name] = place
+            self.block(loop.body)
+
+    def _together(self, loop: For) -> None:
+        """Run the threads of a group in turn, each as far as the next place where they meet."""
+        axes, body = team(loop)
+        places = list(np.ndindex(*(self._index(_extent(axis)) for axis in axes)))
+        threads = [self._thread({axis.name: at for axis, at in zip(axes, place, strict=True)}) for place in places]
+        running = [thread.steps(body) for thread in threads]
+        while True:
+            met = [next(each, None) for each in running]
+            if all(each is None for each in met):
+                return
+            if any(each is not met[0] for each in met):
+                raise LoopProgramError("threads of a group do not meet at one statement")
+            if isinstance(met[0], Join):
+                _join(met[0], axes, places, threads)
+
+    def steps(self, body: Sequence[Statement]) -> Iterator[Barrier | Join]:
+        """Run statements; yield those at which a thread waits for the others of its group."""
+        for statement in body:
+            match statement:
+                case Barrier() | Join():
+                    yield statement
+                case For(var, _, inner) if is_meeting(inner):
+                    for place in range(self._index(_extent(var))):
+                        self._variables[var.name] = place
+                        yield from self.steps(inner)
+                case If(tests, inner) if is_meeting(inner):
+                    if self._hold(tests):
+                        yield from self.steps(inner)
+                case _:
+                    self._statement(statement)
+
+    def join(self, other: _Run, pairs: Sequence[Set]) -> dict[str, Array]:
+        """Return named scalars of this thread combined with those of another one."""
+        self._peers = other._registers
+        return {pair.name: self._value(pair.value) for pair in pairs}
+
+    def scalars(self, pairs: Sequence[Set]) -> dict[str, Array]:
+        """Return the values of what is joined."""
+        return {pair.name: self._registers[pair.name] for pair in pairs}
+
+    def set(self, values: Mapping[str, Array]) -> None:
+        """Give named scalars other values."""
+        self._registers |= values
 
     def _index(self, index: Index | None) -> int:
         return 0 if index is None else index.evaluate(self._variables)
@@ -95,7 +178,7 @@ class _Run:
         self._program(value)([self._leaf(leaf) for leaf in value.leaves], out)
         return out
 
-    def _program(self, value: Value) -> Callable[..., None]:
+    def _program(self, value: Value) -> Program:
         known = self._compiled.get(id(value))
         if known is None:
             known = self._compiled[id(value)] = (value, compile_program(linearise(spelled_out(value.expr))))
@@ -111,6 +194,8 @@ class _Run:
                 return np.asarray(self._index(index)).astype(storage_dtype(dtype))
             case Across(function, buffer):
                 return self._across(function, buffer)
+            case Peer(name, _):
+                return self._peers[name]
             case _:
                 return self._registers[leaf.name]
 
@@ -126,3 +211,25 @@ class _Run:
                 self._program(combined)([parts[place], other], out[place])
             parts = [*out, *parts[len(out) : half]]
         return parts[0]
+
+
+def _extent(var: Var) -> Index | None:
+    return Index.of(var.extent) if isinstance(var.extent, int) else var.extent
+
+
+def _join(join: Join, axes: Sequence[Var], places: Sequence[tuple[int, ...]], threads: Sequence[_Run]) -> None:
+    """Combine threads that differ along one axis: neighbours at half the distance again and again."""
+    along = axes.index(join.over)
+    teams: dict[tuple[int, ...], list[_Run]] = {}
+    for place, thread in zip(places, threads, strict=True):
+        teams.setdefault((*place[:along], *place[along + 1 :]), []).append(thread)
+    for members in teams.values():
+        left = list(members)
+        while len(left) > 1:
+            half = (len(left) + 1) // 2
+            for first, other in zip(left, left[half:], strict=False):
+                first.set(first.join(other, join.pairs))
+            left = left[:half]
+        joined = left[0].scalars(join.pairs)
+        for member in members:
+            member.set(joined)

@@ -118,7 +118,15 @@ class Across:
         return self.buffer.dtype
 
 
-Leaf: TypeAlias = Load | Register | Number | Across
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The value that another thread has for a named scalar, within a `Join`."""
+
+    name: str
+    dtype: DType
+
+
+Leaf: TypeAlias = Load | Register | Number | Across | Peer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,7 +227,21 @@ class Barrier:
     """Wait until every thread of the group is here and sees what the others have written."""
 
 
-Statement: TypeAlias = For | If | Let | Set | Lookup | Fail | Store | Alloc | Barrier
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Combine named scalars of the threads along one loop; each of these threads then has the same values.
+
+    Attributes:
+        over: variable of a loop over threads (`Bind.LOCAL`) that stands around.
+        pairs: the scalars of two threads as one: `Register` is that of the earlier thread, `Peer` that of the later.
+            All are computed before one is set. Threads are combined in any order, each of them once.
+    """
+
+    over: Var
+    pairs: tuple[Set, ...]
+
+
+Statement: TypeAlias = For | If | Let | Set | Lookup | Fail | Store | Alloc | Barrier | Join
 
 
 @dataclass(frozen=True, slots=True)

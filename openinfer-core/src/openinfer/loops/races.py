@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.affine import is_mixed_radix
-from openinfer.loops.nodes import Across, Alloc, Barrier, Bind, Fail, For, If, Let, Load, Lookup, Set, Store
+from openinfer.loops.nodes import Across, Alloc, Barrier, Bind, Fail, For, If, Join, Let, Load, Lookup, Set, Store
+from openinfer.loops.teams import phases, team
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,22 +26,31 @@ def find_race(var: Var, bind: Bind, body: Sequence[Statement]) -> str | None:
     """
     if var.extent in (0, 1):
         return None
-    for part in _between_barriers(body) if bind is Bind.LOCAL else [body]:
-        found = _Accesses(var, part).race()
+    others: Sequence[Var] = ()
+    parts: Sequence[Sequence[Statement]] = [body]
+    if bind is Bind.LOCAL:
+        (_, *others), body = team(For(var, bind, tuple(body)))
+        parts = phases(body)
+    own = set(_named(body))
+    for part in parts:
+        found = _Accesses(var, others, own, part).race()
         if found is not None:
             return f"iterations over {var.name} {found}"
     return None
 
 
-def _between_barriers(body: Sequence[Statement]) -> Iterator[list[Statement]]:
-    part: list[Statement] = []
+def _named(body: Sequence[Statement]) -> Iterator[str]:
+    """Yield the names of what every iteration has of its own."""
     for statement in body:
-        if isinstance(statement, Barrier):
-            yield part
-            part = []
-        else:
-            part.append(statement)
-    yield part
+        match statement:
+            case For(_, _, inner) | If(_, inner):
+                yield from _named(inner)
+            case Alloc(buffer):
+                yield buffer.name
+            case Let(name, _):
+                yield name
+            case _:
+                pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +83,10 @@ def _may_differ_by(distance: int, digits: Sequence[_Digit]) -> bool:
 class _Accesses:
     """What the statements of one iteration touch outside of it."""
 
-    def __init__(self, var: Var, body: Sequence[Statement]) -> None:
+    def __init__(self, var: Var, others: Sequence[Var], own: set[str], body: Sequence[Statement]) -> None:
         self._var = var
-        self._own: set[str] = set()
-        self._inner: set[Var] = set()
+        self._own = own
+        self._inner: set[Var] = set(others)
         self._stores: list[tuple[Buffer, Index]] = []
         self._loads: list[tuple[Buffer, Index]] = []
         self._combined: set[str] = set()
@@ -138,10 +148,7 @@ class _Accesses:
                     self._collect(inner)
                 case If(_, inner):
                     self._collect(inner)
-                case Alloc(buffer):
-                    self._own.add(buffer.name)
-                case Let(name, value):
-                    self._own.add(name)
+                case Let(_, value):
                     self._read(value)
                 case Set(name, value):
                     self._read(value)
@@ -155,7 +162,9 @@ class _Accesses:
                 case Store(buffer, address, value):
                     self._read(value)
                     self._stores.append((buffer, address))
-                case Barrier():
+                case Join(_, pairs):
+                    self._collect(pairs)
+                case Alloc() | Barrier():
                     pass
 
     def _read(self, value: Value) -> None:

@@ -21,12 +21,14 @@ from openinfer.loops.nodes import (
     Fail,
     For,
     If,
+    Join,
     Kernel,
     Let,
     Load,
     Lookup,
     Memory,
     Number,
+    Peer,
     Register,
     Set,
     Store,
@@ -115,6 +117,8 @@ class _Reader:
             case ast.If(test=test, body=body, orelse=[]):
                 tests = test.values if isinstance(test, ast.BoolOp) else [test]
                 return If(tuple(self._within(part) for part in tests), self._block(body))
+            case ast.With(items=[ast.withitem(context_expr=joined)], body=body):
+                return self._join(joined, body)
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=None):
                 return Alloc(self._buffer(name, annotation, node))
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value) if value is not None:
@@ -145,6 +149,14 @@ class _Reader:
                 return For(var, _BINDS[bind], body)
             case _:
                 raise _unexpected(node, f"a loop: `for i in {'|'.join(_BINDS)}(extent)`")
+
+    def _join(self, joined: ast.expr, body: Sequence[ast.stmt]) -> Join:
+        match joined:
+            case ast.Call(func=ast.Name(id="JOIN"), args=[ast.Name(id=name)], keywords=[]) if name in self._variables:
+                pairs = self._block(body)
+                return Join(self._variables[name], tuple(pair for pair in pairs if isinstance(pair, Set)))
+            case _:
+                raise _unexpected(joined, "`with JOIN(thread):`, over a loop that stands around")
 
     def _var(self, name: str, extent: Index) -> Var:
         return Var(name, extent if extent.constant is None else extent.constant)
@@ -195,6 +207,8 @@ class _Reader:
                 return self._input(Number(index_of_ast(index, self._variables), BY_NAME[dtype]))
             case ast.Call(func=ast.Name(id="across"), args=[ast.Name(id=function), ast.Name(id=buffer)]):
                 return self._input(Across(function, self._known_buffer(buffer, node)))
+            case ast.Call(func=ast.Name(id="peer"), args=[ast.Name(id=name)]) if name in self._registers:
+                return self._input(Peer(name, self._registers[name]))
             case _:
                 return None
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var, Within
-from openinfer.loops.nodes import Fail, For, If, Let, Load, Lookup, Number, Set, Store, Value
+from openinfer.loops.nodes import Fail, For, If, Join, Let, Load, Lookup, Number, Set, Store, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +33,8 @@ def values_of(body: Sequence[Statement]) -> Iterator[Value]:
         match statement:
             case For(_, _, inner) | If(_, inner):
                 yield from values_of(inner)
+            case Join(_, pairs):
+                yield from values_of(pairs)
             case Let(_, value) | Set(_, value) | Lookup(_, value) | Store(_, _, value) | Fail(value, _):
                 yield value
             case _:

@@ -11,6 +11,7 @@
 ``t: PRIVATE[f32, 16]`` allocates, ``if 0 <= i < n:`` tests, ``BARRIER()`` waits, ``guarded(x[i - 1], 0.0, 0 <= i - 1 <
 6)`` reads only where it may, ``number(i, i64)`` is the value of an index, ``across(add, t)`` combines a private buffer,
 ``p: index[7] = cast(x[i], i64)`` binds an index, and ``fail(refused, 'rule')`` ends the step with an error.
+``with JOIN(thread):`` stands before how named scalars of two threads become one: ``total = total + peer(total)``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,22 @@ from typing import TYPE_CHECKING
 
 from openinfer.expr.linear import linearise
 from openinfer.expr.text import literal_text, program_text
-from openinfer.loops.nodes import Across, Alloc, Barrier, Fail, For, If, Let, Load, Lookup, Number, Set, Store
+from openinfer.loops.nodes import (
+    Across,
+    Alloc,
+    Barrier,
+    Fail,
+    For,
+    If,
+    Join,
+    Let,
+    Load,
+    Lookup,
+    Number,
+    Peer,
+    Set,
+    Store,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,6 +91,9 @@ class _KernelText:
                     yield f"{pad}{buffer.name}: {_buffer_text(buffer)}"
                 case Barrier():
                     yield f"{pad}BARRIER()"
+                case Join(over, pairs):
+                    yield f"{pad}with JOIN({over.name}):"
+                    yield from self.block(pairs, pad + _INDENT)
                 case Let(name, value):
                     yield from self._line(pad, f"{name}: {value.dtype} = ", value)
                 case Set(name, value):
@@ -104,5 +123,7 @@ def _leaf_text(leaf: Leaf) -> str:
             return f"number({index}, {dtype})"
         case Across(function, buffer):
             return f"across({function}, {buffer.name})"
+        case Peer(name, _):
+            return f"peer({name})"
         case _:
             return leaf.name

@@ -18,23 +18,27 @@ from openinfer.loops.nodes import (
     Fail,
     For,
     If,
+    Join,
     Let,
     Load,
     Lookup,
     Memory,
     Number,
+    Peer,
     Register,
     Set,
     Store,
+    Value,
 )
 from openinfer.loops.races import find_race
+from openinfer.loops.teams import is_meeting, team
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.affine import Within
     from openinfer.dtypes import DType
-    from openinfer.loops.nodes import Kernel, Leaf, Statement, Value
+    from openinfer.loops.nodes import Kernel, Leaf, Statement
 
 
 @dataclass(slots=True)
@@ -51,8 +55,9 @@ def verify(kernel: Kernel) -> Accesses:
     Raises:
         LoopProgramError: a name is unknown or used twice; types do not agree; an access may lie outside of its buffer
             and no test keeps it inside; a constant buffer is written; iterations of a parallel loop write one element,
-            or one reads what another writes; not every thread arrives at a barrier; a loop over lanes has
-            no constant length, or holds other statements than `Let`, `Set`, `Store` and `If`.
+            or one reads what another writes; not every thread arrives at a barrier or join; what is joined is not a
+            named scalar of a thread; a loop over lanes has no constant length, or holds other statements than `Let`,
+            `Set`, `Store` and `If`.
     """
     check = _Check(kernel.name)
     scope = _Scope(
@@ -72,13 +77,21 @@ def verify(kernel: Kernel) -> Accesses:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What is known at a statement."""
+    """What is known at a statement.
+
+    Attributes:
+        threads: variables of the loops over threads that stand around.
+        own: names of the scalars that each thread has.
+        varying: variables that threads may have different values of.
+    """
 
     variables: frozenset[Var]
     buffers: Mapping[str, Buffer]
     registers: Mapping[str, DType]
     tests: tuple[Within, ...] = ()
     threads: tuple[Var, ...] = ()
+    own: frozenset[str] = frozenset()
+    varying: frozenset[Var] = frozenset()
 
 
 @dataclass(slots=True)
@@ -112,8 +125,9 @@ class _Check:
             case Store():
                 self._store(statement, scope)
             case Barrier():
-                if any(test.index.variables() & set(scope.threads) for test in scope.tests):
-                    raise self._error("only some threads of a group reach a barrier")
+                self._meeting("a barrier", scope)
+            case Join():
+                self._join(statement, scope)
         return scope
 
     def _declared(self, statement: Alloc | Let | Lookup, scope: _Scope) -> _Scope:
@@ -128,13 +142,36 @@ class _Check:
             case Let(name, value):
                 self._new(name, scope)
                 self._value(value, scope)
-                return replace(scope, registers={**scope.registers, name: value.dtype})
+                own = scope.own | {name} if scope.threads else scope.own
+                return replace(scope, registers={**scope.registers, name: value.dtype}, own=own)
             case Lookup(var, value):
                 self._new(var.name, scope)
                 self._value(value, scope)
                 if value.dtype is not I64:
                     raise self._error(f"the index {var.name} is computed as {value.dtype}, expected i64")
-                return replace(scope, variables=scope.variables | {var})
+                varying = scope.varying | {var} if scope.threads else scope.varying
+                return replace(scope, variables=scope.variables | {var}, varying=varying)
+
+    def _meeting(self, what: str, scope: _Scope) -> None:
+        """Refuse a place that only some threads of a group may come to, or come to more often than others."""
+        if any((test.index - test.extent).variables() & scope.varying for test in scope.tests):
+            raise self._error(f"only some threads of a group reach {what}")
+
+    def _join(self, join: Join, scope: _Scope) -> None:
+        self._meeting("a join", scope)
+        if join.over not in scope.threads:
+            raise self._error(f"a join over {join.over.name}, which is no loop over threads here")
+        peers = frozenset(pair.name for pair in join.pairs)
+        for pair in join.pairs:
+            if pair.name not in scope.own:
+                raise self._error(f"{pair.name} is joined, but it is not a scalar of a thread")
+            for leaf in pair.value.leaves:
+                if isinstance(leaf, Peer) and (leaf.name not in peers or scope.registers[leaf.name] is not leaf.dtype):
+                    raise self._error(f"the {leaf.name} of another thread is used as {leaf.dtype} and is not joined")
+            plain = tuple(
+                Register(leaf.name, leaf.dtype) if isinstance(leaf, Peer) else leaf for leaf in pair.value.leaves
+            )
+            self._statement(Set(pair.name, Value(pair.value.expr, plain)), scope)
 
     def _loop(self, var: Var, bind: Bind, body: Sequence[Statement], scope: _Scope) -> None:
         self._new(var.name, scope)
@@ -144,11 +181,27 @@ class _Check:
             raise self._error(f"the loop over {var.name} has no extent")
         if bind is Bind.LANES:
             self._lanes(var, body)
-        threads = (*scope.threads, var) if bind is Bind.LOCAL else scope.threads
-        self.block(body, replace(scope, variables=scope.variables | {var}, threads=threads))
+        threads, varying = scope.threads, scope.varying
+        if bind is Bind.LOCAL:
+            threads, varying = (*threads, var), varying | {var}
+            self._team(For(var, bind, tuple(body)), scope)
+        elif isinstance(var.extent, Index) and var.extent.variables() & varying:
+            varying |= {var}
+            if is_meeting(body):
+                raise self._error(
+                    f"threads of a group meet in a loop over {var.extent} places, of which each has its own"
+                )
+        inside = replace(scope, variables=scope.variables | {var}, threads=threads, varying=varying)
+        self.block(body, inside)
         race = find_race(var, bind, body) if bind.is_parallel else None
         if race is not None:
             raise self._error(race)
+
+    def _team(self, loop: For, scope: _Scope) -> None:
+        """Refuse threads that meet where other threads may do something else at the same time."""
+        around, inside = len(scope.threads), team(loop)[1]
+        if not around and is_meeting(inside) and any(_has_threads(each) for each in inside):
+            raise self._error(f"threads meet in the loop over {loop.var.name}, which has loops over threads inside")
 
     def _lanes(self, var: Var, body: Sequence[Statement]) -> None:
         """Refuse what has no meaning in the lanes of a register: statements run one by one, each in all lanes."""
@@ -196,6 +249,8 @@ class _Check:
                     raise self._error(f"{name} is used as {dtype}, it is {scope.registers.get(name, 'not named')}")
             case Number(index, _):
                 self._bound(index, scope)
+            case Peer(name, _):
+                raise self._error(f"the {name} of another thread is used outside of a join")
             case Across(_, buffer):
                 if scope.buffers.get(buffer.name) != buffer or buffer.memory is not Memory.PRIVATE:
                     raise self._error(f"{buffer.name} is not a private buffer here")
@@ -225,6 +280,12 @@ class _Check:
 
     def _error(self, message: str) -> LoopProgramError:
         return LoopProgramError(f"{self.kernel}: {message}")
+
+
+def _has_threads(statement: Statement) -> bool:
+    if isinstance(statement, For) and statement.bind is Bind.LOCAL:
+        return True
+    return isinstance(statement, For | If) and any(map(_has_threads, statement.body))
 
 
 def _is_kept_within(index: Index, extent: Index, tests: Sequence[Within]) -> bool:

@@ -17,11 +17,13 @@ from openinfer.loops import (
     Fail,
     For,
     If,
+    Join,
     Let,
     Load,
     Lookup,
     Memory,
     Number,
+    Peer,
     Register,
     Set,
     Store,
@@ -121,7 +123,7 @@ class _Writer:
                 self._operands[buffer.name].store(address_text(buffer, address), self._value(value))
             case Alloc(buffer):
                 self._allocate(buffer)
-            case Barrier():
+            case Barrier() | Join():
                 raise SynthesisError("a loop program with threads has no form in C")
 
     def _loop(self, var: Var, body: Sequence[Statement]) -> None:
@@ -179,6 +181,8 @@ class _Writer:
                 return self._code.cast(f"((int64_t)({index_text(index)}))", I64, dtype)
             case Across(function, buffer):
                 return self._across(function, buffer)
+            case Peer():
+                raise SynthesisError("a loop program with threads has no form in C")
 
     def _across(self, function: str, buffer: Buffer) -> str:
         name, size = buffer_name(buffer), buffer.size.constant or 0
