@@ -84,3 +84,26 @@ def test_the_command_fails_where_they_differ(path: Path, tmp_path: Path, monkeyp
     differing = CliRunner().invoke(main, [*arguments, "--json"])
     assert differing.exit_code == 1
     assert '"agrees": false' in differing.output
+
+
+def accumulating(tmp_path: Path) -> Path:
+    """Return a model whose state `h` adds up squares of its input: no difference shows before the second step."""
+    nodes = [node("Mul", "x x", "squares"), node("Mul", "h w", "kept"), node("Add", "kept squares", "hn")]
+    ports = [info("x", [3]), info("h", [3])]
+    return saved(model(nodes, ports, [info("hn", [3])], weights(w=np.array([0.25, 0.5, 0.75], np.float32))), tmp_path)
+
+
+def test_the_first_value_that_differs_is_named_where_only_a_state_carries_the_difference(tmp_path: Path) -> None:
+    path = accumulating(tmp_path)
+    assert load(path).report.feeds == {"hn": "h"}
+    assert verify(path, spoilt(path, "w"), steps=1).agrees
+    found = verify(path, spoilt(path, "w"), steps=3)
+    assert found.first.startswith("'kept' by ")
+
+
+def test_the_reference_evaluator_prints_no_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    proto = model([node("Sigmoid", "x", "y")], [info("x", [2])], [info("y", None)])
+    path = saved(proto, tmp_path)
+    # Warnings are errors in these tests.
+    assert verify(path, load(path), inputs={"x": np.array([-1e4, 1e4], np.float32)}).agrees

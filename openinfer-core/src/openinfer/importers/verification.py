@@ -16,7 +16,7 @@ from openinfer.simulate import Random, Simulator
 from openinfer.validate import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -60,7 +60,7 @@ class Verification:
         largest: largest difference of each output, by its name in the model.
         relative: the same as a share of the largest magnitude of the output.
         first: the value that differs first, by its name in the model, and its place in the program; empty where
-            all agree, or only a state differs.
+            all agree, or the runner cannot return what nodes write.
     """
 
     runner: str
@@ -135,19 +135,20 @@ def verified(
     simulator = Simulator(imported.model, imported.graph, environment=environment)
     found, first = _Differences(), ""
     state = _zeros(imported)
+    history: list[dict[str, Array]] = []
     with simulator.make_executor() as executor:
         for step in range(steps):
             given = step_inputs(imported, inputs or {}, step, seed)
+            history.append({imported.report.inputs[name]: value for name, value in given.items()})
             given |= state
-            executor.insert({imported.report.inputs[name]: value for name, value in given.items() if name not in state})
-            executor.step()
+            executor.step(**history[-1])
             theirs = original.run(given)
             state = {name: theirs[output] for output, name in imported.report.feeds.items()}
             for name, ours in imported.report.outputs.items():
                 value = np.asarray(executor.fetch(ours))
                 is_worse = found.add(name, value, theirs[name])
-                if is_worse and found.relative[name] > tolerance and not first and not state:
-                    first = first_difference(imported, simulator, original, given, tolerance)
+                if is_worse and found.relative[name] > tolerance and not first:
+                    first = first_difference(imported, simulator, history, original.values(given), tolerance)
     return Verification(
         runner=original.runner,
         steps=steps,
@@ -208,17 +209,24 @@ def _range(dtype: DType) -> tuple[float, float] | None:
 
 
 def first_difference(
-    imported: ImportedModel, simulator: Simulator, original: Original, given: Mapping[str, Array], tolerance: float
+    imported: ImportedModel,
+    simulator: Simulator,
+    history: Sequence[Mapping[str, Array]],
+    theirs: Mapping[str, Array],
+    tolerance: float,
 ) -> str:
-    """Return the first statement whose result is another than what the original has under the same name.
+    """Return the first statement whose result differs from what the original has under the same name.
 
-    Both start afresh: a difference that comes from an earlier step is not found.
+    Args:
+        history: inputs of all steps, by the names of the program; the last is compared.
+        theirs: what nodes of the original write in that step.
     """
-    theirs = original.values(given)
     names = {ours: name for name, ours in imported.report.values.items()}
     outputs = {node.index: node.kind.outputs for _, node in imported.graph.nodes() if isinstance(node.kind, Op)}
     with simulator.make_executor() as executor:
-        executor.insert({imported.report.inputs[name]: value for name, value in given.items()})
+        for inputs in history[:-1]:
+            executor.step(**inputs)
+        executor.insert(history[-1])
         for run in executor.iterate():
             for ours in outputs.get(run.event.node_index, ()):
                 name = names.get(ours, "")
