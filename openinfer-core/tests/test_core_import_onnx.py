@@ -296,3 +296,18 @@ def test_definitions_of_other_domains_are_of_the_newest_version(tmp_path: Path) 
     scores = np.exp(q @ k.swapaxes(-1, -2) / 2)
     wanted = scores / scores.sum(-1, keepdims=True) @ v
     np.testing.assert_allclose(run(load(saved(proto, tmp_path)), {"q": q, "k": k, "v": v})[0], wanted, rtol=1e-5)
+
+
+def test_each_node_that_cannot_be_imported_is_a_finding_of_its_own(tmp_path: Path) -> None:
+    nodes = [node("Nope", "x", "a"), node("Unheard", "x", "b"), node("Add", "a b", "y")]
+    for each in nodes[:2]:
+        each.domain = "elsewhere"
+    proto = model(nodes, [info("x", [4])], [info("y", [4])])
+    proto.opset_import.add(domain="elsewhere", version=1)
+    path = tmp_path / "strange.onnx"
+    path.write_bytes(proto.SerializeToString())
+    shown = CliRunner().invoke(main, ["import", str(path), "-o", str(tmp_path)])
+    heads = [line for line in shown.output.splitlines() if line.startswith("error[import-unsupported]: ")]
+    assert shown.exit_code == 1
+    assert [head.split()[1] for head in heads] == ["elsewhere.Nope", "elsewhere.Unheard"]
+    assert "\\n" not in shown.output

@@ -250,16 +250,22 @@ class SynthesisError(OpenInferError):
 class ModelImportError(OpenInferError):
     """A model of another format cannot become a program.
 
-    ``nodes`` are the nodes at fault, by their names in the model. ``inputs`` are inputs of the model whose values would
-    have to be fixed at import.
+    ``nodes`` are the nodes at fault, by their names in the model, each with a finding of its own. ``inputs`` are inputs
+    of the model whose values would have to be fixed at import.
     """
 
     default_code = "import-unsupported"
 
     def __init__(
-        self, message: str, *, code: str | None = None, nodes: Sequence[str] = (), inputs: Sequence[str] = ()
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        diagnostics: Sequence[Finding] = (),
+        nodes: Sequence[str] = (),
+        inputs: Sequence[str] = (),
     ) -> None:
-        super().__init__(message, code=code)
+        super().__init__(message, code=code, diagnostics=diagnostics)
         self.nodes = tuple(nodes)
         self.inputs = tuple(inputs)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer import symbolic
-from openinfer.diagnostics import counted
+from openinfer.diagnostics import Diagnostic, counted
 from openinfer.errors import ModelImportError
 from openinfer.importers.given_values import given_array
 from openinfer.importers.onnx_files.attribute_checks import attribute_fault
@@ -345,13 +345,16 @@ def _raise_problems(state: _State) -> None:
     if not state.problems:
         return
     lines = [f"{problem.node.title}({problem.types}): {problem.reason}" for problem in state.problems[:MOST_LISTED]]
+    found = [Diagnostic(code=each.code, message=line) for each, line in zip(state.problems, lines, strict=False)]
     more = len(state.problems) - len(lines)
     if more:
         lines.append(f"and {more} more")
+        found.append(Diagnostic(code="import-unsupported", message=f"{counted(more, 'more node')} cannot be imported"))
     only_values = all(problem.code == "import-value" for problem in state.problems)
     raise ModelImportError(
         f"{counted(len(state.problems), 'node')} cannot be imported:\n  " + "\n  ".join(lines),
         code="import-value" if only_values else "import-unsupported",
+        diagnostics=found,
         nodes=[problem.node.title for problem in state.problems],
         inputs=list(dict.fromkeys(name for problem in state.problems for name in problem.inputs)),
     )
