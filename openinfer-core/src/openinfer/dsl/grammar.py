@@ -7,13 +7,16 @@ matcher's recursion to the nesting of parentheses.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from parsimonious.exceptions import ParseError
+from parsimonious.expressions import Expression
 from parsimonious.grammar import Grammar
+from parsimonious.nodes import Node
 
 from openinfer.ir.language import ATTRIBUTES
 from openinfer.symbolic import LITERAL_WORDS
@@ -104,8 +107,9 @@ given     = (name equals)? value
 value     = string / list / float / boolean / signed / indexed / sum
 list      = open_bracket (item (comma item)* comma?)? close_bracket
 item      = string / float / boolean / signed / sum
-indexed   = name open_bracket sums close_bracket
-reference = indexed / name
+indexed   = name subscript
+subscript = open_bracket sums close_bracket
+reference = name subscript?
 setting   = setting_name equals value
 hints     = kw_with open_brace (setting (comma setting)* comma?)? close_brace
 
@@ -170,10 +174,30 @@ class Mismatch:
     expected: frozenset[str]
 
 
+class _Terminal(Expression):
+    """A token and the white space behind it.
+
+    To match one again takes less time than to keep what matched, so that the packrat cache has only the places where
+    it did not match, which findings are made of.
+    """
+
+    def __init__(self, name: str, pattern: str) -> None:
+        super().__init__(name)
+        self._found = re.compile(pattern + SPACE).match
+
+    def match_core(self, text: str, pos: int, cache: Any, error: object) -> Any:
+        del error  # the furthest mismatch is found in the cache
+        found = self._found(text, pos)
+        if found is not None:
+            return Node(self, text, pos, found.end())
+        cache[id(self)][pos] = None
+        return None
+
+
 @cache
 def _grammar() -> Mapping[str, Any]:
-    terminals = [f'{name} = ~r"{pattern}{SPACE}"' for name, (pattern, _) in _TERMINALS.items()]
-    return cast("Mapping[str, Any]", Grammar(_RULES + "\n".join(terminals)))
+    terminals = {name: _Terminal(name, pattern) for name, (pattern, _) in _TERMINALS.items()}
+    return cast("Mapping[str, Any]", Grammar(_RULES, **terminals))
 
 
 def match(rule: str, text: str, offset: int) -> Tree | Mismatch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from openinfer.dsl.grammar import INTEGER, Tree
@@ -119,17 +120,30 @@ def _float(tree: Tree) -> float:
 
 
 def expression_of(tree: Tree) -> IntExpr:
-    """Return the integer expression of a ``sum``."""
+    """Return the integer expression of a ``sum``.
+
+    Raises:
+        LiteralError: it is none, or has an integer that does not fit 64 bits.
+    """
     text = text_of(tree)
     if text.isidentifier():
         return Name(text)
+    try:
+        return _expression(text)
+    except LiteralError as error:
+        place = Place(tree.start + error.place.start, tree.start + error.place.end)
+        raise LiteralError(error.code, str(error), place) from error
+
+
+@lru_cache(maxsize=4096)
+def _expression(text: str) -> IntExpr:
+    """Return the expression that a text is: programs write the same few ones again and again."""
     for number in _INTEGER.finditer(text):
-        _check_integer(number.group(), tree.start + number.start())
+        _check_integer(number.group(), number.start())
     try:
         return parse_integer_expression(text)
     except SymbolicSyntaxError as error:
-        offset = tree.start + error.offset
-        raise LiteralError("syntax", str(error), Place(offset, offset + 1)) from error
+        raise LiteralError("syntax", str(error), Place(error.offset, error.offset + 1)) from error
 
 
 def _check_integer(digits: str, offset: int) -> None:
@@ -193,13 +207,14 @@ def value_of(tree: Tree) -> Value:
 
 
 def indexed_of(tree: Tree) -> Ref:
-    name, _, sums, _ = tree.children
-    return Ref(text_of(name), sums_of(sums))
+    name, subscript = tree.children
+    return Ref(text_of(name), sums_of(subscript.children[1]))
 
 
 def reference_of(tree: Tree) -> Ref:
-    chosen = tree.children[0]
-    return indexed_of(chosen) if chosen.expr_name == "indexed" else Ref(text_of(chosen))
+    name, rest = tree.children
+    subscript = optional(rest)
+    return Ref(text_of(name), sums_of(subscript.children[1])) if subscript is not None else Ref(text_of(name))
 
 
 def setting_of(tree: Tree) -> Setting:
