@@ -86,6 +86,7 @@ def test_consumers_run_by_name_behind_the_yield_that_starts_them() -> None:
     ]
 
 
+@pytest.mark.rule("runtime.host.9")
 def test_stepping_leaves_results_and_the_trace_as_they_are() -> None:
     found = begun(trace=True)
     stepped(found)
@@ -159,6 +160,7 @@ def test_next_passes_consumers_and_finish_leaves_one() -> None:
     assert described(found.finish()) == ("writer", "yield y")
 
 
+@pytest.mark.rule("runtime.consumers.9")
 def test_a_statement_that_fails_ends_its_consumer_and_the_step_at_the_await() -> None:
     found = Inspector(executor_of(FAILING))
     found.begin()

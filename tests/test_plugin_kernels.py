@@ -58,6 +58,7 @@ def heavy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "heavy_part", module)
 
 
+@pytest.mark.rule("runtime.operators.4")
 @pytest.mark.usefixtures("heavy")
 @pytest.mark.parametrize("kernel", [negate, "heavy_part:negate"], ids=["given", "named"])
 def test_cpu_runs_a_kernel_that_is_given_or_named(kernel: Any) -> None:

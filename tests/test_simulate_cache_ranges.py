@@ -21,6 +21,7 @@ def executor(statements: str) -> oi.Executor:
     return oi.Simulator(MODEL, f"{DECLARED} block entry {{ {statements} return; }}").make_executor()
 
 
+@pytest.mark.rule("runtime.caches.17")
 def test_a_range_is_stored_by_one_statement() -> None:
     run = executor("cache.write rows >> K[0, n..n+T];")
     run.step(rows=ROWS)
@@ -67,6 +68,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.rule("runtime.caches.17")
 @pytest.mark.parametrize(("access", "expected"), REFUSED.items())
 def test_a_refused_write_stores_nothing(access: str, expected: tuple[str, str]) -> None:
     run = executor(f"cache.write rows >> {access};")

@@ -31,6 +31,7 @@ def fill(ex: Executor, count: int) -> None:
         ex.step(x=[i, 10 * i], i=i, put=True)
 
 
+@pytest.mark.rule("runtime.caches.1")
 def test_an_entry_is_read_where_it_was_written() -> None:
     ex = table("K(i): f32[2] @table;", "cache.read K[i] >> y;", "volatile { y: f32[2]; }")
     fill(ex, 3)
@@ -38,6 +39,7 @@ def test_an_entry_is_read_where_it_was_written() -> None:
     assert ex.fetch("y").tolist() == [1.0, 10.0]
 
 
+@pytest.mark.rule("runtime.caches.2", "runtime.links.8")
 def test_an_absent_entry_is_made_with_the_initial_value_by_reading_it() -> None:
     ex = table("K(i): f32[2] @table @init(7.0);", "cache.read K[i] >> y;", "volatile { y: f32[2]; }")
     ex.step(i=3)
@@ -45,6 +47,7 @@ def test_an_absent_entry_is_made_with_the_initial_value_by_reading_it() -> None:
     assert ex.fetch("K").tolist() == [[7.0, 7.0]] * 4
 
 
+@pytest.mark.rule("runtime.caches.4")
 @pytest.mark.parametrize(
     ("access", "rows"),
     [
@@ -69,6 +72,7 @@ def test_ranges_are_half_open_and_negative_ends_count_from_the_size(access: str,
     assert ex.fetch("y").shape == (len(rows), 2)
 
 
+@pytest.mark.rule("runtime.caches.3")
 def test_ranges_past_the_size_read_the_initial_value_and_grow_nothing() -> None:
     ex = table("K(i): f32[2] @table @init(5.0);", "cache.read K[0..4] >> y;", "volatile { y: f32[4, 2]; }")
     ex.step(x=[1, 2], put=True)
@@ -77,6 +81,7 @@ def test_ranges_past_the_size_read_the_initial_value_and_grow_nothing() -> None:
     assert ex.fetch("K").shape == (1, 2)
 
 
+@pytest.mark.rule("runtime.caches.4")
 def test_a_single_index_drops_its_dimension_and_a_range_keeps_it() -> None:
     text = """
     dynamic { x: f32[3]; } volatile {{ a: f32[3]; b: f32[2, 3, 3]; c: f32[1, 3]; d: f32[1, 1, 3]; e: f32[2, 3]; }}
@@ -97,6 +102,7 @@ def test_a_single_index_drops_its_dimension_and_a_range_keeps_it() -> None:
     np.testing.assert_array_equal(ex.fetch("e"), [[0, 0, 0], [1, 2, 3]])
 
 
+@pytest.mark.rule("runtime.caches.1")
 def test_a_fixed_index_has_its_size_from_the_start() -> None:
     ex = table(
         "K(i, j): f32[2] @table @fixed(i=3, j=2);", "cache.read K[] >> y;", "volatile { y: f32[3, 2, 2] @init(9.0); }"
@@ -108,6 +114,7 @@ def test_a_fixed_index_has_its_size_from_the_start() -> None:
     np.testing.assert_array_equal(ex.fetch("y"), expected)
 
 
+@pytest.mark.rule("runtime.caches.5", "runtime.errors.7")
 @pytest.mark.parametrize(
     ("declaration", "access", "i", "error", "said"),
     [
@@ -124,6 +131,7 @@ def test_single_indices_have_limits(declaration: str, access: str, i: int, error
     assert caught.value.node_desc == "cache.read K[i] >> y"
 
 
+@pytest.mark.rule("runtime.caches.5", "runtime.caches.9")
 @pytest.mark.parametrize(
     ("declaration", "access", "i", "error", "said"),
     [
@@ -143,6 +151,7 @@ def test_ranges_have_limits(declaration: str, access: str, i: int, error: type, 
         ex.step(i=i)
 
 
+@pytest.mark.rule("runtime.caches.14")
 def test_a_failed_access_changes_nothing() -> None:
     ex = table("K(i, j): f32[2] @table @fixed(j=2);", "")
     ex.step(x=[1, 2], put=True)
@@ -164,6 +173,7 @@ block entry {
 """
 
 
+@pytest.mark.rule("runtime.caches.11")
 @pytest.mark.parametrize(
     ("indices", "shape", "left"),
     [("", (0, 0, 1), 0), ("[]", (0, 0, 1), 0), ("[1]", (3, 4, 1), 8), ("[2]", (2, 4, 1), 8), ("[2, 3]", (3, 4, 1), 11)],
@@ -175,6 +185,7 @@ def test_reset_takes_entries_away_and_shrinks_to_the_largest_index_left(indices:
     assert ex.fetch("K").sum() == left
 
 
+@pytest.mark.rule("runtime.caches.11")
 def test_reset_of_the_last_entry_shrinks_the_table() -> None:
     ex = table("K(i): f32[2] @table;", "cache.reset K[i];")
     for i in (1, 5):
@@ -183,6 +194,7 @@ def test_reset_of_the_last_entry_shrinks_the_table() -> None:
     assert ex.fetch("K").tolist() == [[0, 0], [1, 1]]
 
 
+@pytest.mark.rule("runtime.caches.18")
 def test_what_was_read_does_not_change_when_the_table_does() -> None:
     ex = executor("""
         dynamic { x: f32[2]; z: f32[2]; } volatile { before: f32[1, 2]; after: f32[1, 2]; }
@@ -240,6 +252,7 @@ block entry {
 """
 
 
+@pytest.mark.rule("runtime.operators.5")
 def test_operators_take_the_shape_of_the_moment_and_hand_it_on() -> None:
     ex = executor(ATTENTION)
     keys: list[np.ndarray] = []
@@ -253,6 +266,7 @@ def test_operators_take_the_shape_of_the_moment_and_hand_it_on() -> None:
         np.testing.assert_allclose(ex.fetch("total"), expected.sum(axis=1), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.rule("runtime.operators.5")
 def test_an_operator_with_a_fixed_output_refuses_another_shape() -> None:
     ex = executor("""
         dynamic { x: f32[2]; } volatile { y: f32[1, 2]; z: f32[1, 2]; }
@@ -290,6 +304,7 @@ def test_what_was_read_can_be_written_back_in_another_shape_only_if_it_fits() ->
     assert ex.fetch("L").shape == (0, 2, 2)
 
 
+@pytest.mark.rule("runtime.caches.13")
 def test_packed_entries_are_read_written_and_sliced() -> None:
     ex = executor("""
         dynamic { x: i4[3]; t: i32; } volatile { one: i4[3]; all: i4[1, 3]; }
@@ -302,6 +317,7 @@ def test_packed_entries_are_read_written_and_sliced() -> None:
     assert ex.fetch("K[1]").tolist() == [1, -8, 7]
 
 
+@pytest.mark.rule("runtime.caches.13")
 @pytest.mark.parametrize("dtype", ["f8", "bf16", "f16", "f64", "i8", "u64", "bool", "bitset", "t2", "u1"])
 def test_entries_of_every_type_come_back(dtype: str) -> None:
     ex = executor(f"""
@@ -326,6 +342,7 @@ def test_tables_of_scalars() -> None:
     assert ex.fetch("K[1]") == 2.5
 
 
+@pytest.mark.rule("runtime.host.6")
 def test_the_host_fetches_entries_and_ranges_and_creates_none() -> None:
     ex = executor(RESET.replace("cache.reset K RESET;", ""))
     ex.step()
@@ -342,6 +359,7 @@ def test_the_host_fetches_entries_and_ranges_and_creates_none() -> None:
         ex.fetch("K[0..-9]")
 
 
+@pytest.mark.rule("runtime.memory.9")
 def test_what_the_host_fetched_stays_as_it_was() -> None:
     ex = table("K(i): f32[2] @table;", "")
     ex.step(x=[1, 2], put=True)
@@ -350,6 +368,7 @@ def test_what_the_host_fetched_stays_as_it_was() -> None:
     assert fetched.tolist() == [[1, 2]]
 
 
+@pytest.mark.rule("runtime.host.3")
 def test_executors_and_resets_have_tables_of_their_own() -> None:
     simulator = Simulator(oi.Model.from_arrays({}), graph(RESET.replace("cache.reset K RESET;", "")))
     first, second = simulator.make_executor(), simulator.make_executor()
@@ -373,6 +392,7 @@ def test_indices_far_apart_take_no_memory_between_them() -> None:
     assert ex.fetch("K[3]")[0] == 2.0
 
 
+@pytest.mark.rule("runtime.checks.8")
 @pytest.mark.parametrize(
     ("access", "target"),
     [("K[0..5]", "f32[4, 2]"), ("K[0..2, 1]", "f32[2]"), ("F[]", "f32[2, 2]"), ("F[0..-1]", "f32[3, 2]")],

@@ -22,6 +22,7 @@ def blocks(ex: Executor, **inputs: Any) -> list[str]:
     return [f"{run.event.block_name}: {run.event.node_desc}" for run in ex.iterate()]
 
 
+@pytest.mark.rule("runtime.control.2")
 def test_a_branch_is_a_call() -> None:
     ex = executor(
         "dynamic { c: bool; } persistent { n: i32; } block entry { branch c yes no; cache.increment 10 n; branch yes;"
@@ -42,6 +43,7 @@ def test_a_branch_is_a_call() -> None:
     assert ex.fetch("n") == 123
 
 
+@pytest.mark.rule("runtime.control.3")
 @pytest.mark.parametrize(("value", "taken"), [(0.0, "no"), (-0.0, "no"), (0.5, "yes"), (float("nan"), "yes")])
 def test_a_condition_is_true_unless_it_is_zero(value: float, taken: str) -> None:
     ex = executor(
@@ -50,6 +52,7 @@ def test_a_condition_is_true_unless_it_is_zero(value: float, taken: str) -> None
     assert f"{taken}: return" in blocks(ex, c=value)
 
 
+@pytest.mark.rule("runtime.control.5")
 @pytest.mark.parametrize("traced", [False, True])
 def test_loops_nest_and_count_up_from_start(traced: bool) -> None:
     ex = executor(
@@ -64,6 +67,7 @@ def test_loops_nest_and_count_up_from_start(traced: bool) -> None:
     assert ex.fetch("n") == sum(j for i in range(2, 5) for j in range(i, 6))
 
 
+@pytest.mark.rule("runtime.control.5")
 def test_an_empty_range_runs_nothing() -> None:
     ex = executor(
         "persistent { n: i64; } block entry { loop none (i in 3..3) { cache.increment n; }"
@@ -79,6 +83,7 @@ def test_a_loop_over_nothing_does_not_count() -> None:
     assert next(iter([run.event.params for run in ex.iterate()])) == ("i=0..1000000000000",)
 
 
+@pytest.mark.rule("runtime.control.5")
 def test_bounds_are_read_once_and_may_be_variables() -> None:
     ex = executor(
         "dynamic { k: i32; } persistent { n: i32; } block entry { assign one: i32; loop all (i in 0..k) {"
@@ -88,6 +93,7 @@ def test_bounds_are_read_once_and_may_be_variables() -> None:
     assert ex.fetch("n", "k") == (3, 24)
 
 
+@pytest.mark.rule("runtime.control.4")
 def test_a_return_inside_loops_leaves_the_block() -> None:
     ex = executor(
         "persistent { n: i32; } block entry { branch search; cache.increment 100 n; return; }"
@@ -97,6 +103,7 @@ def test_a_return_inside_loops_leaves_the_block() -> None:
     assert ex.fetch("n") == 101
 
 
+@pytest.mark.rule("runtime.control.8")
 def test_a_branch_inside_a_loop_returns_into_the_loop_with_its_index() -> None:
     ex = executor(
         "volatile { w: i64; } persistent { n: i64; } block entry { assign t: i64; loop a (i in 0..4) { branch bump;"
@@ -107,6 +114,7 @@ def test_a_branch_inside_a_loop_returns_into_the_loop_with_its_index() -> None:
     assert ex.fetch("n") == 4 * 10 + sum(range(4))
 
 
+@pytest.mark.rule("runtime.control.6")
 def test_an_inner_index_hides_an_outer_one_and_gives_it_back() -> None:
     ex = executor(
         "persistent { n: i64; } block entry { assign t: i64; loop a (i in 0..2) { loop b (i in 5..6) { barrier; }"
@@ -116,6 +124,7 @@ def test_an_inner_index_hides_an_outer_one_and_gives_it_back() -> None:
     assert ex.fetch("n") == 1
 
 
+@pytest.mark.rule("runtime.control.9")
 def test_recursion_ends_where_the_program_ends_it() -> None:
     ex = executor(
         "dynamic { k: i64; } constant { one: i64 @init(1); } persistent { n: i64; }"
@@ -127,6 +136,7 @@ def test_recursion_ends_where_the_program_ends_it() -> None:
     assert ex.fetch("n") == 5000
 
 
+@pytest.mark.rule("runtime.control.9")
 def test_endless_recursion_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "MOST_FRAMES", 50)
     ex = executor(
@@ -138,6 +148,7 @@ def test_endless_recursion_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ex.fetch("n") == 49
 
 
+@pytest.mark.rule("runtime.control.9")
 def test_loops_may_nest_deeper_than_the_python_stack_is_safe() -> None:
     depth = 60
     opened = "".join(f"loop l{k} (i{k} in 0..1) {{ " for k in range(depth))
@@ -146,6 +157,7 @@ def test_loops_may_nest_deeper_than_the_python_stack_is_safe() -> None:
     assert ex.fetch("n") == 1
 
 
+@pytest.mark.rule("runtime.links.1")
 def test_prefix_entries_follow_the_loop_index() -> None:
     weights = {f"w.{h}.{layer}": np.array([h, layer], np.float32) for h in range(2) for layer in range(3)}
     ex = executor(
@@ -170,6 +182,7 @@ def test_a_prefix_index_may_be_an_expression_or_a_variable() -> None:
     assert ex.outputs() == {"y": 2.0}
 
 
+@pytest.mark.rule("runtime.links.4")
 @pytest.mark.parametrize(("k", "code"), [(-1, "out-of-range"), (9, "model-data")])
 def test_a_prefix_entry_that_is_not_there_is_an_error(k: int, code: str) -> None:
     ex = executor(

@@ -15,6 +15,7 @@ from openinfer.simulate import Simulator
 NOTHING = oi.Model.from_arrays({})
 
 
+@pytest.mark.rule("runtime.control.8")
 def test_a_block_does_not_see_the_index_of_the_loop_that_calls_it() -> None:
     text = """
         volatile { y: f32; } persistent { K(n): f32 @table; }
@@ -26,6 +27,7 @@ def test_a_block_does_not_see_the_index_of_the_loop_that_calls_it() -> None:
     assert [(d.code, d.block) for d in caught.value.diagnostics] == [("unknown-variable", "b")]
 
 
+@pytest.mark.rule("runtime.control.10")
 def test_barrier_and_dep_change_nothing() -> None:
     text = """
         dynamic { x: f32; } volatile { y: f32; } persistent { n: i32; }
@@ -42,6 +44,7 @@ def test_barrier_and_dep_change_nothing() -> None:
     assert found[:2] == found[2:] == [(18.0, 1), (32.0, 2)]
 
 
+@pytest.mark.rule("runtime.host.2")
 def test_tracing_and_timing_concern_later_executors() -> None:
     program = graph("volatile { y: f32; } block entry { op exp(y) >> y; return; }")
     simulator = Simulator(NOTHING, program, trace=False, timer=False, echo=False)
@@ -54,6 +57,7 @@ def test_tracing_and_timing_concern_later_executors() -> None:
     assert [event.duration_ns > 0 for event in after.trace()] == [True, False]
 
 
+@pytest.mark.rule("runtime.host.8")
 def test_a_step_without_nodes_has_no_last_event() -> None:
     ex = Simulator(NOTHING, graph("dynamic { x: f32; } block entry { }")).make_executor()
     assert ex.step(x=1.0) is None
@@ -61,6 +65,7 @@ def test_a_step_without_nodes_has_no_last_event() -> None:
     assert list(ex.iterate()) == []
 
 
+@pytest.mark.rule("runtime.host.16")
 def test_executors_in_threads_share_a_model() -> None:
     weights = {f"w{i}": np.full((64, 64), i + 1, np.float32) for i in range(8)}
     program = graph("""

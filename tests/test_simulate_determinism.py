@@ -76,6 +76,7 @@ def told(seed: str, threads: str) -> str:
     return done.stdout
 
 
+@pytest.mark.rule("runtime.determinism.1", "runtime.determinism.2")
 def test_values_events_and_errors_depend_on_no_seed_and_no_number_of_threads() -> None:
     """Products of floats, by a library that cannot always be held, have a test of their own."""
     alone = told("0", "1")
@@ -84,6 +85,7 @@ def test_values_events_and_errors_depend_on_no_seed_and_no_number_of_threads() -
     assert told("1", "2") == alone
 
 
+@pytest.mark.rule("runtime.determinism.4")
 @pytest.mark.parametrize("attempt", range(3))
 def test_memory_that_nobody_wrote_is_zero(attempt: int) -> None:
     """Whatever earlier programs left behind in memory that was given back."""
@@ -104,6 +106,7 @@ def test_memory_that_nobody_wrote_is_zero(attempt: int) -> None:
         assert not np.asarray(ex.fetch(name)).any()
 
 
+@pytest.mark.rule("runtime.determinism.5")
 def test_nodes_run_in_the_order_written_and_none_is_skipped() -> None:
     """Statements whose results nobody uses run too."""
     program = graph("""

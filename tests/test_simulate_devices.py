@@ -61,6 +61,7 @@ def executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
         yield host, device
 
 
+@pytest.mark.rule("runtime.determinism.3")
 def test_devices_agree_on_caches_and_consumers(executors: tuple[Executor, Executor]) -> None:
     host, device = executors
     rng = np.random.default_rng(3)

@@ -132,6 +132,7 @@ def inputs(step: int) -> dict[str, Any]:
     return {"x": rng.normal(size=(2, 3)), "f": rng.normal(size=3).astype(np.float32), "go": step % 2 == 0}
 
 
+@pytest.mark.rule("runtime.devices.6")
 def test_a_program_computes_bit_for_bit_what_cpu_does(environment: Environment) -> None:
     with executor(WHOLE, "box", environment) as box, executor(WHOLE, "cpu", environment) as cpu:
         for step in range(4):
@@ -158,6 +159,7 @@ block entry { op mul(x, d) >> y; loop twice (i in 0..2) { op neg(z) >> z; op add
 """
 
 
+@pytest.mark.rule("runtime.devices.6")
 def test_transfers_around_the_operator_are_in_the_trace_but_for_what_never_changes(environment: Environment) -> None:
     with executor(SMALL, "box", environment, trace=True) as box:
         box.step(x=[1.0, 2.0])
@@ -205,6 +207,7 @@ def warnings(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line for line in capsys.readouterr().err.splitlines() if "[WARNING]" in line]
 
 
+@pytest.mark.rule("runtime.devices.5")
 def test_it_is_logged_once_for_each_statement_and_not_in_every_step(
     environment: Environment, told: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -274,6 +277,7 @@ def test_without_a_device_to_fall_back_to_it_is_an_error_before_running(environm
     ]
 
 
+@pytest.mark.rule("runtime.devices.5")
 def test_a_device_to_fall_back_to_that_cannot_be_used_here_is_an_error_that_says_why(environment: Environment) -> None:
     cpu = replace(environment.devices["cpu"], probe="example_box:absent")
     without = replace(environment, devices={**environment.devices, "cpu": cpu})
@@ -292,6 +296,7 @@ WIDENED = "volatile { y: i32[2] @init(-8); } block entry { op relu(y, negative_s
 """Its expression computes in 64-bit integers, whatever the types outside are."""
 
 
+@pytest.mark.rule("runtime.devices.7")
 def test_an_operator_for_which_this_hardware_lacks_a_feature_falls_back_too(
     environment: Environment, told: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -313,6 +318,7 @@ BOUND_LATE = {
 }
 
 
+@pytest.mark.rule("runtime.devices.7")
 @pytest.mark.parametrize("statements", BOUND_LATE.values(), ids=BOUND_LATE.keys())
 def test_an_operator_that_is_bound_while_running_falls_back_for_a_feature_too(
     statements: str, environment: Environment, told: None, capsys: pytest.CaptureFixture[str]

@@ -69,6 +69,7 @@ def normalised(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return events
 
 
+@pytest.mark.rule("runtime.consumers.12", "runtime.traces.3", "runtime.traces.4", "runtime.traces.6")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_trace_is_as_recorded(name: str) -> None:
     text, steps = PROGRAMS[name]

@@ -25,6 +25,7 @@ def matrix(
     )
 
 
+@pytest.mark.rule("runtime.caches.6")
 def test_counts_grow_the_extents_and_never_shrink_them() -> None:
     """The figures are those of the reference's log: base [2,2], counts (3,2), (6,4), (9,6)."""
     ex = executor(matrix("cache.read A[m, n] >> y;"))
@@ -35,6 +36,7 @@ def test_counts_grow_the_extents_and_never_shrink_them() -> None:
     assert shapes == [(5, 4), (8, 6), (11, 8), (11, 8)]
 
 
+@pytest.mark.rule("runtime.caches.7")
 def test_growth_keeps_cells_in_place_and_fills_with_the_initial_value() -> None:
     ex = executor(
         matrix("cache.write x >> A[1, 2]; cache.read A[m, n] >> y;").replace(
@@ -52,6 +54,7 @@ def test_growth_keeps_cells_in_place_and_fills_with_the_initial_value() -> None:
     np.testing.assert_array_equal(ex.fetch("A"), expected)
 
 
+@pytest.mark.rule("runtime.caches.7")
 def test_growing_columns_keeps_rows_in_place() -> None:
     ex = executor(
         matrix("cache.write x >> A; cache.read A[m, n] >> y;", declaration="A(i, j): f32[3, 4] @auto_dim(i, j)")
@@ -63,6 +66,7 @@ def test_growing_columns_keeps_rows_in_place() -> None:
     np.testing.assert_array_equal(ex.fetch("A"), expected)
 
 
+@pytest.mark.rule("runtime.links.7")
 def test_a_matrix_starts_with_the_data_of_the_model() -> None:
     data = np.array([[1, 2], [3, 4]], np.float32)
     ex = executor(matrix("cache.read A[m] >> y; cache.reset A;"), arrays={"A": data})
@@ -71,6 +75,7 @@ def test_a_matrix_starts_with_the_data_of_the_model() -> None:
     np.testing.assert_array_equal(ex.fetch("A"), data)
 
 
+@pytest.mark.rule("runtime.caches.6")
 @pytest.mark.parametrize("access", ["A", "A[]"])
 def test_the_whole_matrix_is_read_without_growth(access: str) -> None:
     ex = executor(matrix(f"cache.read {access} >> y;"))
@@ -78,6 +83,7 @@ def test_the_whole_matrix_is_read_without_growth(access: str) -> None:
     assert ex.fetch("y").shape == (2, 2)
 
 
+@pytest.mark.rule("runtime.caches.6")
 def test_fewer_counts_leave_the_other_extents() -> None:
     ex = executor(matrix("cache.read A[m] >> y;"))
     ex.step(m=2)
@@ -112,6 +118,7 @@ def test_ranges_and_empty_slots_select_positions(access: str, target: str, selec
     np.testing.assert_array_equal(ex.fetch("y"), x[selection])
 
 
+@pytest.mark.rule("runtime.caches.9", "runtime.caches.14")
 @pytest.mark.parametrize(
     ("access", "said"),
     [
@@ -132,6 +139,7 @@ def test_positions_outside_are_errors_and_nothing_grows(access: str, said: str) 
     assert ex.fetch("A").shape == (2, 2)
 
 
+@pytest.mark.rule("runtime.caches.8")
 def test_a_fixed_count_may_be_reached_and_not_passed() -> None:
     ex = executor(matrix("cache.read A[m, n] >> y;", declaration="A(i, j): f32[2, 2] @auto_dim(i, j) @fixed(i=3)"))
     ex.step(m=3)
@@ -142,6 +150,7 @@ def test_a_fixed_count_may_be_reached_and_not_passed() -> None:
     assert ex.fetch("A").shape == (5, 2)
 
 
+@pytest.mark.rule("runtime.caches.12")
 def test_reset_brings_the_counts_back() -> None:
     ex = executor(matrix("cache.read A[m, n] >> y; cache.reset A;"))
     ex.step(m=3, n=3)
@@ -189,6 +198,7 @@ def test_positions_are_selected_in_every_entry() -> None:
     assert ex.fetch("y").tolist() == [[-1], [1]]
 
 
+@pytest.mark.rule("runtime.caches.12")
 def test_reset_of_an_entry_keeps_the_counts_and_of_all_does_not() -> None:
     ex = in_table("cache.write x >> C[0]; cache.write x >> C[1]; cache.read C[0, m, n] >> y; cache.reset C[1];")
     ex.step(m=1)
@@ -213,6 +223,7 @@ def test_fetching_a_growing_matrix_grows_nothing() -> None:
         ex.fetch("A[9, 9]")
 
 
+@pytest.mark.rule("runtime.caches.18")
 def test_what_was_read_does_not_change_when_the_matrix_does() -> None:
     ex = executor(
         matrix(

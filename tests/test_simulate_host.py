@@ -43,6 +43,7 @@ class Exporter:
         return self._array.__dlpack_device__()
 
 
+@pytest.mark.rule("runtime.memory.10")
 @pytest.mark.parametrize(
     "value",
     [
@@ -58,6 +59,7 @@ def test_values_of_many_kinds_can_be_inserted(ex: Executor, value: Any) -> None:
     assert ex.fetch("y").tolist() == [2.0, 4.0]
 
 
+@pytest.mark.rule("runtime.errors.7", "runtime.memory.10")
 @pytest.mark.parametrize(
     ("name", "value", "error", "found"),
     [
@@ -98,6 +100,7 @@ def test_variables_may_be_called_like_parameters() -> None:
     assert ex.fetch("y") == 1.0
 
 
+@pytest.mark.rule("runtime.host.4")
 def test_insertion_is_all_or_nothing(ex: Executor) -> None:
     with pytest.raises(oi.DTypeError):
         ex.insert(x=[1.0, 2.0], k=-1)
@@ -105,12 +108,14 @@ def test_insertion_is_all_or_nothing(ex: Executor) -> None:
         ex.fetch("x")
 
 
+@pytest.mark.rule("runtime.memory.10")
 def test_low_floats_and_packed_values_are_converted(ex: Executor) -> None:
     ex.insert(w=[1.00390625], q=[-8, 7], b=1, k=np.uint8(3))
     assert ex.fetch("w").dtype == ml_dtypes.bfloat16
     assert (float(ex.fetch("w")[0]), ex.fetch("q").tolist(), ex.fetch("b"), ex.fetch("k")) == (1.0, [-8, 7], True, 3)
 
 
+@pytest.mark.rule("runtime.memory.12")
 @pytest.mark.parametrize(
     ("name", "code"), [("y", "not-dynamic"), ("n", "not-dynamic"), ("W", "not-dynamic"), ("z", "unknown-variable")]
 )
@@ -120,6 +125,7 @@ def test_only_dynamic_variables_take_values(ex: Executor, name: str, code: str) 
     assert caught.value.code == code
 
 
+@pytest.mark.rule("runtime.host.17")
 def test_a_misspelt_name_lists_near_ones(ex: Executor) -> None:
     program = graph("dynamic { image: f32; } volatile { logits: f32; } block entry { return; }")
     ex = Simulator(MODEL, program).make_executor()
@@ -132,6 +138,7 @@ def test_a_misspelt_name_lists_near_ones(ex: Executor) -> None:
 needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
 
+@pytest.mark.rule("runtime.memory.12")
 @pytest.mark.parametrize("device", ["cpu", pytest.param("c", marks=needs_compiler)])
 @pytest.mark.parametrize("name", [None, 3, ["y"], b"y"])
 def test_a_name_that_is_no_text_is_refused(device: str, name: Any) -> None:
@@ -146,6 +153,7 @@ def test_a_name_that_is_no_text_is_refused(device: str, name: Any) -> None:
         assert c.value.code == "unknown-variable"
 
 
+@pytest.mark.rule("runtime.host.4")
 def test_values_that_are_no_mapping_are_refused(ex: Executor) -> None:
     with pytest.raises(oi.DTypeError, match="a mapping of names to values, found list") as caught:
         ex.insert(cast("Any", [1.0]))
@@ -154,6 +162,7 @@ def test_values_that_are_no_mapping_are_refused(ex: Executor) -> None:
     assert ex.fetch("k") == 1
 
 
+@pytest.mark.rule("runtime.host.7")
 def test_a_value_is_fetched_raw_as_it_is_stored(ex: Executor) -> None:
     ex.insert(q=[-8, 7], k=3)
     found = ex.fetch_raw("q")
@@ -166,6 +175,7 @@ def test_a_value_is_fetched_raw_as_it_is_stored(ex: Executor) -> None:
     assert (ex.fetch_raw("k").shape, ex.fetch_raw("k").array.item()) == ((), 3)
 
 
+@pytest.mark.rule("runtime.host.5", "runtime.memory.9")
 def test_fetch_gives_scalars_tuples_and_copies(ex: Executor) -> None:
     ex.step(x=[1.0, 2.0])
     y, n = ex.fetch("y", "n")
@@ -177,6 +187,7 @@ def test_fetch_gives_scalars_tuples_and_copies(ex: Executor) -> None:
     assert before.tolist() == [2.0, 4.0]
 
 
+@pytest.mark.rule("runtime.host.6")
 @pytest.mark.parametrize(
     ("access", "code"),
     [
@@ -212,6 +223,7 @@ def test_an_index_of_5000_digits_is_refused(ex: Executor) -> None:
     assert len(str(caught.value)) < 300
 
 
+@pytest.mark.rule("runtime.host.5")
 def test_fetch_checks_the_type_that_is_asked_for(ex: Executor) -> None:
     assert ex.fetch("W[ 0 ]", dtype="f32").tolist() == [1.0, 2.0]
     with pytest.raises(oi.DTypeError, match="`y` is f32, requested as f64"):
@@ -235,6 +247,7 @@ def test_a_model_may_be_given_as_the_path_of_its_file(tmp_path: Path) -> None:
         oi.Simulator(tmp_path / "no.oinf", program)
 
 
+@pytest.mark.rule("runtime.host.1")
 def test_graph_and_device_are_told_apart_by_type() -> None:
     assert Simulator(MODEL, PROGRAM, "cpu").device == Simulator(MODEL, Device.CPU, PROGRAM).device == "cpu"
     with pytest.raises(TypeError, match="one program and one device"):
@@ -243,6 +256,7 @@ def test_graph_and_device_are_told_apart_by_type() -> None:
         Simulator(MODEL, cast("Any", 3))
 
 
+@pytest.mark.rule("runtime.host.1")
 @pytest.mark.parametrize(
     ("device", "found"), [("cpo", "did you mean `cpu`"), ("cpu:x", "cpu:1"), ("", "unknown device")]
 )
@@ -251,16 +265,19 @@ def test_an_unknown_device_is_an_error_at_once(device: str, found: str) -> None:
         Simulator(MODEL, device=device)
 
 
+@pytest.mark.rule("runtime.checks.12")
 def test_a_simulator_validates_its_graph_when_it_is_made() -> None:
     with pytest.raises(oi.ValidationError, match="unknown operator"):
         Simulator(MODEL, graph("volatile { y: f32; } block entry { op frobnicate(y) >> y; return; }"))
 
 
+@pytest.mark.rule("runtime.checks.12")
 def test_without_a_graph_there_is_nothing_to_run() -> None:
     with pytest.raises(oi.ValidationError, match="no graph"):
         Simulator(MODEL).make_executor()
 
 
+@pytest.mark.rule("runtime.checks.3")
 def test_warnings_are_returned_and_are_errors_when_strict() -> None:
     program = graph("volatile { c: f32 @init(1.0); } block entry { branch c yes yes; return; } block yes { return; }")
     assert [warning.code for warning in Simulator(MODEL).validate(program)] == ["cond-not-bool"]

@@ -204,6 +204,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.rule("runtime.consumers.6", "runtime.consumers.11", "runtime.determinism.1")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_order_gives_the_same_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source, expected = PROGRAMS[name]
@@ -218,6 +219,7 @@ def test_every_order_gives_the_same_values(name: str, monkeypatch: pytest.Monkey
     assert all(values == expected for values in found)
 
 
+@pytest.mark.rule("runtime.consumers.9")
 def test_every_order_reports_the_same_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     source = (
         VARIABLES.replace("n: i32;", "n: i32; T(i): f32[2] @table @fixed(i=1);")
@@ -315,6 +317,7 @@ class Meet:
         self.meeting.wait(limit_s(20))
 
 
+@pytest.mark.rule("runtime.consumers.11")
 def test_consumers_really_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both consumers and entry meet at a barrier, which none would pass alone."""
     meeting = threading.Barrier(3)

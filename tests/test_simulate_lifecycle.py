@@ -20,6 +20,7 @@ def executor(text: str, arrays: dict[str, Any] | None = None, **model: Any) -> E
 ECHO = "dynamic { x: f32[2]; } volatile { y: f32[2]; } block entry { op add(x, x) >> y; return; }"
 
 
+@pytest.mark.rule("runtime.memory.5")
 def test_a_dynamic_value_is_consumed_by_its_step() -> None:
     ex = executor(ECHO)
     ex.step(x=[1.0, 2.0])
@@ -29,12 +30,14 @@ def test_a_dynamic_value_is_consumed_by_its_step() -> None:
     assert caught.value.node_desc == "op add(x,x) >> y"
 
 
+@pytest.mark.rule("runtime.memory.5")
 def test_a_dynamic_value_stays_fetchable_after_its_step() -> None:
     ex = executor(ECHO)
     ex.step(x=[1.0, 2.0])
     assert ex.fetch("x").tolist() == [1.0, 2.0]
 
 
+@pytest.mark.rule("runtime.memory.5")
 def test_a_dynamic_variable_starts_at_its_init_when_nothing_was_inserted() -> None:
     ex = executor("dynamic { x: f32 @init(3.0); } volatile { y: f32; } block entry { op add(x, x) >> y; return; }")
     ex.step(x=1.0)
@@ -42,12 +45,14 @@ def test_a_dynamic_variable_starts_at_its_init_when_nothing_was_inserted() -> No
     assert ex.fetch("y") == 6.0
 
 
+@pytest.mark.rule("runtime.memory.5")
 def test_a_graph_may_write_a_dynamic_variable() -> None:
     ex = executor("dynamic { x: f32; } volatile { y: f32 @init(2.0); } block entry { transfer y >> x; return; }")
     ex.step()
     assert ex.fetch("x") == 2.0
 
 
+@pytest.mark.rule("runtime.memory.11")
 def test_the_executor_keeps_its_own_copy_of_what_was_inserted() -> None:
     ex = executor(ECHO)
     x = np.array([1, 2], np.float32)
@@ -57,6 +62,7 @@ def test_the_executor_keeps_its_own_copy_of_what_was_inserted() -> None:
     assert ex.fetch("y").tolist() == [2.0, 4.0]
 
 
+@pytest.mark.rule("runtime.memory.6")
 def test_a_volatile_variable_is_reset_every_step() -> None:
     ex = executor("volatile { y: f32 @init(5.0); } block entry { op add(y, y) >> y; return; }")
     for _ in range(2):
@@ -64,6 +70,7 @@ def test_a_volatile_variable_is_reset_every_step() -> None:
         assert ex.fetch("y") == 10.0
 
 
+@pytest.mark.rule("runtime.memory.7")
 def test_model_data_is_never_modified() -> None:
     model = oi.Model.from_arrays({"w": np.array([1, 2], np.float32)})
     program = graph("volatile { w: f32[2]; } block entry { op add(w, w) >> w; return; }")
@@ -74,6 +81,7 @@ def test_model_data_is_never_modified() -> None:
     assert second.fetch("w").tolist() == model.load_tensor("w").tolist() == [1.0, 2.0]
 
 
+@pytest.mark.rule("runtime.memory.2")
 def test_a_variable_reads_its_initial_value_before_the_first_step() -> None:
     ex = executor(
         "volatile { a: f32; b: i32 @init(4); } constant { c: f32; } persistent { p: i64 @init(-1); }"
@@ -83,6 +91,7 @@ def test_a_variable_reads_its_initial_value_before_the_first_step() -> None:
     assert ex.fetch("a", "b", "c", "p") == (0.0, 4, 0.5, -1)
 
 
+@pytest.mark.rule("runtime.links.1")
 def test_a_reference_loads_the_tensor_it_names() -> None:
     ex = executor(
         'volatile { w: f32[2] @ref("layer.w"); } block entry { return; }', {"layer.w": np.ones(2, np.float32)}
@@ -90,6 +99,7 @@ def test_a_reference_loads_the_tensor_it_names() -> None:
     assert ex.fetch("w").tolist() == [1.0, 1.0]
 
 
+@pytest.mark.rule("runtime.control.7", "runtime.memory.8")
 def test_assign_gives_zeros_each_time_it_runs() -> None:
     ex = executor(
         "dynamic { x: i32[2]; } volatile { y: i32[2]; } block entry {"
@@ -100,6 +110,7 @@ def test_assign_gives_zeros_each_time_it_runs() -> None:
         assert ex.fetch("y").tolist() == [1, 2]
 
 
+@pytest.mark.rule("runtime.memory.2")
 def test_a_temporary_is_gone_between_steps() -> None:
     ex = executor("block entry { assign t: f32; return; }")
     ex.step()
@@ -129,6 +140,7 @@ def test_persistent_memory_survives_the_step() -> None:
     assert ex.fetch("state").tolist() == [3.0, 5.0]
 
 
+@pytest.mark.rule("runtime.caches.10")
 def test_persistent_memory_starts_with_the_models_data_and_resets_to_it() -> None:
     ex = executor(
         "dynamic { clear: bool; } persistent { n: i32; } block entry {"
@@ -150,6 +162,7 @@ def test_reset_of_an_executor_brings_back_initial_values() -> None:
     assert ex.outputs() == {"n": 8}
 
 
+@pytest.mark.rule("runtime.caches.15")
 @pytest.mark.parametrize(
     ("dtype", "start", "amount", "expected"),
     [
@@ -166,12 +179,14 @@ def test_increment_wraps_integers_and_adds_floats(dtype: str, start: str, amount
     assert ex.fetch("n") == expected
 
 
+@pytest.mark.rule("runtime.caches.15")
 def test_decrement_goes_the_other_way() -> None:
     ex = executor("persistent { n: u8; } block entry { cache.decrement n; return; }")
     ex.step()
     assert ex.fetch("n") == 255
 
 
+@pytest.mark.rule("runtime.host.3")
 def test_executors_of_one_simulator_share_no_persistent_memory() -> None:
     sim = Simulator(oi.Model.from_arrays(), graph("persistent { n: i32; } block entry { cache.increment n; return; }"))
     first, second = sim.make_executor(), sim.make_executor()
@@ -179,12 +194,14 @@ def test_executors_of_one_simulator_share_no_persistent_memory() -> None:
     assert (first.fetch("n"), second.fetch("n")) == (1, 0)
 
 
+@pytest.mark.rule("runtime.operators.7")
 def test_a_transfer_behaves_as_a_copy() -> None:
     ex = executor("volatile { a: f32 @init(1.0); b: f32; } block entry { transfer a >> b; op add(b, b) >> b; return; }")
     ex.step()
     assert ex.fetch("a", "b") == (1.0, 2.0)
 
 
+@pytest.mark.rule("runtime.memory.13")
 def test_a_failed_step_keeps_persistent_changes_and_leaves_the_executor_usable() -> None:
     ex = executor(
         "dynamic { x: f32; } volatile { y: f32 @init(1.0); } persistent { n: i32; } block entry {"
@@ -212,12 +229,14 @@ def test_packed_values_are_fetched_unpacked_and_raw_as_stored() -> None:
     assert ex.fetch_raw("y").storage.tobytes().hex() == "7801"
 
 
+@pytest.mark.rule("runtime.operators.12")
 def test_zero_size_tensors_are_legal() -> None:
     ex = executor("dynamic { x: f32[0, 3]; } volatile { y: f32[0, 3]; } block entry { op add(x, x) >> y; return; }")
     ex.step(x=np.zeros((0, 3), np.float32))
     assert ex.fetch("y").shape == (0, 3)
 
 
+@pytest.mark.rule("runtime.sizes.2")
 def test_sizes_may_be_overridden() -> None:
     program = graph("dynamic { x: f32[B]; } volatile { y: f32[B]; } block entry { op add(x, x) >> y; return; }")
     sim = Simulator(oi.Model.from_arrays(sizevars={"B": 2}), program, sizes={"B": 3})

@@ -30,6 +30,7 @@ def ex() -> Executor:
     return executor("op add(dynamic_x, volatile_x) >> volatile_x")
 
 
+@pytest.mark.rule("runtime.memory.1")
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_dynamic_variables_are_inserted_between_steps(ex: Executor, kind: str) -> None:
     if kind == "dynamic":
@@ -41,6 +42,7 @@ def test_only_dynamic_variables_are_inserted_between_steps(ex: Executor, kind: s
     assert caught.value.code == "not-dynamic"
 
 
+@pytest.mark.rule("runtime.memory.1")
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_inserted_during_a_step(ex: Executor, kind: str) -> None:
     ex.insert(dynamic_x=1.0)
@@ -52,6 +54,7 @@ def test_nothing_is_inserted_during_a_step(ex: Executor, kind: str) -> None:
     assert [run.fetch("volatile_x") for run in running] == [3.0, 3.0]
 
 
+@pytest.mark.rule("runtime.memory.2")
 @pytest.mark.parametrize(
     ("kind", "value"), [("dynamic", 1.0), ("volatile", 3.0), ("constant", 3.0), ("persistent", 4.0)]
 )
@@ -60,6 +63,7 @@ def test_what_is_fetched_between_steps_is_the_last_value(ex: Executor, kind: str
     assert ex.fetch(f"{kind}_x") == value
 
 
+@pytest.mark.rule("runtime.memory.3")
 @pytest.mark.parametrize("kind", KINDS)
 def test_everything_that_holds_a_value_is_fetched_during_a_step(ex: Executor, kind: str) -> None:
     expected = {"dynamic": 1.0, "volatile": 2.0, "constant": 3.0, "persistent": 4.0, "temporary": 0.0}
@@ -67,6 +71,7 @@ def test_everything_that_holds_a_value_is_fetched_during_a_step(ex: Executor, ki
     assert next(iter(ex.iterate())).fetch(f"{kind}_x") == expected[kind]
 
 
+@pytest.mark.rule("runtime.memory.3")
 def test_a_temporary_is_fetched_once_it_is_assigned() -> None:
     ex = executor("transfer volatile_x >> temporary_x; assign later: f32")
     running = ex.iterate()
@@ -96,6 +101,7 @@ def refusal(statement: str, kind: str) -> str:
     return "" if kind == "persistent" else "unknown-variable"
 
 
+@pytest.mark.rule("runtime.checks.8", "runtime.memory.4")
 @pytest.mark.parametrize(("statement", "kind"), list(product(WRITES, KINDS)))
 def test_every_statement_writes_to_the_kinds_that_it_may(statement: str, kind: str) -> None:
     code = refusal(statement, kind)
@@ -108,6 +114,7 @@ def test_every_statement_writes_to_the_kinds_that_it_may(statement: str, kind: s
     assert caught.value.code == code
 
 
+@pytest.mark.rule("runtime.memory.6")
 def test_each_step_starts_with_initial_values_and_keeps_what_persists() -> None:
     ex = executor(
         "op add(volatile_x, constant_x) >> volatile_x; cache.write volatile_x >> other;"
@@ -119,6 +126,7 @@ def test_each_step_starts_with_initial_values_and_keeps_what_persists() -> None:
         assert ex.fetch(*names) == (turn, 5.0, 3.0, 4.0 + turn, 5.0, 5.0)
 
 
+@pytest.mark.rule("runtime.memory.6")
 def test_a_shape_that_a_read_gave_falls_back_at_the_next_step() -> None:
     program = graph("""
         dynamic { x: f32; i: i64; read: bool; } volatile { rows: f32[1] @init(7.0); }
@@ -133,6 +141,7 @@ def test_a_shape_that_a_read_gave_falls_back_at_the_next_step() -> None:
     assert ex.fetch("rows").tolist() == [7]
 
 
+@pytest.mark.rule("runtime.memory.9")
 def test_fetching_makes_and_grows_nothing() -> None:
     program = graph("persistent { K(n): f32 @table; A(m): f32[2] @auto_dim(m); } block entry { return; }")
     ex = Simulator(oi.Model.from_arrays({}), program).make_executor()
@@ -144,6 +153,7 @@ def test_fetching_makes_and_grows_nothing() -> None:
     assert ex.live_bytes()["persistent"] == before["persistent"] + 8
 
 
+@pytest.mark.rule("runtime.memory.13")
 def test_a_failed_step_drops_its_temporaries_and_lets_the_next_one_start_cleanly() -> None:
     program = graph("""
         dynamic { x: f32; i: i64; } volatile { v: f32 @init(1.0); out: f32; } persistent { n: i32; K(j): f32 @table; }

@@ -25,6 +25,7 @@ def refused(declarations: str, statement: str) -> str:
     return caught.value.code
 
 
+@pytest.mark.rule("runtime.operators.1")
 @pytest.mark.parametrize(
     ("dtype", "value"),
     [
@@ -50,11 +51,13 @@ def test_a_variable_as_a_setting_is_its_value_when_the_operator_runs(dtype: str,
         assert ex.fetch("y").tolist() == [given, given]
 
 
+@pytest.mark.rule("runtime.operators.1")
 @pytest.mark.parametrize("kind", ["t1", "t2", "f32[2]"])
 def test_ternary_and_several_elements_are_no_setting(kind: str) -> None:
     assert refused(f"dynamic {{ s: {kind}; }} volatile {{ y: f64[2]; }}", "op fill(y, value=s) >> y") == "setting-type"
 
 
+@pytest.mark.rule("runtime.operators.1")
 def test_one_element_of_any_rank_is_a_setting() -> None:
     ex = executor("dynamic { s: f32[1, 1]; } volatile { y: f32[2]; } block entry { op fill(y, value=s) >> y; return; }")
     ex.step(s=[[4.0]])
@@ -64,6 +67,7 @@ def test_one_element_of_any_rank_is_a_setting() -> None:
 ROUND = "dynamic { mode: f32; x: f32; } volatile { y: f32; } block entry { op round(x, mode=mode) >> y; return; }"
 
 
+@pytest.mark.rule("runtime.links.10", "runtime.operators.2")
 @pytest.mark.parametrize(("mode", "rounded"), [("half_even", 2.0), ("half_away", 3.0)])
 def test_a_string_of_the_metadata_comes_before_a_variable_of_its_name(mode: str, rounded: float) -> None:
     ex = executor(ROUND, metadata={"mode": mode})
@@ -71,12 +75,14 @@ def test_a_string_of_the_metadata_comes_before_a_variable_of_its_name(mode: str,
     assert ex.fetch("y") == rounded
 
 
+@pytest.mark.rule("runtime.operators.2")
 def test_a_string_of_the_metadata_is_checked_like_one_of_the_program() -> None:
     with pytest.raises(oi.ValidationError, match="one of half_away, half_even") as caught:
         executor(ROUND, metadata={"mode": "sideways"})
     assert caught.value.code == "setting-type"
 
 
+@pytest.mark.rule("runtime.operators.3")
 @pytest.mark.parametrize(
     "statement", ["op add(x, x) >> x", "op sub(x, y) >> x", "op sub(y, x) >> x", "op matmul(m, m) >> m"]
 )
@@ -91,14 +97,17 @@ def test_all_inputs_are_read_before_the_output_is_written(statement: str) -> Non
     assert ex.fetch("m" if "matmul" in statement else "x").tolist() == expected.tolist()
 
 
+@pytest.mark.rule("runtime.operators.6")
 def test_an_operator_in_place_keeps_the_shape() -> None:
     assert refused("volatile { x: f32[1]; y: f32[4]; }", "op add(x, y) >> x") == "shape-mismatch"
 
 
+@pytest.mark.rule("runtime.operators.6")
 def test_an_operator_that_cannot_work_in_place_is_refused() -> None:
     assert refused("volatile { x: f32[2, 2]; }", "op sum_axis(x, axes=[0]) >> x") == "inplace-denied"
 
 
+@pytest.mark.rule("runtime.operators.6")
 def test_in_place_needs_no_switch() -> None:
     program = graph("volatile { x: f32 @init(2.0); } block entry { op mul(x, x) >> x; return; }")
     simulator = Simulator(oi.Model.from_arrays({}), program)
@@ -108,6 +117,7 @@ def test_in_place_needs_no_switch() -> None:
     assert ex.fetch("x") == 4.0
 
 
+@pytest.mark.rule("runtime.operators.7")
 def test_a_write_never_shows_through_a_copy() -> None:
     ex = executor("""
         dynamic { x: f32[2]; } volatile { a: f32[2]; b: f32[2]; c: f32[2]; }
@@ -117,6 +127,7 @@ def test_a_write_never_shows_through_a_copy() -> None:
     assert [ex.fetch(name).tolist() for name in "xabc"] == [[1, 2], [2, 4], [1, 4], [1, 2]]
 
 
+@pytest.mark.rule("runtime.operators.8")
 @pytest.mark.parametrize(
     ("left", "right", "out"), [("3", "2, 3", "2, 3"), ("2, 1", "1, 3", "2, 3"), ("", "2, 3", "2, 3"), ("0", "1", "0")]
 )
@@ -133,6 +144,7 @@ def test_broadcasting_aligns_trailing_axes(left: str, right: str, out: str) -> N
     np.testing.assert_array_equal(ex.fetch("y"), shaped(left) - shaped(right))
 
 
+@pytest.mark.rule("runtime.operators.8")
 def test_matmul_broadcasts_leading_axes() -> None:
     ex = executor(
         "dynamic { a: f32[2, 1, 2, 3]; b: f32[4, 3, 2]; } volatile { y: f32[2, 4, 2, 2]; }"
@@ -143,10 +155,12 @@ def test_matmul_broadcasts_leading_axes() -> None:
     np.testing.assert_array_equal(ex.fetch("y"), a @ b)
 
 
+@pytest.mark.rule("runtime.operators.8")
 def test_an_output_is_never_broadcast() -> None:
     assert refused("volatile { a: f32[4]; y: f32[2, 4]; }", "op add(a, a) >> y") == "shape-mismatch"
 
 
+@pytest.mark.rule("runtime.operators.9")
 def test_every_elementwise_operator_of_several_inputs_broadcasts() -> None:
     several = [
         schema
@@ -157,15 +171,18 @@ def test_every_elementwise_operator_of_several_inputs_broadcasts() -> None:
     assert [schema.name for schema in several if not schema.broadcast] == []
 
 
+@pytest.mark.rule("runtime.operators.9")
 @pytest.mark.parametrize("shape", ["[3, 4]", "[2, 4]"])
 def test_shapes_that_do_not_broadcast_are_refused(shape: str) -> None:
     assert refused(f"volatile {{ a: f32[4, 3]; b: f32{shape}; }}", "op add(a, b) >> a") == "shape-mismatch"
 
 
+@pytest.mark.rule("runtime.operators.10")
 def test_types_are_not_mixed() -> None:
     assert refused("volatile { a: f32; b: f64; }", "op add(a, b) >> a") == "dtype-unsupported"
 
 
+@pytest.mark.rule("runtime.operators.11")
 @pytest.mark.parametrize(
     ("dtype", "acc", "out", "code"),
     [
@@ -187,10 +204,12 @@ def test_an_accumulator_is_wider_and_of_the_same_sign(dtype: str, acc: str, out:
     assert ex.fetch("y").tolist() == [200, 240, 2, 0]
 
 
+@pytest.mark.rule("runtime.operators.11")
 def test_with_an_accumulator_the_output_is_no_input() -> None:
     assert refused("volatile { x: i32[4]; }", "op add(x, x, acc=i64) >> x") == "inplace-denied"
 
 
+@pytest.mark.rule("runtime.operators.12")
 @pytest.mark.parametrize("statement", ["op add(a, a) >> a", "op matmul(a, b) >> c", "transfer a >> a"])
 def test_tensors_without_elements_are_legal(statement: str) -> None:
     ex = executor(

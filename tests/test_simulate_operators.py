@@ -16,6 +16,7 @@ def executor(text: str, arrays: dict[str, Any] | None = None, **model: Any) -> E
     return Simulator(oi.Model.from_arrays(arrays or {}, **model), graph(text)).make_executor()
 
 
+@pytest.mark.rule("runtime.operators.3")
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
@@ -68,6 +69,7 @@ def test_an_integer_setting_may_be_an_expression_of_loop_index_and_size() -> Non
     assert ex.fetch("seen").tolist() == [3, 3]
 
 
+@pytest.mark.rule("runtime.operators.5")
 def test_a_late_setting_with_another_shape_than_declared_is_an_error() -> None:
     ex = executor(
         "dynamic { x: f32[1, 1, 4, 4]; n: i32; } volatile { y: f32[1, 1, 3, 3]; }"
@@ -130,6 +132,7 @@ def test_several_entries_follow_the_indices_that_they_name(statement: str, expec
     assert ex.fetch("K").tolist() == expected
 
 
+@pytest.mark.rule("runtime.checks.4")
 def test_an_alias_runs_as_the_operator_it_names() -> None:
     ex = executor(
         "dynamic { x: f32[2]; } volatile { y: f32[2]; } block entry { op clip(x, clamp_min=0.0) >> y; return; }"
@@ -185,6 +188,7 @@ def test_a_step_warns_of_nothing() -> None:
     assert len(list(ex.iterate())) == 5
 
 
+@pytest.mark.rule("runtime.errors.5")
 def test_a_kernel_that_raises_is_an_execution_error_with_its_node() -> None:
     with pytest.raises(oi.OpenInferError) as caught:
         executor("volatile { x: f32[0]; y: f32; } block entry { op max_axis(x, axes=[0]) >> y; return; }").step()

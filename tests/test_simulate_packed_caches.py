@@ -24,6 +24,7 @@ def executor(dtype: str) -> Executor:
     return Simulator(oi.Model.from_arrays({}), graph(PROGRAM.replace("DTYPE", dtype))).make_executor()
 
 
+@pytest.mark.rule("runtime.caches.13")
 @pytest.mark.parametrize("dtype", RANGES)
 def test_packed_entries_and_ranges_come_back_whole(dtype: str) -> None:
     low, high = RANGES[dtype]
@@ -39,6 +40,7 @@ def test_packed_entries_and_ranges_come_back_whole(dtype: str) -> None:
     assert ex.fetch("K").tolist() == [kept.get(k, [0, 0, 0]) for k in range(1 + max(kept))]
 
 
+@pytest.mark.rule("runtime.host.5")
 @pytest.mark.parametrize("dtype", RANGES)
 def test_the_type_of_packed_values_is_theirs_and_not_that_of_the_array(dtype: str) -> None:
     ex = executor(dtype)

@@ -55,6 +55,7 @@ def other_device() -> str:
     return OTHER
 
 
+@pytest.mark.rule("runtime.devices.4")
 def test_a_placed_program_computes_the_same(other_device: str) -> None:
     with executor(placement=True) as placed, executor(placement=False) as plain:
         for x in (X, -X):
@@ -64,6 +65,7 @@ def test_a_placed_program_computes_the_same(other_device: str) -> None:
         assert placed.fetch("n") == plain.fetch("n") == 4
 
 
+@pytest.mark.rule("runtime.devices.4")
 def test_transfers_to_and_from_the_device_are_in_the_trace(other_device: str) -> None:
     with executor(placement=True, trace=True) as placed:
         placed.step(x=X)
@@ -78,6 +80,7 @@ def test_transfers_to_and_from_the_device_are_in_the_trace(other_device: str) ->
     assert ("OpExecute", "op relu(x) >> z") in found
 
 
+@pytest.mark.rule("runtime.devices.4")
 def test_without_placement_hints_change_nothing() -> None:
     with executor(placement=False, trace=True) as plain:
         plain.step(x=X)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -418,6 +419,7 @@ def leaving() -> Environment:
     return replace(known, devices={**known.devices, "box": box})
 
 
+@pytest.mark.rule("runtime.caches.16")
 @settings(max_examples=120, deadline=None)
 @given(blocks=programs, inputs=st.lists(inputs_of_a_step, min_size=2, max_size=4))
 def test_random_accesses_agree_with_a_naive_interpreter(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -184,6 +185,7 @@ def leaving() -> Environment:
     return replace(known, devices={**known.devices, "box": box})
 
 
+@pytest.mark.rule("runtime.control.1", "runtime.control.7", "runtime.determinism.5")
 @settings(max_examples=60, deadline=None)
 @given(text=programs, inputs=st.lists(st.lists(st.integers(-9, 9), min_size=2, max_size=2), min_size=1, max_size=3))
 def test_random_programs_agree_with_a_naive_interpreter(text: str, inputs: list[list[int]]) -> None:

@@ -44,6 +44,7 @@ def values(ex: Executor) -> list[Any]:
     return [np.asarray(ex.fetch(name)).astype(float).tolist() for name in VARIABLES]
 
 
+@pytest.mark.rule("runtime.host.13")
 def test_a_snapshot_brings_everything_back() -> None:
     ex = stepped()
     before, snapshot = values(ex), ex.snapshot()
@@ -65,6 +66,7 @@ def test_a_snapshot_is_not_changed_by_later_steps() -> None:
     assert values(other) == before
 
 
+@pytest.mark.rule("runtime.host.13")
 def test_a_snapshot_survives_in_a_file(tmp_path: Path) -> None:
     ex = stepped()
     ex.snapshot().save(tmp_path / "state.oinf")
@@ -87,6 +89,7 @@ def test_initial_values_that_end_within_a_byte_survive_in_a_file(dtype: str, val
     assert ex.fetch("P").tolist() == [value] * 3
 
 
+@pytest.mark.rule("runtime.host.13")
 def test_the_file_holds_tables_in_the_documented_form(tmp_path: Path) -> None:
     stepped().snapshot().save(tmp_path / "state.oinf")
     with oi.ModelLoader.open(tmp_path / "state.oinf") as file:
@@ -109,6 +112,7 @@ def test_an_empty_table_is_saved_and_empties_another(tmp_path: Path) -> None:
     assert values(ex) == values(executor())
 
 
+@pytest.mark.rule("runtime.host.14")
 def test_the_state_of_another_program_is_refused_unless_forced() -> None:
     ex = executor("persistent { n: i64; other: f32; } block entry { cache.increment n; return; }")
     with pytest.raises(oi.ExecutionError, match="another program") as caught:
@@ -119,6 +123,7 @@ def test_the_state_of_another_program_is_refused_unless_forced() -> None:
     assert ex.fetch("n", "other") == (8, 0.0)
 
 
+@pytest.mark.rule("runtime.host.14")
 @pytest.mark.parametrize(("lost", "said"), [("n", "`n`"), ("K", "`K`"), ("S.", "`S`"), ("C.", "`C`")])
 def test_a_state_that_lacks_a_variable_is_refused_unless_forced(lost: str, said: str) -> None:
     ex, whole = executor(), stepped().snapshot()
@@ -132,6 +137,7 @@ def test_a_state_that_lacks_a_variable_is_refused_unless_forced(lost: str, said:
     assert values(ex) != before
 
 
+@pytest.mark.rule("runtime.host.14")
 @pytest.mark.parametrize(
     ("persistent", "error", "said"),
     [

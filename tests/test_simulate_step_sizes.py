@@ -31,6 +31,7 @@ def prompt(length: int, value: float = 1.0) -> np.ndarray:
     return np.full((length, 2), value, np.float32)
 
 
+@pytest.mark.rule("runtime.sizes.4", "runtime.sizes.5")
 def test_prefill_and_decoding_share_an_executor_and_its_caches() -> None:
     executor = oi.Simulator(MODEL, PROGRAM).make_executor()
     seen = 0
@@ -54,6 +55,7 @@ def test_inputs_without_the_size_go_along_and_results_stay_until_the_next_step()
     np.testing.assert_array_equal(executor.fetch("y"), prompt(4, 3.0))
 
 
+@pytest.mark.rule("runtime.sizes.4")
 def test_values_of_one_step_have_one_size() -> None:
     executor = oi.Simulator(MODEL, PROGRAM).make_executor()
     with pytest.raises(oi.ExecutionError, match="size `T` is 3 by `x` and 2 by `mask`") as caught:

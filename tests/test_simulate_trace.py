@@ -66,6 +66,7 @@ EXPECTED = [
 ]
 
 
+@pytest.mark.rule("runtime.control.10", "runtime.traces.3", "runtime.traces.7")
 def test_every_node_that_runs_is_an_event(traced: Executor, capsys: pytest.CaptureFixture[str]) -> None:
     last = traced.step(x=[1.0, 1.0], c=True)
     events = traced.trace()
@@ -76,12 +77,14 @@ def test_every_node_that_runs_is_an_event(traced: Executor, capsys: pytest.Captu
     assert len(lines) == len(events)
 
 
+@pytest.mark.rule("runtime.traces.1", "runtime.traces.6")
 def test_events_name_their_nodes_in_the_graph(traced: Executor) -> None:
     traced.insert(x=[1.0, 1.0], c=True)
     nodes = {str(node.uuid): node.index for _, node in graph(PROGRAM).nodes()}
     assert all(nodes[run.event.node_uuid] == run.event.node_index for run in traced.iterate())
 
 
+@pytest.mark.rule("runtime.host.10", "runtime.traces.1")
 def test_the_trace_spans_steps_until_it_is_cleared(traced: Executor) -> None:
     for _ in range(2):
         traced.insert(x=[1.0, 1.0], c=True)
@@ -93,6 +96,7 @@ def test_the_trace_spans_steps_until_it_is_cleared(traced: Executor) -> None:
     assert traced.trace() == []
 
 
+@pytest.mark.rule("runtime.host.2", "runtime.host.10", "runtime.traces.7")
 def test_iterating_prints_nothing_and_records_nothing_without_tracing(capsys: pytest.CaptureFixture[str]) -> None:
     ex = Simulator(MODEL, graph(PROGRAM)).make_executor()
     ex.insert(x=[1.0, 1.0], c=True)
@@ -117,6 +121,7 @@ def test_a_step_without_tracing_tells_its_last_node_anew_each_time() -> None:
     ]
 
 
+@pytest.mark.rule("runtime.host.8")
 def test_stepping_and_iterating_give_the_same_values() -> None:
     first, second = (Simulator(MODEL, graph(PROGRAM)).make_executor() for _ in range(2))
     last = first.step(x=[1.0, 5.0], c=False)
@@ -128,6 +133,7 @@ def test_stepping_and_iterating_give_the_same_values() -> None:
     assert (last.kind, last.node_index) == (events[-1].kind, events[-1].node_index)
 
 
+@pytest.mark.rule("runtime.host.2", "runtime.traces.2")
 def test_only_operators_are_timed() -> None:
     ex = Simulator(MODEL, graph(PROGRAM)).with_timer().make_executor()
     ex.insert(x=[1.0, 1.0], c=True)
@@ -135,6 +141,7 @@ def test_only_operators_are_timed() -> None:
     assert all((event.duration_ns > 0) == (event.kind == "OpExecute") for event in events)
 
 
+@pytest.mark.rule("runtime.memory.3")
 def test_a_value_can_be_fetched_between_nodes() -> None:
     ex = Simulator(MODEL, graph(PROGRAM)).make_executor()
     ex.insert(x=[1.0, 1.0], c=True)
@@ -142,6 +149,7 @@ def test_a_value_can_be_fetched_between_nodes() -> None:
     assert seen == [[2.0, 3.0], [5.0, 7.0]]
 
 
+@pytest.mark.rule("runtime.host.9")
 def test_iterating_by_block_stops_after_each_run_of_a_block() -> None:
     ex = Simulator(MODEL, graph(PROGRAM)).make_executor()
     ex.insert(x=[1.0, 1.0], c=True)
@@ -149,6 +157,7 @@ def test_iterating_by_block_stops_after_each_run_of_a_block() -> None:
     assert stops == [("yes", "return"), ("no", "cache.increment 5 n"), ("entry", "return y")]
 
 
+@pytest.mark.rule("runtime.host.12")
 def test_an_executor_is_running_between_the_first_and_the_last_item() -> None:
     ex = Simulator(MODEL, graph(PROGRAM)).make_executor()
     ex.insert(x=[1.0, 1.0], c=True)
@@ -158,6 +167,7 @@ def test_an_executor_is_running_between_the_first_and_the_last_item() -> None:
     assert not ex.is_running
 
 
+@pytest.mark.rule("runtime.host.15")
 @pytest.mark.parametrize("call", ["step", "insert", "iterate", "outputs", "reset"])
 def test_one_step_at_a_time(call: str) -> None:
     ex = Simulator(MODEL, graph(PROGRAM)).make_executor()
@@ -170,6 +180,7 @@ def test_one_step_at_a_time(call: str) -> None:
     running.close()
 
 
+@pytest.mark.rule("runtime.host.15")
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_dropped_iterator_aborts_its_step(closed: bool) -> None:
     ex = Simulator(MODEL, graph(PROGRAM)).make_executor()
@@ -188,6 +199,7 @@ def test_a_dropped_iterator_aborts_its_step(closed: bool) -> None:
         ex.step()
 
 
+@pytest.mark.rule("runtime.host.11")
 def test_results_are_named_by_the_return_of_entry() -> None:
     ex = Simulator(oi.Model.from_arrays(), graph(
         "dynamic { x: f32; } block entry { assign t: f32; op add(x, x) >> t; return t, x; }"
@@ -199,6 +211,7 @@ def test_results_are_named_by_the_return_of_entry() -> None:
     assert ex.outputs() == {"t": 4.0, "x": 2.0}
 
 
+@pytest.mark.rule("runtime.log.6")
 @pytest.mark.parametrize(
     ("value", "traced", "timed"), [("1", True, False), (" Full ", True, True), ("0", False, False), ("", False, False)]
 )
@@ -219,6 +232,7 @@ def test_the_environment_turns_tracing_on(
     assert quiet_executor.trace() == []
 
 
+@pytest.mark.rule("runtime.log.5")
 def test_logs_tell_of_binding_warnings_and_failed_steps(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -243,6 +257,7 @@ def test_printing_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert [event.kind for event in ex.trace()] == ["OpExecute", "Return"]
 
 
+@pytest.mark.rule("runtime.host.9", "runtime.traces.4")
 def test_a_step_and_an_iteration_record_the_same() -> None:
     program = graph("""
         dynamic { b: bool; } volatile { y: f32; W(l, k): f32 @pattern("w{l}{k}"); }

@@ -26,6 +26,7 @@ def values(ex: Executor, *names: str) -> list[list[float]]:
     return [ex.fetch(name).tolist() for name in names]
 
 
+@pytest.mark.rule("runtime.consumers.4")
 def test_a_consumer_works_on_what_was_handed_over_and_gives_it_back() -> None:
     ex = executor("""
         block entry { op add(x, one) >> h; yield h; await h; op add(h, one) >> out; return; }
@@ -36,6 +37,7 @@ def test_a_consumer_works_on_what_was_handed_over_and_gives_it_back() -> None:
         assert values(ex, "h", "out") == [[2 * (v + 1) for v in x], [2 * (v + 1) + 1 for v in x]]
 
 
+@pytest.mark.rule("runtime.consumers.5")
 def test_without_a_consumer_await_changes_nothing() -> None:
     ex = executor("block entry { op add(x, one) >> h; yield h; await h; op add(h, one) >> out; return; }")
     ex.step(x=[1, 2])
@@ -45,6 +47,7 @@ def test_without_a_consumer_await_changes_nothing() -> None:
 NAMES = ("a", "b", "c")
 
 
+@pytest.mark.rule("runtime.consumers.1")
 @pytest.mark.parametrize("order", sorted(permutations(NAMES)))
 def test_readers_see_the_value_handed_over_whatever_the_writer_does(order: tuple[str, ...]) -> None:
     """The writer's block is called a, b or c in turn, so that it comes before, between and after the readers."""
@@ -59,6 +62,7 @@ def test_readers_see_the_value_handed_over_whatever_the_writer_does(order: tuple
     assert values(ex, "h", "h2", "out2", "out") == [[8, 12], [3, 4], [4, 5], [9, 13]]
 
 
+@pytest.mark.rule("runtime.consumers.6")
 def test_what_else_a_consumer_wrote_is_merged_too() -> None:
     ex = executor(
         """
@@ -72,6 +76,7 @@ def test_what_else_a_consumer_wrote_is_merged_too() -> None:
     assert ex.fetch("n") == 2
 
 
+@pytest.mark.rule("runtime.consumers.3")
 def test_a_consumer_of_several_starts_when_all_are_out() -> None:
     ex = executor("""
         block entry { transfer x >> h; yield h; op add(one, two) >> h2; yield h2; await h; await h2; return; }
@@ -81,6 +86,7 @@ def test_a_consumer_of_several_starts_when_all_are_out() -> None:
     assert values(ex, "out") == [[4, 5]]
 
 
+@pytest.mark.rule("runtime.consumers.3")
 def test_a_consumer_sees_other_variables_as_they_were_at_the_last_yield_it_needed() -> None:
     ex = executor("""
         block entry { transfer x >> h; transfer one >> h2; yield h; await h; transfer two >> h2; return; }
@@ -90,6 +96,7 @@ def test_a_consumer_sees_other_variables_as_they_were_at_the_last_yield_it_neede
     assert values(ex, "out", "h2") == [[2, 3], [2, 2]]
 
 
+@pytest.mark.rule("runtime.consumers.3")
 def test_a_consumer_runs_each_time_its_variables_go_out() -> None:
     ex = executor("""
         block entry { loop l (i in 0..3) { yield h; await h; op add(h, one) >> h; } return; }
@@ -100,6 +107,7 @@ def test_a_consumer_runs_each_time_its_variables_go_out() -> None:
     assert ex.fetch("n") == 3
 
 
+@pytest.mark.rule("runtime.consumers.3", "runtime.consumers.8")
 def test_a_consumer_does_not_start_again_until_all_of_its_variables_went_out_again() -> None:
     ex = executor("""
         block entry { yield h; yield h2; await h; yield h; await h; await h2; yield h, h2; await h, h2; return; }
@@ -109,6 +117,7 @@ def test_a_consumer_does_not_start_again_until_all_of_its_variables_went_out_aga
     assert ex.fetch("n") == 2
 
 
+@pytest.mark.rule("runtime.consumers.5")
 def test_entry_goes_on_with_other_work_meanwhile() -> None:
     ex = executor("""
         block entry { transfer x >> h; yield h; op add(one, two) >> out2; await h; op add(h, out2) >> out; return; }
@@ -131,6 +140,7 @@ def test_reads_of_another_shape_are_handed_over() -> None:
     assert values(ex, "k", "total") == [[[2, 4], [2, 2]], [2, 3]]
 
 
+@pytest.mark.rule("runtime.consumers.9")
 def test_an_error_in_a_consumer_surfaces_at_the_await_and_the_others_finish() -> None:
     ex = executor("""
         block entry { assign k: i32; cache.read n >> k; cache.increment n; yield h; await h; return; }
@@ -153,6 +163,7 @@ DEADLOCKS = {
 }
 
 
+@pytest.mark.rule("runtime.consumers.10")
 @pytest.mark.parametrize("statements", DEADLOCKS)
 def test_what_can_never_meet_is_a_deadlock(statements: str) -> None:
     """In a loop, so that only the run can tell."""
@@ -165,6 +176,7 @@ def test_what_can_never_meet_is_a_deadlock(statements: str) -> None:
     ex.reset()
 
 
+@pytest.mark.rule("runtime.consumers.2", "runtime.consumers.7")
 @pytest.mark.parametrize(
     ("statements", "said"),
     [
@@ -189,6 +201,7 @@ def test_what_entry_does_meanwhile_may_not_race(statements: str, said: str) -> N
     assert caught.value.block in ("entry", "use")
 
 
+@pytest.mark.rule("runtime.consumers.7")
 def test_consumers_that_run_together_may_not_race() -> None:
     ex = executor("""
         block entry { loop l (i in 0..1) { yield h; yield h2; await h, h2; } return; }
@@ -199,6 +212,7 @@ def test_consumers_that_run_together_may_not_race() -> None:
         ex.step(x=[1, 2])
 
 
+@pytest.mark.rule("runtime.checks.10", "runtime.consumers.7")
 @pytest.mark.parametrize(
     ("entry", "others", "named"),
     [
@@ -236,6 +250,7 @@ def test_writing_what_only_the_consumer_of_an_earlier_hand_over_used_is_no_race(
     assert values(ex, "out2") == [[2, 2]]
 
 
+@pytest.mark.rule("runtime.consumers.10")
 @pytest.mark.parametrize(
     "entry", ["yield h; await h; yield h2; await h2;", "transfer one >> h;", "loop l (i in 0..2) { yield h; await h; }"]
 )
@@ -246,6 +261,7 @@ def test_a_consumer_that_can_never_start_is_warned_of(entry: str) -> None:
     assert "`both` never starts: entry never has `h`, `h2` out together" in warnings[0].message
 
 
+@pytest.mark.rule("runtime.consumers.12")
 def test_events_of_consumers_come_at_the_await_that_joins_them_by_name(capsys: Any) -> None:
     ex = executor(
         """
@@ -277,6 +293,7 @@ def test_events_of_consumers_come_at_the_await_that_joins_them_by_name(capsys: A
     assert len(capsys.readouterr().out.splitlines()) == 13
 
 
+@pytest.mark.rule("runtime.host.9")
 def test_an_iteration_shows_the_nodes_of_entry_only() -> None:
     ex = executor("""
         block entry { transfer x >> h; yield h; await h; return; } block a { await h; op mul(h, two) >> h; yield h; }

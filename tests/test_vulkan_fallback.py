@@ -98,6 +98,7 @@ def inputs(step: int) -> dict[str, Any]:
     return {"x": rng.normal(size=(2, 3)), "n": n, "u": rng.integers(0, 2**63, 3).astype(np.uint64)}
 
 
+@pytest.mark.rule("runtime.devices.6")
 def test_arithmetic_on_them_is_what_cpu_computes_bit_for_bit() -> None:
     with executor(COMPUTED) as vulkan, executor(COMPUTED, "cpu") as cpu:
         for step in range(3):
@@ -123,6 +124,7 @@ def test_the_devices_agree_statement_by_statement() -> None:
     assert (found.largest["floor_div"].nodes, found.largest["exp"].absolute) == (2, 0.0)
 
 
+@pytest.mark.rule("runtime.devices.7")
 def test_hardware_without_wide_integers_leaves_operators_to_cpu_that_need_them_inside(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

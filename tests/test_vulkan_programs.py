@@ -54,6 +54,7 @@ def test_magnitudes_are_accumulated_in_64_bits() -> None:
     assert executor.fetch("z").tolist() == [128.0, 1.0, 0.0, 1.0, 127.0]
 
 
+@pytest.mark.rule("runtime.determinism.3")
 def test_a_two_layer_perceptron_agrees_with_numpy_and_cpu() -> None:
     w1, b1, w2, b2, x = normal(64, 32), normal(32), normal(32, 10), normal(10), normal(17, 64, seed=1)
     model = oi.Model.from_arrays(
@@ -146,6 +147,7 @@ def test_values_can_be_fetched_between_nodes() -> None:
     assert seen == [[2.0, 4.0], [4.0, 16.0]]
 
 
+@pytest.mark.rule("runtime.checks.11")
 def test_what_the_device_lacks_is_named_before_anything_runs() -> None:
     known = Environment.default()
     poorer = replace(known.device("vulkan"), expression_dtypes=frozenset({"f32"}))
@@ -165,6 +167,7 @@ def test_a_device_number_that_is_not_there_is_an_error() -> None:
         Simulator(oi.Model.from_arrays({}), graph("block entry { return; }"), device="vulkan:57").make_executor()
 
 
+@pytest.mark.rule("runtime.log.1")
 def test_the_environment_asks_what_the_device_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,6 +31,7 @@ def backend() -> CpuBackend:
     return CpuBackend()
 
 
+@pytest.mark.rule("runtime.devices.3")
 def test_the_device_is_always_there() -> None:
     (spec,) = plugin.openinfer_devices()
     assert spec.name == CpuBackend().name == "cpu"

@@ -114,6 +114,7 @@ def told(threads: int) -> str:
     return done.stdout
 
 
+@pytest.mark.rule("runtime.determinism.2")
 def test_products_do_not_depend_on_the_number_of_threads() -> None:
     if not linear_algebra().threads.held:
         pytest.skip(f"{linear_algebra().name}: a library whose threads cannot be held")
@@ -147,6 +148,7 @@ def reached(path: Path) -> set[str]:
     return operators | (names & REACHING)
 
 
+@pytest.mark.rule("runtime.determinism.2")
 def test_only_one_module_multiplies_matrices() -> None:
     """Others ask it, so that none forgets to hold the library."""
     modules = Path(openinfer_backend_cpu.__file__).parent.rglob("*.py")

@@ -200,6 +200,15 @@ ERRORS = {
 }
 
 
+@pytest.mark.rule(
+    "runtime.checks.5",
+    "runtime.checks.6",
+    "runtime.checks.8",
+    "runtime.checks.9",
+    "runtime.consumers.2",
+    "runtime.consumers.4",
+    "runtime.control.6",
+)
 @pytest.mark.parametrize(("code", "text", "message"), ERRORS.values(), ids=ERRORS)
 def test_error(code: str, text: str, message: str) -> None:
     program, place = marked(text)
@@ -224,6 +233,7 @@ WARNINGS = {
 }
 
 
+@pytest.mark.rule("runtime.checks.9", "runtime.checks.10")
 @pytest.mark.parametrize(("code", "text"), WARNINGS.values(), ids=WARNINGS)
 def test_warning(code: str, text: str) -> None:
     program, place = marked(text)
@@ -263,6 +273,7 @@ def test_right_program_has_no_findings(text: str) -> None:
     assert structure_findings(graph(text)) == ()
 
 
+@pytest.mark.rule("runtime.checks.5", "runtime.control.1")
 @pytest.mark.parametrize("text", ["", "volatile { x: f32; }", "block main { return; }"])
 def test_a_program_starts_at_entry(text: str) -> None:
     with pytest.raises(ValidationError) as caught:
@@ -288,6 +299,7 @@ block entry { op f(w, w) >> x; branch a; branch b; return; }
 dynamic { x: f32 @table; }"""
 
 
+@pytest.mark.rule("runtime.checks.1")
 def test_findings_come_in_source_order() -> None:
     found = structure_findings(graph(BLOCKS))
     assert [finding.span.line for finding in found] == [1, 1, 2, 2, 3, 3, 4]
@@ -300,6 +312,7 @@ def test_findings_about_a_graph_without_text_come_by_declarations_then_entry_the
     assert [finding.block for finding in found[1:]] == ["entry", "a", "b"]
 
 
+@pytest.mark.rule("runtime.checks.5")
 def test_a_graph_made_without_text_is_checked_for_form() -> None:
     node = graph("block entry { return; }").blocks["entry"].nodes[0]
     wrong = Graph(blocks={"entry": Block("entry", (node, node)), "x": Block("y", ())}, next_index=0)

@@ -38,6 +38,7 @@ KINDS = {
 }
 
 
+@pytest.mark.rule("runtime.errors.1")
 @pytest.mark.parametrize(("base", "name"), [(base, name) for base, names in KINDS.items() for name in names])
 def test_every_class_is_a_kind_of_its_base_with_a_code_of_its_own(base: type[OpenInferError], name: str) -> None:
     kind = getattr(errors, name)
@@ -47,12 +48,14 @@ def test_every_class_is_a_kind_of_its_base_with_a_code_of_its_own(base: type[Ope
     assert getattr(oi, name) is kind
 
 
+@pytest.mark.rule("runtime.errors.1")
 def test_the_code_is_that_of_the_first_finding_unless_it_is_given() -> None:
     found = [Diagnostic(code="one", message="a"), Diagnostic(code="two", message="b")]
     assert errors.GraphError("x", diagnostics=found).code == "one"
     assert errors.GraphError("x", code="own", diagnostics=found).code == "own"
 
 
+@pytest.mark.rule("runtime.errors.2")
 def test_a_syntax_error_tells_its_place_and_what_was_expected() -> None:
     text = "block entry {\n  loop l (i in 0..) { }\n}\n"
     with pytest.raises(errors.DslSyntaxError) as caught:
@@ -63,6 +66,7 @@ def test_a_syntax_error_tells_its_place_and_what_was_expected() -> None:
     assert error.expected == ("identifier or integer for loop range",)
 
 
+@pytest.mark.rule("runtime.errors.2")
 def test_an_error_of_the_graph_names_place_and_variable() -> None:
     with pytest.raises(errors.GraphError, match="`x`") as caught:
         graph("dynamic { x: f32; x: f32; } block entry { return; }")
@@ -72,6 +76,7 @@ def test_an_error_of_the_graph_names_place_and_variable() -> None:
     assert finding.span.column == 19
 
 
+@pytest.mark.rule("runtime.errors.3")
 def test_an_error_of_json_has_the_pointer_of_its_place() -> None:
     with pytest.raises(errors.SerializationError) as caught:
         GraphDeserialize.from_json({"vars": {}, "blocks": 3})
@@ -81,6 +86,7 @@ def test_an_error_of_json_has_the_pointer_of_its_place() -> None:
     }
 
 
+@pytest.mark.rule("runtime.errors.5")
 def test_an_error_of_a_step_has_the_exception_that_it_comes_of() -> None:
     reason = ZeroDivisionError("no")
     with pytest.raises(ExecutionError) as caught:
@@ -89,6 +95,7 @@ def test_an_error_of_a_step_has_the_exception_that_it_comes_of() -> None:
     assert (error.block, error.node_index, error.node_desc, error.cause) == ("entry", 3, "barrier", reason)
 
 
+@pytest.mark.rule("runtime.errors.6")
 def test_an_error_of_a_plugin_names_plugin_distribution_hook_and_status() -> None:
     error = errors.PluginError("x", plugin="p", distribution="d", hook="h", status="failed")
     assert (error.plugin, error.distribution, error.hook, error.status) == ("p", "d", "h", "failed")

@@ -327,6 +327,7 @@ def replaced(document: dict[str, Any], pointer: str, value: Any) -> dict[str, An
     return changed
 
 
+@pytest.mark.rule("runtime.errors.3")
 @pytest.mark.parametrize(("pointer", "value", "message"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_part_is_refused_where_it_is(pointer: str, value: Any, message: str) -> None:
     with pytest.raises(SerializationError) as caught:
@@ -352,6 +353,7 @@ def test_a_missing_part_is_named(pointer: str) -> None:
     assert found == [("missing-field", f"`{last}` is missing", pointer)]
 
 
+@pytest.mark.rule("runtime.checks.5")
 def test_numbers_and_ids_are_unique_and_below_next_index() -> None:
     document = base()
     nodes = document["blocks"]["entry"]["nodes"]

@@ -24,6 +24,7 @@ EVENT = TraceEvent(
 )
 
 
+@pytest.mark.rule("runtime.traces.1")
 def test_an_event_has_seven_fields_in_order() -> None:
     (written,) = trace_to_json([EVENT])
     assert json.dumps(written) == (

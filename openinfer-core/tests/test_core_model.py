@@ -51,6 +51,7 @@ def test_tensors_are_in_the_byte_order_of_the_machine(order: str) -> None:
     assert model.tensor_store().stored("w").tobytes() == np.array([1, 2.5], np.float32).tobytes()
 
 
+@pytest.mark.rule("runtime.sizes.1")
 def test_dimensions_are_exact_integers() -> None:
     model = Model.from_arrays(sizevars={"D": 2**40})
     assert model.resolve_shape(["3*D", "D*D-1", "(D+1)*2"]) == (3 * 2**40, 2**80 - 1, 2 * (2**40 + 1))
@@ -63,6 +64,7 @@ def test_dimensions_are_exact_integers() -> None:
         model.resolve_dim_value("3 D")
 
 
+@pytest.mark.rule("runtime.models.10")
 def test_what_is_missing_is_told_with_near_names_or_what_there_is() -> None:
     model = Model.from_arrays({"weight": np.zeros(1, np.float32)}, sizevars={"B": 1, "D": 2})
     with pytest.raises(ModelError, match="did you mean `weight`"):
@@ -82,6 +84,7 @@ def test_lists_of_whole_numbers_stay_whole() -> None:
     assert model.load_tensor("f").dtype == np.float64
 
 
+@pytest.mark.rule("runtime.models.5")
 def test_loading_from_many_threads_gives_one_array() -> None:
     model = Model.from_arrays({"w": np.zeros(1000, np.float32)})
     with ThreadPoolExecutor(8) as pool:
@@ -110,6 +113,7 @@ def test_a_container_is_opened_without_reading_payloads(tmp_path) -> None:
         assert "1 tensor, 1 size" in repr(model)
 
 
+@pytest.mark.rule("runtime.models.1")
 def test_a_damaged_container_is_a_model_error(tmp_path) -> None:
     path = tmp_path / "model.oinf"
     path.write_bytes(b"OINF\x00" + bytes(100))
@@ -117,6 +121,7 @@ def test_a_damaged_container_is_a_model_error(tmp_path) -> None:
         ModelLoader.open(path)
 
 
+@pytest.mark.rule("runtime.errors.4", "runtime.models.2")
 def test_a_damaged_container_is_closed_again(tmp_path) -> None:
     path = tmp_path / "model.oinf"
     path.write_bytes(b"OINF\x00" + bytes(100))
@@ -149,6 +154,7 @@ def container(tmp_path) -> Path:
     return path
 
 
+@pytest.mark.rule("runtime.models.3")
 def test_sizes_metadata_and_tensors_are_namespaces_of_their_own(container: Path) -> None:
     with ModelLoader.open(container) as model:
         assert model.size_of("n") == 3
@@ -156,6 +162,7 @@ def test_sizes_metadata_and_tensors_are_namespaces_of_their_own(container: Path)
         assert model.load_tensor("n").tolist() == [0, 1, 2]
 
 
+@pytest.mark.rule("runtime.models.6")
 def test_values_come_in_the_types_of_numpy_and_ml_dtypes_and_cannot_be_written(container: Path) -> None:
     with ModelLoader.open(container) as model:
         found = {name: model.load_tensor(name) for name in ("n", "h", "e", "q")}
@@ -169,6 +176,7 @@ def test_values_come_in_the_types_of_numpy_and_ml_dtypes_and_cannot_be_written(c
         assert not any(found[name].flags.owndata for name in ("n", "h", "e"))
 
 
+@pytest.mark.rule("runtime.models.7")
 def test_packed_tensors_come_unpacked_or_as_their_bytes(container: Path) -> None:
     with ModelLoader.open(container) as model:
         assert model.load_tensor("q").tolist() == [1, -2, 7]
@@ -177,6 +185,7 @@ def test_packed_tensors_come_unpacked_or_as_their_bytes(container: Path) -> None
         assert model.load_raw("n") is model.load_tensor("n")
 
 
+@pytest.mark.rule("runtime.errors.4", "runtime.models.10")
 def test_what_is_known_of_a_tensor_is_told_without_its_values(container: Path) -> None:
     with ModelLoader.open(container) as model:
         info = model.var_info("q")
@@ -189,6 +198,7 @@ def test_what_is_known_of_a_tensor_is_told_without_its_values(container: Path) -
     assert (caught.value.file, caught.value.table, caught.value.name) == (str(container), "tensors", "later")
 
 
+@pytest.mark.rule("runtime.errors.4", "runtime.models.11")
 def test_metadata_is_a_string_a_tensor_or_not_there(container: Path) -> None:
     with ModelLoader.open(container) as model:
         number = model.load_metadata_tensor("number")
@@ -230,6 +240,7 @@ class SlowStore:
         pass
 
 
+@pytest.mark.rule("runtime.models.5")
 def test_a_tensor_that_is_asked_for_twice_at_once_is_decoded_once() -> None:
     store = SlowStore()
     model = Model(store)
@@ -245,11 +256,13 @@ def test_a_tensor_that_is_asked_for_twice_at_once_is_decoded_once() -> None:
     assert all(array is arrays[0] for array in arrays)
 
 
+@pytest.mark.rule("runtime.models.8")
 def test_a_payload_of_another_size_than_its_shape_is_refused() -> None:
     with pytest.raises(ModelError, match=r"has shape \(3,\), its entry says \(2,\)"):
         Model(SlowStore((3,))).load_tensor("w")
 
 
+@pytest.mark.rule("runtime.models.9")
 def test_views_outlive_a_closed_model_and_nothing_more_is_loaded(container: Path) -> None:
     with ModelLoader.open(container) as model:
         view = model.load_tensor("n")
@@ -259,6 +272,7 @@ def test_views_outlive_a_closed_model_and_nothing_more_is_loaded(container: Path
         model.load_tensor("h")
 
 
+@pytest.mark.rule("runtime.models.4")
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the system how much memory is in use")
 def test_weights_that_nothing_uses_take_no_memory(tmp_path) -> None:
     path = tmp_path / "large.oinf"

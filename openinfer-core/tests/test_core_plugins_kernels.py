@@ -44,6 +44,7 @@ CALL = OpCall(op="twice", inputs=(TensorType(F32, (2,)),), outputs=(TensorType(F
 TWICE = ops(operator("twice", aliases=("double",)))
 
 
+@pytest.mark.rule("runtime.devices.1", "runtime.operators.4")
 def test_kernels_are_asked_for_by_target_and_carry_their_owner() -> None:
     environment = load(("k", plugin(TWICE, kernels_of(CHEAP, DEAR))))
 
@@ -60,6 +61,7 @@ def test_a_kernel_may_name_its_operator_by_an_alias() -> None:
     assert environment.kernels("here") == {"twice": [CHEAP]}
 
 
+@pytest.mark.rule("runtime.operators.4")
 def test_without_a_choice_the_lowest_cost_is_taken() -> None:
     environment = load(("k", plugin(chooses(lambda _: None))))
 
@@ -96,6 +98,7 @@ LATE_FAILURES = {
 }
 
 
+@pytest.mark.rule("runtime.errors.6")
 @pytest.mark.parametrize(("module", "hook", "reason"), LATE_FAILURES.values(), ids=list(LATE_FAILURES))
 def test_a_plugin_that_fails_later_is_named_and_left_out(module: ModuleType, hook: str, reason: str) -> None:
     environment = load(("late", module), ("good", plugin(kernels_of(DEAR))))

@@ -85,6 +85,7 @@ resets = st.tuples(st.just("reset"), st.lists(positions, max_size=2))
 loads = st.tuples(st.just("load"), st.tuples(st.integers(0, 3), st.integers(0, 3)).map(list))
 
 
+@pytest.mark.rule("runtime.caches.16")
 @settings(max_examples=200, deadline=None)
 @given(
     actions=st.lists(st.one_of(reads, writes, writes, resets, loads), max_size=25),

@@ -71,6 +71,7 @@ def run(entry: Code, *, merged: bool) -> Machine:
     return made
 
 
+@pytest.mark.rule("runtime.control.2")
 @pytest.mark.parametrize("merged", [False, True])
 def test_items_run_in_order_and_calls_come_back(merged: bool) -> None:
     log = Log()
@@ -97,6 +98,7 @@ def _maybe(block: Code, answers: Any) -> Call:
     return Call(place=place, condition=lambda: next(answers), reads=frozenset(), then=block, otherwise=nothing)
 
 
+@pytest.mark.rule("runtime.control.4")
 @pytest.mark.parametrize("merged", [False, True])
 def test_a_return_in_nested_loops_leaves_one_block(merged: bool) -> None:
     log, i, j = Log(), LoopIndex("i"), LoopIndex("j")
@@ -106,6 +108,7 @@ def test_a_return_in_nested_loops_leaves_one_block(merged: bool) -> None:
     assert log == [5, "after"]
 
 
+@pytest.mark.rule("runtime.errors.5")
 @pytest.mark.parametrize("merged", [False, True])
 def test_an_error_names_its_node_once(merged: bool) -> None:
     def fail() -> None:
@@ -122,6 +125,7 @@ def test_an_error_names_its_node_once(merged: bool) -> None:
     assert log == [0]
 
 
+@pytest.mark.rule("runtime.control.9")
 def test_frames_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "MOST_FRAMES", 10)
     block = code("block")
@@ -141,6 +145,7 @@ def test_integer_expressions_read_what_changes() -> None:
     assert integer(symbolic.parse("i"), lambda _: index) is index
 
 
+@pytest.mark.rule("runtime.log.1", "runtime.log.2", "runtime.log.3")
 @pytest.mark.parametrize(
     ("variables", "kinds"),
     [
@@ -181,6 +186,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.rule("runtime.log.4")
 @pytest.mark.parametrize(
     ("kind", "colour"), [("WARNING", 33), ("ERROR", 91), ("CRITICAL", 31), ("VK_TRACE", 32), ("TRACE", 34)]
 )
@@ -199,6 +205,7 @@ def test_kinds_have_their_colour_on_a_terminal_only(monkeypatch: pytest.MonkeyPa
     assert lines == [f"\x1b[{colour}m[{kind}]\x1b[0m -- hello\n", f"[{kind}] -- hello\n"]
 
 
+@pytest.mark.rule("runtime.log.3")
 def test_the_time_of_a_log_line_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
@@ -208,6 +215,7 @@ def test_the_time_of_a_log_line_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     assert before.strftime("%H:%M:%S") <= stream.getvalue()[:8] <= after.strftime("%H:%M:%S") or after.hour == 0
 
 
+@pytest.mark.rule("runtime.log.2", "runtime.log.5")
 @pytest.mark.parametrize(("value", "written"), [("1", "TRACE ERROR CRITICAL"), ("", "CRITICAL")])
 def test_the_environment_is_read_when_logging_is_imported(value: str, written: str) -> None:
     code = (
@@ -247,6 +255,7 @@ def environment(probe: str, monkeypatch: pytest.MonkeyPatch) -> Environment:
     return Environment(devices={"box": device(f"box_probes:{probe}")})
 
 
+@pytest.mark.rule("runtime.devices.1")
 def test_a_device_that_cannot_be_used_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DeviceError, match="no box here: buy one") as caught:
         choose_device("box", environment("absent", monkeypatch))

@@ -118,6 +118,7 @@ def test_values_of_rank_zero_are_python_numbers() -> None:
     assert isinstance(scalar_value(np.array(3, np.uint8), U8), int)
 
 
+@pytest.mark.rule("runtime.values.1")
 @pytest.mark.parametrize(
     ("values", "text"),
     [
@@ -149,10 +150,12 @@ def test_small_and_large_floats_keep_three_digits_where_it_is_asked_for(values: 
     assert format_significant(values) == text
 
 
+@pytest.mark.rule("runtime.values.1")
 def test_packed_elements_are_shown_as_hexadecimal() -> None:
     assert format_truncated(np.array([-1, 7], np.int8), packed=True) == "{0xff, 0x07}"
 
 
+@pytest.mark.rule("runtime.values.2")
 @pytest.mark.parametrize("dtype", BUILTIN, ids=str)
 def test_random_tensors_repeat_and_stay_in_their_range(dtype: DType) -> None:
     first, again = (Random.generate(dtype, (50, 2), seed=3) for _ in range(2))
@@ -164,6 +167,7 @@ def test_random_tensors_repeat_and_stay_in_their_range(dtype: DType) -> None:
     assert numbers.max() <= float(high)
 
 
+@pytest.mark.rule("runtime.values.2")
 def test_the_range_of_random_integers_is_closed() -> None:
     drawn = Random.generate("i32", (200,), range=(-1, 1), seed=0)
     assert sorted(set(drawn.tolist())) == [-1, 0, 1]
@@ -173,6 +177,7 @@ FLOATS = [dtype for dtype in BUILTIN if dtype.is_float]
 ORDINARY = st.floats(-1e4, 1e4, allow_subnormal=False)
 
 
+@pytest.mark.rule("runtime.values.2")
 @given(dtype=st.sampled_from(FLOATS), ends=st.tuples(ORDINARY, ORDINARY).map(sorted), seed=st.integers(0, 2**70))
 def test_random_floats_lie_in_the_closed_range_or_it_is_refused(dtype: DType, ends: list[float], seed: int) -> None:
     low, high = ends
@@ -243,6 +248,7 @@ def test_statistics_leave_out_and_count_what_is_no_number() -> None:
     assert summarise(Tensor(BOOL, (2,), np.array([True, False]))).maximum == 1
 
 
+@pytest.mark.rule("runtime.traces.2")
 @given(st.integers(0, 10**12))
 def test_a_duration_is_split_into_three_parts(nanoseconds: int) -> None:
     ms, us, ns = split_duration(nanoseconds)
@@ -257,6 +263,7 @@ def event(op: str, nanoseconds: int) -> TraceEvent:
     )  # fmt: skip
 
 
+@pytest.mark.rule("runtime.traces.7")
 def test_an_event_is_one_line() -> None:
     assert event("add", 31788).micros == "0ms 31us 788ns"
     assert str(event("add", 31788)) == "0 u [entry] -- op add() >> y -- (0ms 31us 788ns)"

@@ -125,12 +125,14 @@ DESCRIPTIONS = {
 }
 
 
+@pytest.mark.rule("runtime.traces.5")
 @pytest.mark.parametrize(("statement", "description"), DESCRIPTIONS.items(), ids=DESCRIPTIONS)
 def test_node_description(statement: str, description: str) -> None:
     (node,) = graph(f"block entry {{ {statement} }}").blocks["entry"].nodes
     assert node_desc(node) == description
 
 
+@pytest.mark.rule("runtime.traces.4")
 def test_references_and_accesses_have_a_compact_form() -> None:
     nodes = graph("block entry { op f(QKV[l, h+1]) >> x; cache.read K[ .. , 1 .. , t ] >> x; }").blocks["entry"].nodes
     op, read = (node.kind for node in nodes)

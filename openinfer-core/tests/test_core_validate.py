@@ -69,6 +69,7 @@ def test_paths_are_refused_with_what_reads_them(model: Model) -> None:
         resolve("program.oi", model)
 
 
+@pytest.mark.rule("runtime.checks.4")
 def test_operators_are_resolved_to_canonical_names_with_every_setting(model: Model) -> None:
     text = program(
         X + "\nconstant { alpha: f32; }\npersistent { n: i64; }",
@@ -138,6 +139,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.rule("runtime.checks.6", "runtime.checks.7", "runtime.checks.9")
 @pytest.mark.parametrize("code", MISTAKES)
 def test_a_mistake_is_told_with_code_place_and_message(code: str, model: Model) -> None:
     text, place, message = MISTAKES[code]
@@ -149,6 +151,7 @@ def test_a_mistake_is_told_with_code_place_and_message(code: str, model: Model) 
     assert message in f"{errors[0].message} {errors[0].hint}"
 
 
+@pytest.mark.rule("runtime.checks.1")
 def test_all_independent_mistakes_are_told_together(model: Model) -> None:
     text = program(X, "op ad(x, a) >> y;\nop relu(x, slope=1.0) >> y;\nop add(x) >> y;\nreturn;")
     with pytest.raises(ValidationError) as caught:
@@ -173,6 +176,7 @@ def test_prefix_entries_known_now_must_exist(declaration: str, index: str, messa
     assert message in caught.value.diagnostics[0].message
 
 
+@pytest.mark.rule("runtime.links.4")
 def test_prefix_entries_of_a_loop_with_known_bounds_are_checked(model: Model) -> None:
     declarations = 'volatile { W(l): f32[D, D] @pattern("W.{l}"); y: f32[D, D]; }'
     assert resolve(graph(program(declarations, "loop a (l in 0..L) { transfer W[l] >> y; }")), model)
@@ -180,6 +184,7 @@ def test_prefix_entries_of_a_loop_with_known_bounds_are_checked(model: Model) ->
         resolve(graph(program(declarations, "loop a (l in 0..L+1) { transfer W[l] >> y; }")), model)
 
 
+@pytest.mark.rule("runtime.sizes.3")
 def test_sizes_may_be_overridden_but_links_are_checked_with_them(model: Model) -> None:
     free = graph(program("dynamic { x: f32[D]; }\nvolatile { y: f32[D]; }", "op relu(x) >> y;"))
     assert resolve(free, model, sizes={"D": 7}).variables["y"].type.shape == (7,)
@@ -302,6 +307,7 @@ def test_strict_mode_takes_settings_from_constants_only() -> None:
         resolve(graph(text), Model.from_arrays(), strict=True)
 
 
+@pytest.mark.rule("runtime.links.11")
 @pytest.mark.parametrize(("dtype", "accepted"), [("f32", True), ("f16", True), ("f64", False), ("i32", False)])
 def test_metadata_is_narrowed_and_never_widened(dtype: str, accepted: bool) -> None:
     parsed = graph(program(f"constant {{ k: {dtype}; }}", "return;"))
@@ -348,6 +354,7 @@ def test_sizes_beyond_all_bounds_are_told_without_their_digits() -> None:
     assert "9223372036854775807" in str(caught.value)
 
 
+@pytest.mark.rule("runtime.sizes.1")
 @pytest.mark.parametrize("size", ["8", 2.5, True, -1])
 def test_sizes_are_exact_integers(size: object) -> None:
     parsed = graph(program("dynamic { x: f32[B]; }", "return;"))
@@ -399,6 +406,7 @@ def test_metadata_that_does_not_fit_is_shown_with_its_value() -> None:
         resolve(parsed, Model.from_arrays(metadata={"k": 300}))
 
 
+@pytest.mark.rule("runtime.errors.7")
 def test_a_mismatch_of_shapes_tells_where_each_size_comes_from() -> None:
     text = program(
         "dynamic { x: f32[D, 2*H]; }\nvolatile { w: f32[D, 3]; y: f32[D, D]; }", "op matmul(x, w) >> y;\nreturn;"
@@ -426,6 +434,7 @@ def test_a_misspelt_alias_of_a_setting_is_recognised() -> None:
     assert finding.hint == "did you mean `negative_slope`?"
 
 
+@pytest.mark.rule("runtime.checks.2")
 def test_an_error_names_the_node_of_its_first_finding(model: Model) -> None:
     with pytest.raises(ValidationError) as caught:
         resolve(graph(program(X, "op relu(x) >> y;\nop add(x, a, a) >> y;\nop addd(x, a) >> y;\nreturn;")), model)
@@ -446,6 +455,7 @@ def test_a_known_name_that_cannot_be_a_setting_is_not_suggested(model: Model) ->
     ]
 
 
+@pytest.mark.rule("runtime.checks.11", "runtime.devices.2")
 def test_every_operator_needs_something_that_carries_it_out_on_the_device(model: Model) -> None:
     known = Environment.default()
     box = DeviceSpec(name="box", summary="", probe="x:y", backend="x:y", expression_dtypes=frozenset({"f32"}))

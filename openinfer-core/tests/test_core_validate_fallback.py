@@ -57,6 +57,7 @@ def findings(statements: str, declared: str, on: Environment | None = None, **op
     return [each for each in caught.value.diagnostics if each.severity is Severity.ERROR]
 
 
+@pytest.mark.rule("runtime.devices.5")
 def test_what_a_device_lacks_for_such_a_type_runs_on_the_other_with_one_warning_for_each_statement() -> None:
     found = resolved(
         "op neg(x) >> x; op add(a, a) >> a; loop l (i in 0..2) { op l2_norm(x, axis=0) >> x; }",
@@ -73,6 +74,7 @@ def test_what_a_device_lacks_for_such_a_type_runs_on_the_other_with_one_warning_
     )
 
 
+@pytest.mark.rule("runtime.checks.11")
 @pytest.mark.parametrize(
     ("statement", "declared"),
     [
@@ -93,6 +95,7 @@ def test_a_part_of_a_decomposition_takes_the_whole_operator_along() -> None:
     assert "f64" in found.warnings[0].message
 
 
+@pytest.mark.rule("runtime.devices.2")
 @pytest.mark.parametrize(
     ("statement", "declared", "message"),
     [
@@ -119,6 +122,7 @@ def test_whatever_else_is_lacking_is_an_error(statement: str, declared: str, mes
     assert finding.message == message
 
 
+@pytest.mark.rule("runtime.devices.5")
 def test_a_device_that_is_not_installed_cannot_be_fallen_back_to() -> None:
     alone = environment(device("box", NARROW, Fallback(device="host", dtypes=frozenset({"f64"}))))
 

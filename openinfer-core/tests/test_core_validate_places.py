@@ -75,6 +75,7 @@ def program(statement: str) -> str:
     return f"{DECLARED}block entry {{\n  {statement}\n  return;\n}}\nblock b {{ return; }}\n"
 
 
+@pytest.mark.rule("runtime.checks.7")
 @pytest.mark.parametrize(("code", "statement"), STATEMENTS.values(), ids=STATEMENTS)
 def test_a_statement_is_marked_at_the_part_at_fault(code: str, statement: str) -> None:
     marked = program(statement)
@@ -95,6 +96,7 @@ DECLARATIONS = {
 }
 
 
+@pytest.mark.rule("runtime.checks.6")
 @pytest.mark.parametrize(("code", "marked"), DECLARATIONS.values(), ids=DECLARATIONS)
 def test_a_declaration_is_marked_at_the_part_at_fault(code: str, marked: str) -> None:
     with pytest.raises(ValidationError) as caught:

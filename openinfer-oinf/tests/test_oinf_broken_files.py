@@ -31,6 +31,7 @@ def test_the_unbroken_file_is_valid(raw):
         assert file.warnings == ()
 
 
+@pytest.mark.rule("runtime.models.1")
 @pytest.mark.parametrize(
     ("header", "code"),
     [
@@ -129,6 +130,7 @@ def test_long_names_meet_the_limit(raw):
         assert len(next(iter(file.sizevars))) == 1025
 
 
+@pytest.mark.rule("runtime.models.1")
 @pytest.mark.parametrize("table", ["sizevars", "metadata", "tensors"])
 def test_duplicate_names(raw, table):
     entries = {
@@ -191,6 +193,7 @@ def test_a_row_that_passes_the_end_of_its_table_is_told_by_its_number(raw):
     assert (caught.value.code, caught.value.entry) == ("E_TABLE_OVERRUN", "b")
 
 
+@pytest.mark.rule("runtime.models.1")
 @pytest.mark.parametrize(
     ("entry", "code"),
     [
@@ -245,6 +248,7 @@ def test_unaligned_metadata(raw):
     assert "E_ALIGN" in codes_of(file.build())
 
 
+@pytest.mark.rule("runtime.models.1", "runtime.models.8")
 @pytest.mark.parametrize(
     ("tensor", "code"),
     [
@@ -372,6 +376,7 @@ def test_odd_quantisation_is_a_warning(raw, tensor, quant, code):
     assert [finding.code for finding in report.warnings] == [code]
 
 
+@pytest.mark.rule("runtime.models.7")
 def test_bitset_tensors_read_as_bytes(raw):
     blob = file_with(raw, tensor={"tag": BITSET, "dims": (2,), "data": b"\xff\1"}).build()
     with open_oinf(blob) as file:

@@ -84,6 +84,7 @@ def test_arrays_cannot_be_written_to(opened):
         opened.sizevars["B"] = 5
 
 
+@pytest.mark.rule("runtime.models.6")
 def test_mapped_arrays_are_views_of_one_mapping(path):
     with open_oinf(path, mmap=True) as file:
         assert not file["W.0"].flags.owndata
@@ -92,6 +93,7 @@ def test_mapped_arrays_are_views_of_one_mapping(path):
         assert np.shares_memory(first, file.raw("W.0"))
 
 
+@pytest.mark.rule("runtime.models.9")
 def test_views_outlive_the_file(path):
     file = open_oinf(path, mmap=True)
     view = file["W.0"]
@@ -295,6 +297,7 @@ def test_threads_share_one_file(path, mmap):
     assert sums[0] == float(WEIGHTS.sum())
 
 
+@pytest.mark.rule("runtime.models.4")
 @pytest.mark.skipif(sys.platform != "linux", reason="needs an address-space limit")
 def test_a_file_larger_than_memory_is_read_in_parts(tmp_path, raw):
     size = 4 << 30

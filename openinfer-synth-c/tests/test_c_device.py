@@ -180,6 +180,7 @@ block entry { op add(x, x) >> a; op add(a, x) >> y; return y; }
 """
 
 
+@pytest.mark.rule("runtime.memory.14")
 @needs_compiler
 def test_a_value_that_is_no_result_is_there_when_it_is_asked_for(whole_steps):
     with Simulator(Model.from_arrays({}), graph(INSIDE), device="c").make_executor() as executor:
@@ -194,6 +195,7 @@ def test_a_value_that_is_no_result_is_there_when_it_is_asked_for(whole_steps):
     assert whole_steps == [True]
 
 
+@pytest.mark.rule("runtime.memory.14")
 @needs_compiler
 def test_a_value_whose_inputs_are_gone_is_refused():
     with Simulator(Model.from_arrays({}), graph(INSIDE), device="c").make_executor() as executor:
