@@ -73,6 +73,7 @@ def types(statements: str) -> dict[str, str]:
     return {each.name: str(each) for each in inferred_types(resolved, MODEL, Environment.default())}
 
 
+@pytest.mark.rule("language.temporaries.1")
 @pytest.mark.parametrize(("statements", "wanted"), TYPES.items())
 def test_the_type_follows_from_the_statement(statements: str, wanted: str) -> None:
     assert types(statements)["t"] == wanted.replace(")-0", ")")
@@ -110,6 +111,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.rule("language.temporaries.3")
 @pytest.mark.parametrize(("statements", "code", "message"), MISTAKES.values(), ids=MISTAKES)
 def test_what_does_not_follow_is_an_error(statements: str, code: str, message: str) -> None:
     written = program(statements.replace("branch after; ", "")).replace("W0", "scale")
@@ -119,6 +121,7 @@ def test_what_does_not_follow_is_an_error(statements: str, code: str, message: s
     assert (first.code, message in first.message) == (code, True), str(first)
 
 
+@pytest.mark.rule("language.temporaries.2")
 def test_a_second_type_shows_both_places() -> None:
     with pytest.raises(oi.ValidationError) as caught:
         resolve(oi.graph(program("op exp(x) >> t; op sum_axis(x, axes=[1]) >> t;")), MODEL)
@@ -126,6 +129,7 @@ def test_a_second_type_shows_both_places() -> None:
     assert [related.message for related in finding.related][-1] == "`t` gets its type here"
 
 
+@pytest.mark.rule("language.temporaries.5")
 def test_a_misspelt_output_is_a_warning_with_the_name_that_is_meant() -> None:
     graph = oi.graph(f"{DECLARED} block entry {{ op exp(x) >> gird; return; }}")
     (warning,) = graph.check()
@@ -138,6 +142,7 @@ def test_an_output_before_one_that_is_used_only_holds_its_place() -> None:
     assert oi.graph(f"{DECLARED} block entry {{ op topk(x, k=1) >> values, at; return at; }}").check() == ()
 
 
+@pytest.mark.rule("language.temporaries.4")
 def test_a_temporary_that_no_statement_wrote_on_the_way_is_an_error_of_the_run() -> None:
     text_ = f"{DECLARED} block entry {{ branch flag some none; op neg(t) >> y; return y; }}"
     text_ += " block some { op exp(x) >> t; return; } block none { return; }"
@@ -203,6 +208,7 @@ def test_a_part_between_two_values_of_the_running_program_has_the_shape_that_the
             assert executor.outputs()["part"].tolist() == expected
 
 
+@pytest.mark.rule("language.temporaries.6")
 def test_a_temporary_of_a_consumer_belongs_to_its_run() -> None:
     executor = oi.Simulator(MODEL, CONSUMERS).make_executor()
     for value in (1.0, 2.0):
@@ -211,6 +217,7 @@ def test_a_temporary_of_a_consumer_belongs_to_its_run() -> None:
         np.testing.assert_allclose(executor.outputs()["both"], np.full((2, 4), np.exp(square) - square), rtol=1e-6)
 
 
+@pytest.mark.rule("language.temporaries.6")
 def test_entry_does_not_see_a_temporary_of_a_consumer() -> None:
     with pytest.raises(oi.ValidationError, match="only blocks that run concurrently write it") as caught:
         resolve(oi.graph(CONSUMERS.replace("add(first, second)", "add(first, h)")), MODEL)
@@ -271,6 +278,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return path, model
 
 
+@pytest.mark.rule("language.temporaries.7")
 def test_fmt_writes_inferred_declarations_out(files: tuple[Path, Path]) -> None:
     path, model = files
     result = CliRunner().invoke(main, ["fmt", "--assign", "--model", str(model), str(path)])

@@ -45,6 +45,7 @@ def test_inputs_are_joined_and_parted_again() -> None:
         assert np.array_equal(executor.fetch(name), part)
 
 
+@pytest.mark.rule("language.operators.5")
 def test_the_trace_names_every_input_and_output() -> None:
     executor = stepped(THREE, {"N": 1}, a=numbers(2, 3), b=numbers(1, 3), c=numbers(1, 3))
 

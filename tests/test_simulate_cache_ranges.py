@@ -21,7 +21,7 @@ def executor(statements: str) -> oi.Executor:
     return oi.Simulator(MODEL, f"{DECLARED} block entry {{ {statements} return; }}").make_executor()
 
 
-@pytest.mark.rule("runtime.caches.17")
+@pytest.mark.rule("language.cache.2", "runtime.caches.17")
 def test_a_range_is_stored_by_one_statement() -> None:
     run = executor("cache.write rows >> K[0, n..n+T];")
     run.step(rows=ROWS)
@@ -31,6 +31,7 @@ def test_a_range_is_stored_by_one_statement() -> None:
     np.testing.assert_array_equal(run.fetch("K[0]"), wanted)
 
 
+@pytest.mark.rule("language.cache.2")
 def test_ranges_of_several_indices_come_in_slot_order() -> None:
     run = executor("cache.write square >> K[1..3, 0..T];")
     square = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
@@ -39,6 +40,7 @@ def test_ranges_of_several_indices_come_in_slot_order() -> None:
     assert not run.fetch("K[0]").any()
 
 
+@pytest.mark.rule("language.cache.3")
 def test_an_open_end_is_the_current_size_and_a_negative_one_counts_from_it() -> None:
     run = executor("cache.write rows >> F[2..]; cache.write rows >> F[..-2];")
     run.step(rows=ROWS)
@@ -85,6 +87,7 @@ def test_shapes_that_are_known_are_checked_before_the_program_runs(access: str) 
         executor(f"cache.write rows >> {access};")
 
 
+@pytest.mark.rule("language.cache.4")
 def test_counters_change_by_values_of_the_running_program() -> None:
     run = executor("cache.increment n step; cache.increment (2*n + T) step; cache.decrement D step;")
     for n in (0, 5, 5, 7):
@@ -92,6 +95,7 @@ def test_counters_change_by_values_of_the_running_program() -> None:
     assert run.fetch("step") == sum(3 * n + 3 - 2 for n in (0, 5, 5, 7))
 
 
+@pytest.mark.rule("language.cache.4")
 def test_a_negative_amount_is_an_error_and_counts_nothing() -> None:
     run = executor("cache.increment (n - 3) step;")
     with pytest.raises(oi.ExecutionError, match="the amount `n-3` is -1") as caught:

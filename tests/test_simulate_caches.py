@@ -47,7 +47,7 @@ def test_an_absent_entry_is_made_with_the_initial_value_by_reading_it() -> None:
     assert ex.fetch("K").tolist() == [[7.0, 7.0]] * 4
 
 
-@pytest.mark.rule("runtime.caches.4")
+@pytest.mark.rule("language.accesses.1", "language.accesses.2", "runtime.caches.4")
 @pytest.mark.parametrize(
     ("access", "rows"),
     [
@@ -81,7 +81,7 @@ def test_ranges_past_the_size_read_the_initial_value_and_grow_nothing() -> None:
     assert ex.fetch("K").shape == (1, 2)
 
 
-@pytest.mark.rule("runtime.caches.4")
+@pytest.mark.rule("language.accesses.3", "runtime.caches.4")
 def test_a_single_index_drops_its_dimension_and_a_range_keeps_it() -> None:
     text = """
     dynamic { x: f32[3]; } volatile {{ a: f32[3]; b: f32[2, 3, 3]; c: f32[1, 3]; d: f32[1, 1, 3]; e: f32[2, 3]; }}
@@ -114,7 +114,7 @@ def test_a_fixed_index_has_its_size_from_the_start() -> None:
     np.testing.assert_array_equal(ex.fetch("y"), expected)
 
 
-@pytest.mark.rule("runtime.caches.5", "runtime.errors.7")
+@pytest.mark.rule("language.accesses.4", "language.prefixes.3", "runtime.caches.5", "runtime.errors.7")
 @pytest.mark.parametrize(
     ("declaration", "access", "i", "error", "said"),
     [
@@ -220,6 +220,7 @@ def test_writing_to_what_was_read_does_not_change_the_table() -> None:
     assert ex.fetch("K").tolist() == [[1, 2]]
 
 
+@pytest.mark.rule("language.cache.1")
 def test_a_read_target_keeps_its_shape_for_the_rest_of_the_step_only() -> None:
     ex = executor("""
         dynamic { x: f32[2]; t: i32; } volatile { y: f32[1, 2] @init(-1.0); n: f32[1]; }
@@ -392,7 +393,7 @@ def test_indices_far_apart_take_no_memory_between_them() -> None:
     assert ex.fetch("K[3]")[0] == 2.0
 
 
-@pytest.mark.rule("runtime.checks.8")
+@pytest.mark.rule("language.cache.1", "runtime.checks.8")
 @pytest.mark.parametrize(
     ("access", "target"),
     [("K[0..5]", "f32[4, 2]"), ("K[0..2, 1]", "f32[2]"), ("F[]", "f32[2, 2]"), ("F[0..-1]", "f32[3, 2]")],

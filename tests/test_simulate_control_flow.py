@@ -43,7 +43,7 @@ def test_a_branch_is_a_call() -> None:
     assert ex.fetch("n") == 123
 
 
-@pytest.mark.rule("runtime.control.3")
+@pytest.mark.rule("language.branch.2", "runtime.control.3")
 @pytest.mark.parametrize(("value", "taken"), [(0.0, "no"), (-0.0, "no"), (0.5, "yes"), (float("nan"), "yes")])
 def test_a_condition_is_true_unless_it_is_zero(value: float, taken: str) -> None:
     ex = executor(
@@ -83,7 +83,7 @@ def test_a_loop_over_nothing_does_not_count() -> None:
     assert next(iter([run.event.params for run in ex.iterate()])) == ("i=0..1000000000000",)
 
 
-@pytest.mark.rule("runtime.control.5")
+@pytest.mark.rule("language.loop.1", "runtime.control.5")
 def test_bounds_are_read_once_and_may_be_variables() -> None:
     ex = executor(
         "dynamic { k: i32; } persistent { n: i32; } block entry { assign one: i32; loop all (i in 0..k) {"
@@ -114,7 +114,7 @@ def test_a_branch_inside_a_loop_returns_into_the_loop_with_its_index() -> None:
     assert ex.fetch("n") == 4 * 10 + sum(range(4))
 
 
-@pytest.mark.rule("runtime.control.6")
+@pytest.mark.rule("language.expressions.2", "language.names.3", "runtime.control.6")
 def test_an_inner_index_hides_an_outer_one_and_gives_it_back() -> None:
     ex = executor(
         "persistent { n: i64; } block entry { assign t: i64; loop a (i in 0..2) { loop b (i in 5..6) { barrier; }"
@@ -157,7 +157,7 @@ def test_loops_may_nest_deeper_than_the_python_stack_is_safe() -> None:
     assert ex.fetch("n") == 1
 
 
-@pytest.mark.rule("runtime.links.1")
+@pytest.mark.rule("language.prefixes.3", "runtime.links.1")
 def test_prefix_entries_follow_the_loop_index() -> None:
     weights = {f"w.{h}.{layer}": np.array([h, layer], np.float32) for h in range(2) for layer in range(3)}
     ex = executor(
@@ -171,6 +171,7 @@ def test_prefix_entries_follow_the_loop_index() -> None:
     assert ex.fetch("W[2, 1]").tolist() == [1.0, 2.0]
 
 
+@pytest.mark.rule("language.expressions.2", "language.prefixes.3")
 def test_a_prefix_index_may_be_an_expression_or_a_variable() -> None:
     weights = {f"w{i}": np.array(i, np.float32) for i in range(5)}
     ex = executor(
@@ -182,7 +183,7 @@ def test_a_prefix_index_may_be_an_expression_or_a_variable() -> None:
     assert ex.outputs() == {"y": 2.0}
 
 
-@pytest.mark.rule("runtime.links.4")
+@pytest.mark.rule("language.prefixes.4", "runtime.links.4")
 @pytest.mark.parametrize(("k", "code"), [(-1, "out-of-range"), (9, "model-data")])
 def test_a_prefix_entry_that_is_not_there_is_an_error(k: int, code: str) -> None:
     ex = executor(

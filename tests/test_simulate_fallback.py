@@ -219,6 +219,7 @@ def test_it_is_logged_once_for_each_statement_and_not_in_every_step(
     assert "has no add for f64: it runs on cpu" in found[1]
 
 
+@pytest.mark.rule("language.hints.4")
 def test_hints_still_change_nothing_unless_that_is_asked_for(environment: Environment) -> None:
     text = SMALL.replace("op neg(z) >> z;", 'op neg(z) >> z with { placement = "cpu" };')
     moved = {}

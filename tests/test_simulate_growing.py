@@ -98,6 +98,7 @@ block entry {{ cache.write x >> A[2, 1]; cache.read {access} >> y; return; }}
 """
 
 
+@pytest.mark.rule("language.accesses.7", "language.expressions.2")
 @pytest.mark.parametrize(
     ("access", "target", "selection"),
     [
@@ -168,6 +169,7 @@ def in_table(statements: str, target: str = "f32[2, 2]") -> Executor:
     return executor(TABLE.format(statements=statements, target=target))
 
 
+@pytest.mark.rule("language.accesses.8")
 def test_counts_belong_to_all_entries_of_a_table() -> None:
     ex = in_table("cache.write x >> C[0]; cache.write x >> C[2]; cache.read C[l, m, n] >> y;")
     ex.step(l=1, m=1, n=2)
@@ -177,6 +179,7 @@ def test_counts_belong_to_all_entries_of_a_table() -> None:
     np.testing.assert_array_equal(ex.fetch("C"), expected)
 
 
+@pytest.mark.rule("language.accesses.8")
 def test_a_slice_of_a_table_of_growing_matrices_is_one_stacked_tensor() -> None:
     ex = in_table("cache.write x >> C[1]; cache.read C[0..4, m, n] >> y;", "f32[4, 1, 1]")
     ex.step(m=3, n=1)

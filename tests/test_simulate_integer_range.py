@@ -34,7 +34,7 @@ def executor(statement: str) -> oi.Executor:
     return oi.Simulator(model, graph, device="cpu").make_executor()
 
 
-@pytest.mark.rule("runtime.control.5")
+@pytest.mark.rule("language.expressions.3", "runtime.control.5")
 @pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS)
 def test_an_integer_past_64_bits_ends_the_step(statement: str) -> None:
     running = executor(statement)

@@ -85,7 +85,7 @@ def test_a_prefix_entry_that_is_used_has_to_be_there() -> None:
 CONSTANT = "constant { c: f32 @init(3.0); }" + EMPTY
 
 
-@pytest.mark.rule("runtime.links.5")
+@pytest.mark.rule("language.attributes.3", "runtime.links.5")
 @pytest.mark.parametrize(
     ("arrays", "metadata", "value"),
     [({"c": F32(1)}, {"c": 2.0}, 1.0), ({"c": F32(1)}, {}, 1.0), ({}, {"c": 2.0}, 2.0), ({}, {}, 3.0)],

@@ -25,7 +25,7 @@ def refused(declarations: str, statement: str) -> str:
     return caught.value.code
 
 
-@pytest.mark.rule("runtime.operators.1")
+@pytest.mark.rule("language.settings.5", "runtime.operators.1")
 @pytest.mark.parametrize(
     ("dtype", "value"),
     [
@@ -67,7 +67,7 @@ def test_one_element_of_any_rank_is_a_setting() -> None:
 ROUND = "dynamic { mode: f32; x: f32; } volatile { y: f32; } block entry { op round(x, mode=mode) >> y; return; }"
 
 
-@pytest.mark.rule("runtime.links.10", "runtime.operators.2")
+@pytest.mark.rule("language.settings.5", "runtime.links.10", "runtime.operators.2")
 @pytest.mark.parametrize(("mode", "rounded"), [("half_even", 2.0), ("half_away", 3.0)])
 def test_a_string_of_the_metadata_comes_before_a_variable_of_its_name(mode: str, rounded: float) -> None:
     ex = executor(ROUND, metadata={"mode": mode})

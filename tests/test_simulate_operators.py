@@ -58,6 +58,7 @@ def test_a_setting_may_be_a_variable_read_when_the_operator_runs() -> None:
         assert ex.fetch("y").tolist() == expected
 
 
+@pytest.mark.rule("language.expressions.1", "language.settings.4")
 def test_an_integer_setting_may_be_an_expression_of_loop_index_and_size() -> None:
     ex = executor(
         "volatile { y: i64[2]; } persistent { seen: i64[2]; } block entry { assign t: i64[2];"
@@ -94,12 +95,14 @@ def test_a_late_setting_leaves_the_element_type_of_a_result_to_the_step() -> Non
     assert caught.value.code == "output-dtype"
 
 
+@pytest.mark.rule("language.operators.3")
 def test_a_loop_index_is_an_i64_scalar() -> None:
     ex = executor("volatile { y: i64; } block entry { loop a (i in 3..6) { op add(y, i) >> y; } return; }")
     ex.step()
     assert ex.fetch("y") == 12
 
 
+@pytest.mark.rule("language.operators.2")
 def test_an_optional_input_is_given_by_name() -> None:
     ex = executor(
         'dynamic { x: f32[1, 2]; } volatile { w: f32[2, 2]; b(l): f32[2] @pattern("b{l}"); y: f32[1, 2]; }'

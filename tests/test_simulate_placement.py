@@ -80,7 +80,7 @@ def test_transfers_to_and_from_the_device_are_in_the_trace(other_device: str) ->
     assert ("OpExecute", "op relu(x) >> z") in found
 
 
-@pytest.mark.rule("runtime.devices.4")
+@pytest.mark.rule("language.hints.4", "runtime.devices.4")
 def test_without_placement_hints_change_nothing() -> None:
     with executor(placement=False, trace=True) as plain:
         plain.step(x=X)

@@ -199,7 +199,7 @@ def test_a_dropped_iterator_aborts_its_step(closed: bool) -> None:
         ex.step()
 
 
-@pytest.mark.rule("runtime.host.11")
+@pytest.mark.rule("language.return.1", "runtime.host.11")
 def test_results_are_named_by_the_return_of_entry() -> None:
     ex = Simulator(oi.Model.from_arrays(), graph(
         "dynamic { x: f32; } block entry { assign t: f32; op add(x, x) >> t; return t, x; }"

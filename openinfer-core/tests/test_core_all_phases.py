@@ -62,7 +62,7 @@ def told(text: str, model: Model | None = None) -> list[tuple[str, int]]:
     return [(each.code, each.span.line) for each in found if each.severity is Severity.ERROR]
 
 
-@pytest.mark.rule("runtime.checks.1")
+@pytest.mark.rule("language.phases.1", "language.phases.3", "runtime.checks.1")
 @given(st.lists(st.sampled_from([*STATEMENTS, *(("", text, "") for text in RIGHT)]), max_size=12), st.booleans())
 def test_every_wrong_statement_gets_its_one_message(chosen: list[tuple[str, str, str]], with_model: bool) -> None:
     lines = "".join(f"  {text}\n" for _, text, _ in chosen)

@@ -201,6 +201,32 @@ ERRORS = {
 
 
 @pytest.mark.rule(
+    "language.accesses.2",
+    "language.accesses.4",
+    "language.accesses.5",
+    "language.accesses.6",
+    "language.accesses.7",
+    "language.accesses.8",
+    "language.attributes.4",
+    "language.attributes.5",
+    "language.attributes.6",
+    "language.attributes.7",
+    "language.attributes.8",
+    "language.attributes.9",
+    "language.branch.1",
+    "language.cache.2",
+    "language.cache.5",
+    "language.consumers.1",
+    "language.consumers.2",
+    "language.consumers.3",
+    "language.loop.1",
+    "language.names.2",
+    "language.names.3",
+    "language.names.4",
+    "language.operators.4",
+    "language.prefixes.1",
+    "language.prefixes.2",
+    "language.return.1",
     "runtime.checks.5",
     "runtime.checks.6",
     "runtime.checks.8",
@@ -233,7 +259,14 @@ WARNINGS = {
 }
 
 
-@pytest.mark.rule("runtime.checks.9", "runtime.checks.10")
+@pytest.mark.rule(
+    "language.consumers.4",
+    "language.names.3",
+    "language.ordering.2",
+    "language.return.2",
+    "runtime.checks.9",
+    "runtime.checks.10",
+)
 @pytest.mark.parametrize(("code", "text"), WARNINGS.values(), ids=WARNINGS)
 def test_warning(code: str, text: str) -> None:
     program, place = marked(text)
@@ -249,6 +282,7 @@ RIGHT = {
     "sub-blocks use the temporaries of entry": NAMES
     + "block entry { assign t: f32; branch b; return; } block b { op f(t) >> t; return; }",
     "loop indices are inputs": entry("loop a (i in 0..2) { loop b (j in i..2) { op f(i, j, W[i]) >> y; } }"),
+    "loops of one name": entry("loop a (i in 0..2) { loop a (j in 0..2) { } } loop a (i in 0..2) { }"),
     "every table access": entry(
         "cache.read T[] >> y; cache.read T[0] >> y; cache.read T[..-1, 2] >> y; cache.write x >> T[0, 1];"
     ),
@@ -268,12 +302,21 @@ RIGHT = {
 }
 
 
+@pytest.mark.rule(
+    "language.accesses.6",
+    "language.accesses.7",
+    "language.accesses.8",
+    "language.cache.5",
+    "language.loop.2",
+    "language.names.1",
+    "language.operators.3",
+)
 @pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
 def test_right_program_has_no_findings(text: str) -> None:
     assert structure_findings(graph(text)) == ()
 
 
-@pytest.mark.rule("runtime.checks.5", "runtime.control.1")
+@pytest.mark.rule("language.program.3", "runtime.checks.5", "runtime.control.1")
 @pytest.mark.parametrize("text", ["", "volatile { x: f32; }", "block main { return; }"])
 def test_a_program_starts_at_entry(text: str) -> None:
     with pytest.raises(ValidationError) as caught:
@@ -281,6 +324,7 @@ def test_a_program_starts_at_entry(text: str) -> None:
     assert caught.value.code == "missing-entry"
 
 
+@pytest.mark.rule("language.names.4")
 def test_findings_name_the_node_and_suggest_a_name() -> None:
     (finding,) = structure_findings(graph(entry("op f(x) >> y;\n  op add(x, stp) >> y;")))
     assert (finding.block, finding.node_index, finding.node_desc) == ("entry", 1, "op add(x,stp) >> y")
@@ -338,5 +382,6 @@ def test_a_statement_beyond_reading_is_shown_as_a_whole() -> None:
     assert len(caught.value.diagnostics) == 20_000
 
 
+@pytest.mark.rule("language.consumers.2")
 def test_a_constant_may_be_yielded_and_is_never_out() -> None:
     assert structure_findings(graph(entry("yield k; op relu(k) >> y; yield k;"))) == ()

@@ -23,6 +23,7 @@ def ordered(statements: str) -> tuple[int | None, int | None]:
     return None if after is None else places[id(after)], None if before is None else places[id(before)]
 
 
+@pytest.mark.rule("language.ordering.1", "language.ordering.2")
 @pytest.mark.parametrize(
     ("statements", "expected"),
     [

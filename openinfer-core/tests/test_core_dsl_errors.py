@@ -80,6 +80,18 @@ SYNTAX = {
 }
 
 
+@pytest.mark.rule(
+    "language.attributes.12",
+    "language.branch.1",
+    "language.dimensions.1",
+    "language.loop.1",
+    "language.phases.2",
+    "language.text.3",
+    "language.text.4",
+    "language.text.6",
+    "language.text.7",
+    "language.text.9",
+)
 @pytest.mark.parametrize(("text", "message"), SYNTAX.values(), ids=SYNTAX)
 def test_syntax_error(text: str, message: str) -> None:
     program, place = marked(text)
@@ -103,6 +115,7 @@ LITERALS = {
 }
 
 
+@pytest.mark.rule("language.text.5", "language.text.6", "language.text.8")
 @pytest.mark.parametrize(("code", "text", "message"), LITERALS.values(), ids=LITERALS)
 def test_literal_error(code: str, text: str, message: str) -> None:
     program, place = marked(text)
@@ -145,6 +158,15 @@ BUILD = {
 }
 
 
+@pytest.mark.rule(
+    "language.attributes.1",
+    "language.attributes.2",
+    "language.hints.3",
+    "language.operators.1",
+    "language.program.4",
+    "language.settings.2",
+    "language.types.2",
+)
 @pytest.mark.parametrize(("code", "text", "message"), BUILD.values(), ids=BUILD)
 def test_build_error(code: str, text: str, message: str) -> None:
     program, place = marked(text)
@@ -172,6 +194,7 @@ WARNINGS = {
 }
 
 
+@pytest.mark.rule("language.attributes.10", "language.attributes.11", "language.hints.3", "language.phases.4")
 @pytest.mark.parametrize(("code", "text"), WARNINGS.values(), ids=WARNINGS)
 def test_warning_is_an_error_in_strict_mode(code: str, text: str) -> None:
     program, place = marked(text)
@@ -198,6 +221,7 @@ EARLIER_SYNTAX = {
 }
 
 
+@pytest.mark.rule("language.earlier.1")
 @pytest.mark.parametrize(("text", "hint"), EARLIER_SYNTAX.values(), ids=EARLIER_SYNTAX)
 def test_earlier_syntax_is_refused_with_what_to_write(text: str, hint: str) -> None:
     with pytest.raises(DslSyntaxError) as caught:
@@ -226,6 +250,7 @@ block other { branch a b; }
     assert [found.span.line for found in caught.value.diagnostics] == [3, 3, 7, 8, 10, 10, 13]
 
 
+@pytest.mark.rule("language.phases.3")
 def test_errors_of_the_graph_are_reported_together() -> None:
     with pytest.raises(GraphError) as caught:
         graph("volatile { x: f33; y: i8 @init(300); y: f32; }")
@@ -234,6 +259,7 @@ def test_errors_of_the_graph_are_reported_together() -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.rule("language.phases.2")
 def test_a_syntax_error_carries_what_was_expected_and_the_line() -> None:
     with pytest.raises(DslSyntaxError) as caught:
         parse("block entry {\n  op add(x) z;\n}\n")
@@ -242,6 +268,7 @@ def test_a_syntax_error_carries_what_was_expected_and_the_line() -> None:
     assert caught.value.offset == 26
 
 
+@pytest.mark.rule("language.phases.6")
 @pytest.mark.parametrize("depth", [1, 64])
 def test_supported_nesting_is_read(depth: int) -> None:
     loops = "".join(f"loop l (i{n} in 0..2) {{ " for n in range(depth))
@@ -249,6 +276,7 @@ def test_supported_nesting_is_read(depth: int) -> None:
     parse(f"volatile {{ x: f32[{'(1+' * depth}B{')' * depth}]; }}")
 
 
+@pytest.mark.rule("language.phases.6")
 @pytest.mark.parametrize("depth", [500, 20_000])
 def test_deeper_nesting_is_an_error_and_no_crash(depth: int) -> None:
     with pytest.raises(DslSyntaxError, match="nesting too deep"):
@@ -270,6 +298,7 @@ def test_a_missing_brace_points_at_what_it_should_close() -> None:
     assert [(related.span.line, related.span.column) for related in finding.related] == [(1, 1)]
 
 
+@pytest.mark.rule("language.earlier.1")
 def test_sections_of_the_earlier_syntax_are_all_named() -> None:
     with pytest.raises(DslSyntaxError) as caught:
         parse(
@@ -290,6 +319,7 @@ RECOVERED = {
 }
 
 
+@pytest.mark.rule("language.phases.3")
 @pytest.mark.parametrize(("statements", "lines"), RECOVERED.values(), ids=RECOVERED)
 def test_parsing_goes_on_behind_a_wrong_statement(statements: str, lines: list[int]) -> None:
     with pytest.raises(DslSyntaxError) as caught:

@@ -76,12 +76,14 @@ def test_spans_name_line_and_column_of_each_statement() -> None:
     assert PROGRAM[spans[1].start : spans[1].end] == "op add(x, a) >> t0"
 
 
+@pytest.mark.rule("language.text.1")
 def test_files_are_utf8_with_an_optional_byte_order_mark_and_any_line_ends(tmp_path) -> None:
     file = tmp_path / "model.oi"
     file.write_bytes("\ufeff".encode() + PROGRAM.replace("\n", "\r\n").encode())
     assert load_graph(file) == graph(PROGRAM)
 
 
+@pytest.mark.rule("language.text.1")
 def test_a_file_that_is_not_utf8_is_refused(tmp_path) -> None:
     file = tmp_path / "model.oi"
     file.write_bytes(b"block entry { \xff }")

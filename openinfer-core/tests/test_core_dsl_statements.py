@@ -97,6 +97,15 @@ STATEMENTS: dict[str, NodeKind] = {
 }
 
 
+@pytest.mark.rule(
+    "language.branch.1",
+    "language.cache.4",
+    "language.loop.1",
+    "language.operators.1",
+    "language.operators.5",
+    "language.return.1",
+    "language.transfer.1",
+)
 @pytest.mark.parametrize(("text", "expected"), STATEMENTS.items(), ids=STATEMENTS)
 def test_statement(text: str, expected: NodeKind) -> None:
     assert kind_of(text) == expected
@@ -116,6 +125,7 @@ ACCESSES = {
 }
 
 
+@pytest.mark.rule("language.accesses.1", "language.text.9")
 @pytest.mark.parametrize(("text", "slots"), ACCESSES.items(), ids=ACCESSES)
 def test_cache_access(text: str, slots: tuple[Single | Slice, ...]) -> None:
     assert kind_of(f"cache.read {text} >> x;") == CacheRead(CacheAccess("A", True, slots), "x")
@@ -154,16 +164,28 @@ VALUES: dict[str, AttrValue] = {
 }
 
 
+@pytest.mark.rule(
+    "language.settings.1",
+    "language.settings.2",
+    "language.settings.3",
+    "language.settings.4",
+    "language.text.5",
+    "language.text.6",
+    "language.text.7",
+    "language.text.8",
+)
 @pytest.mark.parametrize(("text", "value"), VALUES.items(), ids=VALUES)
 def test_setting_value(text: str, value: AttrValue) -> None:
     assert kind_of(f"op f(x, a={text}) >> z;") == Op("f", (Ref("x"),), ("z",), Attrs({"a": value}))
 
 
+@pytest.mark.rule("language.settings.3")
 @pytest.mark.parametrize("setting", ["to", "acc"])
 def test_a_dtype_name_is_a_type_in_the_settings_that_take_types(setting: str) -> None:
     assert kind_of(f"op f(x, {setting}=i32) >> z;") == Op("f", (Ref("x"),), ("z",), Attrs({setting: DTypeValue(I32)}))
 
 
+@pytest.mark.rule("language.types.1")
 @pytest.mark.parametrize("dtype", BUILTIN, ids=str)
 def test_every_dtype_is_known_by_all_its_names(dtype) -> None:
     assert {declared(f"x: {name};").dtype for name in (dtype.name, *dtype.aliases)} == {dtype}
@@ -184,6 +206,7 @@ INITS = {
 }
 
 
+@pytest.mark.rule("language.attributes.2", "language.attributes.3")
 @pytest.mark.parametrize(("text", "value"), INITS.items(), ids=INITS)
 def test_init_is_rounded_to_the_type(text: str, value: float) -> None:
     init = declared(f"x: {text};").init
@@ -191,6 +214,7 @@ def test_init_is_rounded_to_the_type(text: str, value: float) -> None:
     assert type(init) is type(value)
 
 
+@pytest.mark.rule("language.attributes.1", "language.attributes.10")
 def test_all_attributes_of_a_declaration() -> None:
     decl = declared(
         'C(l, i,): f32[D] @custom(a=1, x, "s") @fixed(l=4, i=2) @auto_dim(i) @table @init(1.0);', "persistent"
@@ -201,12 +225,14 @@ def test_all_attributes_of_a_declaration() -> None:
     assert decl.attrs == (("custom", arguments),)
 
 
+@pytest.mark.rule("language.attributes.4")
 def test_links_to_the_model() -> None:
     assert declared('w: f32 @ref("a.b-c");').ref == "a.b-c"
     assert declared("w: f32 @ref(other);").ref == "other"
     assert declared('W(l): f32 @pattern("W.{l}");').pattern == "W.{l}"
 
 
+@pytest.mark.rule("language.program.1", "language.program.2")
 def test_sections_repeat_and_constants_is_a_spelling_of_constant() -> None:
     built = graph("constants { a: f32; } block entry { } dynamic { } constant { b: f32; } persistent { c: i8; }")
     assert [(decl.name, decl.kind) for decl in built.vars.values()] == [
@@ -216,6 +242,7 @@ def test_sections_repeat_and_constants_is_a_spelling_of_constant() -> None:
     ]
 
 
+@pytest.mark.rule("language.text.4")
 def test_keywords_are_names_like_any_other() -> None:
     text = "volatile { cache: f32; with: i8; block: f16; f32: f32; } block block with { } { branch with; return with; }"
     built = graph(text)
@@ -223,11 +250,13 @@ def test_keywords_are_names_like_any_other() -> None:
     assert [node.kind for node in built.blocks["block"].nodes] == [Branch("with"), Return(("with",))]
 
 
+@pytest.mark.rule("language.text.2")
 def test_comments_nest_and_strings_hide_them() -> None:
     text = '/* a /* b */ c */ volatile { x: f32 @ref("/* no */ // no"); // } \n }'
     assert graph(text).vars["x"].ref == "/* no */ // no"
 
 
+@pytest.mark.rule("language.hints.1", "language.hints.2", "language.scope.1")
 def test_hints_stay_where_they_are_written_and_scopes_hand_theirs_to_what_is_inside() -> None:
     text = """block entry with { no_reorder = true } {
       scope "a" with { fuse = true, group = "g" } {

@@ -182,6 +182,7 @@ block entry {
 """
 
 
+@pytest.mark.rule("language.earlier.2")
 def test_the_earlier_syntax_is_rewritten() -> None:
     assert upgraded(EARLIER) == OF_TODAY
 
@@ -372,6 +373,7 @@ def test_an_upgrade_says_what_it_did(file: Path) -> None:
     assert run("--upgrade", str(file)).output == f"{file}: has no earlier syntax\n"
 
 
+@pytest.mark.rule("language.earlier.2")
 def test_an_upgrade_says_what_it_could_not(file: Path) -> None:
     text = "inputs { x: f32[D]; }\n" + block('y = op mul(x, model["scale"]);')
     file.write_text(text, encoding="utf-8")

@@ -52,6 +52,7 @@ def table(printed: str) -> dict[str, int]:
     return {phase or code: int(total or times) for phase, total, times, code in rows}
 
 
+@pytest.mark.rule("language.phases.5")
 def test_texts_become_graphs_or_findings(tmp_path: Path) -> None:
     with fuzzing(tmp_path, TEXTS // 2, (1, 2)) as running:
         told = [(process.communicate()[0], process.returncode) for process in running]

@@ -96,6 +96,7 @@ def built() -> oi.Graph:
     return b.build()
 
 
+@pytest.mark.rule("language.canonical.4")
 def test_every_construct_is_that_of_text() -> None:
     text = TEXT.replace('@layout("nchw", tile=[4, 4])', "@layout(tile=[4, 4])")
     assert built() == oi.graph(text)
@@ -119,6 +120,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert "x: f32[4] @init(0.5);" in b.build().to_dsl()
 
 
+@pytest.mark.rule("language.canonical.4")
 def test_findings_are_those_of_text_at_the_lines_of_the_calls() -> None:
     b = oi.GraphBuilder()
     b.dynamic("x", "float32", ["B"])

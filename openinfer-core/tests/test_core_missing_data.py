@@ -34,6 +34,7 @@ QUIET = {
 }
 
 
+@pytest.mark.rule("language.data.1")
 @pytest.mark.parametrize(("declared", "statements"), QUIET.values(), ids=QUIET)
 def test_a_volatile_with_a_value_is_in_order(declared: str, statements: str) -> None:
     assert resolve(program(declared, statements), MODEL).warnings == ()
@@ -42,6 +43,7 @@ def test_a_volatile_with_a_value_is_in_order(declared: str, statements: str) -> 
 MISSPELT = ("volatile { weigth: f32[D]; y: f32[D]; }", "op mul(x, weigth) >> y;")
 
 
+@pytest.mark.rule("language.data.1")
 def test_a_misspelt_weight_is_a_warning_with_the_tensor_that_is_meant() -> None:
     (warning,) = resolve(program(*MISSPELT), MODEL).warnings
     assert (warning.code, warning.hint) == ("no-data", "did you mean `weight`?")
@@ -55,6 +57,7 @@ def test_it_is_an_error_in_strict_mode() -> None:
     assert caught.value.code == "no-data"
 
 
+@pytest.mark.rule("language.data.1")
 def test_tensors_that_no_declaration_links_to_are_noted_together() -> None:
     first = resolve(program('constant { W(l): f32[D] @pattern("W.{l}"); }', "op mul(x, W[0]) >> x;"), MODEL)
     second = resolve(program("constant { b: f32[D] @ref(bias); }", "op mul(x, b) >> x;"), MODEL)

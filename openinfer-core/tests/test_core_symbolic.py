@@ -50,11 +50,13 @@ def value(expr: IntExpr) -> int:
     return {"/": left // right, "floor": left // right, "ceil": -(-left // right), "%": left % right}[expr.op]
 
 
+@pytest.mark.rule("language.dimensions.6")
 @given(EXPRESSIONS)
 def test_canonical_text_parses_to_an_equal_expression(expr: IntExpr) -> None:
     assert parse(text(expr)) == expr
 
 
+@pytest.mark.rule("language.dimensions.2", "language.expressions.3")
 @given(EXPRESSIONS)
 def test_values_are_those_of_exact_integers(expr: IntExpr) -> None:
     try:
@@ -66,11 +68,13 @@ def test_values_are_those_of_exact_integers(expr: IntExpr) -> None:
     assert evaluate(expr, SIZES.__getitem__) == wanted
 
 
+@pytest.mark.rule("language.dimensions.3")
 @pytest.mark.parametrize(("written", "wanted"), VALUES.items())
 def test_division_has_these_values(written: str, wanted: int) -> None:
     assert evaluate(parse(written), SIZES.__getitem__) == wanted
 
 
+@pytest.mark.rule("language.dimensions.4")
 @pytest.mark.parametrize(("written", "message"), WITHOUT_VALUE.items())
 def test_a_division_without_a_value_names_its_operands(written: str, message: str) -> None:
     with pytest.raises(DivisionError) as caught:
@@ -84,6 +88,7 @@ def test_only_divisions_are_rounded(written: str) -> None:
         parse(written)
 
 
+@pytest.mark.rule("language.expressions.1")
 def test_divisions_stand_in_dimensions_bounds_indices_and_settings() -> None:
     pytest.importorskip("openinfer_backend_cpu", reason="the program runs on the device cpu")
     import numpy as np
@@ -106,6 +111,7 @@ def test_divisions_stand_in_dimensions_bounds_indices_and_settings() -> None:
     np.testing.assert_array_equal(executor.fetch("r"), np.full((2, 2), 0 + 1 + 0, np.float32))
 
 
+@pytest.mark.rule("language.dimensions.4")
 def test_a_division_is_checked_when_the_program_runs() -> None:
     pytest.importorskip("openinfer_backend_cpu", reason="the program runs on the device cpu")
     program = """

@@ -82,10 +82,12 @@ block entry_2 {
 """
 
 
+@pytest.mark.rule("language.canonical.1")
 def test_canonical_text() -> None:
     assert graph(WRITTEN).to_dsl() == CANONICAL
 
 
+@pytest.mark.rule("language.canonical.2")
 def test_canonical_text_is_a_fixed_point() -> None:
     assert graph(CANONICAL).to_dsl() == CANONICAL
     assert graph(CANONICAL) == graph(WRITTEN)
@@ -142,6 +144,7 @@ def test_references_and_accesses_have_a_compact_form() -> None:
     assert access_text(read.src) == "K[,1..,t]"
 
 
+@pytest.mark.rule("language.canonical.3")
 def test_only_what_a_graph_means_counts_for_equality() -> None:
     built = graph(CANONICAL)
     reordered = replace(built, vars=dict(reversed(built.vars.items())), blocks=dict(reversed(built.blocks.items())))

@@ -20,6 +20,7 @@ from openinfer.serialize import GraphDeserialize, GraphSerialize
 from openinfer.testing.waiting import limit_s
 
 
+@pytest.mark.rule("language.canonical.1")
 @LIMITS
 @given(graphs())
 def test_printed_text_parses_to_an_equal_graph(built: Graph) -> None:
@@ -115,6 +116,7 @@ def findings_of(text: str) -> tuple[Diagnostic, ...]:
     return ()
 
 
+@pytest.mark.rule("language.phases.5")
 @settings(max_examples=300, deadline=1000 * limit_s(5))
 @given(st.one_of(st.lists(PIECES, max_size=25).map("".join), st.text(max_size=40)))
 def test_any_text_is_a_program_or_an_error_with_a_place(text: str) -> None:

@@ -88,6 +88,7 @@ def test_operators_are_resolved_to_canonical_names_with_every_setting(model: Mod
     assert model.size_of("L") == 2
 
 
+@pytest.mark.rule("language.settings.5")
 def test_sizes_and_loop_indices_in_settings(model: Model) -> None:
     text = program(
         "dynamic { x: f32[D, D]; }\nvolatile { y: f32[D*D]; z: i64[1]; }",
@@ -139,7 +140,17 @@ MISTAKES = {
 }
 
 
-@pytest.mark.rule("runtime.checks.6", "runtime.checks.7", "runtime.checks.9")
+@pytest.mark.rule(
+    "language.branch.2",
+    "language.dimensions.5",
+    "language.loop.1",
+    "language.operators.3",
+    "language.operators.4",
+    "language.operators.6",
+    "runtime.checks.6",
+    "runtime.checks.7",
+    "runtime.checks.9",
+)
 @pytest.mark.parametrize("code", MISTAKES)
 def test_a_mistake_is_told_with_code_place_and_message(code: str, model: Model) -> None:
     text, place, message = MISTAKES[code]
@@ -161,6 +172,7 @@ def test_all_independent_mistakes_are_told_together(model: Model) -> None:
     assert "and 2 more" in str(caught.value)
 
 
+@pytest.mark.rule("language.prefixes.4")
 @pytest.mark.parametrize(
     ("declaration", "index", "message"),
     [
@@ -176,7 +188,7 @@ def test_prefix_entries_known_now_must_exist(declaration: str, index: str, messa
     assert message in caught.value.diagnostics[0].message
 
 
-@pytest.mark.rule("runtime.links.4")
+@pytest.mark.rule("language.prefixes.4", "runtime.links.4")
 def test_prefix_entries_of_a_loop_with_known_bounds_are_checked(model: Model) -> None:
     declarations = 'volatile { W(l): f32[D, D] @pattern("W.{l}"); y: f32[D, D]; }'
     assert resolve(graph(program(declarations, "loop a (l in 0..L) { transfer W[l] >> y; }")), model)
@@ -194,6 +206,7 @@ def test_sizes_may_be_overridden_but_links_are_checked_with_them(model: Model) -
         resolve(free, model, sizes={"Q": 1})
 
 
+@pytest.mark.rule("language.phases.4")
 def test_warnings_are_errors_in_strict_mode(model: Model) -> None:
     text = program(X, 'op add(x, a) >> y with { placement = "moon" };\nreturn;')
     (warning,) = resolve(graph(text), model).warnings
@@ -240,6 +253,7 @@ NAMED_INPUTS = {
 }
 
 
+@pytest.mark.rule("language.operators.2")
 @pytest.mark.parametrize("bias", NAMED_INPUTS)
 def test_an_input_that_stands_as_a_setting_is_checked_like_any_other(bias: str) -> None:
     code, message = NAMED_INPUTS[bias]
@@ -301,6 +315,7 @@ def test_a_run_time_scalar_does_not_switch_checks_off(declaration: str, code: st
     assert caught.value.code == code
 
 
+@pytest.mark.rule("language.settings.6")
 def test_strict_mode_takes_settings_from_constants_only() -> None:
     text = program(f"{NUMBER}volatile {{ y: f32[4]; }}", "op clamp(x, min=lo) >> y;\nreturn;")
     with pytest.raises(ValidationError, match="`lo`, which is not constant"):
@@ -319,12 +334,14 @@ def test_metadata_is_narrowed_and_never_widened(dtype: str, accepted: bool) -> N
         resolve(parsed, model)
 
 
+@pytest.mark.rule("language.attributes.3")
 def test_an_initial_value_beside_metadata_is_warned_of() -> None:
     parsed = graph(program("constant { k: f32 @init(2.0); }", "return;"))
     (warning,) = resolve(parsed, Model.from_arrays(metadata={"k": 0.5})).warnings
     assert warning.code == "init-unused"
 
 
+@pytest.mark.rule("language.attributes.10")
 def test_attributes_of_plugins_silence_their_own_name_only() -> None:
     known = {"lay": AttributeSpec(name="lay", summary="a layout")}
     environment = replace(Environment.default(), attributes=known)

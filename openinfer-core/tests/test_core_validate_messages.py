@@ -35,6 +35,7 @@ CONVERSIONS = {
 }
 
 
+@pytest.mark.rule("language.transfer.1")
 @pytest.mark.parametrize(("statement", "message", "hint"), CONVERSIONS.values(), ids=CONVERSIONS)
 def test_a_copy_to_another_dtype_names_both_and_the_conversion(statement: str, message: str, hint: str) -> None:
     found = finding(HALF, statement)
@@ -54,6 +55,7 @@ def test_a_copy_to_another_shape_tells_where_sizes_come_from() -> None:
     ]
 
 
+@pytest.mark.rule("language.settings.5")
 def test_a_persistent_scalar_is_no_value_of_a_setting() -> None:
     declarations = "volatile { x: f32[D]; } persistent { top: f32; }"
     found = finding(declarations, "op relu(x, clamp_max=top) >> x;")

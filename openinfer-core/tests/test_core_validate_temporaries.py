@@ -52,6 +52,7 @@ def findings(text: str) -> list[tuple[str, int]]:
     return [(found.code, found.span.start) for found in errors(text) if found.span is not None]
 
 
+@pytest.mark.rule("language.temporaries.4")
 @pytest.mark.parametrize("statements", WRONG.values(), ids=WRONG)
 def test_a_use_before_the_assign_is_told_at_the_use(statements: str) -> None:
     text = program(statements)
@@ -60,6 +61,7 @@ def test_a_use_before_the_assign_is_told_at_the_use(statements: str) -> None:
     assert found == [("temporary-unset", place)]
 
 
+@pytest.mark.rule("language.temporaries.4")
 @pytest.mark.parametrize("statements", RIGHT.values(), ids=RIGHT)
 def test_what_may_have_been_assigned_is_left_to_the_run(statements: str) -> None:
     assert findings(program(statements)) == []
