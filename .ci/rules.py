@@ -18,7 +18,7 @@ from pathlib import Path
 
 PAGES = "docs/specification"
 TESTS = ("tests", "openinfer-*/tests")
-SOURCES = ("openinfer-*/src", "openinfer-*/tests")
+SOURCES = ("openinfer-*/src", "openinfer-*/tests", "tests/test_*.py")
 
 _RULE = re.compile(r"\* \*\*([a-z]+)\.([a-z-]+)\.([1-9]\d*)\*\* \S")
 _ITEM = re.compile(r"\* \*\*")
@@ -83,7 +83,7 @@ def citations(path: Path) -> Iterator[tuple[str, str]]:
 def python_files(root: Path, folders: tuple[str, ...]) -> Iterator[Path]:
     for folder in folders:
         for found in sorted(root.glob(folder)):
-            yield from sorted(found.rglob("*.py"))
+            yield from sorted(found.rglob("*.py")) if found.is_dir() else [found]
 
 
 def examine(root: Path) -> tuple[list[str], list[str]]:

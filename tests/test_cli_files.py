@@ -57,6 +57,7 @@ def outcome(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.rule("api.commands.5")
 @pytest.mark.parametrize(
     ("module", "command", "name"),
     [
@@ -87,6 +88,7 @@ def test_a_write_that_fails_names_its_file(folder: Path, module: str, command: s
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.rule("api.commands.5")
 @pytest.mark.parametrize(
     ("command", "name"),
     [
@@ -149,6 +151,7 @@ def test_standard_output_that_a_shell_appends_to_a_file_keeps_the_rest(folder: P
     assert (folder / "log").read_text().startswith("before\ndynamic {")
 
 
+@pytest.mark.rule("api.commands.6")
 @pytest.mark.parametrize(
     ("module", "command"),
     [
@@ -190,6 +193,7 @@ def test_a_device_without_end_is_refused(folder: Path, command: str) -> None:
     assert "expected a regular file, found a device" in ended.stderr
 
 
+@pytest.mark.rule("api.commands.6")
 @pytest.mark.parametrize("command", ["check", "graph", "fmt"])
 def test_a_program_that_is_too_long_is_refused(folder: Path, command: str) -> None:
     with (folder / "vast.oi").open("wb") as file:

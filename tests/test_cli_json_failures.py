@@ -64,6 +64,7 @@ def test_every_command_with_json_is_tried() -> None:
     assert have == {*FAILURES}
 
 
+@pytest.mark.rule("api.commands.2")
 @pytest.mark.parametrize(
     ("command", "code", "status"),
     [(f"{name} {rest} --json", *expected) for name, each in FAILURES.items() for rest, *expected in each],
@@ -96,6 +97,7 @@ def test_unknown_commands_and_bugs_are_documents_too(folder: Path, monkeypatch: 
     assert only_error(CliRunner().invoke(main, ["check", "net.oi", "--json"]).stdout)["code"] == "internal"
 
 
+@pytest.mark.rule("api.commands.1", "api.commands.2")
 def test_an_interrupt_is_a_document(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

@@ -98,6 +98,7 @@ def test_operators_that_are_not_known_may_refuse_what_they_want() -> None:
     assert not found["f32"].failures
 
 
+@pytest.mark.rule("dtypes.accumulators.3")
 @pytest.mark.parametrize(
     ("dtype", "acc", "legal"),
     [

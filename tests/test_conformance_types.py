@@ -41,6 +41,7 @@ def checked(schema: OpSchema, *, every: int = 8) -> Mapping[str, Cell]:
     return check_operator(schema, known_oracles()[schema.name], place, environment, every=every)
 
 
+@pytest.mark.rule("operators.types.2")
 @pytest.mark.parametrize(
     ("op", "wrong"),
     [

@@ -45,6 +45,7 @@ UNSATURATED = 'op cast(x, to=t1, rounding_mode="%s", saturate=false) >> y;'
 EVERY = pytest.mark.parametrize("name", NAMES)
 
 
+@pytest.mark.rule("dtypes.types.1")
 def test_these_are_all_types() -> None:
     assert {dtype.name: dtype.bits for dtype in BY_NAME.values()} == WIDTHS
     assert len(NAMES) == 23
@@ -109,6 +110,7 @@ def same(found: Any, expected: Array) -> bool:
 # From the host and back
 
 
+@pytest.mark.rule("dtypes.types.3")
 @EVERY
 def test_inserted_values_are_fetched(name: str) -> None:
     given = values(name)
@@ -121,6 +123,7 @@ def test_inserted_values_are_fetched(name: str) -> None:
     assert ex.fetch_raw("y").dtype is BY_NAME[name]
 
 
+@pytest.mark.rule("dtypes.packing.1", "dtypes.packing.3")
 @pytest.mark.parametrize("name", [n for n in NAMES if WIDTHS[n] < 8])
 def test_packed_elements_lie_in_the_bits_that_the_specification_says(name: str) -> None:
     given = np.concatenate([values(name), values(name)[:3]])
@@ -132,6 +135,7 @@ def test_packed_elements_lie_in_the_bits_that_the_specification_says(name: str) 
     assert ex.fetch_raw("y").storage.tobytes() == packed(name, given.tolist())
 
 
+@pytest.mark.rule("dtypes.packing.6", "dtypes.types.3")
 @pytest.mark.parametrize("name", [n for n in NAMES if n in LIMITS and n != "bool"])
 def test_values_beyond_the_limits_are_refused(name: str) -> None:
     ex = executor(f"dynamic {{ x: {name}; }} block entry {{ return; }}")
@@ -171,11 +175,13 @@ def check_initial_values(ex: Executor, name: str) -> None:
     assert same(ex.fetch("none"), np.full(3, -1 if name == "t1" else 0).astype(storage(name)))
 
 
+@pytest.mark.rule("dtypes.types.3")
 @EVERY
 def test_initial_values_reach_the_limits(name: str) -> None:
     check_initial_values(executor(program_of_initial_values(name)), name)
 
 
+@pytest.mark.rule("dtypes.packing.6")
 @pytest.mark.parametrize("name", [n for n in NAMES if n in LIMITS and n != "bool"])
 def test_initial_values_beyond_the_limits_are_refused(name: str) -> None:
     for wrong in (LIMITS[name][0] - 1, LIMITS[name][1] + 1):
@@ -228,7 +234,7 @@ def whole(value: float, mode: str) -> int:
 
 
 def converted(given: Array, source: str, target: str, mode: str, *, saturate: bool) -> Array:
-    """Return what `cast` is to make of values (specification of operators, section 3; of element types, section 6)."""
+    """Return what `cast` is to make of values (``specification: dtypes.conversion``)."""
     exact = [float(v) if source in FLOATS else int(v) for v in given.astype(object)]
     with np.errstate(all="ignore"):
         if target in FLOATS:
@@ -262,6 +268,7 @@ def conversions(source: str) -> list[tuple[str, str, bool]]:
     return found
 
 
+@pytest.mark.rule("dtypes.conversion.1", "dtypes.conversion.2", "dtypes.conversion.3")
 @EVERY
 def test_every_conversion_follows_its_rounding_and_saturation(name: str) -> None:
     given, wanted, builder = values(name), conversions(name), GraphBuilder()
@@ -280,6 +287,7 @@ def test_every_conversion_follows_its_rounding_and_saturation(name: str) -> None
         assert same(ex.fetch(f"y{number}"), expected), f"{name} to {target}, {mode}, saturate={saturate}"
 
 
+@pytest.mark.rule("dtypes.conversion.4")
 @EVERY
 @pytest.mark.parametrize("device", ["cpu", pytest.param("c", marks=needs_compiler)])
 def test_t1_takes_what_has_a_sign_and_nothing_else_unless_it_saturates(name: str, device: str) -> None:
@@ -313,6 +321,7 @@ def test_an_element_without_a_sign_is_named() -> None:
         ex.step(x=np.array([[1, -2], [-0.5, np.nan]], np.float32))
 
 
+@pytest.mark.rule("dtypes.rounding.1")
 @EVERY
 def test_wider_types_lose_nothing(name: str) -> None:
     wide = "f64" if name in FLOATS else "i64" if LIMITS[name][0] < 0 else "u64"
@@ -358,6 +367,7 @@ def rows(name: str) -> Array:
     return np.resize(finite, (4, 3))
 
 
+@pytest.mark.rule("dtypes.packing.4")
 @EVERY
 def test_ranges_of_a_cache_hold_what_was_written(name: str) -> None:
     ex, written = executor(cache_program(name)), rows(name)

@@ -219,7 +219,7 @@ def test_mistakes_are_told(files: Path, arguments: tuple[str, ...], code: int, t
     assert (result.exit_code, told in result.output) == (code, True)
 
 
-@pytest.mark.rule("runtime.determinism.3")
+@pytest.mark.rule("dtypes.drift.2", "runtime.determinism.3")
 def test_tolerances_double_for_vulkan_and_give_way() -> None:
     assert Tolerances(["cpu", "vulkan:1"]).of("f32") == Tolerance(2e-4, 2e-4)
     assert Tolerances(["cpu", "c"]).of("f32") == Tolerance(1e-4, 1e-4)

@@ -60,6 +60,7 @@ def narrowed(values: np.ndarray, dtype: DType) -> np.ndarray:
         return values.astype(KINDS[dtype])
 
 
+@pytest.mark.rule("dtypes.rounding.2", "dtypes.types.2")
 @pytest.mark.parametrize("dtype", CONTAINER, ids=str)
 def test_the_container_encodes_and_decodes_as_ml_dtypes_does(dtype: DType) -> None:
     encode, decode = CONTAINER[dtype]
@@ -69,6 +70,7 @@ def test_the_container_encodes_and_decodes_as_ml_dtypes_does(dtype: DType) -> No
     np.testing.assert_array_equal(bits(decode(codes(dtype))), bits(codes(dtype).view(KINDS[dtype]).astype(np.float32)))
 
 
+@pytest.mark.rule("dtypes.rounding.2")
 @LOW_FLOATS
 def test_the_device_cpu_casts_as_the_format_says(dtype: DType) -> None:
     values = floats(dtype)
@@ -84,6 +86,7 @@ def test_the_device_cpu_casts_as_the_format_says(dtype: DType) -> None:
     np.testing.assert_array_equal(bits(executor.fetch("wide")), bits(decoded(dtype)))
 
 
+@pytest.mark.rule("dtypes.rounding.2")
 @LOW_FLOATS
 def test_literals_are_rounded_as_ml_dtypes_rounds(dtype: DType) -> None:
     values = floats(dtype)

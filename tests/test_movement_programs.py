@@ -120,6 +120,7 @@ def test_a_place_out_of_range_names_the_statement_that_was_running() -> None:
         stepped(text, x=numbers(2, 3))
 
 
+@pytest.mark.rule("operators.indices.2")
 def test_an_index_out_of_range_names_the_statement_that_was_running() -> None:
     text = (
         "dynamic { ids: i32[2]; w: f32[3, 2]; } volatile { y: f32[2, 2]; } block entry { op embedding(ids, w) >> y; }"

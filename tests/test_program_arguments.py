@@ -79,6 +79,7 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
 
 
+@pytest.mark.rule("api.python.3")
 @pytest.mark.parametrize("take", TAKERS)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_every_form_of_a_program_is_taken(take, form):

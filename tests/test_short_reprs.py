@@ -94,6 +94,7 @@ SAID_LIKE = {
 }
 
 
+@pytest.mark.rule("api.python.4")
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_repr_is_one_short_line_without_an_address(name):
     shown = repr(SHOWN[name])

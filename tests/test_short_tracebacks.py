@@ -67,6 +67,7 @@ def refused(refuse) -> BaseException:
     return caught.value
 
 
+@pytest.mark.rule("api.python.5")
 @pytest.mark.parametrize("refuse", REFUSALS.values(), ids=REFUSALS)
 def test_one_frame_is_of_openinfer(refuse):
     (only,) = frames(refused(refuse))
@@ -115,6 +116,7 @@ def foreign(namespace: str, text: str = CALLED, **names: object):
     return scope["call"]
 
 
+@pytest.mark.rule("api.python.5")
 @pytest.mark.parametrize("kind", [oi.ExecutionError, oi.PluginError])
 def test_frames_of_plugins_are_kept(kind):
     run = public(foreign("openinfer.simulate.executor", GUARDED, KIND=kind))

@@ -15,7 +15,7 @@ from openinfer.simulate import Simulator
 
 RECORDED = Path(__file__).parents[2] / "shared" / "conformance" / "ops"
 TOLERANCE = {"f8": (0.6, 0.25), "bf16": (0.1, 0.02), "f16": (0.6, 0.08), "f32": (1e-4, 1e-4), "f64": (1e-7, 1e-7)}
-"""Absolute and relative tolerance of the specification's section 8 of ``dtypes.md``; other types are exact."""
+"""Absolute and relative tolerance of each float type; other types are exact."""
 
 FLOATS_RECORDED_AS_F32 = 1e-6
 """The recorded f64 results were computed in f32."""

@@ -1,4 +1,4 @@
-"""Branches, loops and returns (runtime specification, section 6)."""
+"""Branches, loops and returns (``specification: runtime.control``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs twice gives the same twice: section 14 of the runtime specification."""
+"""What runs twice gives the same twice (``specification: runtime.determinism``)."""
 
 from __future__ import annotations
 

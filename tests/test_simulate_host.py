@@ -1,4 +1,4 @@
-"""What the host may insert and fetch, and how simulators are made (runtime specification, section 9)."""
+"""What the host may insert and fetch, and how simulators are made (``specification: runtime.host``)."""
 
 from __future__ import annotations
 
@@ -232,6 +232,7 @@ def test_fetch_checks_the_type_that_is_asked_for(ex: Executor) -> None:
         ex.fetch("y", dtype="float")
 
 
+@pytest.mark.rule("api.python.3")
 def test_a_model_may_be_given_as_the_path_of_its_file(tmp_path: Path) -> None:
     program = oi.graph("volatile { w: f32[B]; } block entry { return w; }")
     write_oinf({"B": SizeVar(2), "w": np.array([1, 2], np.float32)}, tmp_path / "m.oinf")

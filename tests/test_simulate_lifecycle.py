@@ -1,4 +1,4 @@
-"""Memory kinds during and between steps: one test for each rule of the runtime specification's section 4."""
+"""Memory kinds during and between steps: one test for each rule of ``specification: runtime.memory``."""
 
 from __future__ import annotations
 
@@ -222,6 +222,7 @@ def test_low_floats_come_and_go_as_ml_dtypes() -> None:
     assert ex.fetch("y").astype(np.float32).tolist() == [2.0, 2.015625]
 
 
+@pytest.mark.rule("dtypes.packing.5")
 def test_packed_values_are_fetched_unpacked_and_raw_as_stored() -> None:
     ex = executor("dynamic { x: i4[3]; } volatile { y: i4[3]; } block entry { transfer x >> y; return; }")
     ex.step(x=[-8, 7, 1])

@@ -1,4 +1,4 @@
-"""What may be done with each kind of memory, and when: the table of section 4 of the runtime specification."""
+"""What may be done with each kind of memory, and when (``specification: runtime.memory``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings, modes and types of operators as they run: the runtime specification's section 8, rule by rule."""
+"""Settings, modes and types of operators as they run, rule by rule (``specification: runtime.operators``)."""
 
 from __future__ import annotations
 
@@ -155,12 +155,12 @@ def test_matmul_broadcasts_leading_axes() -> None:
     np.testing.assert_array_equal(ex.fetch("y"), a @ b)
 
 
-@pytest.mark.rule("runtime.operators.8")
+@pytest.mark.rule("operators.shapes.3", "runtime.operators.8")
 def test_an_output_is_never_broadcast() -> None:
     assert refused("volatile { a: f32[4]; y: f32[2, 4]; }", "op add(a, a) >> y") == "shape-mismatch"
 
 
-@pytest.mark.rule("runtime.operators.9")
+@pytest.mark.rule("operators.shapes.2", "runtime.operators.9")
 def test_every_elementwise_operator_of_several_inputs_broadcasts() -> None:
     several = [
         schema
@@ -177,12 +177,12 @@ def test_shapes_that_do_not_broadcast_are_refused(shape: str) -> None:
     assert refused(f"volatile {{ a: f32[4, 3]; b: f32{shape}; }}", "op add(a, b) >> a") == "shape-mismatch"
 
 
-@pytest.mark.rule("runtime.operators.10")
+@pytest.mark.rule("dtypes.conversion.1", "operators.types.1", "runtime.operators.10")
 def test_types_are_not_mixed() -> None:
     assert refused("volatile { a: f32; b: f64; }", "op add(a, b) >> a") == "dtype-unsupported"
 
 
-@pytest.mark.rule("runtime.operators.11")
+@pytest.mark.rule("dtypes.accumulators.3", "runtime.operators.11")
 @pytest.mark.parametrize(
     ("dtype", "acc", "out", "code"),
     [
@@ -209,7 +209,7 @@ def test_with_an_accumulator_the_output_is_no_input() -> None:
     assert refused("volatile { x: i32[4]; }", "op add(x, x, acc=i64) >> x") == "inplace-denied"
 
 
-@pytest.mark.rule("runtime.operators.12")
+@pytest.mark.rule("operators.shapes.5", "runtime.operators.12")
 @pytest.mark.parametrize("statement", ["op add(a, a) >> a", "op matmul(a, b) >> c", "transfer a >> a"])
 def test_tensors_without_elements_are_legal(statement: str) -> None:
     ex = executor(

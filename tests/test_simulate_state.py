@@ -1,4 +1,4 @@
-"""Persistent memory taken out of executors and put back: section 9 of the runtime specification."""
+"""Persistent memory taken out of executors and put back (``specification: runtime.host.13``)."""
 
 from __future__ import annotations
 

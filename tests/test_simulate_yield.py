@@ -1,4 +1,4 @@
-"""Handing variables to consumer blocks: one test for each rule of section 11 of the runtime specification."""
+"""Handing variables to consumer blocks: one test for each rule of ``specification: runtime.consumers``."""
 
 from __future__ import annotations
 

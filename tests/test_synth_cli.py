@@ -236,6 +236,7 @@ def test_verification_names_the_statement_that_a_random_input_does_not_suit(file
     assert "lookup.oi:5:3" in result.stderr
 
 
+@pytest.mark.rule("api.commands.1")
 def test_without_a_compiler_verification_ends_with_3(files, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
 

@@ -29,6 +29,7 @@ def qkv(heads: int = 4, kv_heads: int = 4, queries: int = 5, keys: int = 5, dept
     return [noise(*shape, seed=n) for n, shape in enumerate(shapes)]
 
 
+@pytest.mark.rule("operators.attention.1", "operators.attention.2")
 @pytest.mark.parametrize(
     ("extents", "settings", "attributes"),
     [
@@ -45,6 +46,7 @@ def test_sdpa_agrees_with_onnx(run_operator, onnx_reference, extents: Any, setti
     np.testing.assert_allclose(run_operator("sdpa", [q, k, v], **settings)[0], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.rule("operators.attention.3")
 @pytest.mark.parametrize(
     ("queries", "keys", "settings"),
     [
@@ -79,6 +81,7 @@ EXTENT = st.integers(0, 4)
 OPTIONAL = st.one_of(st.none(), st.integers(-3, 6))
 
 
+@pytest.mark.rule("operators.attention.1", "operators.attention.3")
 @settings(max_examples=150, deadline=None)
 @given(
     extents=st.tuples(st.integers(0, 2), st.integers(1, 2), st.integers(1, 2), EXTENT, EXTENT, EXTENT, EXTENT),
@@ -113,6 +116,7 @@ def test_a_mask_broadcasts(run_operator, onnx_reference, shape: tuple[int, ...],
     np.testing.assert_allclose(run_operator("sdpa", [q, k, v, mask])[0], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.rule("operators.attention.4")
 def test_a_query_that_sees_no_key_gives_zeros(run_operator) -> None:
     q, k, v = (array[0, 0] for array in qkv(queries=3, keys=3))
     mask = np.array([[True] * 3, [False] * 3, [True] * 3])
@@ -128,6 +132,7 @@ def test_keys_that_do_not_count_are_not_read(run_operator) -> None:
     np.testing.assert_array_equal(run_operator("sdpa", [q, k, v], kv_len=4)[0], expected)
 
 
+@pytest.mark.rule("operators.attention.4")
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("by", ["mask", "causal"])
 def test_a_hidden_key_adds_nothing_whatever_its_value(run_operator, value: float, by: str) -> None:
@@ -163,6 +168,7 @@ def test_attn_is_sdpa_by_heads(run_operator, settings: Any, projected: bool) -> 
     np.testing.assert_allclose(found, composed, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.rule("operators.types.3")
 def test_attn_mixes_types_as_the_design_does(run_operator) -> None:
     x, k, v, w = noise(1, 6), noise(9, 2, 4, dtype=np.float16), noise(9, 2, 4, dtype=np.float16), noise(6, 16, seed=3)
     (found,) = run_operator("attn", [x, k, v, w])

@@ -48,6 +48,7 @@ def test_there_is_one_device_only() -> None:
         CpuBackend(1)
 
 
+@pytest.mark.rule("dtypes.packing.1", "dtypes.packing.2")
 @given(data=st.data(), dtype=st.sampled_from(PACKED), count=st.integers(0, 20))
 def test_packing_is_the_bit_stream_of_the_specification(data: st.DataObject, dtype: DType, count: int) -> None:
     codes = st.integers(0, (1 << dtype.bits) - 1).filter(lambda code: not (dtype.name == "t2" and code == 2))
@@ -108,6 +109,7 @@ def test_an_expression_broadcasts_and_may_write_its_input(backend: CpuBackend) -
     assert backend.read(x).tolist() == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.rule("dtypes.computing.2")
 def test_an_expression_on_packed_elements_wraps_at_their_width(backend: CpuBackend) -> None:
     kind = TensorType(I4, (3,))
     x, y = backend.upload(kind, pack(np.array([7, -8, 3], np.int8), I4)), backend.allocate(kind)

@@ -32,6 +32,7 @@ def fuzzing(seed: int) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+@pytest.mark.rule("operators.indices.2")
 def test_no_call_reaches_outside_of_its_buffers() -> None:
     with ExitStack() as stack:
         running = [stack.enter_context(fuzzing(seed)) for seed in (1, 2)]

@@ -97,6 +97,7 @@ def test_matmul_clips_once_into_a_narrower_output() -> None:
     assert run("matmul", [a, a.T], TensorType(I8, (1, 1)), acc=(I32, I8)).tolist() == [[127]]
 
 
+@pytest.mark.rule("dtypes.accumulators.2")
 @pytest.mark.parametrize(
     ("op", "name", "rows", "acc", "expected"),
     [
@@ -136,12 +137,14 @@ def test_an_accumulator_is_converted_once_by_the_rules_of_cast(
     assert (unpack(found, out.dtype, out.shape) if out.dtype.is_packed else found).item() == expected
 
 
+@pytest.mark.rule("dtypes.computing.5")
 def test_bool_matmul_is_or_of_ands() -> None:
     a = np.array([[True, True], [False, True], [False, False]])
     b = np.array([[True], [True]])
     assert run("matmul", [a, b], TensorType(BOOL, (3, 1))).tolist() == [[True], [True], [False]]
 
 
+@pytest.mark.rule("dtypes.computing.3")
 def test_low_float_matmul_rounds_once() -> None:
     a = np.full((1, 4096), 1.0, ml_dtypes.bfloat16)
     found = run("matmul", [a, a.T], TensorType(dtype_named("bf16"), (1, 1)))
@@ -193,6 +196,7 @@ def naive_conv2d(
     return out
 
 
+@pytest.mark.rule("operators.windows.3", "operators.windows.4")
 @pytest.mark.parametrize("small_workspace", [False, True])
 @pytest.mark.parametrize(
     ("stride", "padding", "dilation", "groups", "kernel"),
@@ -269,6 +273,7 @@ def test_avg_pool2d_agrees_with_onnx(kernel: int, stride: int, padding: int, inc
     assert run("avg_pool2d", [x], TensorType(F32, expected.shape), **settings) == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.rule("operators.windows.3")
 def test_padding_never_wins_a_maximum() -> None:
     x = np.full((1, 1, 2, 2), -5, np.int32)
     found = run("max_pool2d", [x], TensorType(I32, (1, 1, 3, 3)), kernel=2, padding=1)
@@ -282,6 +287,7 @@ def test_a_pool_skips_nan_unless_there_is_nothing_else() -> None:
     assert np.isnan(found[0, 0, 0, [0, 3]]).all()
 
 
+@pytest.mark.rule("operators.windows.1")
 def test_same_padding_puts_the_odd_unit_at_the_end_or_the_start() -> None:
     x = np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4)
     out = TensorType(F32, (1, 1, 1, 4))
@@ -314,6 +320,7 @@ def test_sum_axis_wraps_integers_and_widens_low_floats() -> None:
     assert wide.tolist() == [600]
 
 
+@pytest.mark.rule("operators.numbers.5")
 @pytest.mark.parametrize(
     ("row", "maximum", "index", "last"),
     [
@@ -393,6 +400,7 @@ def test_an_integer_convolution_wraps_at_its_accumulator_and_adds_the_bias_there
     assert found.ravel().tolist() == wrapped
 
 
+@pytest.mark.rule("operators.shapes.5")
 def test_nothing_in_gives_nothing_or_the_bias_out() -> None:
     empty = np.zeros((0, 1, 4, 4), np.float32)
     kernels = np.zeros((2, 1, 3, 3), np.float32)

@@ -97,6 +97,7 @@ BY_ATTRIBUTES: dict[str, tuple[str, list[np.ndarray], dict[str, Any], str, list[
 }
 
 
+@pytest.mark.rule("operators.indices.1", "operators.types.4")
 @pytest.mark.parametrize("case", BY_ATTRIBUTES)
 def test_onnx_agrees(run_operator: Any, onnx_reference: Any, case: str) -> None:
     op, given, settings, theirs, more, attributes = BY_ATTRIBUTES[case]
@@ -134,6 +135,7 @@ def test_scattering_agrees_with_onnx(run_operator: Any, onnx_reference: Any, red
     assert by_tuple == pytest.approx(onnx_reference("ScatterND", given, opset=18, reduction=reduction)[0], abs=1e-6)
 
 
+@pytest.mark.rule("operators.indices.3")
 def test_of_several_updates_at_one_place_the_last_stays(run_operator: Any) -> None:
     x, where, updates = np.zeros(3, np.int32), np.array([1, 1, 1]), np.array([7, 8, 9], np.int32)
 
@@ -163,6 +165,7 @@ OUT_OF_RANGE: dict[str, tuple[str, list[np.ndarray], str]] = {
 }
 
 
+@pytest.mark.rule("operators.indices.2")
 @pytest.mark.parametrize("case", OUT_OF_RANGE)
 def test_an_index_out_of_range_is_an_error(run_operator: Any, case: str) -> None:
     op, given, message = OUT_OF_RANGE[case]
@@ -201,6 +204,7 @@ FUSED: dict[str, tuple[list[np.ndarray], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.rule("operators.definitions.3")
 @pytest.mark.parametrize("op", FUSED)
 def test_a_kernel_agrees_with_the_decomposition(run_operator: Any, op: str) -> None:
     given, settings = FUSED[op]

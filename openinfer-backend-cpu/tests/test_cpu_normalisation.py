@@ -25,6 +25,7 @@ FUSED = {
 }
 
 
+@pytest.mark.rule("operators.definitions.3")
 @pytest.mark.parametrize("axis", [-1, -2, 0])
 @pytest.mark.parametrize("op", FUSED)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])

@@ -80,6 +80,7 @@ def test_quantize_linear_agrees_with_onnx(dtype: str, axis: int | None) -> None:
     np.testing.assert_array_equal(found[0], expected[0])
 
 
+@pytest.mark.rule("operators.quantisation.1")
 def test_quantize_linear_rounds_half_to_even_and_clips() -> None:
     x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 1e9, -1e9, np.inf, -np.inf], np.float32)
     given = {"x": ("f32", x), "scale": ("f32", np.float32(1))}
@@ -88,6 +89,7 @@ def test_quantize_linear_rounds_half_to_even_and_clips() -> None:
     assert found.tolist() == [0.5, 1.5, 2.5, -0.5, -1.5, 57344, -57344, 57344, -57344]
 
 
+@pytest.mark.rule("operators.quantisation.1")
 def test_dequantize_linear_agrees_with_onnx_in_blocks() -> None:
     x, scale, zero = integers("i8", 4, 6), RANDOM.random((4, 3), np.float32), integers("i8", 4, 3)
     expected = from_onnx("DequantizeLinear", {"x": x, "s": scale, "z": zero}, axis=1, block_size=2)
@@ -127,6 +129,7 @@ def test_matmul_integer_agrees_with_onnx(a: str, b: str) -> None:
     np.testing.assert_array_equal(computed("matmul_integer", given, "i32[4,5]")[0], expected[0])
 
 
+@pytest.mark.rule("operators.quantisation.2")
 def test_matmul_integer_is_exact_over_long_sums() -> None:
     a, b = np.full((1, 70_000), 255, np.uint8), np.full((70_000, 1), 255, np.uint8)
     found = computed("matmul_integer", {"a": ("u8", a), "b": ("u8", b)}, "i32[1,1]")[0]
@@ -141,12 +144,14 @@ def test_conv_integer_agrees_with_onnx() -> None:
     np.testing.assert_array_equal(computed("conv_integer", given, f"i32{shape}", stride=[2, 1])[0], expected[0])
 
 
+@pytest.mark.rule("operators.windows.3")
 def test_padding_of_conv_integer_stands_for_the_zero_point() -> None:
     x, w, zero = np.full((1, 1, 1, 1), 7, np.int8), np.ones((1, 1, 3, 3), np.int8), np.array(5, np.int8)
     given = {"x": ("i8", x), "w": ("i8", w), "x_zero": ("i8", zero)}
     assert computed("conv_integer", given, "i32[1,1,1,1]", padding=1)[0].tolist() == [[[[2]]]]
 
 
+@pytest.mark.rule("operators.quantisation.2")
 def test_qlinear_matmul_agrees_with_onnx() -> None:
     a, b = integers("u8", 4, 9), integers("u8", 9, 5)
     given = {

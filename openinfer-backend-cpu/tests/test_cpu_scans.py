@@ -60,6 +60,7 @@ def expected_order(row: list[float], *, descending: bool) -> list[int]:
 FEW_NUMBERS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.0, math.nan, -math.nan, math.inf, -math.inf])
 
 
+@pytest.mark.rule("operators.numbers.6")
 @settings(max_examples=150, deadline=None)
 @given(row=st.lists(FEW_NUMBERS, min_size=1, max_size=40), k=st.integers(1, 40), descending=st.booleans())
 def test_order_is_stable_and_nan_is_greatest(run_operator, row: list[float], k: int, descending: bool) -> None:

@@ -238,6 +238,7 @@ ENDINGS = {
 }
 
 
+@pytest.mark.rule("api.commands.1", "api.commands.3")
 @pytest.mark.parametrize(("error", "code", "text"), ENDINGS.values(), ids=list(ENDINGS))
 def test_an_error_is_told_without_traceback_and_sets_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, text: str
@@ -262,10 +263,12 @@ def test_debug_shows_the_traceback_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.stderr.endswith("error[x]: wrong\n")
 
 
+@pytest.mark.rule("api.commands.4")
 def test_messages_cannot_steer_the_terminal() -> None:
     assert told(OpenInferError("a\x1b[2Jb\nc", code="x")) == "error[x]: a\\x1b[2Jb\\nc"
 
 
+@pytest.mark.rule("api.commands.4")
 def test_colour_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
     offer_command(monkeypatch, raising(OpenInferError("wrong", code="x")))
 
@@ -273,6 +276,7 @@ def test_colour_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(OpenInferError("wrong", code="x"), colour=True).startswith("\x1b[31m")
 
 
+@pytest.mark.rule("api.commands.4")
 @pytest.mark.parametrize(
     ("variables", "terminal", "wanted"),
     [({}, True, True), ({}, False, False), ({"NO_COLOR": "1"}, True, False), ({"TERM": "dumb"}, True, False)],

@@ -1,4 +1,4 @@
-"""Which statements a ``dep`` orders (language specification, section 9.9)."""
+"""Which statements a ``dep`` orders (``specification: language.ordering``)."""
 
 from __future__ import annotations
 

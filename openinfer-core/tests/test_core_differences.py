@@ -46,6 +46,7 @@ def test_the_worst_element_is_named_by_its_place() -> None:
     assert found.relative == pytest.approx(0.25)
 
 
+@pytest.mark.rule("dtypes.drift.1")
 def test_either_bound_is_enough() -> None:
     tolerance = Tolerance(0.5, 0.01)
     assert difference(tensor("f32", 1.0), tensor("f32", 1.4), tolerance).is_within
@@ -53,6 +54,7 @@ def test_either_bound_is_enough() -> None:
     assert not difference(tensor("f32", 10.0), tensor("f32", 10.6), tolerance).is_within
 
 
+@pytest.mark.rule("dtypes.drift.1")
 def test_what_is_no_number_has_to_be_the_same() -> None:
     nan, inf = math.nan, math.inf
     assert difference(tensor("f32", [nan, inf, -inf]), tensor("f32", [nan, inf, -inf]), EXACT).is_within
@@ -67,6 +69,7 @@ def test_zeros_of_both_signs_are_equal() -> None:
     assert difference(tensor("f32", [0.0]), tensor("f32", [-0.0]), EXACT).is_within
 
 
+@pytest.mark.rule("dtypes.drift.2")
 def test_integers_and_bools_are_exact() -> None:
     found = difference(tensor("u64", [2**64 - 1, 5]), tensor("u64", [0, 5]), EXACT)
     assert (found.beyond, found.ulps) == (1, 2**64 - 1)

@@ -47,6 +47,7 @@ def test_statements_become_nodes_in_written_order() -> None:
     assert nodes[3].kind == Return()
 
 
+@pytest.mark.rule("json.graphs.4")
 def test_a_loop_is_numbered_after_its_body() -> None:
     text = """block entry {
       op a() >> x;
@@ -58,6 +59,7 @@ def test_a_loop_is_numbered_after_its_body() -> None:
     assert built.next_index == 6
 
 
+@pytest.mark.rule("json.graphs.4")
 def test_the_same_text_gives_the_same_ids_and_other_text_others() -> None:
     first, again, other = graph(PROGRAM), graph(PROGRAM), graph(PROGRAM.replace("op add", "op sub"))
     ids = [[node.uuid for _, node in built.nodes()] for built in (first, again, other)]

@@ -19,6 +19,7 @@ def test_the_entry_point_leads_to_a_plugin_module_of_api_1() -> None:
     assert importlib.import_module(entry_point.value).OPENINFER_API == 1
 
 
+@pytest.mark.rule("api.plugins.3")
 @pytest.mark.parametrize("module", ["openinfer.builtin", "openinfer.plugin"])
 def test_importing_a_plugin_module_loads_nothing_heavy(module: str) -> None:
     program = f"import sys, {module}; sys.exit(' '.join(sys.modules.keys() & set({HEAVY!r})) or 0)"

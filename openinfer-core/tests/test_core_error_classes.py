@@ -1,4 +1,4 @@
-"""The exceptions of OpenInfer: what each is a kind of, and what it carries (runtime specification, section 12)."""
+"""The exceptions of OpenInfer: what each is a kind of, and what it carries (``specification: runtime.errors``)."""
 
 from __future__ import annotations
 

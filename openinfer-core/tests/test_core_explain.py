@@ -109,6 +109,7 @@ def test_every_code_shows_a_message() -> None:
     assert [code for code in codes() if f"[{code}]" not in messages(explanation(code))] == []
 
 
+@pytest.mark.rule("api.codes.1")
 def test_every_code_has_an_example_that_runs_or_is_checked() -> None:
     assert [code for code in SHOWN if not explanation(code).wrong or explanation(code).said] == []
     assert [code for code in RUN if explanation(code).host and explanation(code).command] == []
@@ -371,6 +372,7 @@ def raised() -> set[str]:
     return {code for code in found if re.fullmatch(r"[a-z0-9-]+", code)}
 
 
+@pytest.mark.rule("api.codes.1")
 def test_the_codes_that_are_raised_are_those_that_are_explained() -> None:
     if len(SOURCES) < 5:
         pytest.skip("the sources of the other packages are not beside the tests")

@@ -136,6 +136,7 @@ def c_output(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return ran.stdout
 
 
+@pytest.mark.rule("operators.definitions.2")
 def test_numpy_and_c_agree_bit_for_bit(c_output: bytes) -> None:
     place = 0
     values = inputs()

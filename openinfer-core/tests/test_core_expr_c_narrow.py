@@ -97,6 +97,7 @@ def floats() -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.concatenate([bits.view(np.float32), *codes, *halves, *around, limits, -limits])
 
 
+@pytest.mark.rule("dtypes.rounding.1")
 @pytest.mark.parametrize("low", LOW, ids=str)
 def test_every_code_widens_exactly(low: DType, library: ctypes.CDLL) -> None:
     codes = every_code(low)
@@ -110,6 +111,7 @@ def test_every_code_widens_exactly(low: DType, library: ctypes.CDLL) -> None:
     np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
 
 
+@pytest.mark.rule("dtypes.rounding.2")
 @pytest.mark.parametrize("low", LOW, ids=str)
 def test_floats_round_to_nearest_even(low: DType, library: ctypes.CDLL) -> None:
     x = floats()
@@ -154,6 +156,7 @@ def test_low_floats_become_integers_and_bools(low: DType, library: ctypes.CDLL) 
     np.testing.assert_array_equal(small, whole.astype(np.int8))
 
 
+@pytest.mark.rule("dtypes.rounding.3")
 def test_doubles_pass_through_f32(library: ctypes.CDLL) -> None:
     # Just above a half of a step of f16: f32 rounds it to the half, which then goes to the even neighbour.
     x = np.array([1 + 2**-11 + 2**-40, 1 + 2**-11, 1 + 3 * 2**-11], np.float64)

@@ -47,6 +47,7 @@ def read_or_findings(document: object) -> Graph | tuple[Diagnostic, ...]:
         return error.diagnostics or pytest.fail(f"no findings in {error!r}")
 
 
+@pytest.mark.rule("json.form.4")
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(graphs(), st.data())
 def test_a_document_with_any_part_replaced_is_a_graph_or_an_error_with_a_pointer(built: Graph, data) -> None:

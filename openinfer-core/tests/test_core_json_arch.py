@@ -40,6 +40,7 @@ def changed(document: dict[str, Any], *path: str, value: object) -> dict[str, An
     return result
 
 
+@pytest.mark.rule("json.devices.1")
 def test_a_gpu_file_is_read_whole(tmp_path) -> None:
     file = tmp_path / "mock.json"
     file.write_text(json.dumps(GPU), encoding="utf-8")
@@ -54,6 +55,7 @@ def test_a_gpu_file_is_read_whole(tmp_path) -> None:
     assert DeviceCustom.load(str(file)) == arch
 
 
+@pytest.mark.rule("json.devices.1")
 def test_a_cpu_file_has_defaults() -> None:
     arch = DeviceArch.load(CPU)
     assert arch.limits == Limits(
@@ -75,6 +77,7 @@ def test_memories_keep_the_order_of_the_file() -> None:
     )
 
 
+@pytest.mark.rule("json.devices.3")
 @pytest.mark.parametrize("document", [GPU, CPU, changed(GPU, "limits", "lanes", value=[1])])
 def test_a_file_is_given_back_as_written(document: dict[str, Any]) -> None:
     assert DeviceArch.load(document).to_json() == document
@@ -148,6 +151,7 @@ WRONG = {
 }
 
 
+@pytest.mark.rule("json.devices.2")
 @pytest.mark.parametrize(("document", "pointer", "message"), WRONG.values(), ids=WRONG)
 def test_a_wrong_part_is_refused_where_it_is(document: dict[str, Any], pointer: str, message: str) -> None:
     with pytest.raises(SerializationError) as caught:
@@ -174,6 +178,7 @@ WARNED = {
 }
 
 
+@pytest.mark.rule("json.devices.2")
 @pytest.mark.parametrize(("document", "code", "pointer"), WARNED.values(), ids=WARNED)
 def test_what_a_target_may_need_is_kept_with_a_warning(document: dict[str, Any], code: str, pointer: str) -> None:
     arch = DeviceArch.load(document)
@@ -182,6 +187,7 @@ def test_what_a_target_may_need_is_kept_with_a_warning(document: dict[str, Any],
         DeviceArch.load(document, strict=True)
 
 
+@pytest.mark.rule("json.devices.2")
 def test_extra_keys_reach_the_target() -> None:
     arch = DeviceArch.load(changed(changed(CPU, "limits", "lanes", value=32), "tuning", value={"a": 1}))
     assert arch.limits.extra == {"lanes": 32}

@@ -65,6 +65,7 @@ KINDS = {
 }
 
 
+@pytest.mark.rule("json.graphs.3")
 @pytest.mark.parametrize(("text", "expected"), KINDS.items(), ids=KINDS)
 def test_node_kind(text: str, expected: Any) -> None:
     assert statement(text) == expected
@@ -80,6 +81,7 @@ SLOTS = {
 }
 
 
+@pytest.mark.rule("json.graphs.3")
 @pytest.mark.parametrize(("text", "expected"), SLOTS.items(), ids=SLOTS)
 def test_cache_index(text: str, expected: Any) -> None:
     assert statement(f"cache.read K[{text}] >> h;")["CacheRead"]["src"]["indices"] == [expected]
@@ -132,6 +134,7 @@ INITS = {
 }
 
 
+@pytest.mark.rule("json.graphs.6")
 @pytest.mark.parametrize(("text", "expected"), INITS.items(), ids=INITS)
 def test_init(text: str, expected: Any) -> None:
     written = declaration(f"x: {text};")
@@ -141,6 +144,7 @@ def test_init(text: str, expected: Any) -> None:
     )
 
 
+@pytest.mark.rule("json.graphs.2")
 def test_declaration_writes_every_field() -> None:
     assert declaration("x: f32[4, D];") == {
         "name": "x",
@@ -201,17 +205,20 @@ VERSION_3 = [
 ]
 
 
+@pytest.mark.rule("json.versions.1")
 @pytest.mark.parametrize("text", VERSION_1)
 def test_a_graph_that_older_readers_understand_has_no_version(text: str) -> None:
     assert "schema_version" not in GraphSerialize.json(graph(f"block entry {{ {text} }}"))
 
 
+@pytest.mark.rule("json.versions.1")
 @pytest.mark.parametrize("text", VERSION_2)
 def test_a_graph_that_older_readers_would_misread_has_version_2(text: str) -> None:
     declared = "volatile { y: f32; z: f32; }"
     assert GraphSerialize.json(graph(f"{declared} block entry {{ {text} }}"))["schema_version"] == 2
 
 
+@pytest.mark.rule("json.versions.1")
 @pytest.mark.parametrize("text", VERSION_3)
 def test_a_graph_that_readers_of_version_2_would_misread_has_version_3(text: str) -> None:
     assert GraphSerialize.json(graph(f"block entry {{ {text} }}"))["schema_version"] == 3
@@ -228,12 +235,14 @@ EXAMPLE = """{
 }"""
 
 
+@pytest.mark.rule("json.graphs.2")
 def test_a_document_of_an_older_writer_is_read_with_defaults() -> None:
     read = GraphDeserialize.from_json(EXAMPLE)
     assert read == graph("volatile { h: f32[4, D]; } block entry { cache.read K[l, ] >> h; return; }")
     assert str(read.blocks["entry"].nodes[0].uuid) == "3b0e2f8e-6d0f-5f57-9c5a-0a6b6f6f0d11"
 
 
+@pytest.mark.rule("json.form.6")
 def test_documents_are_read_from_objects_text_and_files(tmp_path) -> None:
     file = tmp_path / "g.json"
     file.write_text(EXAMPLE, encoding="utf-8-sig")
@@ -327,7 +336,7 @@ def replaced(document: dict[str, Any], pointer: str, value: Any) -> dict[str, An
     return changed
 
 
-@pytest.mark.rule("runtime.errors.3")
+@pytest.mark.rule("json.form.2", "json.form.3", "json.form.4", "runtime.errors.3")
 @pytest.mark.parametrize(("pointer", "value", "message"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_part_is_refused_where_it_is(pointer: str, value: Any, message: str) -> None:
     with pytest.raises(SerializationError) as caught:
@@ -353,7 +362,7 @@ def test_a_missing_part_is_named(pointer: str) -> None:
     assert found == [("missing-field", f"`{last}` is missing", pointer)]
 
 
-@pytest.mark.rule("runtime.checks.5")
+@pytest.mark.rule("json.graphs.5", "runtime.checks.5")
 def test_numbers_and_ids_are_unique_and_below_next_index() -> None:
     document = base()
     nodes = document["blocks"]["entry"]["nodes"]
@@ -374,6 +383,7 @@ def test_a_setting_given_twice_is_refused() -> None:
         GraphDeserialize.from_json(document)
 
 
+@pytest.mark.rule("json.form.4")
 def test_findings_are_collected_and_errors_have_one_line() -> None:
     document = replaced(replaced(base(), "/vars/x/dtype", "F33"), f"{NODES}/0/uuid", 1)
     with pytest.raises(SerializationError) as caught:
@@ -382,6 +392,7 @@ def test_findings_are_collected_and_errors_have_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.rule("json.form.5")
 def test_unknown_fields_are_warnings_and_errors_in_strict_mode() -> None:
     document = replaced(replaced(base(), "/vars/x/layout", 1), f"{NODES}/0/kind/Op/cost", 2)
     document["comment"] = "…"
@@ -394,7 +405,7 @@ def test_unknown_fields_are_warnings_and_errors_in_strict_mode() -> None:
     assert [d.path for d in caught.value.diagnostics] == places
 
 
-@pytest.mark.rule("language.phases.7")
+@pytest.mark.rule("json.graphs.9", "language.phases.7")
 def test_what_only_a_later_phase_can_tell_is_accepted() -> None:
     document = base("op no_such_operator(nobody, W[1, 2, 3]) >> nothing; branch nowhere; return;")
     assert "no_such_operator" in GraphDeserialize.from_json(document).to_dsl()
@@ -426,12 +437,14 @@ def test_deeper_nesting_of_loops_is_an_error_and_no_crash(depth: int) -> None:
         GraphDeserialize.from_json(nested(depth))
 
 
+@pytest.mark.rule("json.form.1", "json.graphs.1")
 def test_written_text_is_sorted_and_standard() -> None:
     text = GraphSerialize.text(graph("volatile { x: f32 @init(inf); } block entry { barrier; return; }"))
     assert list(json.loads(text)) == ["blocks", "next_index", "schema_version", "vars"]
     assert json.dumps(json.loads(text), indent=2, sort_keys=True) + "\n" == text
 
 
+@pytest.mark.rule("json.graphs.7")
 def test_non_finite_numbers_come_back() -> None:
     built = graph("volatile { x: f32 @init(nan); } block entry { op f(x, a=nan, b=[inf, -inf]) >> x; return; }")
     again = GraphDeserialize.from_json(GraphSerialize.text(built))
@@ -439,6 +452,7 @@ def test_non_finite_numbers_come_back() -> None:
     assert math.isnan(again.vars["x"].init)
 
 
+@pytest.mark.rule("json.form.3")
 def test_unit_kinds_and_hints_are_read() -> None:
     document = base("barrier; return x;")
     document["blocks"]["entry"]["hints"] = {"fast": {"Bool": True}}
@@ -450,6 +464,7 @@ def test_unit_kinds_and_hints_are_read() -> None:
 STORED = Path(__file__).parent / "data"
 
 
+@pytest.mark.rule("json.versions.2")
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_stored_files_of_every_version_load(version: int) -> None:
     text = (STORED / f"graph_version_{version}.json").read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from openinfer.errors import SerializationError
 from openinfer.serialize import GraphDeserialize
 
 
+@pytest.mark.rule("json.form.1")
 @pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity"])
 def test_tokens_that_are_no_json_are_refused(token: str) -> None:
     with pytest.raises(SerializationError, match="is not JSON") as caught:
@@ -18,6 +19,7 @@ def test_tokens_that_are_no_json_are_refused(token: str) -> None:
     assert finding.span.end - finding.span.start == len(token)
 
 
+@pytest.mark.rule("json.form.1")
 def test_repeated_keys_are_refused_where_they_are() -> None:
     with pytest.raises(SerializationError) as caught:
         GraphDeserialize.from_json('{"vars": {"a/b": {"x": 1, "x": 2}}, "vars": {"a/b": {"x": 1, "x": 2}}}')

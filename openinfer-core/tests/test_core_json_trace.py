@@ -24,7 +24,7 @@ EVENT = TraceEvent(
 )
 
 
-@pytest.mark.rule("runtime.traces.1")
+@pytest.mark.rule("json.traces.1", "runtime.traces.1")
 def test_an_event_has_seven_fields_in_order() -> None:
     (written,) = trace_to_json([EVENT])
     assert json.dumps(written) == (
@@ -42,6 +42,7 @@ def test_events_are_read_without_what_the_form_leaves_out(tmp_path) -> None:
     assert trace_from_json(file.read_text(encoding="utf-8")) == trace_from_json(trace_to_json([EVENT, EVENT]))
 
 
+@pytest.mark.rule("json.traces.2")
 def test_fields_of_later_versions_are_ignored() -> None:
     (written,) = trace_to_json([EVENT])
     assert trace_from_json([{**written, "device": "cpu"}]) == trace_from_json([written])
@@ -57,6 +58,7 @@ WRONG = {
 }
 
 
+@pytest.mark.rule("json.traces.2")
 @pytest.mark.parametrize(("change", "pointer", "message"), WRONG.values(), ids=WRONG)
 def test_a_wrong_event_is_refused_where_it_is(change: dict[str, object], pointer: str, message: str) -> None:
     (written,) = trace_to_json([EVENT])

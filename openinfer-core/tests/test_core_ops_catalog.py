@@ -35,12 +35,14 @@ def test_the_built_in_types_are_offered() -> None:
     assert tuple(openinfer_dtypes()) == BUILTIN
 
 
+@pytest.mark.rule("operators.definitions.4")
 def test_names_and_aliases_are_unique(catalog: Mapping[str, OpSchema]) -> None:
     names = Counter(name for schema in catalog.values() for name in (schema.name, *schema.aliases))
 
     assert [name for name, count in names.items() if count > 1] == []
 
 
+@pytest.mark.rule("operators.definitions.1")
 @pytest.mark.parametrize("name", OFFERED)
 def test_an_operator_is_described(name: str) -> None:
     schema = OFFERED[name]
@@ -82,6 +84,7 @@ def ternary(schema: OpSchema, dtype: str) -> dict[str, Any]:
     return {name: value for name, value in {**needed, "value": 1}.items() if schema.setting(name)} if needed else {}
 
 
+@pytest.mark.rule("operators.definitions.2", "operators.types.2")
 @pytest.mark.parametrize("name", BY_EXPRESSION)
 def test_expressions_are_defined_on_every_type_and_yield_the_output_type(name: str) -> None:
     for call in calls(name):
@@ -91,6 +94,7 @@ def test_expressions_are_defined_on_every_type_and_yield_the_output_type(name: s
         compile_program(linearise(expr))
 
 
+@pytest.mark.rule("operators.definitions.2")
 @pytest.mark.parametrize("name", BY_FOLD)
 def test_folds_are_defined_on_every_type_and_yield_the_output_type(name: str) -> None:
     for call in calls(name):
@@ -158,6 +162,7 @@ def test_an_operator_that_onnx_lacks_names_none(name: str) -> None:
     assert OFFERED[name].onnx is None
 
 
+@pytest.mark.rule("dtypes.accumulators.3")
 def test_accumulators_are_those_of_the_specification(catalog: Mapping[str, OpSchema]) -> None:
     for fact in reference_facts():
         schema, legal = catalog[fact["name"]], {tuple(pair) for pair in fact["acc_pairs"]}

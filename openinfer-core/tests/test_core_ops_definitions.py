@@ -103,6 +103,7 @@ WRONG: dict[str, tuple[object, str]] = {
 }
 
 
+@pytest.mark.rule("operators.definitions.5")
 @pytest.mark.parametrize(("definition", "message"), WRONG.values(), ids=list(WRONG))
 def test_what_yields_another_type_is_an_error_when_it_is_built(definition: object, message: str) -> None:
     with pytest.raises(ExprError) as caught:

@@ -135,6 +135,17 @@ CASES: list[tuple[str, str, list[Any], dict[str, Any], Any]] = [
 ]
 
 
+@pytest.mark.rule(
+    "dtypes.accumulators.1",
+    "dtypes.accumulators.2",
+    "dtypes.computing.2",
+    "dtypes.computing.4",
+    "dtypes.computing.5",
+    "operators.numbers.1",
+    "operators.numbers.2",
+    "operators.numbers.3",
+    "operators.numbers.4",
+)
 @pytest.mark.parametrize(("op", "dtype", "inputs", "settings", "expected"), CASES)
 def test_the_specification_says(
     evaluate: Any, op: str, dtype: str, inputs: list[Any], settings: dict[str, Any], expected: Any
@@ -179,6 +190,7 @@ CASTS: list[tuple[str, str, list[Any], dict[str, Any], list[Any]]] = [
 ]
 
 
+@pytest.mark.rule("dtypes.conversion.2", "dtypes.conversion.3", "dtypes.conversion.4")
 @pytest.mark.parametrize(("source", "target", "values", "settings", "expected"), CASTS)
 def test_conversion(
     evaluate: Any, source: str, target: str, values: list[Any], settings: dict[str, Any], expected: list[Any]
@@ -222,6 +234,7 @@ def test_sigmoid_does_not_overflow(evaluate: Any) -> None:
     check(evaluate("sigmoid", "f32", [-INF, -1000.0, 1000.0, INF, NAN]), [0.0, 0.0, 1.0, 1.0, NAN])
 
 
+@pytest.mark.rule("dtypes.computing.1")
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f8"])
 def test_low_floats_round_once_from_f32(evaluate: Any, dtype: str) -> None:
     a, b = np.linspace(-3, 3, 64), np.linspace(0.5, 4, 64)
@@ -233,6 +246,7 @@ def test_low_floats_round_once_from_f32(evaluate: Any, dtype: str) -> None:
     np.testing.assert_array_equal(found, (wide_a * wide_b + wide_b).astype(storage))
 
 
+@pytest.mark.rule("operators.shapes.1")
 def test_inputs_broadcast(evaluate: Any) -> None:
     found = evaluate("where", None, ("bool", [[True], [False]]), ("i8", [1, 2, 3]), ("i8", 9))
 
@@ -279,6 +293,7 @@ def test_a_condition_is_bool_or_of_the_type_of_what_it_chooses_from(evaluate: An
     assert caught.value.code == "dtype-unsupported"
 
 
+@pytest.mark.rule("operators.types.1")
 def test_inputs_of_two_types_are_refused(evaluate: Any) -> None:
     with pytest.raises(OpTypeError, match=r"inputs of add have one dtype, found f32\[1\] and f64\[1\]") as caught:
         evaluate("add", None, ("f32", [1.0]), ("f64", [1.0]))

@@ -31,6 +31,7 @@ def test_reductions_agree_with_numpy(evaluate: Any, op: str, oracle: Any, axes: 
     assert found.shape == oracle(CUBE, axis=numpy_axes, keepdims=keepdims).shape
 
 
+@pytest.mark.rule("operators.numbers.5", "operators.shapes.4")
 @pytest.mark.parametrize(
     ("op", "dtype", "values", "settings", "expected"),
     [
@@ -74,10 +75,12 @@ def test_the_specification_says(
     assert found.item() == expected or (math.isnan(expected) and math.isnan(found.item()))
 
 
+@pytest.mark.rule("dtypes.computing.3")
 def test_low_floats_accumulate_in_f32(evaluate: Any) -> None:
     assert evaluate("sum_axis", "bf16", np.ones(512)).item() == 512.0
 
 
+@pytest.mark.rule("dtypes.computing.3")
 @given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=12))
 def test_integer_sums_are_exact_modulo_the_width(evaluate: Any, values: list[int]) -> None:
     wrapped = (sum(values) + 2**31) % 2**32 - 2**31
@@ -85,6 +88,7 @@ def test_integer_sums_are_exact_modulo_the_width(evaluate: Any, values: list[int
     assert evaluate("sum_axis", "i32", values).item() == wrapped
 
 
+@pytest.mark.rule("operators.shapes.5")
 @pytest.mark.parametrize("op", ["max_axis", "min_axis"])
 def test_extremes_of_nothing_are_refused(evaluate: Any, op: str) -> None:
     with pytest.raises(OpTypeError, match=r"slices of shape \[2,0\] along axes \[1\] are empty"):
@@ -96,6 +100,7 @@ def test_the_integer_mean_of_nothing_is_refused(evaluate: Any) -> None:
         evaluate("mean_axis", "i32", np.zeros((0,)))
 
 
+@pytest.mark.rule("operators.shapes.4")
 @pytest.mark.parametrize(
     ("axes", "message"), [(3, "axis 3 is out of range for rank 3"), ((0, -3), "name one dim twice")]
 )
@@ -147,6 +152,7 @@ def test_linear(evaluate: Any, *, trans_w: bool) -> None:
     np.testing.assert_array_equal(found, x @ w + bias)
 
 
+@pytest.mark.rule("operators.types.3")
 def test_linear_computes_mixed_floats_in_the_widest(evaluate: Any) -> None:
     x, w = np.full((1, 2048), 1.0), np.full((2048, 1), 1.0)
 

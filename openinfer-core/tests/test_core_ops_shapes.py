@@ -29,6 +29,7 @@ def inferred(catalog: Catalog, op: str, *shapes_: tuple[int, ...] | None, dtype:
     return call_of(catalog[op], types, settings).outputs[0]
 
 
+@pytest.mark.rule("operators.shapes.1")
 @given(st.lists(shapes, min_size=1, max_size=3))
 def test_broadcasting_is_numpys(given_shapes: list[tuple[int, ...]]) -> None:
     try:
@@ -83,6 +84,7 @@ def test_reshaping_copies_dims_written_as_0(catalog: Catalog) -> None:
     assert inferred(catalog, "reshape", (5, 24, 4, 4), shape=(0, -1)).shape == (5, 384)
 
 
+@pytest.mark.rule("operators.shapes.3")
 def test_reshaping_takes_the_declared_shape_by_default(catalog: Catalog) -> None:
     x, y = (TensorType(BY_NAME["i4"], shape) for shape in ((2, 3), (6,)))
 
@@ -102,6 +104,7 @@ def test_flattening(catalog: Catalog, axis: int, expected: tuple[int, ...]) -> N
     assert inferred(catalog, "flatten", (2, 3, 4), axis=axis).shape == expected
 
 
+@pytest.mark.rule("operators.windows.2")
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(0, 3), st.integers(0, 3))
 def test_windows_are_all_that_fit(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> None:
     extent = dilation * (kernel - 1) + 1
@@ -118,6 +121,7 @@ def test_windows_are_all_that_fit(size: int, kernel: int, stride: int, dilation:
     assert all(len(window.places(position)) == kernel for position in range(window.positions))
 
 
+@pytest.mark.rule("operators.windows.1")
 @given(st.integers(1, 12), st.integers(1, 5), st.integers(1, 4), st.integers(1, 3))
 def test_padding_that_keeps_the_size(size: int, kernel: int, stride: int, dilation: int) -> None:
     for name in ("same_upper", "same_lower"):
@@ -128,6 +132,7 @@ def test_padding_that_keeps_the_size(size: int, kernel: int, stride: int, dilati
         assert window.after - window.before in ((0, 1) if name == "same_upper" else (0, -1))
 
 
+@pytest.mark.rule("operators.windows.1")
 def test_paddings_of_two_dims() -> None:
     def sides(padding: Any) -> list[tuple[int, int]]:
         return [(w.before, w.after) for w in windows((9, 9), (3, 3), {"padding": padding})]

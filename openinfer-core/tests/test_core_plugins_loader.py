@@ -96,6 +96,7 @@ BROKEN_DEVICE_HOOKS = {
 }
 
 
+@pytest.mark.rule("api.plugins.1")
 @pytest.mark.parametrize(("hook", "reason"), BROKEN_DEVICE_HOOKS.values(), ids=list(BROKEN_DEVICE_HOOKS))
 def test_a_broken_hook_fails_its_plugin_and_nothing_of_it_stays(hook: Any, reason: str) -> None:
     broken = plugin(ops(operator("stays_out")), openinfer_devices=hook)
@@ -210,6 +211,7 @@ def test_newer_hooks_are_incompatible() -> None:
     )
 
 
+@pytest.mark.rule("api.plugins.2")
 def test_a_second_object_of_a_name_is_a_duplicate_that_names_both_distributions() -> None:
     newcomer = plugin(devices(device("other"), device("good_device", summary="newcomer")))
 
@@ -257,6 +259,7 @@ def test_aliases_of_operators_collide_with_names_and_aliases() -> None:
     assert environment.op("first_alias").name == "first_op"
 
 
+@pytest.mark.rule("api.plugins.2")
 @pytest.mark.parametrize("order", [("good", "newcomer"), ("newcomer", "good")])
 def test_a_newcomer_that_declares_it_replaces_whatever_the_order(order: tuple[str, str]) -> None:
     newcomer = plugin(devices(device("good_device", summary="newcomer", replaces="good")))

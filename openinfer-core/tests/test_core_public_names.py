@@ -22,6 +22,7 @@ def names_for_type_checkers() -> dict[str, str]:
     return {alias.name: node.module for node in imports for alias in node.names}
 
 
+@pytest.mark.rule("api.python.1")
 def test_all_is_sorted_and_is_what_type_checkers_see() -> None:
     assert openinfer.__all__ == sorted(openinfer.__all__)
     assert sorted(names_for_type_checkers()) == sorted(NAMES)
@@ -32,6 +33,7 @@ def test_a_name_is_the_object_of_its_module(name: str) -> None:
     assert getattr(openinfer, name) is getattr(import_module(names_for_type_checkers()[name]), name)
 
 
+@pytest.mark.rule("api.python.1")
 def test_every_error_class_is_public() -> None:
     errors = import_module("openinfer.errors")
     classes = {n for n, v in vars(errors).items() if isinstance(v, type) and issubclass(v, Exception)}
@@ -44,6 +46,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = openinfer.nothing
 
 
+@pytest.mark.rule("api.python.2")
 def test_importing_the_package_imports_none_of_its_parts() -> None:
     program = "import sys, openinfer; print(*sys.modules)"
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -26,6 +26,7 @@ from openinfer.simulate.values import Tensor, host_value, scalar_value, storage_
 PACKED = [dtype for dtype in BUILTIN if dtype.is_packed]
 
 
+@pytest.mark.rule("dtypes.packing.1")
 @given(data=st.data(), dtype=st.sampled_from(PACKED), count=st.integers(0, 20))
 def test_packed_elements_form_one_bit_stream(data: st.DataObject, dtype: DType, count: int) -> None:
     codes = st.integers(0, (1 << dtype.bits) - 1).filter(lambda code: not (dtype is T2 and code == 2))
@@ -37,6 +38,7 @@ def test_packed_elements_form_one_bit_stream(data: st.DataObject, dtype: DType, 
     assert pack(values, dtype).tobytes() == stored.tobytes()
 
 
+@pytest.mark.rule("dtypes.packing.2")
 def test_unused_bits_are_ignored_on_reading_and_zero_on_writing() -> None:
     assert unpack(np.array([0xF7], np.uint8), I4, (1,)).tolist() == [7]
     assert pack(np.array([-1], np.int8), I4).tolist() == [0x0F]

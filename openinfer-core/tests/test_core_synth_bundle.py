@@ -266,6 +266,7 @@ def killed(target: Path, kills: int, limit: str) -> list[str]:
     return [line.lstrip("-") for line in done.stdout.splitlines()]
 
 
+@pytest.mark.rule("api.bundles.4")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 def test_kills_leave_a_whole_bundle_and_the_next_run_removes_the_rest(tmp_path, exchanges):
     *states, end = killed(tmp_path / "out", 100, "random")
@@ -368,6 +369,7 @@ def test_an_unwritable_directory_is_one_clear_error(tmp_path):
         write_bundle(BUNDLE, tmp_path / "out")
 
 
+@pytest.mark.rule("api.bundles.4")
 def test_a_failure_leaves_nothing_half_written(tmp_path, monkeypatch):
     target = write_bundle(BUNDLE, tmp_path / "out")
     opened = Path.open
@@ -386,6 +388,7 @@ def test_a_failure_leaves_nothing_half_written(tmp_path, monkeypatch):
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.rule("api.bundles.3")
 @pytest.mark.parametrize("name", ["../x.c", "a/b.c", "", ".hidden", "x", "con:.c", "x.c\n"])
 def test_only_plain_file_names_are_taken(name):
     with pytest.raises(ValueError, match="expected plain file names"):

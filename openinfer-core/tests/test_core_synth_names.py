@@ -14,6 +14,7 @@ from openinfer.synth.identifiers import RESERVED, Identifiers
 IDENTIFIER = re.compile(r"[a-z]+_[A-Za-z0-9]+(_[A-Za-z0-9]+)*")
 
 
+@pytest.mark.rule("api.bundles.3")
 @given(st.lists(st.text(max_size=80), max_size=20))
 def test_identifiers_are_legal_and_differ_ignoring_case(raw):
     names = Identifiers()
@@ -58,6 +59,7 @@ def test_a_comment_is_one_line_that_ends_where_it_says(text):
     assert "??" not in inside
 
 
+@pytest.mark.rule("api.bundles.3")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -72,6 +74,7 @@ def test_comments(text, expected):
     assert comment(text) == expected
 
 
+@pytest.mark.rule("api.bundles.3")
 @given(st.text(st.characters(exclude_characters="\0")))
 def test_a_string_literal_is_the_bytes_of_the_text(text):
     literal = string_literal(text)

@@ -30,6 +30,7 @@ def test_printed_text_parses_to_an_equal_graph(built: Graph) -> None:
     assert again.to_dsl() == text
 
 
+@pytest.mark.rule("json.graphs.8")
 @LIMITS
 @given(graphs())
 def test_json_reads_back_as_an_equal_graph_with_the_same_numbers_and_ids(built: Graph) -> None:

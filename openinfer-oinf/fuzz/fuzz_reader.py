@@ -26,7 +26,6 @@ from seed_files import SeedFile, seed_files
 
 from openinfer_oinf import Finding, OinfError, open_oinf, verify_oinf
 
-# Format description, section 7.1.
 VERDICTS = (
     "E_TRUNCATED",
     "E_MAGIC",

@@ -31,7 +31,7 @@ def test_the_unbroken_file_is_valid(raw):
         assert file.warnings == ()
 
 
-@pytest.mark.rule("runtime.models.1")
+@pytest.mark.rule("container.layout.2", "container.reading.1", "runtime.models.1")
 @pytest.mark.parametrize(
     ("header", "code"),
     [
@@ -61,6 +61,7 @@ def test_table_longer_than_its_section(raw):
     assert "E_TABLE_OVERRUN" in codes_of(file.build())
 
 
+@pytest.mark.rule("container.layout.3")
 def test_header_padding(raw):
     assert codes_of(file_with(raw, padding=b"\0\1\0").build()) == {"E_PADDING"}
 
@@ -85,11 +86,13 @@ def test_a_text_file_of_the_older_form_is_named():
         open_oinf(b"B := 1024\nD := 128\n" + b" " * 100)
 
 
+@pytest.mark.rule("container.reading.1")
 def test_all_findings_of_a_stage_are_collected(raw):
     blob = file_with(raw, sizevars=[(b"B C", 1)], tensor={"tag": 99, "flags": 9}).build()
     assert {"E_NAME", "E_DTYPE", "E_TENSOR_FLAGS"} <= codes_of(blob)
 
 
+@pytest.mark.rule("container.layout.5")
 @pytest.mark.parametrize("name", [b"", b"a b", b"a\n", b"a/b", b"\xc3\xa9", b"a\0"])
 @pytest.mark.parametrize("table", ["sizevars", "metadata", "tensors"])
 def test_names_outside_the_alphabet(raw, name, table):
@@ -115,6 +118,7 @@ def test_string_padding(raw):
     assert codes_of(bytes(blob)) == {"E_PADDING"}
 
 
+@pytest.mark.rule("container.layout.3")
 def test_table_padding(raw):
     file = raw.File(tensors=[raw.Tensor(b"w", F32, (1,), ONE)])
     blob = bytearray(file.build())
@@ -130,7 +134,7 @@ def test_long_names_meet_the_limit(raw):
         assert len(next(iter(file.sizevars))) == 1025
 
 
-@pytest.mark.rule("runtime.models.1")
+@pytest.mark.rule("container.layout.5", "runtime.models.1")
 @pytest.mark.parametrize("table", ["sizevars", "metadata", "tensors"])
 def test_duplicate_names(raw, table):
     entries = {
@@ -296,6 +300,7 @@ def test_empty_tensors_too_wide_for_real_values(raw):
             file.tensor("w").dequantize()
 
 
+@pytest.mark.rule("container.layout.9")
 def test_version_1_knows_one_flag(raw):
     assert "E_TENSOR_FLAGS" in codes_of(file_with(raw, version=1, tensor={"flags": 3}).build())
 
@@ -384,6 +389,7 @@ def test_bitset_tensors_read_as_bytes(raw):
         assert [finding.code for finding in file.warnings] == ["W_BITSET"]
 
 
+@pytest.mark.rule("container.layout.8")
 def test_overlapping_payloads(raw):
     file = file_with(raw)
     file.tensors.append(raw.Tensor(b"x", F32, (1,), ONE))
@@ -412,11 +418,13 @@ def test_bytes_after_the_last_payload(raw, rest):
     assert codes_of(file_with(raw, after_data=rest).build()) == {"E_HOLE"}
 
 
+@pytest.mark.rule("container.layout.3")
 def test_payload_padding(raw):
     blob = file_with(raw).build()[:-1] + b"\1"
     assert codes_of(blob) == {"E_PADDING"}
 
 
+@pytest.mark.rule("container.reading.2")
 @pytest.mark.parametrize(("gap", "code"), [(bytes(7) + b"\1", "E_HOLE"), (b"", "E_PADDING")])
 def test_bytes_between_tensors_are_looked_at_on_first_use(raw, gap, code):
     file = file_with(raw, tensor={"data": ONE})
@@ -437,6 +445,7 @@ def test_bytes_between_tensors_are_looked_at_on_first_use(raw, gap, code):
         verify_oinf(bytes(whole), file=False)
 
 
+@pytest.mark.rule("container.reading.5")
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
@@ -458,6 +467,7 @@ def test_compat_reads_odd_bools_as_true(raw):
         assert file["w"].tolist() == [False, True, True]
 
 
+@pytest.mark.rule("container.reading.5")
 @pytest.mark.parametrize("tensor", [{"ndim": 1 << 24}, {"offset": 1 << 40}, {"nbytes": 8}, {"tag": 0}])
 def test_compat_keeps_every_rule_of_memory_safety(raw, tensor):
     assert codes_of(file_with(raw, tensor=tensor).build(), check="compat")

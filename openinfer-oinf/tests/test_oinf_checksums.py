@@ -31,6 +31,7 @@ MODEL = {
 }
 
 
+@pytest.mark.rule("container.checksums.1")
 def test_each_row_is_the_digest_of_data_and_quant_payload():
     with open_oinf(dataclass_to_oinf(MODEL, checksums=True)) as file:
         quant = file.tensor("a").quant_payload()
@@ -63,6 +64,7 @@ def test_damage_that_only_checksums_notice(name):
     assert (caught.value.code, caught.value.entry) == ("E_CHECKSUM", name)
 
 
+@pytest.mark.rule("container.checksums.1")
 @pytest.mark.parametrize(
     "read", [lambda file: file["a"], lambda file: file.load("a"), lambda file: file.tensor("a").numpy()]
 )

@@ -211,6 +211,7 @@ def test_what_is_read_of_shards_is_what_was_written(contents, shard_nbytes, vers
         check_against(file, contents)
 
 
+@pytest.mark.rule("container.writing.4")
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CONTENTS)
 def test_writing_what_was_read_is_the_identity(contents):
@@ -294,6 +295,7 @@ def read_everything(blob: bytes, **options) -> OinfError | None:
     return None
 
 
+@pytest.mark.rule("container.reading.3")
 @pytest.mark.parametrize("version", [1, 2])
 def test_truncation_anywhere_is_an_error_of_ours(version):
     blob = small_file(version)
@@ -302,6 +304,7 @@ def test_truncation_anywhere_is_an_error_of_ours(version):
             open_oinf(blob[:size], verify="eager")
 
 
+@pytest.mark.rule("container.reading.3")
 @pytest.mark.parametrize("check", ["strict", "compat"])
 @pytest.mark.parametrize("version", [1, 2])
 def test_any_single_damaged_byte_is_an_error_of_ours_or_another_valid_file(version, check):

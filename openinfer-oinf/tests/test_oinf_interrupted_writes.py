@@ -67,6 +67,7 @@ def is_written(monkeypatch, path: Path, count: int, *, checksums: bool) -> bool:
     return True
 
 
+@pytest.mark.rule("container.writing.3")
 @pytest.mark.parametrize("checksums", [False, True])
 def test_a_disk_that_fills_up_at_any_write_leaves_the_old_file(old, monkeypatch, checksums):
     new = dataclass_to_oinf(NEW, checksums=checksums)
@@ -214,6 +215,7 @@ for left in range(1000):
 """
 
 
+@pytest.mark.rule("container.writing.3")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 def test_a_kill_at_any_system_call_leaves_the_old_file_or_the_new_one(tmp_path):
     command = [sys.executable, "-c", KILLER, str(tmp_path / "model.oinf")]

@@ -36,6 +36,7 @@ def stream(name: str, values: list[int]) -> bytes:
     return total.to_bytes(-(-len(values) * width // 8), "little")
 
 
+@pytest.mark.rule("container.values.1")
 @pytest.mark.parametrize("name", RANGES)
 @given(data=st.data())
 def test_packing_is_the_bit_stream_and_unpacking_its_inverse(name, data):
@@ -93,6 +94,7 @@ def e5m2(code: int) -> float:
     return sign * (1 + mantissa / 4) * 2.0 ** (exponent - 15)
 
 
+@pytest.mark.rule("dtypes.types.2")
 def test_every_f8_code_decodes_by_definition():
     decoded = f32_from_f8(np.arange(256, dtype=np.uint8)).tolist()
     assert [repr(value) for value in decoded] == [repr(e5m2(code)) for code in range(256)]

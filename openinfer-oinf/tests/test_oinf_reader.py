@@ -74,6 +74,7 @@ def test_every_source_gives_the_same(opened):
     assert (opened["n"] == NIBBLES).all()
 
 
+@pytest.mark.rule("container.reading.4")
 def test_arrays_cannot_be_written_to(opened):
     for name in ("W.0", "n"):
         with pytest.raises(ValueError, match="read-only"):
@@ -84,7 +85,7 @@ def test_arrays_cannot_be_written_to(opened):
         opened.sizevars["B"] = 5
 
 
-@pytest.mark.rule("runtime.models.6")
+@pytest.mark.rule("container.reading.4", "runtime.models.6")
 def test_mapped_arrays_are_views_of_one_mapping(path):
     with open_oinf(path, mmap=True) as file:
         assert not file["W.0"].flags.owndata
@@ -236,6 +237,7 @@ def test_dequantizing_holds_the_result_and_a_block(tmp_path):
     assert peak < 2 * count + 40 * (1 << 20)
 
 
+@pytest.mark.rule("container.reading.2")
 def test_values_are_checked_on_first_use_unless_switched_off(raw):
     blob = raw.File(tensors=[raw.Tensor(b"b", 12, (1,), b"\2"), raw.Tensor(b"c", 12, (1,), b"\1")]).build()
     with open_oinf(blob) as file:

@@ -39,6 +39,7 @@ def test_shards_are_bounded_and_named(index):
             assert sum(tensor.nbytes for tensor in shard.tensors()) <= 32
 
 
+@pytest.mark.rule("container.shards.1")
 @pytest.mark.parametrize("mmap", [True, False])
 def test_an_index_opens_as_one_container(index, tmp_path, mmap):
     whole = tmp_path / "whole.oinf"
@@ -89,6 +90,7 @@ def test_checksums_of_every_shard_are_compared(tmp_path):
         assert file["w.0"].tolist() == [0.0] * 4
 
 
+@pytest.mark.rule("container.shards.2")
 @pytest.mark.parametrize(
     "weight_map",
     [

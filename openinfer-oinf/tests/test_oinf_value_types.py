@@ -52,6 +52,7 @@ def payload(blob: bytes, key: str) -> tuple[int, bytes]:
         return entry.tag, blob[entry.offset : entry.offset + entry.nbytes]
 
 
+@pytest.mark.rule("container.values.2")
 @pytest.mark.parametrize(("name", "sample"), SAMPLES.items())
 def test_metadata_scalars(name, sample):
     first, _, form = sample
@@ -63,6 +64,7 @@ def test_metadata_scalars(name, sample):
         assert struct.pack(form, typed.value) == struct.pack(form, first)
 
 
+@pytest.mark.rule("container.values.2")
 @pytest.mark.parametrize(("name", "values"), PACKED.items())
 def test_packed_metadata_scalars_take_one_byte(name, values):
     for value in values:
@@ -109,6 +111,7 @@ def test_f8_metadata_and_its_aliases(alias):
         assert file.metadata["m"] == 2.0
 
 
+@pytest.mark.rule("container.values.2", "container.values.3")
 @pytest.mark.parametrize("text", ["a", "fast", "twelve-chars", "thirteen.char"])
 def test_strings(text):
     blob = dataclass_to_oinf({"m": text})
@@ -118,6 +121,7 @@ def test_strings(text):
         assert file.metadata["m"] == text
 
 
+@pytest.mark.rule("container.values.4")
 def test_free_text_has_keys_of_its_own():
     blob = dataclass_to_oinf({"metadata": {"note.utf8": "naïve\n☃"}})
     with open_oinf(blob) as file:
@@ -131,6 +135,7 @@ def test_text_that_has_no_utf8_is_refused():
     assert (caught.value.code, caught.value.entry) == ("E_VALUE", "note.utf8")
 
 
+@pytest.mark.rule("container.values.2", "container.values.3")
 @pytest.mark.parametrize(("bits", "stored"), [("", ""), ("1", "01"), ("00000001", "80"), ("101010101", "5501")])
 def test_bitsets(bits, stored):
     value = Bitset(int(bit) for bit in bits)
@@ -142,6 +147,7 @@ def test_bitsets(bits, stored):
         assert file.metadata["m"] == value
 
 
+@pytest.mark.rule("container.values.2", "container.values.3")
 @pytest.mark.parametrize(
     ("value", "element", "shape", "data"),
     [
@@ -196,6 +202,7 @@ def test_metadata_that_does_not_fit_is_refused(value):
     assert caught.value.code == "E_VALUE"
 
 
+@pytest.mark.rule("container.layout.6", "container.values.1")
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (2, 3), (1, 2, 3), (2, 1, 2, 2), (1, 2, 1, 2, 3), (0,), (3, 0, 2)])
 @pytest.mark.parametrize("name", [*SAMPLES, *PACKED, "bool", "bf16", "f8"])
 @pytest.mark.parametrize("version", [1, 2])
@@ -218,6 +225,7 @@ def test_tensors_of_every_type_and_rank(name, shape, version):
             assert read.tobytes() == numbers.tobytes()
 
 
+@pytest.mark.rule("container.values.3")
 @pytest.mark.parametrize("name", PACKED)
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9])
 def test_packed_sizes(name, size):
@@ -227,6 +235,7 @@ def test_packed_sizes(name, size):
         assert file.raw("t").size == -(-size * int(name[1]) // 8)
 
 
+@pytest.mark.rule("container.layout.7")
 def test_declared_tensors_have_no_data():
     blob = dataclass_to_oinf({"cache": UninitializedTensor("f16", (8, 1 << 50)), "s": UninitializedTensor("i4", ())})
     with open_oinf(blob) as file:

@@ -42,10 +42,12 @@ def example(quant: QuantParams | None = None) -> Example:
     return Example(SizeVar(4), "fast", TensorSpec(np.array([-8, -1, 7]), dtype="i4", quant=quant))
 
 
+@pytest.mark.rule("container.layout.1", "container.layout.2", "container.layout.4", "container.layout.8")
 def test_version_1_is_written_byte_for_byte():
     assert dataclass_to_oinf(example(), version=1) == VERSION_1
 
 
+@pytest.mark.rule("container.layout.9")
 def test_version_1_is_read():
     with open_oinf(VERSION_1) as file:
         assert file.version == 1
@@ -56,6 +58,7 @@ def test_version_1_is_read():
         assert file.warnings == ()
 
 
+@pytest.mark.rule("container.layout.9")
 def test_version_2_with_quantisation_has_the_recorded_digest():
     written = dataclass_to_oinf(example(QUANT))
     assert len(written) == 256
@@ -63,6 +66,7 @@ def test_version_2_with_quantisation_has_the_recorded_digest():
     assert hashlib.sha256(written).hexdigest() == "6b521fad08802f87cad31d91755d17ab11b66a053d4fea922450c642c4ed6684"
 
 
+@pytest.mark.rule("container.layout.9", "container.values.5")
 def test_version_2_with_quantisation_is_read():
     with open_oinf(dataclass_to_oinf(example(QUANT))) as file:
         tensor = file.tensor("x")
@@ -70,6 +74,7 @@ def test_version_2_with_quantisation_is_read():
         assert tensor.dequantize().tolist() == [-3.5, 0.0, 4.0]
 
 
+@pytest.mark.rule("container.layout.1")
 def test_the_smallest_file_has_a_header_only():
     written = dataclass_to_oinf({})
     assert len(written) == 72
@@ -77,6 +82,7 @@ def test_the_smallest_file_has_a_header_only():
         assert (len(file), len(file.sizevars), len(file.metadata)) == (0, 0, 0)
 
 
+@pytest.mark.rule("container.writing.1")
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
 def test_the_order_of_entries_does_not_matter(order):
     arrays = {"a": np.arange(3, dtype="i2"), "b": np.arange(5, dtype="u1")}

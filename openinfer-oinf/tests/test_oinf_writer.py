@@ -28,6 +28,7 @@ from openinfer_oinf import (
 )
 
 
+@pytest.mark.rule("container.writing.1")
 def test_payloads_in_any_order_give_the_same_file(tmp_path):
     arrays = {"b": np.arange(6, dtype="f4").reshape(2, 3), "a": np.arange(5, dtype="u1")}
     whole = dataclass_to_oinf(arrays)
@@ -127,6 +128,7 @@ def test_case_collisions_can_be_allowed():
         assert dict(file.sizevars) == {"B": 2, "b": 1}
 
 
+@pytest.mark.rule("container.writing.2")
 @pytest.mark.parametrize(
     ("data", "code"),
     [
@@ -301,6 +303,7 @@ PER_TENSOR = QuantParams("symmetric", QuantScale.per_tensor(0.5))
 PER_CHANNEL = QuantParams("asymmetric", QuantScale.per_channel(1, [1, 2, 3]), QuantZeroPoint.per_channel(1, [0, 1, 2]))
 
 
+@pytest.mark.rule("container.values.5")
 @pytest.mark.parametrize("pattern", [(a, b, c) for a in (0, 1, 2) for b in (0, 1, 2) for c in (0, 1, 2)])
 def test_quantised_tensors_in_every_combination(pattern):
     quants = (None, PER_TENSOR, PER_CHANNEL)

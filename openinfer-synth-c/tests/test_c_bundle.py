@@ -83,10 +83,12 @@ print(hashlib.sha256(b"".join(name.encode() + data for name, data in files.items
 """
 
 
+@pytest.mark.rule("api.bundles.1", "json.devices.4")
 def test_the_files_are_always_the_same():
     assert list(synthesis().bundle.files) == FILES
 
 
+@pytest.mark.rule("api.bundles.1")
 def test_two_processes_with_different_hash_seeds_write_the_same_bytes():
     files = synthesis().bundle.files
     here = hashlib.sha256(b"".join(name.encode() + data for name, data in files.items())).hexdigest()
@@ -136,6 +138,7 @@ def test_comments_carry_the_lines_of_the_program():
     assert "/* block refuse */" in source
 
 
+@pytest.mark.rule("api.bundles.2")
 def test_there_is_no_heap():
     source = synthesis().bundle.files["model.c"].decode() + synthesis().bundle.files["main.c"].decode()
 

@@ -43,6 +43,7 @@ def test_every_distribution_of_the_combination_is_a_working_plugin() -> None:
     assert {plugin["name"]: plugin["reason"] for plugin in plugins if plugin["status"] != "ok"} == {}
 
 
+@pytest.mark.rule("api.plugins.3")
 @pytest.mark.parametrize("program", [IMPORT_ALONE, LIST_PLUGINS], ids=["import", "list plugins"])
 def test_no_heavy_module_is_loaded(program: str) -> None:
     output = python("-c", f"{program}\n{PRINT_MODULES}")

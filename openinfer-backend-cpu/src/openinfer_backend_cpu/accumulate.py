@@ -1,4 +1,4 @@
-"""In which type a contraction or sum accumulates (``dtypes.md``, section 5)."""
+"""In which type a contraction or sum accumulates (``specification: dtypes.accumulators``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sliding windows over the spatial dimensions of convolutions and pools (``ops.md``, section 5.6)."""
+"""Sliding windows over the spatial dimensions of convolutions and pools (``specification: operators.windows``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The architecture of a device that code is made for, as its file describes it (``serialization.md``, section 5)."""
+"""The architecture of a device that code is made for, as its file describes it (``specification: json.devices``)."""
 
 from __future__ import annotations
 

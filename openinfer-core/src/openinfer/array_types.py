@@ -1,4 +1,4 @@
-"""NumPy types in which elements are held in memory (specification ``dtypes.md``, section 1)."""
+"""NumPy types in which elements are held in memory (``specification: dtypes.types``)."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Diagnostic:
     """One finding.
 
     Attributes:
-        code: stable identifier of the kind of finding (language specification, section 11).
+        code: stable identifier of the kind of finding (explained in ``docs/errors.md``).
         message: one line, what was found and what was expected.
         severity: error or warning.
         span: the place in the program text, when there is one.

@@ -1,4 +1,4 @@
-"""Element types: names, widths, ranges and classes (specification ``dtypes.md``, section 1).
+"""Element types: names, widths, ranges and classes (``specification: dtypes.types``).
 
 This module holds facts about types and imports no array library. How values are encoded and computed is the
 business of the container, of the expression renderers and of the backends.

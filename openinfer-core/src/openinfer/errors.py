@@ -1,6 +1,6 @@
 """Exception classes: one per kind of failure, each carrying its findings as data.
 
-The hierarchy is that of the runtime specification, section 12. Every exception has ``code`` (of its first finding)
+See ``specification: runtime.errors``. Every exception has ``code`` (of its first finding)
 and ``diagnostics`` (all findings); ``str()`` of an exception is one line.
 """
 

@@ -1,4 +1,4 @@
-"""Events of a trace: one for each node that ran (runtime specification, section 10)."""
+"""Events of a trace: one for each node that ran (``specification: runtime.traces``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packed element types in host memory: several elements a byte, lowest bits first (``dtypes.md``, section 2)."""
+"""Packed element types in host memory, several elements to a byte (``specification: dtypes.packing``)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _TEXT_ONLY = frozenset("\n\r\0{};")
 
 @public
 def graph(program: Program, *, check: bool = False, strict: bool = False, name: str = "<text>") -> Graph:
-    """Return the graph of a program (phases P and B of the language specification).
+    """Return the graph of a program (parsed and built: ``specification: language.phases``).
 
     All independent errors are reported at once: those of phase P, then B, then S, each in source order; the class of
     the exception is that of the first phase with an error.

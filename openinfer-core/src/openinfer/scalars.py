@@ -1,4 +1,4 @@
-"""One element at a time: rounding to a type, and bit patterns (specification ``dtypes.md``, section 4).
+"""One element at a time: rounding to a type, and bit patterns (``specification: dtypes.rounding``).
 
 Used for literals in programs and graph files, where no array library is wanted. Rounding is IEEE to nearest, ties to
 even, with subnormals and overflow to infinity; low floats round from the double in one step here, since a literal has
@@ -135,7 +135,7 @@ def _decode_float(dtype: DType, bits: int) -> float:
 
 
 def check_fits(dtype: DType, value: Scalar) -> str | None:
-    """Return why ``value`` is not a literal for ``dtype`` (``dtypes.md``, section 7), or None when it fits.
+    """Return why ``value`` is not a literal for ``dtype``, or None (``specification: language.attributes.2``).
 
     Float types take floats that stay finite unless written ``inf`` or ``nan``; an integer is refused with the fix.
     """

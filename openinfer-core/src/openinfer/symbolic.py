@@ -1,6 +1,6 @@
 """Integer expressions of dimensions, loop bounds and indices: parse, print, evaluate.
 
-The grammar is that of the language specification, sections 4, 7 and 16: integers, names, ``+ - * / %``, parentheses,
+The grammar (``specification: language.dimensions``): integers, names, ``+ - * / %``, parentheses,
 and ``floor`` and ``ceil`` of a quotient. Canonical text has no spaces, decimal integers and only the parentheses that
 are needed, so that parsing it gives an equal expression.
 """

@@ -1,4 +1,4 @@
-"""Bytes of a quant payload, both ways (format description, section 5)."""
+"""Bytes of a quant payload, both ways (``specification: container.values.5``)."""
 
 from __future__ import annotations
 

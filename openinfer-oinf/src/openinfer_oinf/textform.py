@@ -1,4 +1,4 @@
-"""The text that the verifier prints (format description, section 9)."""
+"""The text that the verifier prints."""
 
 from __future__ import annotations
 

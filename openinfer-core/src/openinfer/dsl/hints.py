@@ -123,7 +123,7 @@ def _negation_hint(rule: str, before: str, name: str) -> str:
 
 
 def _upgrade(rule: str, text: str, start: int) -> str | None:
-    """Return what to write instead of the earlier syntax (language specification, section 14)."""
+    """Return what to write instead of the earlier syntax (``specification: language.earlier``)."""
     line_end = text.find(";", start)
     statement = text[start : line_end if line_end >= 0 else len(text)]
     if rule == "declaration" and _BUFFER.match(statement):

@@ -1,4 +1,4 @@
-"""Numbers and ids of nodes: the same text gives the same ones (``serialization.md``, section 2.5)."""
+"""Numbers and ids of nodes: the same text gives the same ones (``specification: json.graphs.4``)."""
 
 from __future__ import annotations
 

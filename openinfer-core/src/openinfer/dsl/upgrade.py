@@ -1,4 +1,4 @@
-"""The earlier syntax rewritten where its meaning is clear (language specification, section 14).
+"""The earlier syntax rewritten where its meaning is clear (``specification: language.earlier``).
 
 Every rewriting is recorded with its line. What needs a decision gets a targeted error: model data inside a graph that
 nothing is declared for, and all that the parser knows of the earlier syntax. Temporaries stay without a declaration:

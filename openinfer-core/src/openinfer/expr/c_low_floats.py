@@ -1,7 +1,7 @@
 """Conversion between f32 and the low floats in C99: exact when widening, to nearest and ties to even when narrowing.
 
-Low floats are their bits. A NaN keeps its sign and becomes the quiet one that has no further bits (specification
-``dtypes.md``, section 4).
+Low floats are their bits. A NaN keeps its sign and becomes the quiet one that has no further bits
+(``specification: dtypes.rounding``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Elements of packed types in C99: several in a byte, lowest bits first (specification ``dtypes.md``, section 2)."""
+"""Elements of packed types in C99: several in a byte, lowest bits first (``specification: dtypes.packing``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phase S: the structure of a graph, without any model (language specification, sections 6 to 9 and 11)."""
+"""The structure of a graph, without any model (``specification: language.phases.1``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks that run beside ``entry``: what they wait for, read and write (runtime specification, section 11)."""
+"""Blocks that run beside ``entry``: what they wait for, read and write (``specification: runtime.consumers``)."""
 
 from __future__ import annotations
 

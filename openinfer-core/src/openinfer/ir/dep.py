@@ -1,4 +1,4 @@
-"""What the targets of ``dep after(…) before(…);`` name (language specification, section 9.9)."""
+"""What the targets of ``dep after(…) before(…);`` name (``specification: language.ordering``)."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class Graph:
                 yield block, node
 
     def to_dsl(self) -> str:
-        """Return canonical program text that parses back to an equal graph (language specification, section 15)."""
+        """Return canonical program text that parses back to an equal graph (``specification: language.canonical``)."""
         from openinfer.ir.text import graph_text
 
         return graph_text(self)
@@ -165,7 +165,7 @@ class Graph:
         return check_graph(self, strict=strict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the graph as a JSON document (``serialization.md``, section 2)."""
+        """Return the graph as a JSON document (``specification: json.graphs``)."""
         from openinfer.serialize import GraphSerialize
 
         return GraphSerialize.json(self)

@@ -1,4 +1,4 @@
-"""Statements of a program as nodes: one class for each kind of the graph JSON (``serialization.md``, section 2.6)."""
+"""Statements of a program as nodes: one class for each kind of the graph JSON (``specification: json.graphs``)."""
 
 from __future__ import annotations
 

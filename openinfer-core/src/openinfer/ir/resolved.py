@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Storage(Enum):
-    """Where a variable lives; the life cycle of each is in the runtime specification, section 4."""
+    """Where a variable lives; for the life cycle of each see ``specification: runtime.memory``."""
 
     DYNAMIC = "dynamic"
     VOLATILE = "volatile"
@@ -143,7 +143,7 @@ UnresolvedSetting: TypeAlias = RuntimeScalar | RuntimeInts
 
 
 class Mode(Enum):
-    """How an operator is executed (runtime specification, section 8)."""
+    """How an operator is executed (``specification: runtime.operators``)."""
 
     NORMAL = "normal"
     IN_PLACE = "inplace"

@@ -1,4 +1,4 @@
-r"""String literals of the language, both ways (language specification, section 1).
+r"""String literals of the language, both ways (``specification: language.text.8``).
 
 Escapes are ``\" \\ \n \r \t \0 \xHH \u{H..H}``; the writer uses as few as possible.
 """

@@ -1,4 +1,4 @@
-"""Temporaries of a graph: those that ``assign`` declares, and outputs without a declaration (section 16)."""
+"""Temporaries of a graph: of ``assign``, and undeclared outputs (``specification: language.temporaries``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canonical program text of a graph (language specification, section 15) and of its parts."""
+"""Canonical program text of a graph (``specification: language.canonical``) and of its parts."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _slot(slot: Single | Slice) -> str:
 
 
 def node_desc(node: Node) -> str:
-    """Return the one-line description of a node (runtime specification, section 10), indices as written."""
+    """Return the one-line description of a node (``specification: runtime.traces.5``), indices as written."""
     return kind_desc(node.kind)
 
 

@@ -1,6 +1,6 @@
 """Values of operator settings, hints and unknown attributes, as they are written in a program.
 
-Each class is one tag of the graph JSON (specification ``serialization.md``, section 2.7).
+Each class is one tag of the graph JSON (``specification: json.graphs``).
 """
 
 from __future__ import annotations

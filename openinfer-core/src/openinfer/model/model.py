@@ -1,4 +1,4 @@
-"""A model: named sizes, metadata and tensors, loaded when asked for (runtime specification, section 1)."""
+"""A model: named sizes, metadata and tensors, loaded when asked for (``specification: runtime.models``)."""
 
 from __future__ import annotations
 

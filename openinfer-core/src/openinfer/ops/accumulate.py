@@ -1,4 +1,4 @@
-"""Accumulate mode: the ``acc`` setting of operators that can compute in a wider type (``dtypes.md``, section 5)."""
+"""The ``acc`` setting of operators that can compute in a wider type (``specification: dtypes.accumulators``)."""
 
 from __future__ import annotations
 

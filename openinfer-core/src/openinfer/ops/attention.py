@@ -1,4 +1,4 @@
-"""Extents and settings of attention (``ops.md``, section 5.7).
+"""Extents and settings of attention (``specification: operators.attention``).
 
 Backends use `attention` and `folded_attention` too, so that the rules for shapes and the kernels cannot disagree.
 """

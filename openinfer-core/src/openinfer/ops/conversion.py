@@ -1,4 +1,4 @@
-"""Conversion between element types as the operator ``cast`` does it (operators specification, section 3)."""
+"""Conversion between element types as the operator ``cast`` does it (``specification: dtypes.conversion``)."""
 
 from __future__ import annotations
 

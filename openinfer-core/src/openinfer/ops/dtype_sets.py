@@ -1,4 +1,4 @@
-"""Sets of element types, by name, that operators' tables speak of (specification ``ops.md``, head)."""
+"""Sets of element types, by name, that operators' tables speak of ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Equations of sums of products, such as ``"bij,bjk->bik"`` (``ops.md``, section 5.5)."""
+"""Equations of sums of products, such as ``"bij,bjk->bik"``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Margins of a dim: which place of the tensor each place of the padded one holds (``ops.md``, section 5.4)."""
+"""Margins of a dim: which place of the tensor each place of the padded one holds."""
 
 from __future__ import annotations
 

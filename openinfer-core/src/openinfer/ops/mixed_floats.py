@@ -1,4 +1,4 @@
-"""Float inputs of several types in one operator: computed in the widest, rounded once at the end (``ops.md``, 5.0)."""
+"""Float inputs of several types: computed in the widest, rounded once (``specification: operators.types.3``)."""
 
 from __future__ import annotations
 

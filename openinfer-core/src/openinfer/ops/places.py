@@ -1,4 +1,4 @@
-"""Places that the elements of index inputs name, for definitions by stages (``ops.md``, section 5.5)."""
+"""Places that the elements of index inputs name, for definitions by stages."""
 
 from __future__ import annotations
 

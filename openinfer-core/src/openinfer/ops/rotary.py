@@ -1,4 +1,4 @@
-"""Extents and settings of rotary position embeddings (``ops.md``, section 5.7); backends use them too."""
+"""Extents and settings of rotary position embeddings (``specification: operators.attention``); used by backends too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scalar settings as elements of the type that an operator works on (specification ``dtypes.md``, section 7)."""
+"""Scalar settings as elements of the type that an operator works on (``specification: language.attributes.2``)."""
 
 from __future__ import annotations
 

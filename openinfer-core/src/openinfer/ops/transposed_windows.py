@@ -1,4 +1,4 @@
-"""Windows of a transposed convolution: what each element of an image adds to (``ops.md``, section 5.6)."""
+"""Windows of a transposed convolution: what each element of an image adds to (``specification: operators.windows``)."""
 
 from __future__ import annotations
 

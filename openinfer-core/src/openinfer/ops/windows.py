@@ -1,4 +1,4 @@
-"""Windows that slide over an image: strides, padding and the number of positions (``ops.md``, section 5.6).
+"""Sliding windows over an image: strides, padding, number of positions (``specification: operators.windows``).
 
 Backends use `windows` too, so that an operator's shape rule and its kernels cannot disagree.
 """

@@ -1,4 +1,4 @@
-"""Cache accesses as JSON (``serialization.md``, section 2.8)."""
+"""Cache accesses as JSON (``specification: json.graphs.3``)."""
 
 from __future__ import annotations
 

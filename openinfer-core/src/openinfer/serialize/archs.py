@@ -1,4 +1,4 @@
-"""Device architecture files (``serialization.md``, section 5): explicit, extensible, and given back as written."""
+"""Device architecture files (``specification: json.devices``): explicit, extensible, and given back as written."""
 
 from __future__ import annotations
 

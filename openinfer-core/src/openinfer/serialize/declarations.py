@@ -1,4 +1,4 @@
-"""Declarations as JSON (``serialization.md``, sections 2.2 to 2.4)."""
+"""Declarations as JSON (``specification: json.graphs``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``@init`` values as JSON: the tag is that of the element type (``serialization.md``, section 2.4)."""
+"""``@init`` values as JSON: the tag is that of the element type (``specification: json.graphs.6``)."""
 
 from __future__ import annotations
 

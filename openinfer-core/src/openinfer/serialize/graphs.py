@@ -1,4 +1,4 @@
-"""Graphs as JSON documents and back (``serialization.md``, sections 2, 3 and 6)."""
+"""Graphs as JSON documents and back (``specification: json.graphs``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes as JSON: one schema for each kind (``serialization.md``, sections 2.5 and 2.6).
+"""Nodes as JSON: one schema for each kind (``specification: json.graphs``).
 
 The body of a loop is read and written by the caller, node by node, so that nesting costs no stack.
 """

@@ -1,4 +1,4 @@
-"""Traces as JSON (``serialization.md``, section 4)."""
+"""Traces as JSON (``specification: json.traces``)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ EVENT: Form[TraceEvent] = object_form(_EventSchema(unknown="exclude"), lambda da
 
 @public
 def trace_to_json(events: Iterable[TraceEvent]) -> list[dict[str, Any]]:
-    """Return events as a list of objects with the fields of section 4, in their order."""
+    """Return events as a list of objects with the seven fields of a trace, in their order."""
     return [EVENT.write(event) for event in events]
 
 

@@ -1,4 +1,4 @@
-"""Values of settings, hints and attributes as JSON: one tag for each class (``serialization.md``, section 2.7)."""
+"""Values of settings, hints and attributes as JSON: one tag for each class (``specification: json.graphs``)."""
 
 from __future__ import annotations
 

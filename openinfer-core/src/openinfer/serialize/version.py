@@ -1,4 +1,4 @@
-"""Which version of the graph JSON a graph needs (``serialization.md``, section 6)."""
+"""Which version of the graph JSON a graph needs (``specification: json.versions``)."""
 
 from __future__ import annotations
 

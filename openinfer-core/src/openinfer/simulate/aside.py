@@ -1,4 +1,4 @@
-"""Consumer blocks ready to run beside ``entry``: memory and code of their own (runtime specification, section 11)."""
+"""Consumer blocks ready to run: memory and code of their own (``specification: runtime.consumers``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace event says about a node (runtime specification, section 10)."""
+"""What a trace event says about a node (``specification: runtime.traces``)."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ TOLERANCES: Mapping[str, Tolerance] = MappingProxyType(
         "f64": Tolerance(1e-7, 1e-7),
     }
 )
-"""Tolerances between devices by element type (``dtypes.md``, section 8); all other types are to be equal."""
+"""Tolerances between devices by element type (``specification: dtypes.drift``); all other types are to be equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.values import Tensor
 
 DOUBLED = (Device.VULKAN,)
-"""Devices for which the tolerances of the table are twice as wide (``dtypes.md``, section 8)."""
+"""Devices for which the tolerances of the table are twice as wide (``specification: dtypes.drift``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Variables handed over between ``entry`` and consumer blocks (runtime specification, section 11).
+"""Variables handed over between ``entry`` and consumer blocks (``specification: runtime.consumers``).
 
 A consumer starts when the last variable that it waits for goes out, and has ended when ``entry`` takes one of them
 back. When it runs in between is unknown: variables that are out have copies where readers and a writer share them,

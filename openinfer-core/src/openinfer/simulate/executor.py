@@ -1,4 +1,4 @@
-"""An executor: one program with its own memory, stepped by the host (runtime specification, section 9)."""
+"""An executor: one program with its own memory, stepped by the host (``specification: runtime.host``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values for people (runtime specification, section 16)."""
+"""Values for people (``specification: runtime.values.1``)."""
 
 from __future__ import annotations
 

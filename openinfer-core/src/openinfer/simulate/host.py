@@ -1,4 +1,4 @@
-"""What the host says by name: values that it inserts and fetches (runtime specification, section 9)."""
+"""What the host says by name: values that it inserts and fetches (``specification: runtime.host``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log lines and the environment variables that ask for them (runtime specification, section 13).
+"""Log lines and the environment variables that ask for them (``specification: runtime.log``).
 
 ``HH:MM:SS [KIND] -- message`` in UTC on standard error, in colour on a terminal.
 """

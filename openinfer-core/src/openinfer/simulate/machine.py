@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     """An item that ran: start and duration in nanoseconds, values to describe it by, track, scope, its turn."""
 
 MOST_FRAMES = 100_000
-"""Deepest nesting of block calls and loops (runtime specification, section 6)."""
+"""Deepest nesting of block calls and loops (``specification: runtime.control.9``)."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

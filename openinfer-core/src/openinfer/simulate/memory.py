@@ -1,4 +1,4 @@
-"""Variables of an executor: their buffers, initial values and life cycle (runtime specification, section 4)."""
+"""Variables of an executor: their buffers, initial values and life cycle (``specification: runtime.memory``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random tensors that are the same for the same seed (runtime specification, section 16)."""
+"""Random tensors that are the same for the same seed (``specification: runtime.values.2``)."""
 
 from __future__ import annotations
 

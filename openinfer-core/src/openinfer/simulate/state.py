@@ -1,4 +1,4 @@
-"""Persistent memory outside of an executor: as a value, and in a model file (runtime specification, section 9).
+"""Persistent memory outside of an executor: as a value, and in a model file (``specification: runtime.host.13``).
 
 A plain variable is a tensor of its name. A table whose entries 0, 1, ... are all there is one tensor with its sizes in
 front, and a size ``NAME.INDEX.len`` for each index; another table has tensors ``NAME.i.j``. Growth counts are sizes

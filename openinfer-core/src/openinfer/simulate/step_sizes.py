@@ -1,4 +1,4 @@
-"""Sizes that a step takes from what the host inserts (language specification, section 16)."""
+"""Sizes that a step takes from what the host inserts (``specification: runtime.sizes.4``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the setting ``acc`` does to an exact result (element types specification, section 5)."""
+"""What the setting ``acc`` does to an exact result (``specification: dtypes.accumulators``)."""
 
 from __future__ import annotations
 

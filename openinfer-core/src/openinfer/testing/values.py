@@ -58,7 +58,7 @@ FORMATS = {
     "f32": FloatFormat(23, -126),
     "f64": FloatFormat(52, -1022),
 }
-"""The floating types by name (element types specification, section 1)."""
+"""The floating types by name (``specification: dtypes.types``)."""
 
 
 _WIDTHS = (3, 4, 7, 8, 15, 16, 31, 32, 63, 64)

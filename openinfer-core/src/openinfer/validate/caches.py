@@ -1,4 +1,4 @@
-"""Statements on persistent memory: types, and the shapes that reads yield (language specification, 9.4 and 9.5)."""
+"""Statements on persistent memory: types, and the shapes that reads yield (``specification: language.cache``)."""
 
 from __future__ import annotations
 

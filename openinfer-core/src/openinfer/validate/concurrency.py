@@ -1,4 +1,4 @@
-"""Races and consumers that never start, as far as the straight line of ``entry`` tells (runtime specification, 11)."""
+"""Races, and consumers that never start, found before running (``specification: runtime.consumers``)."""
 
 from __future__ import annotations
 

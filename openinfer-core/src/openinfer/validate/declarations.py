@@ -1,4 +1,4 @@
-"""Declarations with their sizes known, linked to the model (runtime specification, sections 2 and 3)."""
+"""Declarations with their sizes known, linked to the model (``specification: runtime.links``)."""
 
 from __future__ import annotations
 

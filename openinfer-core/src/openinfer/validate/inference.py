@@ -1,4 +1,4 @@
-"""Types of temporaries that nothing declares, from the statements that yield them (language specification, section 16).
+"""Types of undeclared temporaries, inferred from statements (``specification: language.temporaries``).
 
 A statement is taken once everything that it reads has a type, in written order, ``entry`` first; the first one that
 yields a name gives it its type. Extents that only the running program knows stand as names of their own, such as

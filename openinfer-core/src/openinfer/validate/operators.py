@@ -1,4 +1,4 @@
-"""Operator statements: inputs, settings and outputs against the schema (runtime specification, section 5)."""
+"""Operator statements: inputs, settings and outputs against the schema (``specification: runtime.checks.7``)."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class _Resolution:
         return values
 
     def _demand_constants(self, values: Mapping[str, SettingValue | UnresolvedSetting]) -> None:
-        """Strict mode takes settings from constants only (language specification, section 9.2)."""
+        """Strict mode takes settings from constants only (``specification: language.settings.6``)."""
         for name, value in values.items():
             variable = self.scope.variables.get(value.name) if isinstance(value, RuntimeScalar) else None
             if variable is not None and variable.storage is not Storage.CONSTANT:

@@ -64,7 +64,7 @@ class Scope:
         return found.type.dtype.is_integer or found.type.dtype.kind is Kind.BOOL
 
     def integer_problem(self, name: str) -> str | None:
-        """Return why a name cannot stand in an integer expression, or None (language specification, section 7)."""
+        """Return why an integer expression cannot use a name, or None (``specification: language.expressions.2``)."""
         if name in self.indices or name in self.sizes or self._is_integer_scalar(name):
             return None
         found = self.variables.get(name)

@@ -1,4 +1,4 @@
-"""Sizes that may differ from step to step (language specification, section 16)."""
+"""Sizes that may differ from step to step (``specification: runtime.sizes.4``)."""
 
 from __future__ import annotations
 

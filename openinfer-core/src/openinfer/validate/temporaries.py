@@ -1,4 +1,4 @@
-"""Temporaries that are used where nothing can have given them a value (language specification, sections 9.1 and 16)."""
+"""Temporaries that are used where nothing can have given them a value (``specification: language.temporaries.4``)."""
 
 from __future__ import annotations
 

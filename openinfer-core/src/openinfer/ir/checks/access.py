@@ -1,4 +1,4 @@
-"""Rules for what stands in brackets: prefix table entries (section 8) and cache accesses (section 9.4)."""
+"""Rules for what stands in brackets: prefix table entries and cache accesses (``specification: language.accesses``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for blocks and their statements (section 9), but for yield and await."""
+"""Rules for blocks and their statements, except yield and await."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for declarations: which attributes go together, and with which memory section (section 6)."""
+"""Rules for declarations: attributes and memory sections that go together (``specification: language.attributes``)."""
 
 from __future__ import annotations
 

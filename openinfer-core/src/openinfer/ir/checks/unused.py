@@ -1,4 +1,4 @@
-"""Warnings about temporaries that nothing reads: most often the misspelt name of a declared output (section 16)."""
+"""Warnings about temporaries that nothing reads: most often the misspelt name of a declared output."""
 
 from __future__ import annotations
 

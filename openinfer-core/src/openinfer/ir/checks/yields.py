@@ -1,4 +1,4 @@
-"""Rules for yield and await (section 9.10), as far as they show on the straight line."""
+"""Rules for yield and await that can be checked before running (``specification: language.consumers``)."""
 
 from __future__ import annotations
 

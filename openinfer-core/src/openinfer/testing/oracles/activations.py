@@ -1,4 +1,4 @@
-"""Activations (operators specification, sections 4 and 5.1)."""
+"""Activations."""
 
 # pyright: basic
 # (rules are lambdas over arrays whose element types vary)

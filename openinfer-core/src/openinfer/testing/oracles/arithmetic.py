@@ -1,4 +1,4 @@
-"""Arithmetic of two or three numbers (operators specification, sections 2 and 3)."""
+"""Arithmetic of two or three numbers (``specification: operators.numbers``)."""
 
 # pyright: basic
 # (rules are lambdas over arrays whose element types vary)

@@ -1,4 +1,4 @@
-"""Reductions over axes, position by position (operators specification, section 3)."""
+"""Reductions over axes, position by position (``specification: operators.numbers.5``)."""
 
 # pyright: basic
 # (rules are lambdas over arrays whose element types vary)
