@@ -96,7 +96,7 @@ def executor(text: str, **options: Any) -> Executor:
 
 
 def same(found: Any, expected: Array) -> bool:
-    """Return whether two arrays have one type and shape, and the same bits (NaN aside)."""
+    """Return whether two arrays have one type and shape, and the same bits, except for NaN."""
     a, b = np.asarray(found), np.asarray(expected)
     if (a.dtype, a.shape) != (b.dtype, b.shape):
         return False

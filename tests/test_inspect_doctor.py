@@ -121,4 +121,4 @@ def test_a_compiler_that_hangs_is_given_up(private: Path, monkeypatch: pytest.Mo
     tool.chmod(0o755)
     monkeypatch.setenv("CC", str(tool))
     monkeypatch.setattr("openinfer.cli.diagnosis.SECONDS", 0.2)
-    assert "does not tell its version" in facts()["compilers"]["C"]["detail"]
+    assert "does not print its version" in facts()["compilers"]["C"]["detail"]

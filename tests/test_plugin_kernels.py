@@ -1,4 +1,4 @@
-"""Kernels that plugins offer: named by path or given, and told by name when they fail."""
+"""Kernels that plugins offer: named by path or given, and named when they fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Persistent memory and handing over are the same on every device; the device vulkan is held against cpu."""
+"""Persistent memory and handing over are the same on every device; the device vulkan is compared with cpu."""
 
 from __future__ import annotations
 

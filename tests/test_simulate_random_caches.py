@@ -136,7 +136,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Span:
-    """A range as text, and its bounds for a size, None for where the size alone tells."""
+    """A range as text, and its bounds for a size, None where the size alone decides."""
 
     text: str
     start: Place | None

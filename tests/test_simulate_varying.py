@@ -1,4 +1,4 @@
-"""Variables that take other shapes while a step runs, held against NumPy: the old value is read, a new one written."""
+"""Variables that take other shapes while a step runs, compared with NumPy: the old value is read, a new one written."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def executor_of(case: dict[str, Any], model: oi.Model) -> Any:
 
 
 def executor_or_lack(case: dict[str, Any], model: oi.Model) -> Any:
-    """Return the executor, or None where the device has nothing for the operator."""
+    """Return the executor, or None where the device does not support the operator."""
     try:
         return executor_of(case, model)
     except ValidationError as error:

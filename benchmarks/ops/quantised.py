@@ -1,7 +1,7 @@
 """Products with quantised weights beside the f32 product of the same shape, one thread.
 
-A row of 4096 by a 4096x4096 matrix, as in the generation of text: what counts is how fast the weights are read. Turned
-weights are those of `trans_w`: a row of them for each column, as most files of language models have them.
+A row of 4096 by a 4096x4096 matrix, as in the generation of text: what counts is how fast the weights are read.
+Transposed weights are those of `trans_w`: a row of them for each column, as most files of language models have them.
 
 Run: OPENBLAS_NUM_THREADS=1 python benchmarks/ops/quantised.py
 """
@@ -74,7 +74,7 @@ def main() -> None:
         runs: dict[str, Callable[[], object]] = {"f32": lambda x=x, out=out: np.matmul(x, dense, out=out)}
         runs |= {f"cpu {dtype}": bound("cpu", dtype, x, rng) for dtype in ("i8", "i4", "u4", "i2", "t2", "t1")}
         runs |= {f"c {dtype}": bound("c", dtype, x, rng) for dtype in ("i8", "i4", "t1") if rows == 1}
-        runs |= {f"{device} i4 turned": bound(device, "i4", x, rng, turned=True) for device in DEVICES if rows == 1}
+        runs |= {f"{device} i4 transposed": bound(device, "i4", x, rng, turned=True) for device in DEVICES if rows == 1}
         found = medians(runs, REPEATS if rows == 1 else REPEATS // 3)
         for name, took in found.items():
             aim = f" (aim {AIMS[name]})" if rows == 1 and name in AIMS else ""

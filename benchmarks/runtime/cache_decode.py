@@ -1,7 +1,7 @@
 """A decoder's key cache over many steps, beside a hand-written NumPy cache with room for all of them.
 
 Every step stores a row for each layer and multiplies a query with all rows so far, so that no two steps have the same
-shapes. The ratio at the end of the run tells whether the cost of a step depends on how far the cache has grown; that of
+shapes. The ratio at the end of the run shows whether the cost of a step depends on how far the cache has grown; that of
 all steps counts also the first ones, which have little to compute. Times are processor time.
 
 Run: OPENBLAS_NUM_THREADS=1 python benchmarks/runtime/cache_decode.py

@@ -27,7 +27,7 @@ FLOATS = ("f8", "bf16", "f16", "f32", "f64")
 
 @dataclass
 class EveryType:
-    """Dicts called `metadata` and `tensors` hold entries whose names are no Python identifiers."""
+    """Dicts called `metadata` and `tensors` hold entries whose names are not Python identifiers."""
 
     N: SizeVar = field(default_factory=lambda: SizeVar(9))
     name: str = "every-type"

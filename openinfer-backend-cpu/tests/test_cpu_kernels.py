@@ -1,4 +1,4 @@
-"""The hand-written kernels, held against loops and the ONNX reference evaluator."""
+"""The hand-written kernels, compared with loops and the ONNX reference evaluator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data movement, indexing, einsum and resizing, held against the ONNX reference evaluator."""
+"""Data movement, indexing, einsum and resizing, compared with the ONNX reference evaluator."""
 
 from __future__ import annotations
 

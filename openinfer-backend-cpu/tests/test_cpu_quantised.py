@@ -1,4 +1,4 @@
-"""Quantisation on cpu, held against the ONNX reference evaluator, exact sums and the decompositions."""
+"""Quantisation on cpu, compared with the ONNX reference evaluator, exact sums and the decompositions."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def trouble(calls: Sequence[Given]) -> list[str]:
 
 
 def _halves(calls: Sequence[Given]) -> list[str]:
-    """Return what is wrong with each of two halves, so that the call at fault is told."""
+    """Return what is wrong with each of two halves, so that the call at fault is reported."""
     middle = len(calls) // 2
     return [*trouble(calls[:middle]), *trouble(calls[middle:])]
 

@@ -1,4 +1,4 @@
-"""Independent mistakes of all phases are told at once, and no finding is a mere consequence of another."""
+"""Independent mistakes of all phases are reported at once, and no finding is a mere consequence of another."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ STATEMENTS = [(phase, text, code) for phase, found in PHASES.items() for text, c
 
 
 def told(text: str, model: Model | None = None) -> list[tuple[str, int]]:
-    """Return code and line of every error of a text, in the order told."""
+    """Return code and line of every error of a text, in the order reported."""
     found = program_findings(read_program(text), model=model)
     return [(each.code, each.span.line) for each in found if each.severity is Severity.ERROR]
 

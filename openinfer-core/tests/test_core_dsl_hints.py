@@ -1,4 +1,4 @@
-"""A person who writes something else than the language is told what to write; one mistake is told once."""
+"""An error names what to write instead; each mistake is reported once."""
 
 from __future__ import annotations
 

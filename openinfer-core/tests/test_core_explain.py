@@ -116,7 +116,7 @@ def test_every_code_has_an_example_that_runs_or_is_checked() -> None:
 
 
 class Plugin:
-    """A plugin whose operators, device, target and commands fail in every way that examples speak of."""
+    """A plugin whose operators, device, target and commands fail in every way that examples show."""
 
     OPENINFER_API = API_VERSION
 
@@ -262,7 +262,7 @@ def test_the_host_or_command_of_an_example_gets_the_code_and_the_message(
 
 
 def said(code: str, text: str) -> str:
-    """Compare what an explanation tells that is said, writing it first when asked to."""
+    """Compare the message that an explanation shows, writing it first when asked to."""
     if os.environ.get("OPENINFER_UPDATE_GOLDEN"):
         file = EXPLAINED / f"{code}.toml"
         head, _, _ = file.read_text(encoding="utf-8").partition("said = '''\n")

@@ -1,4 +1,4 @@
-"""The error function of arrays: its coefficients in sixty digits, its values held against the C library's."""
+"""The error function of arrays: its coefficients in sixty digits, its values compared with the C library's."""
 
 from __future__ import annotations
 

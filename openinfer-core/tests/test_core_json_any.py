@@ -65,7 +65,7 @@ def test_a_document_with_any_part_replaced_is_a_graph_or_an_error_with_a_pointer
 
 
 def as_programs_write(value: AttrValue, name: str | None) -> AttrValue:
-    """Return a value as text says it: programs tell no widths of numbers, and types by name where no setting asks."""
+    """Return a value as text says it: programs have no widths of numbers, and types by name where no setting asks."""
     match value:
         case UIntValue(number):
             return IntValue(number)

@@ -1,6 +1,6 @@
 """The language page shows every construct: each production of the grammar, and each alternative and option within one.
 
-What the page shows runs: `tests/readme` executes its blocks. Here the parser reads them and tells which productions
+What the page shows runs: `tests/readme` executes its blocks. Here the parser reads them and counts which productions
 met which.
 """
 

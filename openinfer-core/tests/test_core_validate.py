@@ -1,4 +1,4 @@
-"""Resolving a graph against a model: every mistake is told with its code and place, all at once."""
+"""Resolving a graph against a model: every mistake is reported with its code and place, all at once."""
 
 from __future__ import annotations
 

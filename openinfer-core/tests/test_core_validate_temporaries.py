@@ -1,4 +1,4 @@
-"""Temporaries that no way to a statement has assigned yet are told before the program runs, where they are used."""
+"""Temporaries that no path to a statement has assigned are reported before the program runs, where they are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indexing a tensor: NumPy's results, and no more bytes read, or looked at, than the index asks for."""
+"""Indexing a tensor: NumPy's results, and no more bytes read or checked than the index needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products with packed weights in generated C, held against sums in f64."""
+"""Products with packed weights in generated C, compared with sums in f64."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def weights(dtype: str, shape: tuple[int, ...], random: np.random.Generator) -> 
 @pytest.mark.parametrize("infinite", [False, True], ids=["finite", "some scales infinite"])
 @pytest.mark.parametrize("dtype", [*RANGES, "t1"])
 def test_products_with_packed_weights(dtype: str, infinite: bool) -> None:
-    """Tiles with a rest of columns and of rows, rows that end inside a word or a byte, groups, w turned."""
+    """Tiles with a rest of columns and of rows, rows that end inside a word or a byte, groups, w transposed."""
     whole_words, bytes_alone, parts_of_bytes = ((37, 4256), 0, False), ((60, 24), 30, False), ((33, 19), 11, False)
     cases = [whole_words, bytes_alone, parts_of_bytes, ((16, 36), 12, True)]
     random = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What is installed is what was asked for, and it is ours: the files of the wheels that this run built."""
+"""What is installed is what was requested, from our own wheels: the files of the wheels that this run built."""
 
 import base64
 import csv

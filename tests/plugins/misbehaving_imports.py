@@ -41,7 +41,7 @@ class Original:
 
 
 class WrongOriginal(Original):
-    """An original that yields something else, so that its values are asked for."""
+    """An original that yields something else, so that its values are requested."""
 
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"b": inputs["a"] + 1}

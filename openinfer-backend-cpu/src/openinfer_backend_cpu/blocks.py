@@ -28,7 +28,7 @@ MOST = 256
 def bind_blocks(
     program: Program, inputs: Sequence[Array | None], out: Array, workspace: Workspace, bind: Bind
 ) -> BoundCall | None:
-    """Return a call that evaluates a program block by block, or None where that is no gain or cannot be done.
+    """Return a call that evaluates a program block by block, or None where that gains nothing or cannot be done.
 
     It is no gain for a single function; it cannot be done where inputs are broadcast (scalars apart) or not contiguous.
     """

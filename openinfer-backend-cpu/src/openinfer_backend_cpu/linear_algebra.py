@@ -50,7 +50,7 @@ class Threads(Protocol):
 
 
 class ProcessThreads:
-    """Threads whose number is one for the whole process: what runs beside `alone` has one thread too.
+    """Threads whose number is one for the whole process: what runs concurrently with `alone` has one thread too.
 
     Calls may be nested, and made by several threads at once; the last that ends gives the number back. A number that
     was set meanwhile stays.

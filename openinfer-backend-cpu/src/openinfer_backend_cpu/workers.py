@@ -41,7 +41,7 @@ class _Job:
                 self._waiting.clear()
 
     def help(self) -> None:
-        """Work beside the owner; nothing waits any more where it has ended."""
+        """Take calls until there are none; nothing waits any more where this has ended."""
         with self._changed:
             self._helping += 1
         try:
@@ -121,4 +121,4 @@ def _serve(asked: SimpleQueue[BoundCall]) -> None:
 
 
 WORKERS = Workers()
-"""Those of this process: as many as were ever asked for at once, whoever asks."""
+"""The workers of this process: as many as were ever requested at once."""

@@ -1,7 +1,7 @@
 """What OpenInfer's operators are in ONNX: nodes that the reference evaluator of the package onnx carries out.
 
-A comparison returns the expected outputs of a call, and raises `IncomparableError` for settings that ONNX has nothing
-for.
+A comparison returns the expected outputs of a call, and raises `IncomparableError` for settings that ONNX does
+not have.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every operator whose schema names an ONNX operator, held against ONNX's reference evaluator."""
+"""Every operator whose schema names an ONNX operator, compared with ONNX's reference evaluator."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _MOST_TURNS = 1 << 31
-"""Turns of a thread that no device is asked for."""
+"""More iterations than any thread of a device is given."""
 
 
 @dataclass(frozen=True, slots=True)

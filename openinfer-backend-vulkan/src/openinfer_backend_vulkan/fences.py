@@ -18,7 +18,7 @@ _SPIN_NS = 50_000
 
 
 class Fence:
-    """Tells when what was submitted with it is done: one submission at a time."""
+    """Signals that what was submitted with it is done: one submission at a time."""
 
     def __init__(self, device: Device) -> None:
         self._device = device

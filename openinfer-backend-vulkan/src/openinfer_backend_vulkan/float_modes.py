@@ -48,7 +48,7 @@ MODES = (
     KEEPS_SUBNORMALS,
     FloatMode("shaderDenormPreserveFloat64", 4464, 4459, 64),
 )
-"""Every mode that is asked for where a device has it."""
+"""Every mode that is requested where a device has it."""
 
 
 def with_modes(code: bytes, modes: Sequence[FloatMode]) -> bytes:

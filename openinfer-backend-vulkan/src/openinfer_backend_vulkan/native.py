@@ -82,7 +82,7 @@ def call(function: str, *args: Any) -> None:
 
 
 def check(function: str, code: int) -> None:
-    """Raise for a result code that tells of a failure."""
+    """Raise for a result code of a failure."""
     if code < 0:
         raise VulkanCallError(function, result_name(code), _ADVICE.get(result_name(code), ""))
 

@@ -96,7 +96,7 @@ class PhysicalDevice:
 
 
 def shared_instance() -> Handle:
-    """Return the Vulkan instance of this process, made when first asked for and kept to its end.
+    """Return the Vulkan instance of this process, made when first requested and kept to its end.
 
     Drivers of GPUs load themselves for each instance, and refuse to after some dozens of times.
 

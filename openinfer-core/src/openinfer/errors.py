@@ -72,7 +72,7 @@ class DslSyntaxError(OpenInferError):
 
 
 class GraphError(OpenInferError):
-    """The graph cannot be built: the IR cannot hold what was asked for (phase B)."""
+    """The graph cannot be built: the IR cannot hold what was requested (phase B)."""
 
     default_code = "graph"
 
@@ -214,7 +214,7 @@ class KernelMissingError(ExecutionError):
 
 
 class FeatureMissingError(KernelMissingError):
-    """An operator needs what this piece of hardware lacks, or what its device leaves to the one to fall back to."""
+    """An operator needs a feature that this hardware does not have or that its device leaves to another one."""
 
 
 class DepthError(ExecutionError):
@@ -224,7 +224,7 @@ class DepthError(ExecutionError):
 
 
 class StepStateError(ExecutionError):
-    """An executor was asked for something that it cannot do at this moment of a step."""
+    """An executor cannot do what was requested at this moment of a step."""
 
     default_code = "step-state"
 
@@ -277,7 +277,7 @@ class CalibrationError(OpenInferError):
 
 
 class EnvironmentLacksError(OpenInferError):
-    """The machine lacks something that was asked for, such as a compiler; the command line exits with 3."""
+    """The machine lacks something that was requested, such as a compiler; the command line exits with 3."""
 
     default_code = "environment"
 

@@ -43,7 +43,7 @@ class TraceEvent:
         params, output: what went in and came out, by name; what they hold depends on the kind.
         micros_parts: duration as whole milliseconds, remaining microseconds and remaining nanoseconds; zeros unless
             this is an operator and the timer was on.
-        start_ns: when the node started, in nanoseconds since the executor was made; an untraced `step` tells 0.
+        start_ns: when the node started, in nanoseconds since the executor was made; 0 for an untraced `step`.
         track: ``"entry"``, or the consumer block in which the node ran.
         scope: the run of a block or of a loop that the node was part of; None where that is not known.
         turn: the value of the loop's index where the scope is a loop.

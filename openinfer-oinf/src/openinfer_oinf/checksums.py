@@ -44,7 +44,7 @@ def stored_digest(tensor: StoredTensor) -> bytes:
 
 
 class Checksums:
-    """The checksums of a file by tensor, read when they are first asked for."""
+    """The checksums of a file by tensor, read when they are first requested."""
 
     def __init__(self, metadata: MetadataView, names: Iterable[str]) -> None:
         self._metadata = metadata

@@ -26,7 +26,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "E_FILE_SIZE": "The file has another size than its header says: it was cut off, or something was appended.",
         "E_HEADER_FLAGS": "Flags of the header are set, and no version of the format has any.",
         "E_HOLE": "Bytes of the data section belong to no payload, and are more than padding.",
-        "E_INPUT": "What is to be written is no sizes, metadata and tensors of a kind that the writer knows.",
+        "E_INPUT": "What is to be written is not sizes, metadata and tensors of a kind that the writer knows.",
         "E_LIMIT": "Something is larger than a `Limits` of the reader allows; the message names the limit, which can be"
         " raised for files that are trusted.",
         "E_MAGIC": "The file does not start with the bytes of a container: it is another kind of file.",
@@ -35,8 +35,8 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "E_META_TYPE": "The type of a metadata value is unknown, or not possible for elements of an array.",
         "E_NAME": "A name is empty, or has characters other than A-Z a-z 0-9 . _ -",
         "E_NDIM": "A tensor has more dims than the reader takes (64), or the writer writes (32).",
-        "E_NODATA": "A tensor is declared without data, and its entry tells an offset or a size of data.",
-        "E_NOQUANT": "A tensor is declared without quantisation, and its entry tells an offset or a size of it.",
+        "E_NODATA": "A tensor is declared without data, and its entry states an offset or a size of data.",
+        "E_NOQUANT": "A tensor is declared without quantisation, and its entry states an offset or a size of it.",
         "E_NOT_A_FILE": "The path is not a regular file, or cannot be opened as one.",
         "E_OVERLAP": "The payloads of two entries share bytes.",
         "E_PADDING": "Bytes that only fill up to an alignment are not zero.",
@@ -59,7 +59,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "E_TRUNCATED": "The file ends within its header, or became shorter since it was opened.",
         "E_UNINITIALIZED": "The tensor is declared without data: there are no values to read.",
         "E_UNWRITTEN": "A declared tensor was never given its values before the file was finished.",
-        "E_USAGE": "The command line was used wrongly; `--help` tells how.",
+        "E_USAGE": "The command line was used wrongly; see `--help`.",
         "E_VALUE": "A stored value cannot be: a bool other than 0 and 1, bits outside of a packed type, or the pattern"
         " of t2 that means nothing.",
         "E_VERSION": "The container has a version other than 1 and 2.",

@@ -114,7 +114,7 @@ class OinfError(ValueError):
 
 
 class UninitializedError(OinfError):
-    """The values of a tensor were asked for that the file declares without data."""
+    """The values of a tensor were requested that the file declares without data."""
 
 
 class Findings:

@@ -13,8 +13,8 @@ class Selection:
     """Rows of one axis, within one index of each axis before it.
 
     `start` is the element at which row 0 begins, `row_size` its elements and `row_shape` their shape. `rows` are the
-    indices along the axis in the order asked for, and `before`, `row` and `after` the parts of the index for the axes
-    around it: `row` is 0 where one row without its axis is asked for.
+    indices along the axis in the order requested, and `before`, `row` and `after` the parts of the index for the axes
+    around it: `row` is 0 where one row without its axis is requested.
     """
 
     start: int
@@ -30,7 +30,7 @@ class Selection:
 
     @property
     def span(self) -> range:
-        """The rows from the first to the last in the file, those between that are not asked for included."""
+        """The rows from the first to the last in the file, those between that are not requested included."""
         return range(min(self.rows[0], self.rows[-1]), max(self.rows[0], self.rows[-1]) + 1)
 
     @property

@@ -56,14 +56,14 @@ _CURRENT: ContextVar[ProgressBar | None] = ContextVar("progress_bar", default=No
 
 
 def expect(nbytes: int) -> None:
-    """Tell the bar, if there is one, that so many bytes more are to be done."""
+    """Add to the bytes to be done of the bar, if there is one."""
     bar = _CURRENT.get()
     if bar is not None:
         bar.expect(nbytes)
 
 
 def advance(nbytes: int) -> None:
-    """Tell the bar, if there is one, that so many more bytes are done."""
+    """Add to the bytes done of the bar, if there is one."""
     bar = _CURRENT.get()
     if bar is not None:
         bar.advance(nbytes)

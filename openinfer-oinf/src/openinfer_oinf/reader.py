@@ -1,4 +1,4 @@
-"""Opening a container: the index is read and checked, payloads stay untouched until they are asked for."""
+"""Opening a container: the index is read and checked, payloads stay untouched until they are requested."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def open_oinf(
 
 
 class OpenOptions(NamedTuple):
-    """What `open_oinf` was asked for."""
+    """The options of `open_oinf`."""
 
     mmap: MapMode
     check: CheckLevel

@@ -1,7 +1,7 @@
 """Repairing files whose quantisation parameters lie elsewhere than their index says.
 
 One writer of version 2 computed offsets for the order data, quant, data, quant, ..., then wrote all data first and all
-quantisation parameters after. Sizes and order are known from the index, so the true offsets can be told.
+quantisation parameters after. Sizes and order are known from the index, so the true offsets can be derived.
 """
 
 from __future__ import annotations

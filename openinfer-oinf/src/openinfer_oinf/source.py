@@ -19,7 +19,7 @@ Openable = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 class ByteSource(Protocol):
     """Read-only bytes of a known size; `view` may be called from any thread.
 
-    `is_addressable`: a view costs nothing, and only the bytes of it that are looked at are fetched.
+    `is_addressable`: a view costs nothing, and only the bytes of it that are read are fetched.
     """
 
     is_addressable: bool

@@ -180,7 +180,7 @@ def _read_all(cursor: _Cursor, rows: Iterator[_Entry], entries: list[_Entry], co
     try:
         entries.extend(rows)
     except _UnreadableError as stop:
-        # Rows before the one that cannot be read have been taken in; it may have no name that could be told.
+        # Rows before the one that cannot be read have been taken in; it may have no name to report.
         message = f"entry {len(entries) + 1} of {count}: {stop.finding.message}"
         cursor.findings.add(replace(stop.finding, message=message))
         return

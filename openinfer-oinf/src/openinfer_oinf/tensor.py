@@ -57,7 +57,7 @@ class StoredTensor:
         self._gaps = gaps
         self._checksums = checksums
         self._strict = check == "strict"
-        # Values are looked at once; threads that race repeat the same look, which is harmless.
+        # Values are checked once; threads that race repeat the same check, which is harmless.
         self._values_checked = verify == "off"
         self._checksum_checked = verify == "off"
 
@@ -287,7 +287,7 @@ class StoredTensor:
         return shaped[(*chosen.before, row, *chosen.after)]
 
     def _rows(self, chosen: Selection, rows: range) -> Array | None:
-        """Elements of all `rows` as they lie in the file, or None where reading each row asked for is cheaper."""
+        """Elements of all `rows` as they lie in the file, or None where reading each row requested is cheaper."""
         is_view = self._source.is_addressable and not self.is_packed and self.value_type.kind != "bool"
         skipped = (abs(chosen.rows.step) - 1) * chosen.row_size * self.value_type.bits // 8
         if len(rows) > 1 and not is_view and skipped >= _FAR_APART:

@@ -30,7 +30,7 @@ _JSON_ELEMENTS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class TensorSummary:
-    """What a report says of a tensor; `statistics` only if they were asked for and there are values."""
+    """What a report says of a tensor; `statistics` only if they were requested and there are values."""
 
     name: str
     dtype: str

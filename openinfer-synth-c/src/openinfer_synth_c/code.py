@@ -35,7 +35,7 @@ class Code:
     ``helpers`` are names of the renderer's functions that the lines call, ``index_functions`` those of `integers`;
     ``definitions`` are the types and functions of vectors by name, with their text, in the order in which they stand;
     ``loop_turns`` has the turns of the program's loops, as far as they are known, by the numbers of their lines;
-    ``keeps_memory`` tells whether the lines have static memory, which is there for one thread at a time;
+    ``keeps_memory``: whether the lines have static memory, which is there for one thread at a time;
     ``scratch_nbytes`` how much of the memory at ``scratch`` they work in, where there is any in place of static memory;
     ``has_vector_types`` whether vectors have the types of GCC and Clang, with the same results as those of plain C99.
     """

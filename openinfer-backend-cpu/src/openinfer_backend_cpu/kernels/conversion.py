@@ -1,4 +1,4 @@
-"""Conversion between element types where an element may be one that the other type has nothing for."""
+"""Conversion between element types where the other type may have no value for an element."""
 
 from __future__ import annotations
 

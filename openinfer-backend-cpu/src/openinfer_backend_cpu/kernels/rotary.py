@@ -1,4 +1,4 @@
-"""Rotary position embeddings: pairs of elements turned by angles that depend on the position."""
+"""Rotary position embeddings: pairs of elements rotated by angles that depend on the position."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @kernel("rope")
 def rope(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
-    """Pairs turned by ``pos * freq_scale * base^(-2i/r)``; angles are computed in f64."""
+    """Pairs rotated by ``pos * freq_scale * base^(-2i/r)``; angles are computed in f64."""
     how = rope_plan(call.inputs, call.settings)
     x, pos = inputs
     dtype = widest_float([x])
@@ -47,7 +47,7 @@ def rope(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], worksp
 
 @kernel("rope_cached")
 def rope_cached(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
-    """Pairs turned by given cosines and sines, taken by position if positions are given."""
+    """Pairs rotated by given cosines and sines, taken by position if positions are given."""
     how = rope_cached_plan(call.inputs, call.settings)
     x, pos = inputs[0], inputs[3] if len(inputs) > 3 else None
     dtype = widest_float(inputs[:3])

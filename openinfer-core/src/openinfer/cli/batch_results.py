@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 INDEX = "batch.index"
-"""Array of an archive of all results that tells which inputs its rows are of; no variable can have this name."""
+"""Array of an archive of all results with the number of the input of each row; no variable can have this name."""
 
 WRONG = "batch-output"
 

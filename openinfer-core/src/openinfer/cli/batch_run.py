@@ -136,7 +136,7 @@ def _tasks(inputs: Inputs, shared: Callable[[int], Mapping[str, Any]]) -> Iterat
 
 
 class _Report:
-    """What is told of a batch: outputs as they come unless they are saved, failures, and counts at the end."""
+    """What is printed about a batch: outputs as they come unless they are saved, failures, and counts at the end."""
 
     def __init__(self, total: int, *, saved: bool, as_json: bool) -> None:
         self._total = total
@@ -163,7 +163,7 @@ class _Report:
                 bar.update(1)
 
     def tell_failures(self) -> None:
-        """Print failures that waited for the bar to end, and how often those that were told came again."""
+        """Print failures that waited for the bar to end, and how often those printed before came again."""
         for line in self._held:
             click.echo(line, err=True)
         for first, *others in self._failures.values():

@@ -145,9 +145,9 @@ def _version(path: str) -> str:
             [path, "--version"], capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"it does not tell its version ({type(error).__name__})"
+        return f"it does not print its version ({type(error).__name__})"
     lines = (finished.stdout or finished.stderr).strip().splitlines()
-    return lines[0].strip() if lines else "it tells no version"
+    return lines[0].strip() if lines else "it prints no version"
 
 
 def caches() -> Iterator[Fact]:

@@ -101,7 +101,7 @@ def _example(environment: Environment, schema: OpSchema, example: OpExample) -> 
 def _results(environment: Environment, schema: OpSchema, example: OpExample) -> str:
     """Return the types of an example's results, where ``T`` is that of its inputs whatever it is.
 
-    Nothing for an example that the operator does not take: that is for the conformance kit to tell.
+    Nothing for an example that the operator does not take: that is for the conformance kit to report.
     """
     names = schema.dtypes if example.dtypes is None else example.dtypes
     dtypes = [dtype for name, dtype in environment.dtypes.items() if name in names]

@@ -104,7 +104,7 @@ class Dialogue:
         return True
 
     def converse(self, read: Callable[[], str | None]) -> None:
-        """Carry out commands of a person until there are no more; mistakes are told, and the dialogue goes on."""
+        """Carry out commands of a person until there are no more; mistakes are reported, and the dialogue goes on."""
         going = True
         while going:
             try:

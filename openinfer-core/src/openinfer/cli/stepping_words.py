@@ -45,7 +45,7 @@ WORDS = (
     Word("finish", "f", "", "run to the end of this block"),
     Word("continue", "c", "", "run to the next breakpoint, or to the end of the step"),
     Word("break", "b", "[WHERE]", "stop there from here on; without WHERE, list breakpoints and watches"),
-    Word("watch", "w", "EXPRESSION", "tell when it changes: x, x[0], K[l, 2], max(abs(x))"),
+    Word("watch", "w", "EXPRESSION", "report when it changes: x, x[0], K[l, 2], max(abs(x))"),
     Word("delete", "d", "N", "forget breakpoint or watch N"),
     Word("print", "p", "EXPRESSION", "show a value: type, elements, statistics"),
     Word("show", "", "EXPRESSION", "show all elements of a value"),

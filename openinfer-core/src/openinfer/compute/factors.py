@@ -23,7 +23,7 @@ def factored(stage: Stage, is_finite: Callable[[Read], bool]) -> Stage:
     makes NaN of a term that is zero, but not of its sum. As with other orders of a sum, what overflows may differ.
 
     Args:
-        is_finite: tells whether every element of what is read is a finite number.
+        is_finite: whether every element of what is read is a finite number.
     """
     fold = stage.fold
     if fold is None or stage.lookups or not _adds_up(fold):

@@ -27,8 +27,8 @@ _BYTE_ORDER_MARK = "\ufeff"
 def graph(text: str, *, check: bool = False, strict: bool = False, name: str = "<text>") -> Graph:
     """Return the graph of a program text (parsed and built: ``specification: language.phases``).
 
-    All independent errors are told at once: those of phase P, then B, then S, each in source order; the class of the
-    exception is that of the first phase with an error.
+    All independent errors are reported at once: those of phase P, then B, then S, each in source order. The class of
+    the exception is that of the first phase with an error.
 
     Args:
         text: the program.

@@ -1,4 +1,4 @@
-"""What a person is told when the text does not match the grammar."""
+"""Messages about text that does not match the grammar."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class _Parser:
         self.findings = sorted(found, key=lambda f: f[0].span.start if f[0].span is not None else 0)
 
     def _flawed(self, start: int, end: int) -> bool:
-        """Return whether refused characters stand in a piece of the text, the space behind it aside."""
+        """Return whether refused characters stand in a piece of the text, apart from the space after it."""
         if not self._flaws:
             return False
         end = start + len(self._text[start:end].rstrip())

@@ -1,7 +1,7 @@
 """What a program says as far as it can be read, with the findings of every phase that needs nothing else.
 
-Findings are told in the order of the phases P, B and S, and inside a phase in source order. What is wrong in one phase
-is left out of the next, so that no finding is a mere consequence of another.
+Findings are reported in the order of the phases P, B and S, and inside a phase in source order. What is wrong in one
+phase is left out of the next, so that no finding is a mere consequence of another.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def read_tree(program: Program, positions: Spans) -> Reading:
 def finished(reading: Reading, *, check: bool, strict: bool) -> Graph:
     """Return the graph of a reading without errors, with the warnings of every phase that was checked.
 
-    With an error in phase P or B, the errors of the phases behind it are told too.
+    With an error in phase P or B, the errors of later phases are reported too.
 
     Raises:
         DslSyntaxError, GraphError, ValidationError: for an error of phase P, B or (with ``check``) S: the class of the

@@ -80,7 +80,7 @@ def _word_at(text: str, offset: int) -> str:
 
 
 def skip_blank(text: str, offset: int) -> int:
-    """Return the offset of the next character that is no white space."""
+    """Return the offset of the next character that is not white space."""
     found = _BLANK.match(text, offset)
     return found.end() if found is not None else offset
 

@@ -1,7 +1,7 @@
 """Model data of the earlier syntax, ``model["name"]`` and ``model[fmt("name{index}")]``, by the variables of today.
 
 A use becomes the name of the variable that is declared for these data: one of that name, or one with an ``@ref`` or a
-``@pattern`` to it. Without a declaration, a finding tells which one to write: its type is in the model alone.
+``@pattern`` to it. Without a declaration, a finding names the one to write: its type is in the model alone.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Context:
 
 
 class Names:
-    """Definitions by what is asked for, each question answered in time that does not grow with their number."""
+    """Definitions by what is requested, each question answered in time that does not grow with their number."""
 
     def __init__(self, definitions: Iterable[Definition]) -> None:
         self._own: dict[int, Definition] = {}

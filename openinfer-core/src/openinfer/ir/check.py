@@ -44,7 +44,7 @@ def structure_findings(graph: Graph) -> tuple[Diagnostic, ...]:
 
 
 def check_structure(graph: Graph, doubts: Doubts) -> tuple[tuple[Diagnostic, ...], Doubts]:
-    """Return the findings of phase S that are no consequences of what is in doubt, and what is in doubt after them."""
+    """Return the findings of phase S that are not consequences of what is in doubt, and what is in doubt after them."""
     findings = Findings(doubts)
     check_form(graph, findings)
     check_declarations(graph, findings)

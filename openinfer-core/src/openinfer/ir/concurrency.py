@@ -1,4 +1,4 @@
-"""Blocks that run beside ``entry``: what they wait for, read and write (``specification: runtime.consumers``)."""
+"""Blocks that run concurrently with ``entry`` (``specification: runtime.consumers``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What earlier findings leave open, so that a later check does not tell their consequences."""
+"""What earlier findings leave open, so that a later check does not report their consequences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Doubts:
     Attributes:
         names: variables that may be declared in a way that could not be read, or are declared wrongly.
         blocks: blocks that may exist though the graph lacks them.
-        nodes: numbers of statements of which something wrong was told.
+        nodes: numbers of statements of which something wrong was reported.
         lost: first words of the statements that could not be read, by block. The word ``""`` stands for a statement of
             any kind, the block ``""`` for text that may have been any block.
     """

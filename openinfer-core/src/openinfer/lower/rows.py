@@ -47,8 +47,8 @@ THREADS = 128
 def in_rows(kernel: Kernel, fold: Fold) -> Kernel | None:
     """Return a loop program, whose outer loops are over groups, with a group of threads for each sum.
 
-    None where that is no gain or not allowed: the order of the sum is fixed, it is short, what it reads does not lie in
-    a row, or elements are refused.
+    None where that gains nothing or is not allowed: the order of the sum is fixed, it is short, what it reads does not
+    lie in a row, or elements are refused.
     """
     axes, body = chain_of(kernel.body, Bind.GROUP)
     match body:

@@ -1,4 +1,4 @@
-"""A model: named sizes, metadata and tensors, loaded when asked for (``specification: runtime.models``)."""
+"""A model: named sizes, metadata and tensors, loaded when requested (``specification: runtime.models``)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Model:
     """A model. Reading is lazy and may be done from several threads; results are read-only arrays.
 
-    Of a quantised tensor ``W`` there are further tensors, made when they are asked for: ``W@scale`` and
+    Of a quantised tensor ``W`` there are further tensors, made when they are requested: ``W@scale`` and
     ``W@zero_point`` (where it has zero points), and its reals in any float type, such as ``W@f32``.
 
     Attributes:
@@ -140,10 +140,10 @@ class Model:
         return self.var_info(f"{name}@{dtype.name}") if reals else info
 
     def quantisation(self, name: str) -> Quantisation | None:
-        """Return which reals the integers of a tensor stand for, or None where the model does not tell.
+        """Return which reals the integers of a tensor stand for, or None where the model does not say.
 
         Raises:
-            ModelError: what the model tells is damaged.
+            ModelError: what the model says about it is damaged.
         """
         info = self.tensors.get(name)
         if info is None or not info.quantised or not isinstance(self._store, QuantisedStore):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class VarInfo:
     """A tensor of a model, without its payload. ``offset`` counts bytes from the start of the file, None in memory.
 
-    ``quantised`` says that the model tells which reals its integers stand for (`Model.quantisation`).
+    ``quantised`` says that the model states which reals its integers stand for (`Model.quantisation`).
     """
 
     name: str

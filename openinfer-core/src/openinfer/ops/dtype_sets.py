@@ -1,4 +1,4 @@
-"""Sets of element types, by name, that operators' tables speak of ."""
+"""Sets of element types, by the names that tables of operators use."""
 
 from __future__ import annotations
 

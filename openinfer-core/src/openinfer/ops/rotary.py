@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotary:
-    """Pairs of elements of x [..., D] turned by angles that depend on the position.
+    """Pairs of elements of x [..., D] rotated by angles that depend on the position.
 
     Attributes:
         axis: dim of x that counts positions.
@@ -98,7 +98,7 @@ def factor_and_base(settings: Settings) -> tuple[float, float]:
 
 
 def _rotary(x: TensorType, settings: Settings, *, batched: bool) -> Rotary:
-    """Return how x is turned.
+    """Return how x is rotated.
 
     Raises:
         OpTypeError: x has too few dims, or ``rotary_dim`` or ``seq_axis`` does not fit it.

@@ -158,7 +158,7 @@ class Decompose(Protocol):
 
 
 class Decomposer(Protocol):
-    """What a decomposition is written with: values are numbers, their types can be asked for."""
+    """What a decomposition is written with: values are numbers, their types can be requested."""
 
     @property
     def outputs(self) -> tuple[TensorType, ...]:
@@ -196,7 +196,7 @@ class Refusal:
     Attributes:
         build: the test; a call that has one runs from a stage with a check or by a kernel, as expressions report no
             errors.
-        rule: what is told where an element is refused: what is legal, and what to do.
+        rule: what is reported where an element is refused: what is legal, and what to do.
     """
 
     build: BuildRefusal
@@ -207,7 +207,7 @@ class Refusal:
 class Elementwise:
     """Each output element is an expression of the input elements at its (broadcast) position.
 
-    ``refusal`` tells which elements are errors; those have a value in the expression all the same.
+    ``refusal`` names the elements that are errors; those have a value in the expression all the same.
     """
 
     build: BuildScalar

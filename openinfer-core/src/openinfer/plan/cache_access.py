@@ -149,7 +149,7 @@ def _partly_reset(resolved: ResolvedGraph) -> frozenset[str]:
 
 
 def _is_counted(end: IntExpr, resolved: ResolvedGraph) -> bool:
-    """Whether an end is never below 0, as far as sizes tell."""
+    """Whether an end is never below 0, as far as sizes show."""
     sizes = {name: (n, n) for name, n in resolved.sizes.items() if name not in resolved.variables}
     found = expression_interval(end, sizes)
     return found is not None and found[0] >= 0

@@ -51,7 +51,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class CallLowering:
-    """Turns calls into steps. ``intermediate`` adds a value to the plan, ``type_of`` tells the type of one.
+    """Turns calls into steps. ``intermediate`` adds a value to the plan, ``type_of`` returns the type of one.
 
     Equal calls share their computations, so that later passes recognise equal steps by identity.
     """

@@ -51,7 +51,7 @@ def taking_turns(
     free = mask(value.number for value in values if isinstance(value.memory, NoMemory))
     directing = _Directing(liveness, values, free, arena_nbytes, _unit(procedures, values))
     made = tuple(Procedure(p.name, directing.steps(p.steps)) for p in procedures)
-    return Turns(made, directing.offsets) if directing.turned else None
+    return Turns(made, directing.offsets) if directing.backwards else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class _Directing:
     Attributes:
         unit: bytes at whose multiples results lie.
         offsets: of the results of finished chains.
-        turned: how many steps go backwards.
+        backwards: how many steps go backwards.
     """
 
     liveness: Liveness
@@ -80,7 +80,7 @@ class _Directing:
     arena_nbytes: int
     unit: int
     offsets: dict[int, int] = field(default_factory=dict[int, int])
-    turned: int = 0
+    backwards: int = 0
 
     def steps(self, steps: Sequence[Step]) -> tuple[Step, ...]:
         made: list[Step] = []
@@ -94,10 +94,10 @@ class _Directing:
                 self._finish(chain)
                 chain = {move.operand: 0}
             at, low, high = chain[move.operand], min(chain.values()), max(chain.values())
-            is_turned = max(high, at + move.behind) - low < high - min(low, at - move.before)
-            chain[move.result] = at + move.behind if is_turned else at - move.before
-            self.turned += is_turned
-            made.append(_backwards(step) if is_turned else step)
+            is_backwards = max(high, at + move.behind) - low < high - min(low, at - move.before)
+            chain[move.result] = at + move.behind if is_backwards else at - move.before
+            self.backwards += is_backwards
+            made.append(_backwards(step) if is_backwards else step)
         self._finish(chain)
         return tuple(made)
 

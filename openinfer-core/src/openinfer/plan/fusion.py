@@ -228,7 +228,7 @@ def _output(step: ComputeStep) -> str:
 
 
 def _numbered(operands: Sequence[Operand], inputs: list[Operand], result: Operand | None = None) -> tuple[int, ...]:
-    """Return the place of each operand in ``inputs``, which grows by what it lacks; -1 for ``result``."""
+    """Return the place of each operand in ``inputs``, which grows as needed; -1 for ``result``."""
     for operand in operands:
         if operand != result and operand not in inputs:
             inputs.append(operand)
@@ -286,7 +286,7 @@ def _with_epilogue(producer: KernelStep, consumer: ComputeStep, result: int, aro
 
 
 def _renumbered(expr: Expr, operands: Sequence[Operand], inputs: list[Operand], fixed: dict[int, Expr]) -> Expr:
-    """Return ``expr`` over the joint list ``inputs``, which grows by what it lacks; ``fixed`` inputs become trees."""
+    """Return ``expr`` over the joint list ``inputs``, which grows as needed; ``fixed`` inputs become trees."""
     replacements: dict[int, Expr] = dict(fixed)
     dtypes = {i.index: i.dtype for i in linearise(expr).instructions if i.function == "input"}
     for number, dtype in dtypes.items():

@@ -154,7 +154,7 @@ def guarded_in_steps(
 
 
 def _named_like(call: Callable[P, T], function: Callable[P, T]) -> Callable[P, T]:
-    # Other callables may do anything when they are asked for attributes.
+    # Other callables may do anything when their attributes are read.
     return functools.update_wrapper(call, function) if isinstance(function, FunctionType) else call
 
 

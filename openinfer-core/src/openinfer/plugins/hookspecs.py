@@ -50,7 +50,7 @@ def openinfer_ops() -> Iterable[OpSchema]:
 
 @hookspec
 def openinfer_kernels(target: str) -> Iterable[KernelSpec]:
-    """Kernels for the device or synth target of that name; asked for when it is opened."""
+    """Kernels for the device or synth target of that name; requested when it is opened."""
     return ()
 
 

@@ -1,4 +1,4 @@
-"""Kernels of the plugins, asked for when a device or synth target is opened, and the choice among them."""
+"""Kernels of the plugins, requested when a device or synth target is opened, and the choice among them."""
 
 from __future__ import annotations
 

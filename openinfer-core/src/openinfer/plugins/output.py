@@ -80,7 +80,7 @@ def _diverted_descriptor() -> int | None:
 
 
 def _flush(stream: IO[str] | None) -> None:
-    # A closed stream, or a reader that went away: whoever writes next is told.
+    # A closed stream, or a reader that went away: the next write fails.
     with suppress(OSError, ValueError, AttributeError):
         if stream is not None:
             stream.flush()

@@ -149,7 +149,7 @@ def select(environment: Environment, table: KernelTable, call: OpCall) -> Implem
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A call that nothing carries out: one that was asked for, or a part of its decomposition.
+    """A call that nothing carries out: one that was requested, or a part of its decomposition.
 
     ``reason`` and ``inside`` are those of `Missing`.
     """
@@ -303,7 +303,7 @@ def _foreign_dtypes(table: KernelTable, call: OpCall) -> list[str]:
 
 def _uncomputed(table: KernelTable, call: OpCall, occurring: set[str]) -> Missing | None:
     """Return why a derived kernel whose inputs and outputs are fine cannot be had, where that is so."""
-    # Conditions are no memory of a device, which has comparisons or cannot take expressions at all.
+    # Conditions do not occupy memory of a device, which has comparisons or cannot take expressions at all.
     inside = sorted(occurring - table.expression_dtypes - table.optional_dtypes - {BOOL.name})
     if not inside:
         return None

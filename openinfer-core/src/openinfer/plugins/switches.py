@@ -59,7 +59,7 @@ def names(text: str) -> frozenset[str]:
 
 
 def unmatched(switches: Switches, plugins: Iterable[PluginInfo]) -> tuple[str, ...]:
-    """Return the names that the switches speak of and no plugin or distribution has."""
+    """Return the names in the switches that no plugin or distribution has."""
     present = {name for plugin in plugins for name in (plugin.name, plugin.distribution)}
     return tuple(sorted((switches.block | (switches.allow or frozenset())) - present))
 

@@ -129,7 +129,7 @@ class Fallback:
 
     Attributes:
         device: name of the other device.
-        dtypes: element types, by name: what the device lacks may run there if one of them is among its inputs and
+        dtypes: element types, by name: unsupported operators may run there if one of them is among its inputs and
             outputs, or is what the device cannot compute in within its expression. Whatever else the device lacks is an
             error. None: everything that the device lacks may run there.
     """

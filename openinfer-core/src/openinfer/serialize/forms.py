@@ -35,7 +35,7 @@ _TARGET = re.compile(
 
 
 class FormError(ValueError):
-    """A JSON value does not have the form that is asked for: what is wrong, and where inside the value."""
+    """A JSON value does not have the form that is requested: what is wrong, and where inside the value."""
 
     def __init__(self, *problems: tuple[Path, str]) -> None:
         super().__init__("; ".join(message for _, message in problems))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Details:
-    """Tells of the nodes of one executor; asked right after a node has run, so that shapes are those of the moment."""
+    """Describes the nodes of one executor; called right after a node has run, so that shapes are current."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor

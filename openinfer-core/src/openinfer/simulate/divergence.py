@@ -143,7 +143,7 @@ def compare_executors(
     what ``entry`` takes back; all that the program writes, at the end of every step.
 
     Args:
-        pair: the reference, and what is held against it.
+        pair: the reference, and what is compared with it.
         names: of both devices.
         inputs: values for each step.
         tolerances: by default those of the element types for these devices.

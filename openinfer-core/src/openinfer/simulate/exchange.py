@@ -164,7 +164,7 @@ class Exchange:
                 raise DeadlockError(f"`{name}` is still out at the end of the step: await it before")
 
     def abandon(self) -> None:
-        """Wait for every consumer of a step that has failed or was given up; what they raise is not told."""
+        """Wait for every consumer of a step that has failed or was given up; what they raise is ignored."""
         for run in self._runs:
             _failure(run.join)
         self._runs.clear()

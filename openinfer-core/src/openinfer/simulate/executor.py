@@ -429,7 +429,7 @@ class Executor:
         return self._recorder.event_of(self._codes["entry"].items[-1])
 
     def _complete(self, accesses: Sequence[str]) -> None:
-        """Run the latest step again where it was run whole and did not leave a value that is asked for.
+        """Run the latest step again where it was run whole and did not leave a value that is requested.
 
         From here on steps are run node by node: somebody looks at more than results.
         """

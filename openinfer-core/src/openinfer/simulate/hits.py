@@ -1,4 +1,4 @@
-"""Breakpoints that values reach: after every statement, those that it has written are held against them."""
+"""Breakpoints that values reach: after every statement, those that it has written are compared with them."""
 
 from __future__ import annotations
 

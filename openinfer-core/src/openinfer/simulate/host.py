@@ -175,7 +175,7 @@ def need_name(name: object, where: str) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """Names what the host asked for where this machine has no memory or no number for it."""
+    """Names what the host requested where this machine has no memory or no number for it."""
 
     access: str
 

@@ -52,7 +52,7 @@ def checked(expr: IntExpr, read: IntReader) -> IntReader:
 def integer(expr: IntExpr, lookup: Callable[[str], int | IntReader]) -> int | IntReader:
     """Return the value of an expression, or a function that computes it each time it is asked.
 
-    ``lookup`` tells what a name stands for.
+    ``lookup`` returns what a name stands for.
     """
     if isinstance(expr, symbolic.Const):
         return expr.value

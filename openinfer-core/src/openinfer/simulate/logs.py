@@ -53,7 +53,7 @@ def read_environment() -> None:
 
 
 def trace_by_default(trace: bool | None, timer: bool | None) -> tuple[bool, bool]:
-    """Return whether to record and to time: what was asked for, else what ``OPENINFER_TRACE`` says."""
+    """Return whether to record and to time: what was requested, else what ``OPENINFER_TRACE`` says."""
     return _settings.trace if trace is None else trace, _settings.timer if timer is None else timer
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """Buffers by variable, made when first asked for.
+    """Buffers by variable, made when first requested.
 
     Attributes:
         conditional: temporaries, and dynamic variables without ``@init``: they may be absent.

@@ -154,7 +154,7 @@ class PlacedDevice:
     def items(self, op: ResolvedOp, work: Action) -> list[Action]:
         """Return a placed operator with the transfers before and after it.
 
-        Those after it tell what its call has done already: whoever stops at the operator sees its results.
+        Those after it show what its call has done already: whoever stops at the operator sees its results.
         """
         moved = self._moved(op)
         return [

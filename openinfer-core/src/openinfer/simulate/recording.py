@@ -29,7 +29,7 @@ Shown: TypeAlias = Action | Call | HandOver | Repeat | Leave
 
 @dataclass(slots=True, eq=False)
 class Recorder:
-    """Keeps what machines note, and makes events of it when they are asked for.
+    """Keeps what machines note, and makes events of it when they are requested.
 
     Attributes:
         backend: that of ``entry``, which is waited for when operators are timed.

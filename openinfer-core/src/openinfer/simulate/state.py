@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     Array: TypeAlias = npt.NDArray[Any]
 
 GRAPH_KEY = "openinfer.graph"
-"""Metadata that tells of which program a state is."""
+"""Metadata that names the program of a state."""
 
 MISMATCH = "state-mismatch"
 

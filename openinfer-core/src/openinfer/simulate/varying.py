@@ -19,7 +19,7 @@ MOST_BUFFERS = 8
 
 @dataclass(slots=True, eq=False)
 class _Room:
-    """Memory that holds values of several shapes, one at a time; ``latest`` is the one that was asked for last."""
+    """Memory that holds values of several shapes, one at a time; ``latest`` is the one that was requested last."""
 
     whole: Buffer
     latest: Buffer | None = None

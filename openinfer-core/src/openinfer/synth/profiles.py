@@ -81,7 +81,7 @@ def _made(owner: Owner, name: str, make: Callable[[], Any]) -> DeviceArch:
         document = make()
     if not isinstance(document, Mapping):
         raise fault(owner, f"profile {name!r} {wrong(document, 'the document of a device')}")
-    # What a document lacks is the plugin's error too.
+    # A missing part of a document is the plugin's error too.
     with crossing(owner, f"the document of profile {name!r}", passing=()):
         return DeviceArch.load(cast("Mapping[str, Any]", document))
 

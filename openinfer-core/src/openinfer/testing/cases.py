@@ -270,7 +270,7 @@ def _reductions(schema: OpSchema, dtype: DType) -> Iterator[_Draft]:
 
 
 def _large(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> Iterator[_Draft]:
-    """Yield large calls of operators that are not told by their kind alone."""
+    """Yield large calls of operators that their kind alone does not determine."""
     if dtype.name not in LARGE_TYPES:
         return
     for example in known_large().get(schema.name, ()):

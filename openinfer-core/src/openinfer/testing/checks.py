@@ -1,4 +1,4 @@
-"""One operator held against its oracle in one place: what the conformance tests assert."""
+"""One operator compared with its oracle in one place: what the conformance tests assert."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Cell:
 
     Attributes:
         ran: number of cases that ran.
-        missing: why the place has nothing for some cases, or an empty string.
+        missing: why the place does not support some cases, or an empty string.
         failures: what was wrong, a line each.
     """
 

@@ -63,7 +63,7 @@ def expected_of(oracle: Oracle, inputs: Sequence[Exact | None], call: OpCall) ->
 
 
 def places_in(shape: tuple[int, ...]) -> tuple[Place, ...]:
-    """Return the places of a large result that are looked at, the same each time.
+    """Return the places of a large result that are checked, the same each time.
 
     These are its corners; the elements at both sides of each power of two, counted in row-major order and along each
     dim, where blocks, tiles and vectors of kernels end; and some at random.

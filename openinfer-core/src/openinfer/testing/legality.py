@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 Illegal: TypeAlias = "Callable[[Sequence[TensorType], Mapping[str, SettingValue]], bool]"
 """Says whether the specification refuses a call of some inputs (without those left out) and settings (as given).
 
-It is told only of calls that the kit makes of the examples of a schema, by giving each setting its other values and by
-other shapes of elementwise inputs and of what is reduced.
+It is called only for calls that the kit makes of the examples of a schema, by giving each setting its other values and
+by other shapes of elementwise inputs and of what is reduced.
 """
 
 

@@ -68,7 +68,7 @@ def _rounds_once(schema: OpSchema, call: OpCall) -> bool:
 
 
 def _picks_zeros(schema: OpSchema, call: OpCall) -> bool:
-    """Whether the greater or lesser of zeros of both signs is asked for, which may be either."""
+    """Whether the greater or lesser of zeros of both signs is requested, which may be either."""
     return call.settings.get("reduction") in _EXTREMA or bool(_EXTREMA & set(_functions(schema, call)))
 
 

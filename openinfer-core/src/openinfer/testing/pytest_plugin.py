@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--openinfer-allow-missing",
         action="store_true",
-        help="skip operators and types that the device or target has nothing for, with the reason, instead of failing",
+        help="skip operators and types that the device or target does not support, with the reason, instead of failing",
     )
 
 
@@ -73,7 +73,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         cells = _cells(metafunc.config)
     except OpenInferError as error:
         raise pytest.UsageError(str(error)) from None
-    # The kind is told where a device and a target may have the same name.
+    # The kind is named because a device and a target may have the same name.
     kinds = {kind for kind, *_ in cells}
     ids = ["-".join(cell if len(kinds) > 1 else cell[1:]) for cell in cells]
     metafunc.parametrize("openinfer_cell", cells, ids=ids)

@@ -43,7 +43,7 @@ def varying_names(graph: Graph, variables: Mapping[str, ResolvedVar], sizes: Map
 
 
 def read_extents(access: CacheAccess, source: ResolvedVar, known: Mapping[str, int]) -> Extents:
-    """Return the shape that a read of a persistent variable yields, as far as named sizes tell it."""
+    """Return the shape that a read of a persistent variable yields, as far as named sizes give it."""
     decl = source.decl
     if decl is None or not decl.formals:
         return source.type.shape

@@ -83,7 +83,7 @@ class _EntryLine:
         elif self._running:
             used = uses(self.graph, (node,))
             for each in self._running:
-                # A variable that is out is no business of this check: the structure check told of its use.
+                # The structure check has reported uses of variables that are out.
                 for name in sorted(each.uses.races_with(used) - each.requirements):
                     message = f"`{name}` is used here while consumer `{each.name}` uses it, and one of them writes it"
                     self.findings.error("race", message, hint=f"await `{min(each.requirements)}` before")

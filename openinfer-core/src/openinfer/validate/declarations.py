@@ -172,7 +172,7 @@ _QUANTISED = "it is quantised: declare its own type for the stored integers, or 
 
 
 def _if_sized(variable: ResolvedVar, other: tuple[int, ...]) -> tuple[ResolvedVar, ...]:
-    """Return the variable if its shape is not the ``other`` and has names: the finding itself tells all else."""
+    """Return the variable if its shape is not the ``other`` and has names: the finding itself says all else."""
     return (variable,) if variable.type.shape != other and any(symbolic.names(dim) for dim in variable.dims) else ()
 
 

@@ -81,7 +81,7 @@ class Findings:
 
     @property
     def places(self) -> Places:
-        """The places of the parts of the node being looked at."""
+        """The places of the parts of the node being checked."""
         return (self._node.places if self._node is not None else None) or NOWHERE
 
     def error(
@@ -97,7 +97,7 @@ class Findings:
         sized: Iterable[Sized] = (),
         found: Mapping[str, tuple[int | None, ...]] | None = None,
     ) -> None:
-        """Record an error at ``span``, or at a ``place`` inside the node being looked at.
+        """Record an error at ``span``, or at a ``place`` inside the node being checked.
 
         ``decl`` is shown as another place involved, beside the ``related`` ones; ``sized`` are variables whose extents
         matter: each is shown with the sizes that its extents come from, and with what ``found`` says they are
@@ -108,7 +108,7 @@ class Findings:
         self._add(Diagnostic(code=code, message=message, span=self._span(span, place), hint=hint, related=others))
 
     def fault(self, error: PluginError, place: Place | None = None) -> None:
-        """Record that a plugin failed at the node being looked at."""
+        """Record that a plugin failed at the node being checked."""
         self.faults.append(error)
         self.error(error.code, str(error), place=place)
 
@@ -130,7 +130,7 @@ class Findings:
         self.error("output-dtype", message, place=place, related=related, hint=conversion)
 
     def place_of_word(self, word: str, place: Place | None) -> Place | None:
-        """Return where a word stands in a part of the node being looked at."""
+        """Return where a word stands in a part of the node being checked."""
         return place_of_word(self._node.span if self._node is not None else None, place, word)
 
     def span_at(self, place: Place | None) -> Span | None:

@@ -97,7 +97,7 @@ class _Kernels:
         self._tables: dict[str, KernelTable] = {}
 
     def device_for(self, op: ResolvedOp, device: str) -> str:
-        """Return the device that carries out an operator that is meant for ``device``, and record what that lacks."""
+        """Return the device that carries out an operator placed on ``device``, and report what that does not do."""
         spec = self._environment.devices.get(_kind(device))
         missing = [] if spec is None else self._missing(op, spec)
         if spec is None or not missing:

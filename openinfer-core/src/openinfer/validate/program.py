@@ -54,7 +54,7 @@ def checked_program(
     environment: Environment | None = None,
     device: str | None = None,
 ) -> Checked:
-    """Return the findings of a program, and what it is with every size and type known where that can be told."""
+    """Return the findings of a program, and what it is with every size and type known where possible."""
     offered = environment or Environment.default()
     if model is None:
         structure, doubts = check_structure(reading.graph, reading.doubts)

@@ -50,7 +50,7 @@ def resolve(
         environment: operators and devices; the installed plugins by default.
         device: name of a device that must be able to carry out every operator, or leave it to the device that it falls
             back to; None checks none.
-        placement: whether operators run on the devices that hints name; looked at where a ``device`` is given.
+        placement: whether operators run on the devices that hints name; checked where a ``device`` is given.
         strict: whether warnings are errors.
 
     Raises:
@@ -91,7 +91,7 @@ def check_against_model(
     device: str | None = None,
     placement: bool = False,
 ) -> ResolvedGraph:
-    """Record the findings of phases S and V that are no consequences of what is in doubt, phase by phase.
+    """Record the findings of phases S and V that are not consequences of what is in doubt, phase by phase.
 
     The graph that is returned is of use only if there are no errors.
     """

@@ -45,7 +45,7 @@ class Matched:
 def signature_findings(graph: Graph, environment: Environment, doubts: Doubts = NO_DOUBTS) -> tuple[Diagnostic, ...]:
     """Return every mistake in operator names, numbers of inputs and outputs, and names of settings.
 
-    Statements of which something wrong was told already are left out.
+    Statements of which something wrong was reported already are left out.
     """
     findings = Findings(strict=False)
     assigned = (node.kind for _, node in graph.nodes() if isinstance(node.kind, Assign))

@@ -100,7 +100,7 @@ class Walk:
                     pending += [(child, inner) for child in reversed(node.kind.body)]
 
     def _is_doubted(self, node: Node) -> bool:
-        """Whether something about a statement was told already, or about what it uses."""
+        """Whether something about a statement was reported already, or about what it uses."""
         if node.index in self.doubts.nodes:
             return True
         names = self.doubts.names
@@ -128,7 +128,7 @@ class Walk:
             check_reset(kind, scope, self.findings)
 
     def _placement(self, hints: Attrs, span: Span | None = None) -> None:
-        """Check the device that hints name: those of the node being looked at, or of a block with its ``span``."""
+        """Check the device that hints name: those of the node being checked, or of a block with its ``span``."""
         wanted = hints.get("placement")
         if isinstance(wanted, StrValue) and wanted.value.partition(":")[0] not in self.environment.devices:
             known = ", ".join(sorted(self.environment.devices)) or "none"

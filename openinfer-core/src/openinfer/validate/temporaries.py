@@ -87,7 +87,7 @@ def _read_operands(node: Node) -> list[str]:
 
 
 def _check_threads(graph: Graph, findings: Findings, doubts: Doubts) -> None:
-    """Record uses of what only blocks write that run beside: temporaries of a consumer are its own."""
+    """Record uses of what only concurrent blocks write: temporaries of a consumer are its own."""
     if not is_concurrent(graph):
         return
     inferred = undeclared_outputs(graph).keys() - doubts.names

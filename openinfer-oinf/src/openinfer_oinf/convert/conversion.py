@@ -1,4 +1,4 @@
-"""Converting from other formats; which one a file has is told by its first bytes, else by its name."""
+"""Converting from other formats; the format of a file is recognised by its first bytes, else by its name."""
 
 from __future__ import annotations
 

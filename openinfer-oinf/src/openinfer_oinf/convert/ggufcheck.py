@@ -86,7 +86,7 @@ def _check(walk: _Walk) -> None:
     if magic != b"GGUF":
         raise source_error("no GGUF file: it begins otherwise")
     if version & 0xFFFF == 0:
-        # The other byte order, as the library tells it.
+        # The other byte order, as the library reports it.
         walk.order = ">"
         _, version, tensors, pairs = Struct(">4sIQQ").unpack_from(walk.data, 0)
     if version not in (2, 3):

@@ -87,7 +87,7 @@ class SourceModel:
         self.resources.close()
 
     def refuse(self, options: ReadOptions, name: str, why: str) -> None:
-        """Raise `OinfError` (E_SOURCE) for something that cannot be converted, or drop it if that was asked for."""
+        """Raise `OinfError` (E_SOURCE) for something that cannot be converted, or drop it if that was requested."""
         if not options.skip_unsupported:
             raise source_error(f"{why} (skip_unsupported leaves it out)", name)
         self.changes.append(Change("dropped", name, why))

@@ -70,7 +70,7 @@ def _lines(found: Mapping[str, Sequence[Fact]], problems: Sequence[str]) -> list
 
 
 def _lacking(what: str, wanted: Iterable[str], facts: Sequence[Fact]) -> list[str]:
-    """Return a line for everything that was asked for and cannot be used."""
+    """Return a line for everything that was requested and cannot be used."""
     known = {fact.name: fact for fact in facts}
     found: list[str] = []
     for name in wanted:

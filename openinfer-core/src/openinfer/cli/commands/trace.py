@@ -27,7 +27,7 @@ PROMPT = "(trace) "
 @program_options()
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
 @click.option("--break", "breaks", multiple=True, metavar="WHERE", help="Breakpoint, as the command `break` takes it.")
-@click.option("--watch", "watches", multiple=True, metavar="EXPRESSION", help="Tell when this changes.")
+@click.option("--watch", "watches", multiple=True, metavar="EXPRESSION", help="Report when this changes.")
 @click.option("--script", metavar="FILE", help="Read commands from a file; - for standard input.")
 @click.option("--state", "state_path", metavar="FILE", help="Persistent memory to begin with.")
 def command(
@@ -55,7 +55,7 @@ def command(
     echo "break op softmax; continue; print logits" | tr ";" "\\n" |
         openinfer trace digits.oi -m digits.oinf --input image=random
 
-    A person's mistakes are told and the dialogue goes on; a script ends at its first mistake, with exit code 1.
+    A person's mistakes are reported and the dialogue goes on; a script ends at its first mistake, with exit code 1.
     """
     from openinfer.cli.graph_argument import STANDARD_INPUT, read_graph
     from openinfer.cli.stepping import Dialogue

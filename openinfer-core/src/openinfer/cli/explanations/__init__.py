@@ -66,7 +66,7 @@ class Explanation:
         files: texts by file name, beside `example.oi` (which is ``wrong``) and `example.oinf` (its model).
         host: Python that gets the finding, from an ``executor`` of ``wrong``; empty where checks alone find it.
         command: a command that gets the finding; empty where checks or the host find it.
-        said: what the host or the command is then told.
+        said: the message that the host or the command then gets.
         sizes, tensors: the model that programs are checked against; tensors as types such as ``f32[2, 4]``.
     """
 

@@ -24,7 +24,7 @@ HEAVY = (
     "lstm_cell",
     "gru_cell",
 )
-"""Operators that start a stage where the model does not tell."""
+"""Operators that start a stage where the model does not name stages."""
 
 
 def stage_end(calls: Sequence[Call], start: int) -> int:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def stage_of(node: SourceNode, before: str) -> str:
-    """Return the module that a node belongs to, such as ``layer1.0.conv1``; empty where its names do not tell.
+    """Return the module that a node belongs to, such as ``layer1.0.conv1``; empty where its names do not say.
 
     PyTorch names nodes after the path of their module: ``/layer1/layer1.0/conv1/Conv``. Exporters with ``dynamo`` write
     the path into the metadata of nodes, and leaves it out of those that it adds itself: these belong where the node

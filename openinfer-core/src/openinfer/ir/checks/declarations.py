@@ -39,7 +39,7 @@ def check_declarations(graph: Graph, findings: Findings) -> None:
 
 
 def _present(decl: VarDecl) -> Iterator[str]:
-    """Yield the names of the attributes that a declaration has, ``@init`` aside."""
+    """Yield the names of the attributes that a declaration has, except for ``@init``."""
     if decl.ref is not None:
         yield "ref"
     if decl.pattern is not None:

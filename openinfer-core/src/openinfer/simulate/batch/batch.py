@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 State: TypeAlias = Literal["input", "worker"]
 
 RETRIES = 2
-"""How often an input is run again after its worker was lost, where nothing else is asked for."""
+"""How often an input is run again after its worker was lost, where nothing else is requested."""
 
 
 BatchResult: TypeAlias = "tuple[int, dict[str, Any] | OpenInferError]"
@@ -89,7 +89,7 @@ def run_batch(
 
     Raises:
         ValidationError: the graph does not fit, with every finding.
-        OpenInferError: ``unknown-runner``; ``batch-state``, the state of several workers was asked for; while
+        OpenInferError: ``unknown-runner``; ``batch-state``, the state of several workers was requested; while
             iterating, ``input-timeout``, the runner cannot end an input.
         ExecutionError: ``unknown-variable``, the program has no such output; ``input-file``.
         DeviceError, EnvironmentLacksError: device or runner cannot be used; while iterating.

@@ -26,4 +26,4 @@ class InProcess:
         return Session(job)
 
     def close(self) -> None:
-        """Nothing runs beside the session."""
+        """Nothing runs concurrently with the session."""

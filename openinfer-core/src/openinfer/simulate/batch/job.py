@@ -28,7 +28,7 @@ class Job:
     """A program that is to be run over many inputs.
 
     Attributes:
-        outputs: what is asked for of every input; empty for what ``return`` names, else what the program writes.
+        outputs: what is returned for every input; empty for what ``return`` names, else what the program writes.
         steps: steps that are run for every input, with the same values.
         keep_state: whether persistent memory goes on from input to input of a worker.
         send_model: whether workers get the bytes of the model's file instead of its path.

@@ -21,7 +21,7 @@ LOST_PARENT = 1
 """Exit code of a worker whose answer nobody reads."""
 
 GRACE_SECONDS = 1.0
-"""How long a worker whose parent is gone may take to end, and again to end when it was told to."""
+"""How long a worker whose parent is gone may take to end, and to end when it was ordered to."""
 
 
 def write_message(stream: IO[bytes], message: bytes) -> None:

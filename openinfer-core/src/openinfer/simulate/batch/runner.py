@@ -39,7 +39,7 @@ class Worker(Protocol):
 class Runner(Protocol):
     """Starts workers for one batch. `openinfer.plugins.types.RunnerSpec` names a class.
 
-    It is called with the number of workers that was asked for, or None, which leaves the number to the runner.
+    It is called with the number of workers that was requested, or None, which leaves the number to the runner.
     """
 
     @property

@@ -60,7 +60,7 @@ def test_an_operator_computes_what_the_specification_says(
         if not cell.ran:
             pytest.skip(f"{kind} {place}: {cell.missing}")
     elif cell.missing:
-        pytest.fail(f"{kind} {place} has nothing for some cases: {cell.missing}")
+        pytest.fail(f"{kind} {place} does not support some cases: {cell.missing}")
     if not cell.ran and not cell.failures:
         (pytest.fail if op in built_in() else pytest.skip)(
             f"no case of {op} for {dtype} is known: give its schema examples"

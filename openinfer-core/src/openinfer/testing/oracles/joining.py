@@ -72,7 +72,7 @@ def _triangle(side: int) -> Oracle:
 
 
 def _fills_from_nothing(inputs: Sequence[TensorType], settings: Mapping[str, SettingValue]) -> bool:
-    """Whether a margin of elements of x is asked for along a dim that has none."""
+    """Whether a margin of elements of x is requested along a dim that has none."""
     pads: Any = settings["pads"]
     shape = inputs[0].shape
     empty = [n for n, extent in enumerate(shape) if not extent]

@@ -1,4 +1,4 @@
-"""Reads GGUF files (extra `gguf`). Dimensions are stored innermost first there, and are turned round.
+"""Reads GGUF files (extra `gguf`). Dimensions are stored innermost first there, and are reversed.
 
 Block types hold a scale for every 32 to 256 elements, which a container cannot express for the shape: they come as f32,
 or, on request and for Q8_0 and Q4_0, as integers of shape [blocks, 32] with a scale for each block.

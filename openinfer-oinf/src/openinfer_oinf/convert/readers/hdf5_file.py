@@ -42,7 +42,7 @@ def recognises(head: bytes) -> bool:
 def read(path: Path, options: ReadOptions) -> SourceModel:
     """The datasets of all groups, by path. Raises `OinfError` (E_SOURCE, E_EXTRA) and `OSError`."""
     h5py = optional_module("h5py", "reading HDF5 files")
-    path.open("rb").close()  # an OSError of the system tells more than one of the library
+    path.open("rb").close()  # an OSError of the system says more than one of the library
     model = SourceModel(nbytes=path.stat().st_size)
     try:
         file = _guarded(lambda: model.resources.enter_context(h5py.File(path, "r")), None)

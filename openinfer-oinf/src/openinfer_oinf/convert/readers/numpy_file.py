@@ -37,7 +37,7 @@ _BROKEN = (
 
 
 def recognises(head: bytes) -> bool:
-    """Whether a file begins as .npy does; .npz is told by its name, since other formats are zip files, too."""
+    """Whether a file begins as .npy does; .npz is recognised by its name, since other formats are zip files, too."""
     return head.startswith(_NPY)
 
 

@@ -42,7 +42,7 @@ _MOST_NBYTES = (1 << 31) - 1
 
 
 def recognises(head: bytes) -> bool:
-    """Whether a file begins as this format does: ONNX has no mark of its own, the name tells."""
+    """Whether a file begins as this format does: ONNX has no mark of its own, so the name decides."""
     del head
     return False
 

@@ -41,7 +41,7 @@ _BROKEN = (
 
 
 def recognises(head: bytes) -> bool:
-    """A state dict is told by its name: .npz files are zip files, too."""
+    """A state dict is recognised by its name: .npz files are zip files, too."""
     del head
     return False
 

@@ -24,4 +24,4 @@ class Threads:
         return Session(job)
 
     def close(self) -> None:
-        """Nothing runs beside the sessions."""
+        """Nothing runs concurrently with the sessions."""

@@ -1,7 +1,7 @@
 """Resize in every mode: by the operator of the catalogue where it is the same, else axis by axis.
 
-Resizing along an axis is linear, so that ONNX's reference evaluator tells its matrix when it resizes unit vectors: rows
-that each have a single 1 choose places, others are a product of matrices.
+Resizing along an axis is linear, so that ONNX's reference evaluator yields its matrix when it resizes unit vectors:
+rows that each have a single 1 choose places, others are a product of matrices.
 """
 
 from __future__ import annotations
