@@ -195,6 +195,18 @@ def test_an_access_out_of_bounds_is_found_and_ends_no_other_program(
     assert tally.ran["c, gcc -O0 sanitized"] == 1
 
 
+def test_errors_of_a_compiler_itself_are_counted_apart(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "does not compile: unit0.c:9:1: internal compiler error: in simplify_const_unary_operation"
+    monkeypatch.setattr(programs("examining"), "run_batch", lambda given, _build: [said for _ in given])
+    tally = programs("tally").Tally()
+    plan = plan_of(programs, builds=(build_of(programs, sanitize=False),))
+
+    found = programs("examining").examine({1: sample_of(programs, TEXT, **inputs_of_text())}, plan, tally)
+
+    assert not found
+    assert "c, gcc -O0: refused 1: an error within the compiler itself" in tally.lines([])
+
+
 @needs_gcc
 def test_what_does_not_compile_is_found_and_keeps_no_other_program(
     programs: Any, monkeypatch: pytest.MonkeyPatch

@@ -179,6 +179,11 @@ def _complete(given: Sequence[Given], data: bytes, first: int) -> Iterator[tuple
         yield tuple(steps)
 
 
+def compiler_failed(outcome: str) -> bool:
+    """Return whether a compiler reports an error of its own where a program does not compile."""
+    return "internal compiler error" in outcome
+
+
 def manner_of(outcome: str) -> str:
     """Return how a program fails to compile or run, alike for failures that are alike."""
     way = outcome.split(":")[0]

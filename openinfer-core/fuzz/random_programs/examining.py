@@ -14,7 +14,7 @@ from openinfer.ir.graph import MemoryKind
 from openinfer.plan.accesses import walk
 from openinfer.plugins.environment import Environment
 from random_programs.agreement import differences
-from random_programs.c_batches import STATUS_OF, Build, Given, manner_of, run_batch
+from random_programs.c_batches import STATUS_OF, Build, Given, compiler_failed, manner_of, run_batch
 from random_programs.c_units import Written, written_in_c
 from random_programs.extremes import flushes_subnormals, open_statements
 from random_programs.levels import levels_of, operators_of
@@ -228,6 +228,9 @@ def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: T
     for build in plan.builds:
         for (each, program), outcome in zip(written, run_batch(given, build), strict=True):
             place = f"c, {build}"
+            if isinstance(outcome, str) and compiler_failed(outcome):
+                tally.refused[place, "an error within the compiler itself"] += 1
+                continue
             if isinstance(outcome, str):
                 findings.append(Finding(each.number, f"{place}: {manner_of(outcome)}", outcome))
                 continue
