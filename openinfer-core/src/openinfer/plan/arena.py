@@ -17,7 +17,7 @@ from openinfer.plan.steps import CopyStep
 from openinfer.plan.values import ArenaMemory, NoMemory, StateMemory, ViewMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from openinfer.arch import MemoryBank
     from openinfer.ir.types import TensorType
@@ -71,14 +71,14 @@ def placed(
         between=sharing.between(free, procedures),
         level=sharing.groups(found.level),
     )
-    plain = groups.places(free)
+    plain = groups.disjoint(free)
     if overlaps and plain[1] > LEAST:
         alone = mask(group for group in free if sharing.members(group) == 1 << group)
         pairs = groups.large_pairs(alone, always, plain[1])
         starts = {group: start for group, start in (least or {}).items() if alone >> group & 1}
         groups = replace(groups, apart=distances(procedures, liveness, values, pairs), starts=starts)
     if banks is None:
-        offsets, total = groups.places(free) if groups.apart or groups.starts else plain
+        offsets, total = min((plain, *groups.overlapping(free)), key=lambda each: each[1])
         found_in = Placed({group: (0, offset) for group, offset in offsets.items()}, (total,))
     else:
         states = {value.number: value for value in values if isinstance(value.memory, StateMemory)}
@@ -104,17 +104,29 @@ class _Groups:
 
     def places(self, some: Iterable[int]) -> tuple[dict[int, int], int]:
         """Return the offsets of some groups in a memory of their own, and the bytes that they take."""
-        sizes = {group: self.sizes[group] for group in some}
+        chosen = tuple(some)
+        return min((self.disjoint(chosen), *self.overlapping(chosen)), key=lambda each: each[1])
+
+    def disjoint(self, some: Iterable[int]) -> tuple[dict[int, int], int]:
+        """Return such offsets where no conflicting groups overlap."""
+        sizes, between = self._among(some)
+        return place(sizes, self.classes, between, self.level)
+
+    def overlapping(self, some: Iterable[int]) -> Iterator[tuple[dict[int, int], int]]:
+        """Yield such offsets where groups may overlap in part, or have better places to start at."""
+        sizes, between = self._among(some)
         bits = mask(sizes)
-        between = {group: self.between[group] & bits for group in sizes}
-        found = [place(sizes, self.classes, between, self.level)]
         near = {pair: distance for pair, distance in self.apart.items() if bits >> pair[0] & bits >> pair[1] & 1}
         if near:
-            found.append(place(sizes, self.classes, between, self.level, near))
+            yield place(sizes, self.classes, between, self.level, near)
         starts = {group: start for group, start in self.starts.items() if group in sizes}
         if starts:
-            found.append(place(sizes, self.classes, between, self.level, near, starts))
-        return min(found, key=lambda each: each[1])
+            yield place(sizes, self.classes, between, self.level, near, starts)
+
+    def _among(self, some: Iterable[int]) -> tuple[dict[int, int], dict[int, int]]:
+        sizes = {group: self.sizes[group] for group in some}
+        bits = mask(sizes)
+        return sizes, {group: self.between[group] & bits for group in sizes}
 
     def large_pairs(self, alone: int, always: Mapping[int, int], total: int) -> list[tuple[int, int]]:
         """Return the pairs of results and operands in conflict that may gain from an overlap.
