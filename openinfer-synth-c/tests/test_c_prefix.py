@@ -49,7 +49,7 @@ def test_words_of_c_are_prefixes(prefix):
     "prefix",
     [
         *("", "Digits", "4m", "_m", "m_", "a__b", "a-b", "größe", "m n", "m;int x", "m\n", "x" * 32),
-        *("int", "class", "oi", "block", "npy", "tm", "main", "../m"),
+        *("int", "class", "oi", "block", "npy", "states", "tm", "main", "../m"),
     ],
 )
 def test_what_cannot_begin_names_is_refused(prefix):

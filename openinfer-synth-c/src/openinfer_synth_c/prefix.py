@@ -19,7 +19,7 @@ LONGEST = 31
 _LEGAL = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 
 _WORDS = """
-a i k n s t v w oi block end extent start index weight arena npy state openinfer tm div pthread thrd mtx cnd tss
+a i k n s t v w oi block end extent start index weight arena npy state states openinfer tm div pthread thrd mtx cnd tss
 """
 
 _TAKEN = frozenset(_WORDS.split())
