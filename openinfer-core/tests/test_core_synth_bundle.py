@@ -8,15 +8,18 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from openinfer.errors import SynthesisError
+from openinfer.scratch import scratch_directory
 from openinfer.synth import bundle
 from openinfer.synth.bundle import MARKER, Bundle, write_bundle
 from openinfer.synth.swapping import exchange
+from openinfer.testing.waiting import limit_s
 
 BUNDLE = Bundle({"model.c": b"int x;\n", "Makefile": b"all:\n"}, products=("model",))
 
@@ -333,6 +336,44 @@ def test_concurrent_runs_leave_one_bundle(tmp_path):
 
     assert contents(tmp_path / "out") in [dict(one.files) for one in bundles]
     assert entries(tmp_path) == ["out"]
+
+
+TEMPORARY = """
+import subprocess, sys
+from openinfer.scratch import scratch_directory
+from openinfer.synth.bundle import Bundle, write_bundle
+if len(sys.argv) > 1:
+    write_bundle(Bundle({"model.c": b"2"}), sys.argv[1])
+else:
+    with scratch_directory() as directory:
+        target = directory / "out"
+        write_bundle(Bundle({"model.c": b"1"}), target)
+        subprocess.run([sys.executable, __file__, target], check=True)
+        write_bundle(Bundle({"model.c": b"3"}), directory / "deep" / "out")
+        print((target / "model.c").read_text(), sorted(entry.name for entry in directory.iterdir()))
+"""
+
+
+def test_a_temporary_directory_holds_bundles_of_its_owner_and_of_other_processes(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(TEMPORARY)
+
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=limit_s(60), check=True
+    )
+
+    assert done.stdout == "2 ['deep', 'out']\n"
+
+
+def test_a_temporary_directory_itself_is_not_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    with scratch_directory() as directory:
+        with pytest.raises(SynthesisError, match="give a directory inside it") as caught:
+            write_bundle(BUNDLE, directory)
+        assert list(directory.iterdir()) == []
+
+    assert caught.value.code == "output-directory"
 
 
 def test_a_file_in_the_place_of_the_directory_is_left_alone(tmp_path):

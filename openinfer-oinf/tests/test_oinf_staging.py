@@ -95,6 +95,27 @@ def test_a_directory_is_locked_under_every_name(tmp_path):
     assert not moved.exists()
 
 
+LOCKING = """
+import fcntl, os, sys
+from pathlib import Path
+from openinfer_oinf.staging import locked, staging_directory
+base = Path(sys.argv[1])
+with staging_directory(base, "a") as outer, staging_directory(outer, "b") as inner, locked(inner):
+    try:
+        fcntl.flock(os.open(base, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("locked")
+"""
+
+
+@needs_locks
+def test_a_directory_around_temporary_ones_is_locked_in_their_place(tmp_path):
+    command = [sys.executable, "-c", LOCKING, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout == "locked\n"
+
+
 @needs_locks
 def test_an_entry_that_another_process_takes_before_it_is_locked_is_given_up(tmp_path, monkeypatch):
     opened, taken = os.open, []

@@ -82,17 +82,25 @@ def staging_directory(parent: Path, name: str, *, mode: int = 0o777) -> Generato
 def locked(directory: Path) -> Generator[None]:
     """Lock a directory, also under another name, while the block runs: others that lock it wait.
 
-    `remove_abandoned` leaves a locked directory alone. One that cannot be locked is not.
+    `remove_abandoned` leaves a locked directory alone. One that cannot be locked is not. In place of a directory of
+    `staging_directory`, which is locked for as long as it exists, the nearest other one around it is locked.
     """
     if fcntl is None:
         yield
         return
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
-            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = os.open(_lockable(directory), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             stack.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+
+
+def _lockable(directory: Path) -> Path:
+    found = Path(os.path.realpath(directory))
+    while staged_for(found.name) is not None:
+        found = found.parent
+    return found
 
 
 def remove_abandoned(directory: Path) -> None:

@@ -66,7 +66,7 @@ def write_bundle(bundle: Bundle, directory: str | os.PathLike[str]) -> Path:
     What building made of an earlier bundle is kept. What killed runs left next to the directory is removed.
 
     Raises:
-        SynthesisError: the directory holds something else, is the current one, or cannot be written.
+        SynthesisError: the directory holds something else, is the current one or a temporary one, or cannot be written.
     """
     target = Path(directory)
     try:
@@ -82,10 +82,14 @@ def write_bundle(bundle: Bundle, directory: str | os.PathLike[str]) -> Path:
 
 
 def _resolved(target: Path) -> Path:
-    """Return the path without ``.`` and ``..``; raise when it is the current directory or one around it."""
+    """Return the path without ``.`` and ``..``; raise when it is a directory that cannot be replaced."""
     resolved, current = target.resolve(), Path.cwd()
     if resolved == current or resolved in current.parents:
         message = f"{str(target)!r} is the current directory or one around it, which cannot be replaced"
+        raise SynthesisError(f"{message}: give a directory inside it", code="output-directory")
+    if staged_for(resolved.name) is not None:
+        # Its owner has a lock on the directory itself: one in its place would pass for abandoned.
+        message = f"{str(target)!r} is the temporary directory of a running program, which cannot be replaced"
         raise SynthesisError(f"{message}: give a directory inside it", code="output-directory")
     return resolved
 
