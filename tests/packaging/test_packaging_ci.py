@@ -34,6 +34,15 @@ def test_each_readme_command_is_one_line(mark: str) -> None:
     assert readme_command(mark).count("\n") == 1
 
 
+@pytest.mark.parametrize("page", ["README.md", "examples/cortex-m4/README.md"])
+def test_the_ci_script_installs_what_pages_name_for_tests_and_examples(page: str) -> None:
+    (listed,) = re.findall(r"packages=\((.*?)\)", RUN.read_text(encoding="utf-8"), re.DOTALL)
+    named = re.findall(r"Debian: `([^`]+)`", (ROOT / page).read_text(encoding="utf-8"))
+
+    assert named
+    assert {package for names in named for package in names.split()} <= set(listed.split())
+
+
 def test_the_ci_script_runs_the_command_of_the_readme_beside_it(tmp_path: Path) -> None:
     (tmp_path / ".ci").mkdir()
     (tmp_path / ".ci" / "run").write_text(RUN.read_text(encoding="utf-8"), encoding="utf-8")
