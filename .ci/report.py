@@ -1,28 +1,33 @@
 """Add up the JUnit reports that the tox environments wrote: `report.py REPORTS TOX_INI`.
 
 Prints a line per environment, every reason for a skip with its count and the environments it happened in, the
-environments that gave no results, and a total. Exits 1 where a test failed, or where an environment gave no results
-for another reason than that its interpreter is absent.
+environments that gave no results, what is to be the same in all environments, and a total. Exits 1 where a test
+failed, where an environment gave no results for another reason than that its interpreter is absent, or where something
+differs that tests record as `SAME`.
 """
 
 import configparser
 import re
 import sys
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
+
+SAME = "same in every environment: "
+"""What the names of properties begin with whose values are not to differ between environments."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The counts of one environment, its skips as (test, reason)."""
+    """The counts of one environment, its skips as (test, reason), and values that others are to have too."""
 
     environment: str
     passed: int
     failed: int
     seconds: float
     skips: tuple[tuple[str, str], ...]
+    same: dict[str, str] = field(default_factory=dict)
 
     def summary(self) -> str:
         counts = [(self.failed, "failed"), (self.passed, "passed"), (len(self.skips), "skipped")]
@@ -33,8 +38,12 @@ class Report:
 def read_report(path: Path) -> Report:
     passed, failed, seconds = 0, 0, 0.0
     skips: list[tuple[str, str]] = []
+    same: dict[str, str] = {}
     for suite in ET.parse(path).iter("testsuite"):
         seconds += float(suite.get("time", "0"))
+        for each in suite.iterfind("properties/property"):
+            if each.get("name", "").startswith(SAME):
+                same[each.get("name", "").removeprefix(SAME)] = each.get("value", "")
         for case in suite.iter("testcase"):
             skipped = case.find("skipped")
             if case.find("failure") is not None or case.find("error") is not None:
@@ -45,7 +54,7 @@ def read_report(path: Path) -> Report:
                 )
             else:
                 passed += 1
-    return Report(environment=path.stem, passed=passed, failed=failed, seconds=seconds, skips=tuple(skips))
+    return Report(environment=path.stem, passed=passed, failed=failed, seconds=seconds, skips=tuple(skips), same=same)
 
 
 def environments(tox_ini: Path) -> list[str]:
@@ -79,6 +88,25 @@ def is_interpreter(environment: str) -> bool:
     return re.fullmatch(r"py3\d+", environment) is not None
 
 
+def compared(reports: list[Report]) -> dict[str, dict[str, list[str]]]:
+    """The environments by value, for each name that is not to differ."""
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for report in reports:
+        for name, value in report.same.items():
+            found[name][value].append(report.environment)
+    return {name: dict(values) for name, values in found.items()}
+
+
+def compared_lines(reports: list[Report]) -> list[str]:
+    """A line for each name, with the value where it differs."""
+    lines: list[str] = []
+    for name, values in compared(reports).items():
+        shown = [f"{value} [{', '.join(places)}]" for value, places in values.items()]
+        same = ", ".join(next(iter(values.values())))
+        lines.append(f"{name} differs: {'; '.join(shown)}" if len(values) > 1 else f"{name} is the same [{same}]")
+    return lines
+
+
 def total(reports: list[Report]) -> Report:
     return Report(
         environment="total",
@@ -109,6 +137,7 @@ def describe(reports: list[Report], expected: list[str]) -> list[str]:
     lines += [
         f"skipped x{len(places)}: {reason} [{', '.join(sorted(set(places)))}]" for reason, places in reasons.items()
     ]
+    lines += compared_lines(reports)
     wanted = [name for name in expected if is_interpreter(name)]
     tested = f"{len(wanted) - len(absent(reports, wanted))} of {len(wanted)} interpreters"
     return [*lines, f"==== {total(reports).summary()} ({tested}) ===="]
@@ -122,7 +151,8 @@ def main() -> None:
         raise SystemExit(message)
     expected = test_environments(tox_ini)
     print("\n".join(describe(reports, expected)))
-    if total(reports).failed or any(not is_interpreter(name) for name in absent(reports, expected)):
+    is_lacking = any(not is_interpreter(name) for name in absent(reports, expected))
+    if total(reports).failed or is_lacking or any(len(values) > 1 for values in compared(reports).values()):
         raise SystemExit(1)
 
 

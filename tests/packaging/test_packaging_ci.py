@@ -122,6 +122,34 @@ def test_the_lines_name_reasons_absent_interpreters_and_the_total(report: Module
     assert lines[-1] == "==== 4 failed, 4 passed, 4 skipped in 3.00s (1 of 2 interpreters) ===="
 
 
+def recorded(environment: str, digest: str, folder: Path) -> None:
+    kept = f'<properties><property name="same in every environment: bundle" value="{digest}"/></properties>'
+    text = f'<testsuites><testsuite time="1">{kept}<testcase classname="t" name="a"/></testsuite></testsuites>'
+    (folder / f"{environment}.xml").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(("newest", "code"), [("abc", 0), ("abd", 1)])
+def test_what_is_to_be_the_same_in_every_environment_is_compared(newest: str, code: int, tmp_path: Path) -> None:
+    recorded("py311", "abc", tmp_path)
+    recorded("py312", "abc", tmp_path)
+    recorded("py313", newest, tmp_path)
+    (tmp_path / "tox.ini").write_text(
+        "[tox]\nenv_list = py311 py312 py313\n[testenv]\ncommands = {[testenv]pytest}\n", encoding="utf-8"
+    )
+
+    finished = subprocess.run(
+        [sys.executable, str(ROOT / ".ci" / "report.py"), str(tmp_path), str(tmp_path / "tox.ini")],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+    line = "bundle differs: abc [py311, py312]; abd [py313]" if code else "bundle is the same [py311, py312, py313]"
+    assert line in finished.stdout.splitlines()
+    assert finished.returncode == code
+
+
 def test_every_environment_that_runs_pytest_is_expected(report: ModuleType) -> None:
     expected = "all py313 conformance core py311 core-cpu plugins readme py312 core-cpu-c oinf"
 
