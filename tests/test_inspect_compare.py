@@ -40,7 +40,7 @@ X = np.array([0.5, 1, 2], np.float32)
 
 def spoilt(executor: Executor, position: int, change: Callable[[Any], None]) -> Executor:
     """Let a statement of ``entry`` change what its first output holds, after it has run."""
-    action: Any = executor._codes["entry"].items[position]
+    action: Any = executor._binding.codes["entry"].items[position]
     sound = action.call
     target: Any = executor._memory.buffer(next(iter(writes(action.place.node))))
 

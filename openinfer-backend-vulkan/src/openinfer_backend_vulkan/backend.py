@@ -24,9 +24,11 @@ from openinfer_backend_vulkan.buffers import VulkanBuffer, own
 from openinfer_backend_vulkan.commands import Command, CommandQueue, Copy, Dispatch, Fill
 from openinfer_backend_vulkan.computations import shaders_of
 from openinfer_backend_vulkan.device import Device
+from openinfer_backend_vulkan.engine import SMALL_BYTES, Engine
 from openinfer_backend_vulkan.faults import Faults, FaultWords
 from openinfer_backend_vulkan.memory import Memory, StorageBuffer
 from openinfer_backend_vulkan.pipelines import Pipelines
+from openinfer_backend_vulkan.programs import DeviceProgram
 from openinfer_backend_vulkan.shaders import workgroups
 from openinfer_backend_vulkan.staging import Staging
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from openinfer.expr.tree import Expr
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Fold
+    from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
     from openinfer.simulate.backend import Buffer
@@ -47,10 +50,6 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], None]
-
-
-SMALL_BYTES = 64
-"""Tensors of at most so many bytes that programs write stay where the host reads them: conditions, bounds, indices."""
 
 
 class VulkanBackend:
@@ -69,6 +68,7 @@ class VulkanBackend:
         self._pipelines = Pipelines(self._device)
         self._queue = CommandQueue(self._device, self._staging)
         self._faults = Faults()
+        self._engine = Engine(self._device, self._memory, self._staging, self._pipelines, self._queue)
 
     @property
     def name(self) -> str:
@@ -205,6 +205,26 @@ class VulkanBackend:
         buffers = {**tensors, **{name: self._buffer(kind) for name, kind in stage.scratch.items()}}
         reads, writes = ([buffers[name] for name in names] for names in (stage.reads, stage.writes))
         return [self._bound(shader, reads, writes) for shader in stage.shaders]
+
+    def bind_program(
+        self, plan: ExecutionPlan, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer]
+    ) -> Callable[[], bool]:
+        """Return a call that runs a whole program without state; False: it failed.
+
+        Raises:
+            KernelMissingError, UnsupportedError: a step has no form on this device.
+            DeviceError: the device has no memory for it.
+        """
+        program = self.open_program(plan, inputs, outputs)
+        return lambda: program.step() is None
+
+    def open_program(
+        self, plan: ExecutionPlan, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer]
+    ) -> DeviceProgram:
+        """Return a whole program with its state; raises as `bind_program` does."""
+        self._device.need_open()
+        given = {name: own(buffer) for name, buffer in inputs.items()}
+        return DeviceProgram(plan, given, {name: own(buffer) for name, buffer in outputs.items()}, self._engine)
 
     def synchronize(self) -> None:
         """Wait until all work is done.

@@ -131,10 +131,11 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Recording:
-    """A recorded sequence, and the numbers (`id`) of the buffers that it touches."""
+    """A recorded sequence, and the numbers (`id`) of the buffers that it touches, and of those that it writes."""
 
     commands: Handle
     touched: frozenset[int]
+    written: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,6 +213,13 @@ class CommandQueue:
         number = id(buffer)
         return any(number in each.recording.touched for each in self._unfinished) or self.is_waiting(buffer)
 
+    def is_writing(self, buffer: StorageBuffer) -> bool:
+        """Return whether unfinished work writes a buffer."""
+        number = id(buffer)
+        return any(number in each.recording.written for each in self._unfinished) or any(
+            _span(place)[0] == number for command in self._waiting for place in command.writes
+        )
+
     def submit(self) -> None:
         """Have everything run that waits, uploads first, without waiting for it.
 
@@ -274,7 +282,8 @@ class CommandQueue:
             return found
         commands = self._buffer_to_record()
         _record(commands, sequence, self._clock)
-        found = self._recordings[key] = _Recording(commands, frozenset(_touched(sequence)))
+        written = frozenset(_span(place)[0] for command in sequence for place in command.writes)
+        found = self._recordings[key] = _Recording(commands, frozenset(_touched(sequence)), written)
         return found
 
     def _buffer_to_record(self) -> Handle:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.errors import KernelMissingError, UnsupportedError
 from openinfer.expr.glsl_math import REMAINDER_TURNS
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
+from openinfer.loops.displacement import displaced
+from openinfer.loops.substitution import substituted
 from openinfer.lower import FIRST, Runs, in_runs, threaded
 from openinfer.lower.runs import turns
 from openinfer_backend_vulkan.loop_programs import printed
@@ -17,10 +20,12 @@ from openinfer_backend_vulkan.shaders import PORTABLE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from openinfer.affine import Index
+    from openinfer.affine import Var
     from openinfer.compute import Computation
     from openinfer.dtypes import DType
-    from openinfer.loops import Kernel, Value
+    from openinfer.layout import Layout
+    from openinfer.loops import Kernel, Statement, Value
+    from openinfer_backend_vulkan.loop_programs import Printed
     from openinfer_backend_vulkan.shaders import Shader, ShaderTarget
 
 
@@ -56,6 +61,46 @@ def shaders_of(computation: Computation, target: ShaderTarget = PORTABLE) -> lis
     tensors = {tensor.name: _type(tensor.dtype, tensor.shape) for tensor in (*computation.inputs, *computation.outputs)}
     forms = zip(threaded(computation, busy=target.busy), threaded(computation, rows=False), strict=True)
     return [_of_stage(kernels, target, computation.name, tensors) for kernels in forms]
+
+
+def varying_shaders(
+    computation: Computation,
+    target: ShaderTarget,
+    most: Mapping[str, int],
+    layouts: Mapping[str, Layout],
+    starts: Mapping[str, Var],
+) -> list[Printed]:
+    """Return a computation with sizes or places that are known at run time only, as shaders run one after the other.
+
+    Their numbers lie in memory, where the host writes them.
+
+    Args:
+        most: the largest values of parameters, by name.
+        layouts: of tensors that are not in row-major order.
+        starts: parameters for the places at which tensors begin in their buffers.
+
+    Raises:
+        ExprError, KernelMissingError, UnsupportedError: as for `shaders_of`.
+    """
+    target = replace(target, pushed_words=0)
+    forms = zip(
+        threaded(computation, busy=target.busy, layouts=layouts),
+        threaded(computation, rows=False, layouts=layouts),
+        strict=True,
+    )
+    largest = {var: Index.of(most[var.name]) for var in computation.parameters}
+    found: list[Printed] = []
+    for kernels in forms:
+        kernel = next((k for k in kernels if _fits(substituted(k.body, largest), target.most_turns)), None)
+        if kernel is None:
+            message = f"a stage of {computation.name} takes too many turns of a loop, whose length differs"
+            raise KernelMissingError(f"{message} from step to step, and this device ends loops after some")
+        found.append(printed(displaced(kernel, starts), target))
+    return found
+
+
+def _fits(body: Sequence[Statement], most_turns: int | None) -> bool:
+    return turns(body, _turns_of) <= min(_MOST_TURNS - 1, most_turns or _MOST_TURNS)
 
 
 def _of_stage(

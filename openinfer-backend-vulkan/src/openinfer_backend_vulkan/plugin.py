@@ -25,5 +25,7 @@ def openinfer_devices() -> Iterable[DeviceSpec]:
         expression_dtypes=frozenset(dtype.name for dtype in BY_NAME.values() if dtype.bits <= 32),
         optional_dtypes=frozenset({"f64", "i64", "u64"}),
         computations=True,
+        fitting_programs=True,
+        state=True,
         fallback=Fallback(device="cpu", dtypes=frozenset({"f64", "i64", "u64"})),
     )

@@ -21,14 +21,21 @@ from openinfer.lower.rows import in_rows
 from openinfer.schedule import plain, thread_tile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from openinfer.affine import Var
     from openinfer.compute import Computation
+    from openinfer.layout import Layout
     from openinfer.loops import Kernel, Statement
 
 
-def threaded(computation: Computation, *, rows: bool = True, busy: int | None = None) -> tuple[Kernel, ...]:
+def threaded(
+    computation: Computation,
+    *,
+    rows: bool = True,
+    busy: int | None = None,
+    layouts: Mapping[str, Layout] | None = None,
+) -> tuple[Kernel, ...]:
     """Return the loop programs of a computation, to be run one after the other: one for each stage that has places.
 
     Places that do not disturb one another get a thread each; what is left, such as the terms of a fold or updates that
@@ -37,12 +44,20 @@ def threaded(computation: Computation, *, rows: bool = True, busy: int | None = 
     long one whose terms lie in a row is added up by a group of threads (`openinfer.lower.rows`).
 
     Other sums, such as those of products, may be computed in tiles, several results a thread, if ``busy`` threads are
-    left (`openinfer.schedule.thread_tile`); None: they are not.
+    left (`openinfer.schedule.thread_tile`); None: they are not. ``layouts`` are those of tensors that are not in
+    row-major order.
     """
+    known = layouts or {}
     single = (_of_one_stage(computation, number) for number in range(len(computation.stages)))
-    kernels = ((part, lowered(part, schedules={0: plain(part.stages[0].axes)})) for part in single)
-    dealt = (_for_threads(part, _dealt(kernel), rows=rows, busy=busy) for part, kernel in kernels if kernel.body)
+    kernels = ((part, lowered(part, _of(known, part), schedules={0: plain(part.stages[0].axes)})) for part in single)
+    tiles = None if known else busy
+    dealt = (_for_threads(part, _dealt(kernel), rows=rows, busy=tiles) for part, kernel in kernels if kernel.body)
     return tuple(map(with_invariant_loads, dealt))
+
+
+def _of(layouts: Mapping[str, Layout], part: Computation) -> dict[str, Layout]:
+    names = {tensor.name for tensor in (*part.inputs, *part.outputs)}
+    return {name: layout for name, layout in layouts.items() if name in names}
 
 
 def _for_threads(part: Computation, kernel: Kernel, *, rows: bool, busy: int | None) -> Kernel:

@@ -118,6 +118,16 @@ def reads(step: Step) -> int:
     return bits
 
 
+def integer_reads(step: Step) -> int:
+    """Return the values whose one element a step itself needs as a number: bounds, indices, lengths and conditions."""
+    if isinstance(step, LoopStep | CallStep):
+        return reads(step)
+    bits = _integer_reads(step)
+    for operand in operands(step):
+        bits |= operand_reads(operand) if isinstance(operand, TableRef) else 0
+    return bits
+
+
 def _integer_reads(step: Step) -> int:
     """Return the values in the integer expressions of a step."""
     match step:

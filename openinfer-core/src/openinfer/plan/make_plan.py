@@ -11,7 +11,7 @@ from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import Filled, Storage
 from openinfer.plan.accesses import Accesses, mask, written
 from openinfer.plan.arena import LEAST, placed
-from openinfer.plan.arrangement import arranged
+from openinfer.plan.arrangement import Arranged, arranged
 from openinfer.plan.banks import states_nbytes, writable
 from openinfer.plan.constants import with_constants
 from openinfer.plan.dead_steps import reached, without_dead_steps
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.ir.types import TensorType
     from openinfer.model import Model
-    from openinfer.plan.arrangement import Arranged
     from openinfer.plan.draft import Draft
     from openinfer.plan.schedules import ScheduleFile
     from openinfer.plan.stages import Watch
@@ -78,6 +77,7 @@ def make_plan(
     inspected: bool = False,
     strict_order: bool = False,
     threads: bool = False,
+    scheduled: bool = True,
     watch: Watch = ignored,
 ) -> ExecutionPlan:
     """Return the plan of a program for the target of ``table``.
@@ -97,6 +97,8 @@ def make_plan(
             result, and the sizes of all caches are kept.
         strict_order: whether every sum is sequential and without fused multiply-add, where no hint decides.
         threads: whether blocks that wait for what ``entry`` yields run on threads, up to the await.
+        scheduled: whether computations get layouts and schedules; else the target chooses them, all values but views
+            are in row-major order, and operators on constants are left to the target too.
         watch: is called after each pass.
 
     Raises:
@@ -119,12 +121,14 @@ def make_plan(
     after("initialise", started.procedures)
     wanted = started.wanted
     procedures = with_passes(started.procedures, _types(draft), wanted, environment, "lowered", after)
-    procedures = with_constants(draft, procedures, wanted, model)
-    after("constants", procedures)
+    if scheduled:
+        procedures = with_constants(draft, procedures, wanted, model)
+        after("constants", procedures)
     procedures = _fused(draft, procedures, wanted, epilogues=epilogues, most_ops=most_ops)
     after("fuse", procedures)
     procedures = with_passes(procedures, _types(draft), wanted, environment, "plan", after)
-    made = _arranged(draft, procedures, started, model, machine or TargetInfo(), overlaps=overlaps, schedules=schedules)
+    machine = (machine or TargetInfo()) if scheduled else None
+    made = _arranged(draft, procedures, started, model, machine, overlaps=overlaps, schedules=schedules)
     check_races(made.procedures, made.values)
     watch("arrange", lambda: arranged_listing(draft, _inputs(draft, 0), made.procedures[1:], made))
     banks = writable(memories) if memories else None
@@ -189,12 +193,15 @@ def _arranged(
     procedures: Sequence[Procedure],
     started: _Started,
     model: Model,
-    machine: TargetInfo,
+    machine: TargetInfo | None,
     *,
     overlaps: bool,
     schedules: ScheduleFile | None,
 ) -> Arranged:
-    """Return the program with memory for weights, views, layouts and schedules; values have no places yet."""
+    """Return the program with memory for weights, views, layouts and schedules; values have no places yet.
+
+    Without a machine there are no layouts and schedules.
+    """
     live_steps, _ = without_dead_steps(procedures, started.wanted, mask(state_values(draft)))
     procedures = (Procedure(RESET, reset_steps(draft)), *live_steps)
     store = WeightStore(model)
@@ -202,6 +209,8 @@ def _arranged(
     read = touched_tables(procedures)
     tables = [weight_table(use, model, store) for use in draft.tables.values() if use.number in read]
     procedures, values = with_views(draft, procedures, values, Liveness(procedures, started.wanted))
+    if machine is None:
+        return Arranged(tuple(procedures), values, tuple(store.weights), tuple(tables))
     small = worded(procedures, values, store.weights)
     return arranged(
         small.procedures,

@@ -109,6 +109,7 @@ class KernelTable:
         loop_programs: whether operators may be carried out by loop programs of their own.
         state: whether values may be kept between steps.
         is_device: whether it is of a device, else of a synth target.
+        fitting_programs: whether it is of a device that runs node by node what it cannot run whole.
     """
 
     target: str
@@ -119,6 +120,7 @@ class KernelTable:
     loop_programs: bool = False
     state: bool = False
     is_device: bool = False
+    fitting_programs: bool = False
 
 
 def kernel_table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -> KernelTable:
@@ -136,6 +138,7 @@ def kernel_table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -
         spec.loop_programs,
         state=spec.state,
         is_device=isinstance(spec, DeviceSpec),
+        fitting_programs=isinstance(spec, DeviceSpec) and spec.fitting_programs,
     )
 
 

@@ -167,6 +167,8 @@ class DeviceSpec:
         fallback: where operators run that the device lacks; None where each of them is an error.
         whole_programs: whether the backend carries out execution plans (it is an
             `openinfer.simulate.whole_program.ProgramBackend`): a program that no plan holds is refused.
+        fitting_programs: whether it carries out execution plans where it can: programs that no plan holds, or that the
+            backend refuses, run node by node. Its plans have no layouts and schedules: it chooses these itself.
         state: whether it carries out plans that keep values between steps (it is an
             `openinfer.simulate.state_program.StateBackend`).
         computations: whether the backend runs operators that are defined by stages (it is an
@@ -184,6 +186,7 @@ class DeviceSpec:
     optional_dtypes: frozenset[str] = frozenset()
     fallback: Fallback | None = None
     whole_programs: bool = False
+    fitting_programs: bool = False
     state: bool = False
     computations: bool = False
     loop_programs: bool = False

@@ -68,6 +68,11 @@ class Binder:
         """Name of the device, without its ordinal."""
         return self._table.target
 
+    @property
+    def runs_fitting(self) -> bool:
+        """Whether programs that the device cannot run whole run node by node."""
+        return self._table.fitting_programs
+
     def on(self, backend: DeviceBackend) -> Binder:
         """Return what binds the same kernels on another backend of the device."""
         return Binder(self._environment, self._table, backend)
@@ -90,9 +95,18 @@ class Binder:
         """
         limits = limits_of(resolved.graph, model, limits or {}).caches
         arch = getattr(self._backend, "arch", None)
-        inspected = keeps_state(resolved)
+        # Every variable that a step wrote can be fetched after it: where nodes could run again, only results are kept.
+        inspected = keeps_state(resolved) or self.runs_fitting
         if not isinstance(arch, DeviceArch):
-            return make_plan(resolved, model, self._environment, self._table, limits=limits, inspected=inspected)
+            return make_plan(
+                resolved,
+                model,
+                self._environment,
+                self._table,
+                limits=limits,
+                inspected=inspected,
+                scheduled=not self._table.fitting_programs,
+            )
         given = getattr(self._backend, "schedules", None)
         schedules = given if isinstance(given, ScheduleFile) else None
         plan = make_plan(

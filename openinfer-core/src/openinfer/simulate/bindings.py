@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from openinfer.errors import ShapeError, ValidationError
+from openinfer.simulate.failures import Place
+from openinfer.simulate.program import Leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,16 +25,40 @@ MOST_SIZES = 16
 """Most sizes of steps, apart from the usual ones, for which an executor keeps the program bound."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Binding:
-    """A program bound to memory for the sizes of a step."""
+    """A program bound to memory for the sizes of a step.
+
+    Attributes:
+        compile: binds the blocks node by node.
+        whole: the program as the device runs it whole; None where it does not.
+    """
 
     resolved: ResolvedGraph
     memory: Memory
-    codes: Mapping[str, Code]
+    compile: Callable[[], Mapping[str, Code]]
     consumers: ConsumerRuns
     whole: WholeProgram | None
     host: Host
+
+    @cached_property
+    def codes(self) -> Mapping[str, Code]:
+        """The blocks, bound node by node when somebody first needs them.
+
+        Raises:
+            ExecutionError: an operator cannot be bound on the device.
+        """
+        return self.compile()
+
+    def need_codes(self) -> None:
+        """Bind the blocks at once, so that errors come early; raises as `codes` does."""
+        _ = self.codes
+
+    @cached_property
+    def last(self) -> Leave:
+        """The return at the end of ``entry``, where a program ends that the device runs whole."""
+        node = self.resolved.graph.blocks["entry"].nodes[-1]
+        return Leave(place=Place(node, "entry"))
 
 
 class Bindings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -31,7 +32,7 @@ from openinfer.validate.step_sizes import step_sizes
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.events import TraceEvent
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.machine import Frame, Record
     from openinfer.simulate.observers import Observers
     from openinfer.simulate.placement import Placements
+    from openinfer.simulate.program import Code
 
 
 @public_methods
@@ -89,18 +91,24 @@ class Executor:
             shared = sharing(resolved.graph)
             blocks = None if shared is None else reached_blocks(resolved.graph, "entry")
             others = OtherDevices(placements, memory)
-            codes = compile_graph(resolved, memory, backend, binder, others, blocks)
             consumers = ConsumerRuns(
                 resolved, shared, memory, backend, binder, placements, self._recorder, trace=self._tracing
             )
+        by_node = bool(placements.placed)
+        if binder.runs_fitting:
+            by_node |= shared is not None or self._tracing or self._recorder.timer
         whole = None
-        if not placements.in_use:
+        if not by_node:
             whole = whole_program(resolved, self._model, backend, binder, memory, self._limits)
-        return Binding(resolved, memory, codes, consumers, whole, Host(memory, backend))
+        compiled = partial(_compiled, resolved, memory, backend, binder, others, blocks)
+        binding = Binding(resolved, memory, compiled, consumers, whole, Host(memory, backend))
+        if whole is None or not binder.runs_fitting:
+            binding.need_codes()
+        return binding
 
     def _use(self, binding: Binding) -> None:
         self._binding = binding
-        self._resolved, self._memory, self._codes = binding.resolved, binding.memory, binding.codes
+        self._resolved, self._memory = binding.resolved, binding.memory
         self._consumers, self._whole, self._host = binding.consumers, binding.whole, binding.host
 
     def _take_sizes(self, given: Mapping[str, Any]) -> None:
@@ -396,7 +404,7 @@ class Executor:
         self._results = {}
         self._memory.begin_step()
         exchange = self._consumers.exchange(merged=merged, looking=consumers)
-        entry, one_by_one = self._codes["entry"], not merged or exchange is not None
+        entry, one_by_one = self._binding.codes["entry"], not merged or exchange is not None
         self._machine = Machine(self._memory, entry, merged=not one_by_one, exchange=exchange, record=record)
         return self._machine
 
@@ -426,7 +434,7 @@ class Executor:
         self._given = {}
         self._memory.end_step()
         self._results = dict.fromkeys(self._whole.returned)
-        return self._recorder.event_of(self._codes["entry"].items[-1])
+        return self._recorder.event_of(self._binding.last)
 
     def _complete(self, accesses: Sequence[str]) -> None:
         """Run the latest step again where it was run whole and did not leave a value that is requested.
@@ -435,13 +443,21 @@ class Executor:
         """
         for access in accesses:
             need_name(access, "fetch")
-        self._settle()
-        if self._whole is None or self.is_running or not self._whole.lacks(accesses):
+        if self._whole is None:
             return
+        if any(self._is_persistent(access) for access in accesses):
+            self._settle()
+        if self.is_running or not self._whole.lacks(accesses):
+            return
+        self._settle()
         log(LogKind.TRACE, "a value other than a result is fetched: the program runs node by node from here on")
         self._whole = None
         self._memory.insert_again()
         self._run_merged(None)
+
+    def _is_persistent(self, access: str) -> bool:
+        variable = self._resolved.variables.get(access.partition("[")[0].strip())
+        return variable is not None and variable.storage is Storage.PERSISTENT
 
     def _run_merged(self, record: Record | None) -> TraceEvent | None:
         machine = self._begin(merged=True, record=record)
@@ -494,3 +510,15 @@ class Executor:
         if not self._tracing:
             record.events.clear()
         return NodeRun(event, self), list(machine.ended)
+
+
+def _compiled(
+    resolved: ResolvedGraph,
+    memory: Memory,
+    backend: DeviceBackend,
+    binder: Binder,
+    others: OtherDevices,
+    blocks: Iterable[str] | None,
+) -> Mapping[str, Code]:
+    with np.errstate(all="ignore"):
+        return compile_graph(resolved, memory, backend, binder, others, blocks)

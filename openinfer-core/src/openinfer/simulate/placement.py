@@ -60,11 +60,6 @@ class Placements:
                 verb = "is placed on" if hinted.get(node.index) == name else "falls back to"
                 self._choose(name, f"`{node_desc(node)}` in block `{block.name}` {verb}")
 
-    @property
-    def in_use(self) -> bool:
-        """Whether a device has been opened."""
-        return bool(self._backends)
-
     def open(self, name: str) -> tuple[DeviceBackend, Binder]:
         """Open one of the devices anew, since each serves one thread.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
-from openinfer.errors import StepStateError, SynthesisError
+from openinfer.errors import KernelMissingError, StepStateError, SynthesisError, UnsupportedError
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Return
 from openinfer.ir.resolved import Storage
@@ -18,6 +18,7 @@ from openinfer.ir.types import TensorType
 from openinfer.plan import plan_findings
 from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.backend import DeviceBackend
+from openinfer.simulate.logs import LogKind, log
 from openinfer.simulate.state_program import (
     StateBackend,
     hand_over,
@@ -95,15 +96,24 @@ class WholeProgram:
         missing = self._memory.conditional - self._memory.available
         if any(port.needed and port.name in missing for port in self._plan.inputs):
             return False
-        if self._bound is None:
-            self._bound = self._made()
+        bound = self.bind()
         self._is_latest, self._has_new_inputs = False, False
         try:
-            self._is_latest = self._bound()
+            self._is_latest = bound()
         except BaseException:  # A signal ended the step, which counts as failed.
             self._memory.end_step()
             raise
         return self._is_latest
+
+    def bind(self) -> BoundProgram:
+        """Bind the program to memory, if that was not done yet.
+
+        Raises:
+            OpenInferError: the backend cannot run it.
+        """
+        if self._bound is None:
+            self._bound = self._made()
+        return self._bound
 
     def _made(self) -> BoundProgram:
         return self._backend.bind_program(self._plan, self._inputs(), self._outputs())
@@ -220,7 +230,8 @@ def whole_program(
     try:
         plan = binder.plan(resolved, model, limits)
     except SynthesisError as error:
-        if error.code in _BY_NODE:
+        if error.code in _BY_NODE or binder.runs_fitting:
+            log(LogKind.TRACE, f"the program runs node by node: {error}")
             return None
         raise
     nodes = resolved.graph.blocks["entry"].nodes
@@ -232,8 +243,17 @@ def whole_program(
     if not keeps and any(port.extents is not None for port in plan.outputs):
         return None
     if keeps and isinstance(backend, StateBackend):
-        return WholeStateProgram(plan, backend, memory, returns[0][1], resolved, backend)
-    return WholeProgram(plan, backend, memory, returned=returns[0][1])
+        whole = WholeStateProgram(plan, backend, memory, returns[0][1], resolved, backend)
+    else:
+        whole = WholeProgram(plan, backend, memory, returned=returns[0][1])
+    if not binder.runs_fitting:
+        return whole
+    try:
+        whole.bind()
+    except (SynthesisError, KernelMissingError, UnsupportedError) as error:
+        log(LogKind.TRACE, f"the program runs node by node: {error}")
+        return None
+    return whole
 
 
 def device_findings(

@@ -1,0 +1,94 @@
+"""Integer expressions of a plan as functions of the host: loop bounds, lengths, places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from openinfer.plan.steps import LoopIndex, Register
+from openinfer.symbolic import INT64, BinOp, Const, DivisionError, Name, evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from openinfer.plan.steps import IndexExpr, ValueRef
+    from openinfer.symbolic import IntExpr
+
+    Reader: TypeAlias = Callable[[], int]
+
+
+class StepFaultError(Exception):
+    """Ends a step.
+
+    Attributes:
+        code: as `openinfer.simulate.state_program.Fault` has it.
+        node: number of the statement; None until it is known.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.node: int | None = None
+
+
+class Integers(Protocol):
+    """What integer expressions read.
+
+    Attributes:
+        registers: by number.
+        loops: the indices of loops, by number.
+    """
+
+    registers: list[int]
+    loops: dict[int, int]
+
+    def scalar(self, value: int) -> int:
+        """Return the one element of a value."""
+        ...
+
+
+def reader(index: IndexExpr, integers: Integers) -> Reader:
+    """Return a function that evaluates an expression.
+
+    It raises StepFaultError, ``out-of-range``, where a division has no value, or 64 bits do not hold the result.
+    """
+    bound = {name: _bound(meaning, integers) for name, meaning in index.names}
+    if isinstance(index.expr, Const):
+        value = index.expr.value
+        return lambda: value
+    if isinstance(index.expr, Name):
+        return bound[index.expr.name]
+    return _checked(_sum(index.expr, bound))
+
+
+def _bound(meaning: int | LoopIndex | ValueRef | Register, integers: Integers) -> Reader:
+    if isinstance(meaning, int):
+        return lambda: meaning
+    if isinstance(meaning, LoopIndex):
+        loops, loop = integers.loops, meaning.loop
+        return lambda: loops[loop]
+    if isinstance(meaning, Register):
+        registers, number = integers.registers, meaning.number
+        return lambda: registers[number]
+    value, scalar = meaning.value, integers.scalar
+    return lambda: scalar(value)
+
+
+def _sum(expr: IntExpr, bound: dict[str, Reader]) -> Reader:
+    """Return what evaluates an expression; sums of two short operands, as most are, at once."""
+    if isinstance(expr, BinOp) and isinstance(expr.left, Name) and isinstance(expr.right, Const) and expr.op == "+":
+        left, right = bound[expr.left.name], expr.right.value
+        return lambda: left() + right
+    return lambda: evaluate(expr, lambda name: bound[name]())
+
+
+def _checked(read: Reader) -> Reader:
+    def checked() -> int:
+        try:
+            found = read()
+        except DivisionError as error:
+            raise StepFaultError("out-of-range", str(error)) from error
+        if found not in INT64:
+            raise StepFaultError("out-of-range", f"an index of {found} is more than 64 bits hold")
+        return found
+
+    return checked

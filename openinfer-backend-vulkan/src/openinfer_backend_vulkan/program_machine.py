@@ -1,0 +1,156 @@
+"""What a step of a program keeps while it runs: integers of the host, and the commands for the device so far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.array_types import storage_dtype
+from openinfer.plan.values import InputMemory, WeightMemory
+from openinfer_backend_vulkan.elements import code_of
+from openinfer_backend_vulkan.memory import StorageBuffer
+from openinfer_backend_vulkan.parameter_block import ParameterBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.dtypes import DType
+    from openinfer.ir.types import TensorType
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer_backend_vulkan.commands import Command, Place
+    from openinfer_backend_vulkan.engine import Engine
+    from openinfer_backend_vulkan.faults import FaultWords
+    from openinfer_backend_vulkan.program_memory import ProgramMemory
+
+MOST_COMMANDS = 1024
+"""Commands of a submission."""
+
+
+class Machine:
+    """The state of a step.
+
+    Attributes:
+        registers: by number.
+        loops: the indices of loops, by number.
+        scalars: values that the host keeps (`openinfer_backend_vulkan.program_scalars`), by number.
+        unsettled: values that the host reads and that the device may still be writing.
+    """
+
+    def __init__(self, engine: Engine, plan: ExecutionPlan, memory: ProgramMemory) -> None:
+        self.engine = engine
+        self.block = ParameterBlock(engine)
+        self.registers = [register.initial for register in plan.registers]
+        self._starts = [(r.number, r.initial) for r in plan.registers if not r.is_kept]
+        self.loops: dict[int, int] = {}
+        self.scalars = dict.fromkeys(memory.of_host, 0)
+        self.unsettled: set[int] = set()
+        self._plan, self._memory = plan, memory
+        self._commands: list[Command] = []
+        self._watched: dict[FaultWords, int | None] = {}
+        self._known: dict[int, int] = {}
+
+    def start(self) -> None:
+        """Begin a step: registers have their initial values."""
+        for number, initial in self._starts:
+            self.registers[number] = initial
+
+    def add(self, commands: Sequence[Command]) -> None:
+        """Have commands run after those before them."""
+        self._commands += commands
+        if len(self._commands) >= MOST_COMMANDS:
+            self.flush()
+
+    def watch(self, words: FaultWords, node: int | None) -> None:
+        """Have faults of a statement reported when the step has ended."""
+        self._watched.setdefault(words, node)
+
+    def flush(self) -> None:
+        """Submit the commands so far.
+
+        Raises:
+            DeviceError: the device is closed, or lost.
+        """
+        if self._commands:
+            block = self.block
+            block.submitted(self.engine.queue.run([*block.copies(), *self._commands]))
+            self._commands = []
+            block.begin()
+
+    def drop(self) -> None:
+        """Forget what a step that was interrupted has not submitted."""
+        self._commands = []
+        self._watched.clear()
+
+    def found_fault(self) -> tuple[str, int | None] | None:
+        """Return what a kernel refused, with the statement, after all work; None: nothing, and nothing is waited for.
+
+        Raises:
+            DeviceError: the device is lost.
+        """
+        if not self._watched:
+            return None
+        self.engine.queue.synchronize()
+        watched, self._watched = self._watched, {}
+        taken = [(words.taken(), node) for words, node in watched.items()]
+        return next(((message, node) for message, node in taken if message is not None), None)
+
+    def words(self, count: int) -> int:
+        """Return the number of the first of so many free words of the parameter block."""
+        first = self.block.take(count)
+        if first is None:
+            self.flush()
+            self.block.begin()
+            first = self.block.take(count)
+        if first is None:
+            raise ValueError(f"{count} numbers of a kernel are more than the parameter block has room for")
+        return first
+
+    def stored(self, dtype: DType, number: int) -> Place:
+        """Put an element into the parameter block; return where it is."""
+        count = max(dtype.bits // 32, 1)
+        first, code = self.words(count), code_of(dtype, number)
+        for place in range(count):
+            self.block.bits[first + place] = code >> 32 * place & 0xFFFFFFFF
+        return self.block.part(first, count)
+
+    def scalar(self, value: int) -> int:
+        """Return the one element of a value; the device finishes first if it may still be writing it.
+
+        Raises:
+            DeviceError: the device is lost.
+        """
+        found = self.scalars.get(value)
+        if found is None:
+            found = self._known.get(value)
+        return self._read(value) if found is None else found
+
+    def _read(self, value: int) -> int:
+        planned = self._plan.values[value]
+        if isinstance(planned.memory, WeightMemory):
+            data = self._plan.weights[planned.memory.number].data
+            self._known[value] = int(np.frombuffer(data, storage_dtype(planned.type.dtype), 1)[0])
+            return self._known[value]
+        place = self._memory.place(value)
+        storage = place if isinstance(place, StorageBuffer) else place.storage
+        if isinstance(planned.memory, InputMemory):
+            return self.element(storage, planned.type)
+        if value in self.unsettled:
+            self.flush()
+            self.engine.queue.synchronize()
+            self.unsettled.clear()
+        return _element(storage, planned.type)
+
+    def element(self, storage: StorageBuffer, kind: TensorType) -> int:
+        """Return the element of an input, when what writes it is done.
+
+        Raises:
+            DeviceError: the device is lost.
+        """
+        if self.engine.queue.is_writing(storage):
+            self.engine.queue.synchronize()
+        return _element(storage, kind)
+
+
+def _element(storage: StorageBuffer, kind: TensorType) -> int:
+    return int(storage.view(storage_dtype(kind.dtype), 1)[0])

@@ -1,0 +1,141 @@
+"""Whole programs on the device: the host walks a plan, and the device runs a step as few recorded submissions.
+
+Integers that no kernel computes, such as positions and loop bounds, stay on the host. What differs from step to step
+goes through the parameter block, so that commands are recorded once. The host waits for the device where a kernel
+computes what decides how to go on, and at the end of a step in which a kernel may find something wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from openinfer.array_types import storage_dtype
+from openinfer.errors import KernelMissingError
+from openinfer.expr.tree import ExprError
+from openinfer.plan.steps import Register
+from openinfer.plan.values import OutputMemory
+from openinfer.simulate.state_program import Fault
+from openinfer_backend_vulkan import buffers
+from openinfer_backend_vulkan.program_integers import StepFaultError
+from openinfer_backend_vulkan.program_machine import Machine
+from openinfer_backend_vulkan.program_memory import ProgramMemory
+from openinfer_backend_vulkan.program_steps import Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer_backend_vulkan.buffers import VulkanBuffer
+    from openinfer_backend_vulkan.engine import Engine
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+
+class DeviceProgram:
+    """A program with its state, as `openinfer.simulate.state_program.StateProgram` says."""
+
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        inputs: Mapping[str, VulkanBuffer],
+        outputs: Mapping[str, VulkanBuffer],
+        engine: Engine,
+    ) -> None:
+        """Bind a plan to the buffers of its inputs and outputs.
+
+        Raises:
+            KernelMissingError, UnsupportedError: a step has no form on this device.
+            DeviceError: the device has no memory for it.
+        """
+        self._plan, self._engine = plan, engine
+        self._memory = ProgramMemory(plan, inputs, outputs, engine)
+        self._machine = Machine(engine, plan, self._memory)
+        steps = Steps(plan, self._memory, self._machine, engine)
+        try:
+            self._reset = steps.block(plan.reset)
+            self._entry = steps.procedures(plan.procedures)[plan.procedures[-1].name]
+        except ExprError as error:
+            message = f"{engine.device.physical.name} cannot compute a step of the program: {error}"
+            raise KernelMissingError(message) from error
+        self._kept = [register for register in plan.registers if register.is_kept]
+        self._written = [
+            (value.number, self._memory.outputs[value.memory.number])
+            for value in plan.values
+            if isinstance(value.memory, OutputMemory) and value.number in self._memory.of_host
+        ]
+        self.reset()
+
+    def step(self) -> Fault | None:
+        """Run a step.
+
+        Raises:
+            DeviceError: the device is closed, or lost.
+        """
+        machine = self._machine
+        machine.start()
+        fault = None
+        try:
+            self._entry()
+        except StepFaultError as error:
+            fault = Fault(error.code, str(error), error.node)
+        except BaseException:
+            machine.drop()
+            raise
+        machine.flush()
+        self._give_outputs()
+        found = machine.found_fault()
+        return fault if found is None else Fault("out-of-range", *found)
+
+    def _give_outputs(self) -> None:
+        for value, storage in self._written:
+            if self._engine.queue.is_using(storage):
+                self._engine.queue.synchronize()
+            self._engine.store(storage, self._bytes_of(value))
+
+    def _bytes_of(self, value: int) -> npt.NDArray[np.uint8]:
+        stored = storage_dtype(self._plan.values[value].type.dtype)
+        return buffers.bytes_of(np.array(self._machine.scalars[value], stored))
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes that results had in the latest step, of those whose shape varies."""
+        registers = self._machine.registers
+        return {
+            port.name: tuple(registers[e.number] if isinstance(e, Register) else e for e in port.extents)
+            for port in self._plan.outputs
+            if port.extents is not None
+        }
+
+    def reset(self) -> None:
+        """Give all variables their initial values."""
+        for register in self._kept:
+            self._machine.registers[register.number] = register.initial
+        self._reset()
+        self._machine.flush()
+
+    def get(self) -> dict[str, Array]:
+        """Return a copy of all variables, in storage form."""
+        found: dict[str, Array] = {}
+        for state in self._plan.states:
+            if state.value in self._memory.of_host:
+                stored = storage_dtype(state.type.dtype)
+                found[state.name] = np.array(self._machine.scalars[state.value], stored)
+            else:
+                found[state.name] = self._engine.fetched(self._memory.states[state.value], state.type)
+        for register in self._kept:
+            found[register.name] = np.array(self._machine.registers[register.number], np.int64)
+        return found
+
+    def set(self, values: Mapping[str, Array]) -> None:
+        """Give all variables their values."""
+        self._engine.queue.synchronize()
+        for state in self._plan.states:
+            if state.value in self._memory.of_host:
+                self._machine.scalars[state.value] = int(values[state.name])
+            else:
+                self._engine.store(self._memory.states[state.value], buffers.bytes_of(values[state.name]))
+        for register in self._kept:
+            self._machine.registers[register.number] = int(values[register.name])

@@ -1,0 +1,269 @@
+"""Device vulkan runs whole programs with their state: few recorded submissions, results and errors as on cpu."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer.errors import CacheIndexError, CacheLimitError, ExecutionError
+from openinfer.simulate.whole_program import WholeProgram, WholeStateProgram
+
+if TYPE_CHECKING:
+    from openinfer.simulate import Executor
+
+pytestmark = pytest.mark.usefixtures("vulkan")
+
+LAYERS, WIDTH, ROOM = 3, 8, 6
+DECODER = f"""
+dynamic {{ x: f32[1, {WIDTH}]; }}
+constant {{ W(l): f32[{WIDTH}, {WIDTH}] @pattern("w.{{l}}"); }}
+volatile {{ z: f32[1, {WIDTH}]; }}
+persistent {{ step: i32 @init(0); K(l, t): f16[{WIDTH}] @table @fixed(t={ROOM}); }}
+block entry {{
+  assign h: f32[1, {WIDTH}];
+  assign row: f32[{WIDTH}];
+  assign half: f16[{WIDTH}];
+  assign keys: f16[1, {WIDTH}];
+  transfer x >> h;
+  loop layers (l in 0..{LAYERS}) {{
+    op matmul(h, W[l]) >> h;
+    op reshape(h) >> row;
+    op cast(row, to=f16) >> half;
+    cache.write half >> K[l, step];
+    cache.read K[l, 0..step+1] >> keys;
+    op cast(keys, to=f32) >> wide;
+    op sum_axis(wide, axis=0, keepdims=true) >> h;
+    op tanh(h) >> h;
+  }}
+  cache.increment step;
+  transfer h >> z;
+  return z;
+}}
+"""
+RNG = np.random.default_rng(3)
+WEIGHTS = {f"w.{layer}": RNG.normal(size=(WIDTH, WIDTH)).astype(np.float32) for layer in range(LAYERS)}
+TOKENS = RNG.normal(size=(ROOM, 1, WIDTH)).astype(np.float32)
+
+
+def executor(text: str, device: str = "vulkan", arrays: dict[str, Any] | None = None) -> Executor:
+    return oi.Simulator(oi.Model.from_arrays(arrays or {}), oi.graph(text), device=device).make_executor()
+
+
+def submissions(ex: Executor) -> int:
+    """Return how many submissions there were on the device of an executor."""
+    backend: Any = ex._backend
+    return backend._queue.submissions
+
+
+def by_hand(tokens: np.ndarray) -> list[np.ndarray]:
+    """Return what the decoder makes of tokens, in NumPy."""
+    rows: list[list[np.ndarray]] = [[] for _ in range(LAYERS)]
+    found = []
+    for h in tokens:
+        for layer in range(LAYERS):
+            rows[layer].append((h @ WEIGHTS[f"w.{layer}"]).astype(np.float16)[0])
+            h = np.tanh(np.sum(rows[layer], axis=0, dtype=np.float32)[None])
+        found.append(h)
+    return found
+
+
+def test_a_decoder_takes_one_submission_for_each_token() -> None:
+    with executor(DECODER, arrays=WEIGHTS) as ex:
+        assert isinstance(ex._whole, WholeStateProgram)
+        for place, (token, expected) in enumerate(zip(TOKENS, by_hand(TOKENS), strict=True)):
+            before = submissions(ex)
+            ex.step(x=token)
+            assert place == 0 or submissions(ex) == before + 1
+            np.testing.assert_allclose(ex.fetch("z"), expected, atol=5e-3)
+        assert ex.fetch("step") == ROOM
+        assert ex.fetch("K[1]").shape == (ROOM, WIDTH)
+
+
+def test_commands_are_recorded_for_the_first_steps_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    from openinfer_backend_vulkan import commands
+
+    recorded: list[int] = []
+    record = commands._record
+    monkeypatch.setattr(commands, "_record", lambda *args: (recorded.append(len(args[1])), record(*args)))
+    with executor(DECODER, arrays=WEIGHTS) as ex:
+        for token in TOKENS[:3]:
+            ex.step(x=token)
+        first = len(recorded)
+        for token in TOKENS[3:]:
+            ex.step(x=token)
+    assert len(recorded) == first
+
+
+def test_steps_whole_and_node_by_node_continue_one_another() -> None:
+    with executor(DECODER, arrays=WEIGHTS) as ex:
+        found = []
+        for place, token in enumerate(TOKENS):
+            ex.insert(x=token)
+            if place % 3 == 1:
+                list(ex.iterate())
+            else:
+                ex.step()
+            found.append(ex.fetch("z"))
+    np.testing.assert_allclose(found, by_hand(TOKENS), atol=5e-3)
+
+
+def test_state_is_read_and_restored() -> None:
+    with executor(DECODER, arrays=WEIGHTS) as ex:
+        for token in TOKENS[:2]:
+            ex.step(x=token)
+        state = ex.snapshot()
+        ex.step(x=TOKENS[2])
+        once = ex.fetch("z")
+        ex.restore(state)
+        ex.step(x=TOKENS[2])
+        assert ex.fetch("z").tobytes() == once.tobytes()
+        ex.reset()
+        ex.step(x=TOKENS[0])
+        np.testing.assert_allclose(ex.fetch("z"), by_hand(TOKENS[:1])[0], atol=5e-3)
+
+
+def test_a_cache_that_is_full_ends_the_step_at_its_statement() -> None:
+    with executor(DECODER, arrays=WEIGHTS) as ex:
+        for token in TOKENS:
+            ex.step(x=token)
+        with pytest.raises(CacheLimitError, match=f"index {ROOM} of `K`") as caught:
+            ex.step(x=TOKENS[0])
+        assert caught.value.node_desc is not None
+        assert "cache.write" in caught.value.node_desc
+        assert ex.fetch("step") == ROOM
+        ex.reset()
+        ex.step(x=TOKENS[0])
+        assert ex.fetch("step") == 1
+
+
+def test_operators_without_control_flow_are_one_submission() -> None:
+    chain = " ".join(["op add(y, x) >> y; op mul(y, x) >> y;"] * 30)
+    with executor(f"dynamic {{ x: f32[5]; }} volatile {{ y: f32[5]; }} block entry {{ {chain} return y; }}") as ex:
+        x, y = np.float32([0.5, -0.5, 0.25, 1.0, 0.0]), np.zeros(5, np.float32)
+        ex.step(x=x)
+        before = submissions(ex)
+        ex.step(x=x)
+        assert submissions(ex) == before + 1
+        for _ in range(30):
+            y = (y + x) * x
+        np.testing.assert_array_equal(ex.fetch("y"), y)
+
+
+BRANCHING = """
+dynamic { x: f32[4]; }
+volatile { y: f32[4]; }
+persistent { turns: u8 @init(250); }
+block entry {
+  assign total: f32; assign big: bool; assign one: f32;
+  op sum(x) >> total;
+  op gt(total, one) >> big;
+  branch big twice half;
+  cache.increment 3 turns;
+  return y;
+}
+block twice { op add(x, x) >> y; return; }
+block half { op neg(x) >> y; return; }
+"""
+
+
+def test_a_condition_that_a_kernel_computes_is_waited_for() -> None:
+    with executor(BRANCHING) as ex:
+        assert isinstance(ex._whole, WholeStateProgram)
+        for total in (1.0, -1.0, 1.0):
+            ex.step(x=np.full(4, total, np.float32))
+            expected = 2 * total if total > 0 else -total
+            np.testing.assert_array_equal(ex.fetch("y"), np.full(4, expected, np.float32))
+        assert ex.fetch("turns") == (250 + 9) % 256
+
+
+def test_an_index_that_is_out_of_range_is_reported_with_its_statement() -> None:
+    text = """
+dynamic { x: f32[3]; i: i32[2]; }
+volatile { y: f32[2]; }
+persistent { t: i64; }
+block entry { op gather(x, i) >> y; cache.increment t; return y; }
+"""
+    with executor(text) as ex:
+        assert isinstance(ex._whole, WholeStateProgram)
+        with pytest.raises(ExecutionError, match="out of range") as caught:
+            ex.step(x=np.ones(3, np.float32), i=np.int32([0, 9]))
+        assert caught.value.node_desc is not None
+        assert "gather" in caught.value.node_desc
+        ex.step(x=np.ones(3, np.float32), i=np.int32([0, 2]))
+        np.testing.assert_array_equal(ex.fetch("y"), np.ones(2, np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8", "f16", "f32", "i64", "bool", "t1"])
+def test_caches_of_all_widths_store_and_read_ranges(dtype: str) -> None:
+    text = f"""
+dynamic {{ row: {dtype}[3]; p: i64; low: i64; high: i64; }}
+volatile {{ y: {dtype}[1, 3]; }}
+persistent {{ K(t): {dtype}[3] @table @fixed(t=7); t: i64; }}
+block entry {{
+  cache.write row >> K[p];
+  cache.read K[low..high] >> y;
+  cache.increment t;
+  return y;
+}}
+"""
+    rng = np.random.default_rng(5)
+    with executor(text) as ex, executor(text, "cpu") as other:
+        for p, low, high in [(0, 0, 1), (6, 1, 7), (3, 3, 3), (2, 0, 4), (6, 5, 7)]:
+            row = rng.integers(0, 2, 3)
+            values = {"row": [2 * v - 1 for v in row.tolist()] if dtype == "t1" else row.tolist()}
+            for each in (ex, other):
+                each.step(**values, p=p, low=low, high=high)
+            np.testing.assert_array_equal(ex.fetch("y"), other.fetch("y"))
+            np.testing.assert_array_equal(ex.fetch("K"), other.fetch("K"))
+
+
+def test_growing_extents_are_stored_and_read() -> None:
+    text = """
+dynamic { x: f32[2, 3]; }
+volatile { y: f32[2, 3]; total: f32; }
+persistent { A(i, j): f32[2, 3] @auto_dim(i, j) @fixed(i=2, j=4); t: i64; }
+block entry {
+  assign n: i64;
+  cache.read t >> n;
+  cache.read A[n, n] >> y;
+  op sum(y) >> total;
+  cache.increment t;
+  return total, y;
+}
+"""
+    with executor(text) as ex, executor(text, "cpu") as other:
+        for _ in range(3):
+            ex.step(x=np.ones((2, 3), np.float32))
+            other.step(x=np.ones((2, 3), np.float32))
+            assert ex.fetch("y").shape == other.fetch("y").shape
+            assert ex.fetch("total") == other.fetch("total")
+        for each in (ex, other):
+            with pytest.raises(CacheLimitError):
+                each.step(x=np.ones((2, 3), np.float32))
+
+
+def test_an_index_below_0_is_refused() -> None:
+    text = """
+dynamic { x: f32[2]; p: i64; }
+volatile { y: f32; }
+persistent { K(t): f32[2] @table @fixed(t=3); }
+block entry { cache.write x >> K[p]; op sum(x) >> y; return y; }
+"""
+    with executor(text) as ex, pytest.raises(CacheIndexError):
+        ex.step(x=np.ones(2, np.float32), p=-4)
+
+
+def test_programs_with_consumers_run_node_by_node() -> None:
+    text = """
+dynamic { x: f32[2]; }
+volatile { y: f32[2]; }
+block entry { yield x; await x; op add(x, x) >> y; return y; }
+block other { await x; op neg(x) >> x; yield x; }
+"""
+    with executor(text) as ex:
+        assert not isinstance(ex._whole, WholeProgram)
+        ex.step(x=np.ones(2, np.float32))
+        np.testing.assert_array_equal(ex.fetch("y"), np.full(2, -2, np.float32))
