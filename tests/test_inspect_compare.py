@@ -106,7 +106,7 @@ def test_counters_are_compared_and_the_step_is_told() -> None:
 
 def test_another_way_through_the_program_is_a_divergence() -> None:
     other = executor_of()
-    branch: Any = other._codes["entry"].items[3]
+    branch: Any = other._binding.codes["entry"].items[3]
     branch.condition = lambda: False
     found = compared(executor_of(), other, x=X, c=True)
     assert found.divergence is not None

@@ -171,7 +171,9 @@ def test_a_device_number_that_is_not_there_is_an_error() -> None:
 def test_the_environment_asks_what_the_device_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = graph("volatile { y: f32[3]; z: f32[3]; } block entry { op exp(y) >> y; op cumsum(y) >> z; return; }")
+    program = graph(
+        "volatile { y: f32[3]; z: f32[3]; } block entry { op exp(y) >> y; op cumsum(y, axis=0) >> z; return; }"
+    )
     told = []
     for value in ("", "1"):
         with monkeypatch.context() as patch:
