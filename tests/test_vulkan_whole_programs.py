@@ -179,6 +179,22 @@ def test_a_condition_that_a_kernel_computes_is_waited_for() -> None:
         assert ex.fetch("turns") == (250 + 9) % 256
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i8"])
+def test_conditions_of_all_types_are_whether_the_element_is_zero(dtype: str) -> None:
+    text = f"""
+dynamic {{ x: {dtype}; }}
+volatile {{ y: f32[2]; c: {dtype}; }}
+block entry {{ op max(x, x) >> c; branch c yes no; return y; }}
+block yes {{ op fill(y, value=1.0) >> y; return; }}
+block no {{ op fill(y, value=2.0) >> y; return; }}
+"""
+    with executor(text) as ex:
+        assert isinstance(ex._whole, WholeProgram)
+        for value in (0, 1) if dtype == "i8" else (0.0, 0.25, float("nan")):
+            ex.step(x=value)
+            np.testing.assert_array_equal(ex.fetch("y"), np.full(2, 1 if value != 0 else 2, np.float32))
+
+
 def test_an_index_that_is_out_of_range_is_reported_with_its_statement() -> None:
     text = """
 dynamic { x: f32[3]; i: i32[2]; }

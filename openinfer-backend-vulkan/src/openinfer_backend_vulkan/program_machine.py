@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from openinfer.array_types import storage_dtype
+from openinfer.packing import unpack
 from openinfer.plan.values import InputMemory, WeightMemory
 from openinfer_backend_vulkan.elements import code_of
 from openinfer_backend_vulkan.memory import StorageBuffer
@@ -14,6 +15,8 @@ from openinfer_backend_vulkan.parameter_block import ParameterBlock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy.typing as npt
 
     from openinfer.dtypes import DType
     from openinfer.ir.types import TensorType
@@ -115,7 +118,7 @@ class Machine:
         return self.block.part(first, count)
 
     def scalar(self, value: int) -> int:
-        """Return the one element of a value; the device finishes first if it may still be writing it.
+        """Return the one integer of a value; the device finishes first if it may still be writing it.
 
         Raises:
             DeviceError: the device is lost.
@@ -123,14 +126,21 @@ class Machine:
         found = self.scalars.get(value)
         if found is None:
             found = self._known.get(value)
-        return self._read(value) if found is None else found
+        return int(self._read(value)) if found is None else found
 
-    def _read(self, value: int) -> int:
+    def truth(self, value: int) -> bool:
+        """Return whether the one element of a value is not zero; as `scalar`."""
+        found = self.scalars.get(value)
+        return bool(self._read(value) if found is None else found)
+
+    def _read(self, value: int) -> Any:
+        """Return the one element of a value that the host does not keep."""
         planned = self._plan.values[value]
         if isinstance(planned.memory, WeightMemory):
-            data = self._plan.weights[planned.memory.number].data
-            self._known[value] = int(np.frombuffer(data, storage_dtype(planned.type.dtype), 1)[0])
-            return self._known[value]
+            element = _element(np.frombuffer(self._plan.weights[planned.memory.number].data, np.uint8), planned.type)
+            if planned.type.dtype.is_integer:
+                self._known[value] = int(element)
+            return element
         place = self._memory.place(value)
         storage = place if isinstance(place, StorageBuffer) else place.storage
         if isinstance(planned.memory, InputMemory):
@@ -139,9 +149,9 @@ class Machine:
             self.flush()
             self.engine.queue.synchronize()
             self.unsettled.clear()
-        return _element(storage, planned.type)
+        return _element(storage.view(np.dtype(np.uint8)), planned.type)
 
-    def element(self, storage: StorageBuffer, kind: TensorType) -> int:
+    def element(self, storage: StorageBuffer, kind: TensorType) -> Any:
         """Return the element of an input, when what writes it is done.
 
         Raises:
@@ -149,8 +159,11 @@ class Machine:
         """
         if self.engine.queue.is_writing(storage):
             self.engine.queue.synchronize()
-        return _element(storage, kind)
+        return _element(storage.view(np.dtype(np.uint8)), kind)
 
 
-def _element(storage: StorageBuffer, kind: TensorType) -> int:
-    return int(storage.view(storage_dtype(kind.dtype), 1)[0])
+def _element(held: npt.NDArray[np.uint8], kind: TensorType) -> Any:
+    """Return the first element of a tensor in storage form."""
+    if kind.dtype.is_packed:
+        return unpack(held[:1], kind.dtype, (1,))[0]
+    return held[: kind.dtype.bits // 8].view(storage_dtype(kind.dtype))[0]

@@ -191,7 +191,9 @@ class Steps:
                 return lambda: scalars.__setitem__(target, value)
             case InputStep():
                 storage = self._memory.input(step.number)
-                return lambda: scalars.__setitem__(target, machine.element(storage, self._plan.values[target].type))
+                return lambda: scalars.__setitem__(
+                    target, int(machine.element(storage, self._plan.values[target].type))
+                )
             case _:
                 raise UnsupportedError("an entry of a table has no form among the integers of the host")
 
@@ -270,11 +272,11 @@ class Steps:
         called = self._procedures[step.procedure]
         if step.condition is None:
             return partial(_left, called)
-        condition, scalar = step.condition, self._machine.scalar
+        condition, truth = step.condition, self._machine.truth
         otherwise = None if step.otherwise is None else self._procedures[step.otherwise]
 
         def run() -> None:
-            chosen = called if scalar(condition) else otherwise
+            chosen = called if truth(condition) else otherwise
             if chosen is not None:
                 chosen()
 
