@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import openinfer as oi
+from openinfer.diagnostics import Severity
 from openinfer.errors import CacheIndexError, CacheLimitError, ExecutionError
-from openinfer.simulate.whole_program import WholeProgram, WholeStateProgram
+from openinfer.plugins.environment import Environment
+from openinfer.simulate.whole_program import device_findings
+from openinfer.validate.resolve import resolve
 
 if TYPE_CHECKING:
     from openinfer.simulate import Executor
@@ -72,7 +75,7 @@ def by_hand(tokens: np.ndarray) -> list[np.ndarray]:
 
 def test_a_decoder_takes_one_submission_for_each_token() -> None:
     with executor(DECODER, arrays=WEIGHTS) as ex:
-        assert isinstance(ex._whole, WholeStateProgram)
+        assert ex.runs_whole
         for place, (token, expected) in enumerate(zip(TOKENS, by_hand(TOKENS), strict=True)):
             before = submissions(ex)
             ex.step(x=token)
@@ -171,7 +174,7 @@ block half { op neg(x) >> y; return; }
 
 def test_a_condition_that_a_kernel_computes_is_waited_for() -> None:
     with executor(BRANCHING) as ex:
-        assert isinstance(ex._whole, WholeStateProgram)
+        assert ex.runs_whole
         for total in (1.0, -1.0, 1.0):
             ex.step(x=np.full(4, total, np.float32))
             expected = 2 * total if total > 0 else -total
@@ -189,7 +192,7 @@ block yes {{ op fill(y, value=1.0) >> y; return; }}
 block no {{ op fill(y, value=2.0) >> y; return; }}
 """
     with executor(text) as ex:
-        assert isinstance(ex._whole, WholeProgram)
+        assert ex.runs_whole
         for value in (0, 1) if dtype == "i8" else (0.0, 0.25, float("nan")):
             ex.step(x=value)
             np.testing.assert_array_equal(ex.fetch("y"), np.full(2, 1 if value != 0 else 2, np.float32))
@@ -203,7 +206,7 @@ persistent { t: i64; }
 block entry { op gather(x, i) >> y; cache.increment t; return y; }
 """
     with executor(text) as ex:
-        assert isinstance(ex._whole, WholeStateProgram)
+        assert ex.runs_whole
         with pytest.raises(ExecutionError, match="out of range") as caught:
             ex.step(x=np.ones(3, np.float32), i=np.int32([0, 9]))
         assert caught.value.node_desc is not None
@@ -280,6 +283,41 @@ block entry { yield x; await x; op add(x, x) >> y; return y; }
 block other { await x; op neg(x) >> x; yield x; }
 """
     with executor(text) as ex:
-        assert not isinstance(ex._whole, WholeProgram)
+        assert not ex.runs_whole
         ex.step(x=np.ones(2, np.float32))
         np.testing.assert_array_equal(ex.fetch("y"), np.full(2, -2, np.float32))
+
+
+def test_what_does_not_fit_runs_node_by_node_and_the_check_says_why() -> None:
+    text = """
+dynamic { x: f32[2]; }
+volatile { y: f32[2]; }
+persistent { t: i64; K(t): f32[2] @table; }
+block entry { cache.write x >> K[t]; cache.increment t; op neg(x) >> y; return y; }
+"""
+    model = oi.Model.from_arrays({})
+    resolved = resolve(oi.graph(text), model)
+
+    (note,) = device_findings(resolved, model, "vulkan", Environment.default())
+
+    assert note.severity is Severity.NOTE
+    assert "vulkan runs the program node by node: nothing says how many entries" in note.message
+    with executor(text) as ex:
+        assert not ex.runs_whole
+        ex.step(x=np.ones(2, np.float32))
+        np.testing.assert_array_equal(ex.fetch("y"), -np.ones(2, np.float32))
+    with oi.Simulator(model, oi.graph(text), device="vulkan", limits={"t": 5}).make_executor() as ex:
+        assert ex.runs_whole
+        for number in range(5):
+            ex.step(x=np.full(2, number, np.float32))
+        np.testing.assert_array_equal(ex.fetch("K")[:, 0], np.arange(5))
+
+
+def test_tracing_and_stepping_take_nodes_one_by_one() -> None:
+    text = "dynamic { x: f32[2]; } volatile { y: f32[2]; } block entry { op neg(x) >> y; op exp(y) >> y; return y; }"
+    model = oi.Model.from_arrays({})
+    with oi.Simulator(model, oi.graph(text), device="vulkan", echo=False).with_trace().make_executor() as ex:
+        assert not ex.runs_whole
+        ex.step(x=np.zeros(2, np.float32))
+        assert [event.op_name for event in ex.trace() if event.op_name] == ["neg", "exp"]
+        np.testing.assert_array_equal(ex.fetch("y"), np.ones(2, np.float32))

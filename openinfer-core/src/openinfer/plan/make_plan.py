@@ -261,7 +261,7 @@ def _banks(banks: Sequence[MemoryBank], used: Sequence[int], values: Sequence[Pl
 
 
 def plan_findings(
-    resolved: ResolvedGraph, model: Model, environment: Environment, table: KernelTable
+    resolved: ResolvedGraph, model: Model, environment: Environment, table: KernelTable, *, scheduled: bool = True
 ) -> tuple[Diagnostic, ...]:
     """Return why there is no plan of a program for the target of ``table``, every statement that is refused.
 
@@ -269,7 +269,7 @@ def plan_findings(
         SynthesisError: the reason has no place in the program.
     """
     try:
-        make_plan(resolved, model, environment, table)
+        make_plan(resolved, model, environment, table, scheduled=scheduled)
     except SynthesisError as error:
         found = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
         if not found:

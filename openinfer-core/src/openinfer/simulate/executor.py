@@ -165,6 +165,14 @@ class Executor:
         return entry if consumer is None else [*entry, *consumer.machine.frames]
 
     @property
+    def runs_whole(self) -> bool:
+        """Whether the device runs steps whole at this moment, without a stop at each node.
+
+        Tracing, `iterate`, and what the device cannot run whole take steps node by node, with the same results.
+        """
+        return self._whole is not None and not self._tracing
+
+    @property
     def is_running(self) -> bool:
         """Whether a step has begun and not ended: between the first and the last item of an iteration."""
         return self._machine is not None and bool(self.frames)

@@ -8,8 +8,10 @@ again: all volatile variables that it writes are results.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
+from openinfer.diagnostics import Diagnostic, Severity
 from openinfer.errors import KernelMissingError, StepStateError, SynthesisError, UnsupportedError
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Return
@@ -29,14 +31,14 @@ from openinfer.simulate.state_program import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from openinfer.diagnostics import Diagnostic
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanOutput
     from openinfer.plugins.environment import Environment
+    from openinfer.plugins.types import DeviceSpec
     from openinfer.simulate.backend import Buffer
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.memory import Memory
@@ -261,13 +263,27 @@ def device_findings(
 ) -> tuple[Diagnostic, ...]:
     """Return why a device that runs whole programs refuses this one; nothing for other devices. None is opened.
 
+    Of a device that runs node by node what it cannot run whole, they are notes.
+
     Raises:
         DeviceError: ``device`` is unknown.
         SynthesisError: it is refused for what has no place in the program.
     """
     spec = environment.device(device.partition(":")[0])
+    if spec.fitting_programs:
+        return tuple(_notes(resolved, model, spec, environment))
     if not spec.whole_programs or (spec.state and is_followed(resolved)):
         return ()
     table = kernel_table(environment, spec)
     found = plan_findings(resolved, model, environment, table)
     return () if any(finding.code in _BY_NODE for finding in found) else found
+
+
+def _notes(resolved: ResolvedGraph, model: Model, spec: DeviceSpec, environment: Environment) -> Iterator[Diagnostic]:
+    try:
+        found = plan_findings(resolved, model, environment, kernel_table(environment, spec), scheduled=False)
+    except SynthesisError as error:
+        found = (Diagnostic(code=error.code, message=str(error)),)
+    for finding in found:
+        message = f"{spec.name} runs the program node by node: {finding.message}"
+        yield replace(finding, message=message, severity=Severity.NOTE)
