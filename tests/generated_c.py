@@ -15,9 +15,9 @@ from openinfer.model import Model
 from openinfer.scratch import scratch_directory
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
+from openinfer.synth.c_host.toolchain import run_tool
 from openinfer.synth.comparison import compare
 from openinfer.testing.waiting import limit_s
-from openinfer_synth_c.toolchain import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,13 +15,13 @@ from openinfer.plugins.environment import Environment
 from openinfer.scratch import scratch_directory
 from openinfer.simulate import Simulator
 from openinfer.synth import Bundle, Synthesizer
+from openinfer.synth.c_host.toolchain import run_tool
 from openinfer.synth.comparison import compare
 from openinfer.testing.cases import Case, cases, sampled
 from openinfer.testing.checks import wrong
 from openinfer.testing.oracle import known_oracles
 from openinfer.testing.programs import graph_of, inputs_of, output_names
 from openinfer.testing.waiting import limit_s
-from openinfer_synth_c.toolchain import run_tool
 
 PROGRAMS = 6
 

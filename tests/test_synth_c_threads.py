@@ -20,9 +20,9 @@ from openinfer.plan.steps import CallStep
 from openinfer.plan.values import ArenaMemory
 from openinfer.scratch import scratch_directory
 from openinfer.synth import Synthesizer
+from openinfer.synth.c_host.toolchain import run_tool
 from openinfer.testing.waiting import limit_s
 from openinfer_synth_c.target import CTarget
-from openinfer_synth_c.toolchain import run_tool
 
 RACES = (*STRICT, "-O1", "-g", "-fsanitize=thread")
 """A race that the sanitizer sees ends the program with status 66."""

@@ -14,8 +14,8 @@ import pytest
 
 import openinfer as oi
 from openinfer.scratch import scratch_directory
-from openinfer_synth_c.statuses import STATUSES
-from openinfer_synth_c.toolchain import run_tool
+from openinfer.synth.c_host.statuses import STATUSES
+from openinfer.synth.c_host.toolchain import run_tool
 
 STRICT = (
     "-std=c99",

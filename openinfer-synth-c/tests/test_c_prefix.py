@@ -14,8 +14,8 @@ from openinfer.cli import main
 from openinfer.errors import SynthesisError
 from openinfer.model import Model
 from openinfer.synth import Synthesizer
+from openinfer.synth.c_host.prefix import check_prefix, with_prefix
 from openinfer_oinf import write_oinf
-from openinfer_synth_c.prefix import check_prefix, with_prefix
 from openinfer_synth_c.target import CTarget
 
 SUM = """

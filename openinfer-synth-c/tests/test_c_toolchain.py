@@ -14,8 +14,8 @@ from openinfer.dsl import graph
 from openinfer.errors import EnvironmentLacksError, SynthesisError
 from openinfer.model import Model
 from openinfer.synth import Synthesizer
+from openinfer.synth.c_host.toolchain import find_compiler, run_tool
 from openinfer.testing.waiting import limit_s
-from openinfer_synth_c.toolchain import find_compiler, run_tool
 
 TEXT = "dynamic { x: f32[2]; } volatile { y: f32[2]; } block entry { op add(x, x) >> y; }"
 BROKEN = "import sys; sys.stderr.write('broken'); sys.exit(3)"

@@ -10,7 +10,7 @@ import pytest
 
 import openinfer as oi
 from openinfer.errors import SynthesisError
-from openinfer_synth_c.blob import Blob
+from openinfer.synth.c_host.blob import Blob
 from openinfer_synth_c.target import CTarget
 
 TEXT = """
@@ -123,7 +123,7 @@ def test_cmake_links_the_object_of_weights(tmp_path):
 
 
 def test_device_c_shares_a_library_among_models_that_differ_in_data_only():
-    from openinfer_synth_c.blob import blob_of
+    from openinfer.synth.c_host.blob import blob_of
     from openinfer_synth_c.project import program_source
 
     plan = synthesis().plan

@@ -12,7 +12,6 @@ from openinfer.expr.c_renderer import literal_text, literal_texts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from openinfer.ir.types import TensorType
     from openinfer.plan.values import PackedWeight
 
 ITEMS_A_LINE = 8
@@ -41,8 +40,3 @@ def _item_texts(weight: PackedWeight) -> list[str]:
 def _lines(texts: Sequence[str]) -> Iterator[str]:
     for start in range(0, len(texts), ITEMS_A_LINE):
         yield f"{', '.join(texts[start : start + ITEMS_A_LINE])},"
-
-
-def items(type: TensorType) -> int:
-    """Return the number of items of an array: its elements, or the bytes that packed ones share."""
-    return type.nbytes if type.dtype.is_packed else type.count

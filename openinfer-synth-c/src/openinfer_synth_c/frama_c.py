@@ -14,10 +14,10 @@ from openinfer.plan.accesses import walk
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import StoreStep
 from openinfer.scratch import scratch_directory
+from openinfer.synth.c_host.toolchain import run_tool
 from openinfer.synth.proof import Alarm, Proof
 from openinfer_synth_c.kernel_calls import MOST_SPLITS, has_vector_types
 from openinfer_synth_c.project import PROOF_NAME, analysed_source
-from openinfer_synth_c.toolchain import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

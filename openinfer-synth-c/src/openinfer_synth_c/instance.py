@@ -9,18 +9,20 @@ bytes, so that no compiler puts padding between them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL
 from openinfer.expr.c_renderer import item_type
 from openinfer.plan.places import ALIGNMENT
 from openinfer.plan.values import ArenaMemory, StateMemory
-from openinfer.synth.c_text import comment, string_literal
-from openinfer_synth_c.data import items
+from openinfer.synth.c_host.ports import items
+from openinfer.synth.c_host.variables import state_width, variables_of
+from openinfer.synth.c_text import comment
 
 if TYPE_CHECKING:
     from openinfer.plan.execution_plan import Bank, ExecutionPlan
     from openinfer.plan.values import PlanState
+    from openinfer.synth.c_host.variables import Variable
     from openinfer_synth_c.names import Names
 
 WORD = 8
@@ -50,50 +52,6 @@ class Memory:
     def parameter(self) -> str:
         """Its declaration as a parameter of a function."""
         return f"void *{self.name}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
-    """What is kept between steps under one name: a persistent variable, or how far a cache has grown.
-
-    Attributes:
-        member: name of the member of the structure, or of the macro of its place where `memory` is not None.
-        memory: name of the `Memory` that holds it; None: the structure.
-        offset: bytes from the start of the memory where it is not the structure.
-        constant: name of its constant.
-        macro: the macro of its size.
-        most: largest value that an item may have; -1: any bits are a value.
-        is_scalar: whether its member is one integer, not an array.
-    """
-
-    name: str
-    kind: str
-    member: str
-    memory: str | None
-    offset: int
-    constant: str
-    macro: str
-    comment: str
-    literal: str
-    width: int
-    count: int
-    most: int
-    is_scalar: bool
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all items."""
-        return self.width * self.count
-
-    @property
-    def place(self) -> str:
-        """The expression of where it lies in its memory, in bytes."""
-        return f"offsetof(struct model, {self.member})" if self.memory is None else str(self.offset)
-
-    @property
-    def address(self) -> str:
-        """The expression of its first item in an instance ``model``."""
-        return f"model.{self.member}" if self.memory is None else f"(model.{self.memory}.bytes + {self.offset})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +104,7 @@ def instance_of(plan: ExecutionPlan, names: Names, scratch_nbytes: int) -> Insta
     for state in plan.states:
         if plan.memory_of(state) is not None:
             continue
-        count, width = _room(state), _width(state)
+        count, width = _room(state), state_width(state)
         what = f"{state.name}: {state.type}"
         member(f"{item_type(state.type.dtype)} {names.states[state.number]}[{count}]", count * width, what)
     for memory in memories:
@@ -157,7 +115,7 @@ def instance_of(plan: ExecutionPlan, names: Names, scratch_nbytes: int) -> Insta
     padding = -nbytes % ALIGNMENT
     if padding:
         member(f"unsigned char padding[{padding}]", padding, "The size is a multiple of the alignment.")
-    return Instance(tuple(lines), nbytes, memories, _variables(plan, names), scratch_nbytes)
+    return Instance(tuple(lines), nbytes, memories, variables_of(plan, names, partial(_place, plan)), scratch_nbytes)
 
 
 def arena_text(plan: ExecutionPlan, memory: ArenaMemory) -> str:
@@ -232,57 +190,9 @@ def _share_text(what: str, bank: Bank, nbytes: int) -> str:
     return f"{what} in {bank.name} ({bank.kind}), {nbytes} of its {bank.capacity} bytes."
 
 
-def _variables(plan: ExecutionPlan, names: Names) -> tuple[Variable, ...]:
-    found: list[Variable] = []
-
-    def add(
-        name: str,
-        kind: str,
-        member: str,
-        width: int,
-        count: int,
-        most: int,
-        *,
-        place: tuple[str | None, int] = (None, 0),
-        is_scalar: bool = False,
-    ) -> None:
-        constant, (memory, offset) = names.variables[len(found)], place
-        found.append(
-            Variable(
-                name=name,
-                kind=kind,
-                member=member,
-                memory=memory,
-                offset=offset,
-                constant=f"MODEL_VARIABLE_{constant}",
-                macro=f"MODEL_STATE_{constant}_BYTES",
-                comment=comment(f"{name}: {kind}"),
-                literal=string_literal(name),
-                width=width,
-                count=count,
-                most=most,
-                is_scalar=is_scalar,
-            )
-        )
-
-    for state in plan.states:
-        dtype = state.type.dtype
-        most = 1 if dtype is BOOL else -1
-        kind, member, place = str(state.type), names.states[state.number], _place(plan, state)
-        add(state.name, kind, member, _width(state), items(state.type), most, place=place)
-    for register in plan.registers:
-        if register.is_kept:
-            add(register.name, "i64[]", names.registers[register.number], WORD, 1, register.most, is_scalar=True)
-    return tuple(found)
-
-
-def _width(state: PlanState) -> int:
-    return max(state.type.dtype.bits // 8, 1)
-
-
 def _room(state: PlanState) -> int:
     """Return the items of a member, whose bytes are whole words."""
-    return whole(max(items(state.type), 1) * _width(state), WORD) // _width(state)
+    return whole(max(items(state.type), 1) * state_width(state), WORD) // state_width(state)
 
 
 def whole(nbytes: int, unit: int) -> int:

@@ -14,8 +14,8 @@ from weakref import WeakValueDictionary, finalize
 from openinfer.errors import DeviceError, OpenInferError
 from openinfer.object_cache import ObjectCache
 from openinfer.scratch import scratch_directory
+from openinfer.synth.c_host.toolchain import find_compiler, run_tool
 from openinfer_synth_c.native import native_flags, processor
-from openinfer_synth_c.toolchain import find_compiler, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Var
 from openinfer.dtypes import I64
 from openinfer.errors import SynthesisError
 from openinfer.ir.types import TensorType
 from openinfer.plan.accesses import walk
-from openinfer.plan.given_sizes import parameter_name
 from openinfer.plan.steps import LoopIndex, LoopStep, TableRef
 from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, StateMemory, ViewMemory, WeightMemory
+from openinfer.synth.c_host.port_names import PortNames
 from openinfer.synth.identifiers import Identifiers
 
 if TYPE_CHECKING:
@@ -19,37 +18,19 @@ if TYPE_CHECKING:
     from openinfer.plan.steps import Operand
 
 
-class Names:
+class Names(PortNames):
     """Identifiers of a plan's values, weights, tables, blocks and loops; equal plans get equal names.
 
     ``weights_apart``: the weights are in a file of their own, and tables hold offsets into it.
     """
 
     def __init__(self, plan: ExecutionPlan, *, weights_apart: bool) -> None:
+        super().__init__(plan)
         self._plan = plan
         self.weights_apart = weights_apart
-        fields, arena, weights, tables = Identifiers(), Identifiers(), Identifiers(), Identifiers()
-        blocks, loops, states = Identifiers(), Identifiers(), Identifiers()
-        self.inputs = tuple(fields.name("v_", item.name) for item in plan.inputs)
-        self.outputs = tuple(fields.name("v_", item.name) for item in plan.outputs)
-        self.given = {r.number: fields.name("extent_", r.size) for r in plan.registers if r.size is not None}
-        fields_of = {
-            Var(parameter_name(r.size)): Index.of(Var(self.given[r.number]))
-            for r in plan.registers
-            if r.size is not None
-        }
-        self.polynomials = {
-            r.number: str(r.extent.substituted(fields_of)) for r in plan.registers if r.extent is not None
-        }
-        macros = Identifiers()
-        self.input_macros = tuple(_macro(macros.name("input_", item.name)) for item in plan.inputs)
-        self.output_macros = tuple(_macro(macros.name("output_", item.name)) for item in plan.outputs)
+        arena, weights, tables = Identifiers(), Identifiers(), Identifiers()
+        blocks, loops = Identifiers(), Identifiers()
         self.weights = tuple(weights.name("w_", weight.source) for weight in plan.weights)
-        self.registers = tuple(states.name("n_", register.name) for register in plan.registers)
-        self.states = tuple(states.name("s_", state.name) for state in plan.states)
-        kept = (*(s.name for s in plan.states), *(r.name for r in plan.registers if r.is_kept))
-        constants = Identifiers()
-        self.variables = tuple(constants.name("x_", name).removeprefix("x_").upper() for name in kept)
         self.tables = {table.number: tables.name("t_", table.name) for table in plan.tables}
         self.arena = {
             value.number: arena.name("a_", value.name) for value in plan.values if isinstance(value.memory, ArenaMemory)
@@ -86,10 +67,6 @@ class Names:
             case _:
                 raise SynthesisError(f"value {self._plan.values[number].name!r} has no memory in the plan")
 
-    def register(self, number: int) -> str:
-        """Return the expression of a register."""
-        return f"model->{self.registers[number]}"
-
     def weight(self, number: int) -> str:
         """Return the name of a weight and note that it is used: C compilers warn of data that nothing reads."""
         self.used_weights.add(number)
@@ -112,8 +89,3 @@ class Names:
         if isinstance(operand, TableRef):
             return self._plan.table(operand.table).stored
         return self._plan.values[operand.value].stored
-
-
-def _macro(name: str) -> str:
-    """Return the name of the macro of a port, which says how many bytes it has."""
-    return f"MODEL_{name.upper()}_BYTES"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.errors import SynthesisError
 from openinfer.scratch import scratch_directory
-from openinfer_synth_c.toolchain import run_tool
+from openinfer.synth.c_host.toolchain import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

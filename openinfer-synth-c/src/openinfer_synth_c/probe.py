@@ -10,7 +10,7 @@ from openinfer.plugins.types import Availability
 
 def probe() -> Availability:
     """Return which compiler there is, or what to install."""
-    from openinfer_synth_c.toolchain import find_compiler
+    from openinfer.synth.c_host.toolchain import find_compiler
 
     if sys.byteorder != "little":
         return Availability(available=False, detail="generated C reads little-endian data, this machine is big-endian")

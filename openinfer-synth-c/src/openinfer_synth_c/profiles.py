@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from openinfer.scratch import scratch_directory
+from openinfer.synth.c_host.toolchain import find_compiler, run_tool
 from openinfer_synth_c.native import native_flags
-from openinfer_synth_c.toolchain import find_compiler, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -12,12 +12,12 @@ from openinfer.array_types import storage_dtype
 from openinfer.errors import DeviceError
 from openinfer.plan.places import ALIGNMENT
 from openinfer.simulate.state_program import Fault
-from openinfer_synth_c.blob import blob_of
+from openinfer.synth.c_host.blob import blob_of
+from openinfer.synth.c_host.statuses import STATUSES
 from openinfer_synth_c.faults import parted
 from openinfer_synth_c.leaving import LONG_WORK, run_until_stopped
 from openinfer_synth_c.library import load_library, lock_of
 from openinfer_synth_c.project import program_source
-from openinfer_synth_c.statuses import STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer_synth_c.instance import Variable
+    from openinfer.synth.c_host.variables import Variable
 
     Array: TypeAlias = npt.NDArray[Any]
 

@@ -19,37 +19,38 @@ from openinfer.plan.parallel import has_threads
 from openinfer.plan.places import ALIGNMENT
 from openinfer.plan.values import ArenaMemory, NoMemory
 from openinfer.synth.bundle import Bundle
+from openinfer.synth.c_host.blob import FILE_NAME, OBJECT_NAME, chosen_blob
+from openinfer.synth.c_host.builds import build_of
+from openinfer.synth.c_host.integer_functions import integer_functions
+from openinfer.synth.c_host.platform_header import PLATFORM_NAME, platform_header
+from openinfer.synth.c_host.ports import given_sizes, input_port, is_needed, items, output_port
+from openinfer.synth.c_host.prefix import check_prefix, with_prefix
+from openinfer.synth.c_host.program_source import PROGRAM_TEMPLATE, program_template
+from openinfer.synth.c_host.provenance import with_provenance
+from openinfer.synth.c_host.saved_state import HEAD_NBYTES, identity, saved_nbytes
+from openinfer.synth.c_host.statuses import STATUSES
 from openinfer.synth.c_text import comment
 from openinfer.synth.npy_harness import HEADER_NAME, harness_header
-from openinfer_synth_c.blob import FILE_NAME, OBJECT_NAME, chosen_blob
-from openinfer_synth_c.builds import build_of
 from openinfer_synth_c.code import Code
-from openinfer_synth_c.data import initialiser_lines, items
+from openinfer_synth_c.data import initialiser_lines
 from openinfer_synth_c.instance import arena_text, instance_of, placed_states, whole
-from openinfer_synth_c.integer_functions import integer_functions
 from openinfer_synth_c.kernel_calls import has_vector_types
 from openinfer_synth_c.kernel_functions import DEFINITION as KERNEL_DEFINITION
 from openinfer_synth_c.kernel_functions import KernelFunctions
 from openinfer_synth_c.names import Names
 from openinfer_synth_c.overlaps import free_inputs
-from openinfer_synth_c.platform import PLATFORM_NAME, platform_header
 from openinfer_synth_c.polls import definition, with_polls
-from openinfer_synth_c.ports import given_sizes, input_port, is_needed, output_port
-from openinfer_synth_c.prefix import check_prefix, with_prefix
-from openinfer_synth_c.provenance import with_provenance
 from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled
-from openinfer_synth_c.saved_state import HEAD_NBYTES, identity, saved_nbytes
 from openinfer_synth_c.statements import StatementWriter
-from openinfer_synth_c.statuses import STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanOutput, WeightTable
+    from openinfer.synth.c_host.blob import Blob
+    from openinfer.synth.c_host.builds import Build
     from openinfer.synth.proof import Proof
-    from openinfer_synth_c.blob import Blob
-    from openinfer_synth_c.builds import Build
     from openinfer_synth_c.instance import Instance
     from openinfer_synth_c.kernel_functions import KernelFunction
 
@@ -59,6 +60,8 @@ FLAGS = (
 )
 """Flags of the compiler for every device; contraction to fused multiply-add would change results. Nobody looks at errno
 or exception flags, and choices between numbers stay in vector registers that way."""
+
+DISTRIBUTION = "openinfer-synth-c"
 
 PROOF_NAME = "proof.c"
 """What an analyser starts at, in bundles that it was asked about."""
@@ -102,7 +105,7 @@ def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
     checksum = None if blob is None else blob.checksum
     texts = {
         **_model(plan, body, blob, ports, checksum=checksum),
-        "main.c": with_prefix(_render("main.c.j2", ports), plan.options.prefix),
+        "main.c": with_prefix(_render(PROGRAM_TEMPLATE, ports), plan.options.prefix),
         HEADER_NAME: harness_header(),
         PLATFORM_NAME: platform_header(),
         **{name: _render(template, {**ports, **_flags(plan)}) for name, template in build.templates},
@@ -117,7 +120,9 @@ def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
         texts[PROOF_NAME] = _harness(plan, ports)
     files = {name: text.encode("ascii") for name, text in texts.items()}
     files = files if blob is None else {**files, FILE_NAME: blob.data}
-    return Bundle(with_provenance(plan, files, compiler_flags(plan), proof), products=(plan.options.prefix,))
+    return Bundle(
+        with_provenance(plan, files, compiler_flags(plan), DISTRIBUTION, proof), products=(plan.options.prefix,)
+    )
 
 
 def analysed_source(plan: ExecutionPlan) -> dict[str, str]:
@@ -146,7 +151,7 @@ def _flags(plan: ExecutionPlan) -> dict[str, object]:
         "flags": " ".join(flags),
         "library_flags": " ".join(library),
         "library_flag_list": json.dumps(library),
-        "version": version("openinfer-synth-c"),
+        "version": version(DISTRIBUTION),
     }
 
 
@@ -362,7 +367,9 @@ def _table(table: WeightTable, names: Names, blob: Blob | None) -> dict[str, obj
 def _templates() -> jinja2.Environment:
     # The templates are C and Markdown: nothing in them is HTML, and every name passes the filters of openinfer.synth.
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("openinfer_synth_c"),
+        loader=jinja2.ChoiceLoader(
+            (jinja2.PackageLoader("openinfer_synth_c"), jinja2.DictLoader({PROGRAM_TEMPLATE: program_template()}))
+        ),
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # noqa: S701
         trim_blocks=True,

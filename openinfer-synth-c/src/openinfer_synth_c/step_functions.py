@@ -9,8 +9,8 @@ from openinfer.expr.c_renderer import helper_source, item_type
 from openinfer.plan.execution_plan import ExecutionPlan
 from openinfer.plan.steps import Origin
 from openinfer.plan.values import InputMemory, OutputMemory, PlanInput, PlanOutput, PlanValue, Role
+from openinfer.synth.c_host.integer_functions import integer_functions
 from openinfer_synth_c.code import Code
-from openinfer_synth_c.integer_functions import integer_functions
 from openinfer_synth_c.names import Names
 from openinfer_synth_c.polls import definition, with_polls
 from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled

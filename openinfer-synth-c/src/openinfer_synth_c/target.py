@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from openinfer.errors import SynthesisError
 from openinfer.plan.parallel import has_threads
 from openinfer.scratch import scratch_directory
-from openinfer.synth.arrays import file_form, from_npy, given_arrays
-from openinfer.synth.target import RunResult
-from openinfer_synth_c.blob import OBJECT_NAME
+from openinfer.synth.arrays import given_arrays
+from openinfer.synth.c_host.blob import OBJECT_NAME
+from openinfer.synth.c_host.running import run_program
+from openinfer.synth.c_host.toolchain import find_compiler, run_tool
 from openinfer_synth_c.frama_c import prove
 from openinfer_synth_c.project import bundle_of, compiler_flags
-from openinfer_synth_c.toolchain import find_compiler, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,9 +20,7 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.synth.bundle import Bundle
     from openinfer.synth.proof import Proof
-    from openinfer.synth.target import Array
-
-_TIMING = re.compile(r"microseconds per step: ([0-9.]+)")
+    from openinfer.synth.target import Array, RunResult
 
 
 class CTarget:
@@ -84,27 +78,4 @@ class CTarget:
                 "-lm",
             ]
             run_tool(arguments, directory, timeout, "the C compiler")
-            return _run(plan, directory, given, steps, repeat, timeout)
-
-
-def _run(
-    plan: ExecutionPlan, directory: Path, inputs: Mapping[str, Array], steps: int | None, repeat: int, timeout: float
-) -> RunResult:
-    arguments = [str(directory / plan.options.prefix)]
-    if repeat > 1:
-        arguments += ["--repeat", str(repeat)]
-    if steps is not None:
-        arguments += ["--steps", str(steps)]
-    for number, port in enumerate(plan.inputs):
-        if port.name in inputs:
-            file = f"input{number}.npy"
-            np.save(directory / file, file_form(inputs[port.name], port.type, steps), allow_pickle=False)
-            arguments += ["--input", f"{port.name}={file}"]
-    for number, port in enumerate(plan.outputs):
-        arguments += ["--output", f"{port.name}=output{number}.npy"]
-    said = run_tool(arguments, directory, timeout, "the synthesised program")
-    outputs: dict[str, Array] = {
-        port.name: from_npy(directory / f"output{number}.npy", port, steps) for number, port in enumerate(plan.outputs)
-    }
-    timing = _TIMING.search(said)
-    return RunResult(outputs, float(timing.group(1)) if timing else float("nan"))
+            return run_program(plan, directory, given, steps, repeat, timeout)

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from openinfer.synth.c_host.platform_header import PLATFORM_NAME
 from openinfer.synth.npy_harness import HEADER_NAME
-from openinfer_synth_c.platform import PLATFORM_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 PROVENANCE, SBOM = "PROVENANCE.json", "sbom.spdx.json"
 
-DISTRIBUTIONS = ("openinfer-core", "openinfer-synth-c")
-"""Those whose versions decide what a bundle holds."""
-
 _LICENSE = "Apache-2.0"
 """Of files that are the same in every bundle. What is written from a program and a model is as those are."""
 
@@ -33,14 +30,19 @@ _EPOCH = "1970-01-01T00:00:00Z"
 
 
 def with_provenance(
-    plan: ExecutionPlan, files: Mapping[str, bytes], flags: Sequence[str], proof: Proof | None = None
+    plan: ExecutionPlan,
+    files: Mapping[str, bytes],
+    flags: Sequence[str],
+    distribution: str,
+    proof: Proof | None = None,
 ) -> dict[str, bytes]:
-    """Return the files of a bundle with the two that describe them."""
-    provenance = _provenance(plan, files, flags)
+    """Return the files of a bundle with the two that describe them; ``distribution`` is that of the target."""
+    distributions = ("openinfer-core", distribution)
+    provenance = _provenance(plan, files, flags, distributions)
     if proof is not None:
         provenance["proof"] = _proof(proof)
     described = {**files, PROVENANCE: _bytes(provenance)}
-    return {**described, SBOM: _bytes(_sbom(plan, described))}
+    return {**described, SBOM: _bytes(_sbom(plan, described, distributions))}
 
 
 def _proof(proof: Proof) -> dict[str, Any]:
@@ -53,11 +55,13 @@ def _proof(proof: Proof) -> dict[str, Any]:
     }
 
 
-def _provenance(plan: ExecutionPlan, files: Mapping[str, bytes], flags: Sequence[str]) -> dict[str, Any]:
+def _provenance(
+    plan: ExecutionPlan, files: Mapping[str, bytes], flags: Sequence[str], distributions: Sequence[str]
+) -> dict[str, Any]:
     return {
         "format": "openinfer-provenance",
         "version": 1,
-        "generator": {name: version(name) for name in DISTRIBUTIONS},
+        "generator": {name: version(name) for name in distributions},
         "target": plan.target,
         "device": "" if plan.arch is None else plan.arch.name,
         "options": {
@@ -85,12 +89,12 @@ def _weights_digest(plan: ExecutionPlan) -> str:
     return digest.hexdigest()
 
 
-def _sbom(plan: ExecutionPlan, files: Mapping[str, bytes]) -> dict[str, Any]:
+def _sbom(plan: ExecutionPlan, files: Mapping[str, bytes], distributions: Sequence[str]) -> dict[str, Any]:
     name = plan.options.prefix
     listed = [_spdx_file(number, file, files[file]) for number, file in enumerate(sorted(files), 1)]
     sums = sorted(hashlib.sha1(data, usedforsecurity=False).hexdigest() for data in files.values())
     code = hashlib.sha1("".join(sums).encode("ascii"), usedforsecurity=False).hexdigest()
-    tools = [f"Tool: {each}-{version(each)}" for each in DISTRIBUTIONS]
+    tools = [f"Tool: {each}-{version(each)}" for each in distributions]
     return {
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",

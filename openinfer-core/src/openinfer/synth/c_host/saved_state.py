@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer_synth_c.instance import Variable
+    from openinfer.synth.c_host.variables import Variable
 
 HEAD_NBYTES = 24
 """Bytes before the items."""

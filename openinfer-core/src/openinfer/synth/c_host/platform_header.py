@@ -9,4 +9,4 @@ PLATFORM_NAME = "openinfer_platform.h"
 
 def platform_header() -> str:
     """Return the text of the header, which is the same in every bundle."""
-    return (resources.files("openinfer_synth_c.platform") / PLATFORM_NAME).read_text(encoding="ascii")
+    return (resources.files("openinfer.synth") / "harness" / PLATFORM_NAME).read_text(encoding="ascii")

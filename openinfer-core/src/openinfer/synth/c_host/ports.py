@@ -10,13 +10,12 @@ from openinfer.expr.tree import ExprError
 from openinfer.plan.steps import Register
 from openinfer.synth.c_text import comment, string_literal
 from openinfer.synth.npy_harness import npy_descr
-from openinfer_synth_c.data import items
 
 if TYPE_CHECKING:
     from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanInput, PlanOutput
-    from openinfer_synth_c.names import Names
+    from openinfer.synth.c_host.port_names import PortNames
 
 
 def is_needed(port: PlanInput) -> bool:
@@ -48,7 +47,7 @@ def _port(name: str, type: TensorType, field: str) -> dict[str, object]:
     }
 
 
-def input_port(port: PlanInput, names: Names, number: int) -> dict[str, object]:
+def input_port(port: PlanInput, names: PortNames, number: int) -> dict[str, object]:
     made = _port(port.name, port.type, names.inputs[number])
     extents = [names.polynomials[e.number] if isinstance(e, Register) else str(e) for e in port.extents or ()]
     if extents:
@@ -65,7 +64,7 @@ def input_port(port: PlanInput, names: Names, number: int) -> dict[str, object]:
     }
 
 
-def _alone(port: PlanInput, names: Names) -> list[tuple[int, int]]:
+def _alone(port: PlanInput, names: PortNames) -> list[tuple[int, int]]:
     """Return the sizes that stand alone as an extent of an input, each as its place among all and the axis."""
     places = {register: place for place, register in enumerate(names.given)}
     return [
@@ -75,7 +74,7 @@ def _alone(port: PlanInput, names: Names) -> list[tuple[int, int]]:
     ]
 
 
-def given_sizes(plan: ExecutionPlan, names: Names) -> list[dict[str, object]]:
+def given_sizes(plan: ExecutionPlan, names: PortNames) -> list[dict[str, object]]:
     """Return the sizes that the caller gives in every step."""
     found: list[dict[str, object]] = []
     for register in plan.registers:
@@ -96,7 +95,7 @@ def given_sizes(plan: ExecutionPlan, names: Names) -> list[dict[str, object]]:
     return found
 
 
-def output_port(port: PlanOutput, names: Names, number: int) -> dict[str, object]:
+def output_port(port: PlanOutput, names: PortNames, number: int) -> dict[str, object]:
     field = names.outputs[number]
     made = {**_port(port.name, port.type, field), "macro": names.output_macros[number], "extents": ()}
     if port.extents is None:
@@ -106,3 +105,8 @@ def output_port(port: PlanOutput, names: Names, number: int) -> dict[str, object
         for extent in port.extents
     ]
     return {**made, "extents": extents, "shape_field": f"shape_{field.removeprefix('v_')}"}
+
+
+def items(type: TensorType) -> int:
+    """Return the number of items of an array: its elements, or the bytes that packed ones share."""
+    return type.nbytes if type.dtype.is_packed else type.count
