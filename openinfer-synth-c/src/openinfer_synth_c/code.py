@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import render
+from openinfer.synth.c_host.lines import INDENT, Lines
 from openinfer_synth_c.rolled_loops import keep_rolled
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.expr.fragment import Call
     from openinfer.expr.linear import Program
-
-_INDENT = "    "
 
 LONGEST_LINE = 120
 """Characters of a line, after which lists go on on the next."""
@@ -29,10 +28,10 @@ SCRATCH_ALIGNMENT = 64
 """Bytes that the places of longer arrays are multiples of."""
 
 
-class Code:
+class Code(Lines):
     """Collects lines.
 
-    ``helpers`` are names of the renderer's functions that the lines call, ``index_functions`` those of `integers`;
+    ``helpers`` are names of the renderer's functions that the lines call;
     ``definitions`` are the types and functions of vectors by name, with their text, in the order in which they stand;
     ``loop_turns`` has the turns of the program's loops, as far as they are known, by the numbers of their lines;
     ``keeps_memory``: whether the lines have static memory, which is there for one thread at a time;
@@ -41,9 +40,8 @@ class Code:
     """
 
     def __init__(self, depth: int = 0, *, has_vector_types: bool = False, scratch: str | None = None) -> None:
-        self.lines: list[str] = []
+        super().__init__(depth)
         self.helpers: dict[str, None] = {}
-        self.index_functions: set[str] = set()
         self.definitions: dict[str, str] = {}
         self.loop_turns: dict[int, int] = {}
         self.keeps_memory = False
@@ -52,11 +50,6 @@ class Code:
         self._scratch = scratch
         self._scratch_at = 0
         self.has_vector_types = has_vector_types
-        self._depth = depth
-
-    def line(self, *texts: str) -> None:
-        """Append lines at the present depth."""
-        self.lines += [f"{_INDENT * self._depth}{text}" for text in texts]
 
     def mark(self) -> tuple[int, int, int]:
         """Return how far the text has come, for `cut`."""
@@ -73,8 +66,8 @@ class Code:
     def listed(self, before: str, items: Iterable[str], between: str, end: str) -> None:
         """Append a statement that lists items, on as many lines as that takes."""
         text = f"{before}{between.join(items)}{end}"
-        width = LONGEST_LINE - len(_INDENT) * self._depth
-        lines = wrap(text, width, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
+        width = LONGEST_LINE - len(INDENT) * self.depth
+        lines = wrap(text, width, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False)
         self.line(*lines)
 
     def scratch(self, kind: str, name: str, count: int, width: int = 8) -> None:
@@ -104,24 +97,15 @@ class Code:
         self._scratch_at = 0
 
     @contextmanager
-    def braces(self, head: str = "") -> Generator[None]:
-        """Put what is appended meanwhile in braces after ``head``."""
-        self.line(f"{head} {{" if head else "{")
-        self._depth += 1
-        yield
-        self._depth -= 1
-        self.line("}")
-
-    @contextmanager
     def loops(self, heads: Iterable[str]) -> Generator[None]:
         """Nest what is appended meanwhile in the given loops, outermost first."""
-        depth = self._depth
+        depth = self.depth
         for head in heads:
             self.line(f"{head} {{")
-            self._depth += 1
+            self.depth += 1
         yield
-        while self._depth > depth:
-            self._depth -= 1
+        while self.depth > depth:
+            self.depth -= 1
             self.line("}")
 
     def compute(self, program: Program, inputs: Mapping[int, str], prefix: str) -> str:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import LoopIndex, TableRef, ValueRef
+from openinfer.synth.c_host.integers import number_text
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.index_text import flat
-from openinfer_synth_c.integers import declare_integers, number_text
+from openinfer_synth_c.integers import declare_integers
 
 if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan

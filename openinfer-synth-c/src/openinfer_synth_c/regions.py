@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from openinfer.plan.indices import constant
-from openinfer_synth_c.integers import declare_integers, number_text
+from openinfer.synth.c_host.integers import number_text
+from openinfer_synth_c.integers import declare_integers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from openinfer.expr.c_renderer import item_type, literal_text
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import ClearStep, EntryStep, EqualStep, LoadStep, PlaceStep, SetStep
+from openinfer.synth.c_host.integers import number_text
 from openinfer_synth_c.elements import Bound
-from openinfer_synth_c.integers import declare_integers, number_text
+from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.regions import RegionWriter
 
