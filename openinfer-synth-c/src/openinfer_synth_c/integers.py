@@ -24,7 +24,12 @@ def declare_integers(code: Code, names: Names, integers: Mapping[str, IndexExpr]
     Raises:
         SynthesisError: a number in an expression needs more than 64 bits.
     """
-    exact.declare_integers(code, _Operands(code, names), integers, flag)
+    exact.declare_integers(code, operands_of(code, names), integers, flag)
+
+
+def operands_of(code: Code, names: Names) -> exact.IntegerOperands:
+    """Return how source in ``code`` spells what integer expressions are made of."""
+    return _Operands(code, names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ from openinfer.synth.c_host.integer_functions import integer_functions
 from openinfer.synth.c_host.platform_header import PLATFORM_NAME, platform_header
 from openinfer.synth.c_host.ports import given_sizes, input_port, is_needed, items, output_port
 from openinfer.synth.c_host.prefix import check_prefix, with_prefix
-from openinfer.synth.c_host.program_source import PROGRAM_TEMPLATE, program_template
 from openinfer.synth.c_host.provenance import with_provenance
 from openinfer.synth.c_host.saved_state import HEAD_NBYTES, identity, saved_nbytes
 from openinfer.synth.c_host.statuses import STATUSES
+from openinfer.synth.c_host.templates import PROGRAM_TEMPLATE, shared_templates
 from openinfer.synth.c_text import comment
 from openinfer.synth.npy_harness import HEADER_NAME, harness_header
 from openinfer_synth_c.code import Code
@@ -215,6 +215,7 @@ def _ports(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, obj
         "state_nbytes": plan.state_nbytes,
         "statuses": STATUSES,
         "instance": body.instance,
+        "variables": body.instance.variables,
         "save_nbytes": saved_nbytes(body.instance.variables),
         "identity": identity(body.instance.variables),
         "head_nbytes": HEAD_NBYTES,
@@ -367,9 +368,7 @@ def _table(table: WeightTable, names: Names, blob: Blob | None) -> dict[str, obj
 def _templates() -> jinja2.Environment:
     # The templates are C and Markdown: nothing in them is HTML, and every name passes the filters of openinfer.synth.
     return jinja2.Environment(
-        loader=jinja2.ChoiceLoader(
-            (jinja2.PackageLoader("openinfer_synth_c"), jinja2.DictLoader({PROGRAM_TEMPLATE: program_template()}))
-        ),
+        loader=jinja2.ChoiceLoader((jinja2.PackageLoader("openinfer_synth_c"), jinja2.DictLoader(shared_templates()))),
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # noqa: S701
         trim_blocks=True,

@@ -6,11 +6,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from openinfer.expr.c_renderer import item_type, literal_text
-from openinfer.plan.indices import constant
 from openinfer.plan.steps import ClearStep, EntryStep, EqualStep, LoadStep, PlaceStep, SetStep
-from openinfer.synth.c_host.integers import number_text
+from openinfer.synth.c_host.registers import write_place, write_set
 from openinfer_synth_c.elements import Bound
-from openinfer_synth_c.integers import declare_integers
+from openinfer_synth_c.integers import declare_integers, operands_of
 from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.regions import RegionWriter
 
@@ -31,9 +30,9 @@ def write_state_step(
     with code.braces():
         match step:
             case SetStep():
-                _set(code, names, step)
+                write_set(code, operands_of(code, names), step)
             case PlaceStep():
-                _place(code, names, step)
+                write_place(code, operands_of(code, names), step)
             case EqualStep():
                 declare_integers(code, names, {"left": step.left, "right": step.right})
                 code.line("if (left != right) { return MODEL_SHAPE; }")
@@ -45,47 +44,6 @@ def write_state_step(
                 _clear(code, names, step)
             case _:
                 _store(code, names, plan, step)
-
-
-def _set(code: Code, names: Names, step: SetStep) -> None:
-    values = {f"to{place}": value for place, (_, value) in enumerate(step.values)}
-    declare_integers(code, names, values)
-    for name, (register, _) in zip(values, step.values, strict=True):
-        code.line(f"{names.register(register)} = {name};")
-
-
-def _place(code: Code, names: Names, step: PlaceStep) -> None:
-    found = step.range
-    is_raised = found.least is None or found.least != found.low
-    is_lowered = found.most is None or found.most != found.high
-    bounds = {
-        "low": found.low if is_raised else None,
-        "high": found.high if is_lowered else None,
-        "least": found.least,
-        "most": found.most,
-        "size": found.size,
-    }
-    wanted = {name: expr for name, expr in bounds.items() if expr is not None}
-    numbers = {name: constant(expr) for name, expr in wanted.items()}
-    declare_integers(
-        code, names, {"given": step.value} | {name: expr for name, expr in wanted.items() if numbers[name] is None}
-    )
-    text = {name: name if known is None else number_text(known) for name, known in numbers.items()}
-    value = "given"
-    if found.size is not None:
-        value = "counted"
-        code.line(f"const int64_t counted = given < 0 ? given + {text['size']} : given;")
-    if found.least is not None:
-        code.line(f"if ({value} < {text['least']}) {{ return MODEL_INDEX; }}")
-    if found.most is not None:
-        code.line(f"if ({value} > {text['most']}) {{ return MODEL_INDEX; }}")
-    if is_raised:
-        code.line(f"const int64_t raised = {value} < {text['low']} ? {text['low']} : {value};")
-        value = "raised"
-    if is_lowered:
-        code.line(f"const int64_t lowered = {value} > {text['high']} ? {text['high']} : {value};")
-        value = "lowered"
-    code.line(f"{names.register(step.register)} = {value};")
 
 
 def _load(code: Code, names: Names, plan: ExecutionPlan, step: LoadStep) -> None:

@@ -1,0 +1,76 @@
+"""Integer expressions of steps: which there are, and what in them is known when commands are recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.plan.accesses import operands
+from openinfer.plan.steps import (
+    ClearStep,
+    ComputeStep,
+    CopyStep,
+    CountStep,
+    EqualStep,
+    IndexExpr,
+    InputStep,
+    LoadStep,
+    LoopIndex,
+    LoopStep,
+    PlaceStep,
+    Register,
+    SetStep,
+    StoreStep,
+    TableRef,
+    ValueRef,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from openinfer.plan.steps import Step
+
+
+def integers_of(step: Step) -> Iterator[IndexExpr]:
+    """Yield the integer expressions that a step itself evaluates: of a loop those of its bounds."""
+    for operand in operands(step):
+        if isinstance(operand, TableRef):
+            yield from operand.indices
+    match step:
+        case ComputeStep():
+            yield from (argument.value for argument in step.arguments)
+        case CountStep():
+            yield step.amount
+        case LoadStep() | ClearStep():
+            yield from step.region.expressions()
+        case StoreStep():
+            yield from (*step.region.expressions(), *step.lengths)
+        case SetStep():
+            yield from (value for _, value in step.values)
+        case PlaceStep():
+            yield from (step.value, *step.range.expressions)
+        case EqualStep():
+            yield from (step.left, step.right)
+        case CopyStep(count=IndexExpr() as count) | InputStep(count=IndexExpr() as count):
+            yield count
+        case LoopStep():
+            yield from (step.start, step.end)
+        case _:
+            pass
+
+
+def values_read(step: Step) -> Iterator[int]:
+    """Yield the values that the integer expressions of a step read."""
+    for index in integers_of(step):
+        yield from index.values
+
+
+def is_known(index: IndexExpr, loops: Collection[int]) -> bool:
+    """Whether an expression has numbers and the indices of these loops alone."""
+    return all(
+        isinstance(bound, int) or (isinstance(bound, LoopIndex) and bound.loop in loops) for _, bound in index.names
+    )
+
+
+def has_registers(index: IndexExpr) -> bool:
+    """Whether an expression reads a register or a value."""
+    return any(isinstance(bound, Register | ValueRef) for _, bound in index.names)
