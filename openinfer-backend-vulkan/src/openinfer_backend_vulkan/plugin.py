@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BY_NAME
 from openinfer.plugins.hookspecs import hookimpl
-from openinfer.plugins.types import DeviceSpec, Fallback
+from openinfer.plugins.types import DeviceSpec, Fallback, SynthTargetSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,4 +28,17 @@ def openinfer_devices() -> Iterable[DeviceSpec]:
         fitting_programs=True,
         state=True,
         fallback=Fallback(device="cpu", dtypes=frozenset({"f64", "i64", "u64"})),
+    )
+
+
+@hookimpl
+def openinfer_synth_targets() -> Iterable[SynthTargetSpec]:
+    """The target vulkan."""
+    yield SynthTargetSpec(
+        name="vulkan",
+        summary="GLSL compute shaders and a C99 host over the Vulkan API",
+        target="openinfer_backend_vulkan.target.target:VulkanTarget",
+        expression_dtypes=frozenset(BY_NAME),
+        computations=True,
+        state=True,
     )

@@ -201,6 +201,7 @@ def _ports(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, obj
     outputs = [output_port(p, names, n) for n, p in enumerate(plan.outputs)]
     return {
         "prefix": plan.options.prefix,
+        "closes": False,
         "threads": has_threads(plan.procedures),
         "arena_nbytes": plan.arena_nbytes,
         "inputs": [input_port(p, names, n) for n, p in enumerate(plan.inputs)],

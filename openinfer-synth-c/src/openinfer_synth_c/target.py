@@ -29,6 +29,7 @@ class CTarget:
     epilogues = True
     overlaps = True
     banks = True
+    arrangements = True
     options = frozenset({"prefix", "project", "weights", "threads"})
 
     def emit(self, plan: ExecutionPlan) -> Bundle:

@@ -182,5 +182,3 @@ class Commands(Lines):
 
 
 _FAULTS = Place("host", 0, 64, 0, 64, "faults")
-
-

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from openinfer.array_types import storage_dtype
 from openinfer.errors import SynthesisError
 from openinfer.plan.values import (
     ArenaMemory,
@@ -15,26 +18,31 @@ from openinfer.plan.values import (
     ViewMemory,
     WeightMemory,
 )
+from openinfer.scalars import converted, repeated_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import Memory
+    from openinfer.scalars import Scalar
 
 ALIGNMENT = 64
 """Bytes that places are multiples of: most that devices ask of what a kernel is given (``OPENINFER_OFFSET``)."""
 
-ARENA, WEIGHTS, STATE, INPUTS, OUTPUTS, SCRATCH, HOST = (
+ARENA, WEIGHTS, STATE, INPUTS, OUTPUTS, GIVEN, RESULTS, SCRATCH, HOST = (
     "arena",
     "weights",
     "state",
     "inputs",
     "outputs",
+    "given",
+    "results",
     "scratch",
     "host",
 )
-"""Buffers of an instance: members of the structure."""
+"""Buffers of an instance: members of the structure. The processor writes ``given`` and reads ``results``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +188,24 @@ class Places:
             data = self._plan.weights[number].data
             found[offset : offset + data.nbytes] = data
         return bytes(found)
+
+    def input(self, number: int) -> Place:
+        """Return where the host program puts an input."""
+        port = self._plan.inputs[number]
+        return fixed(GIVEN, self.inputs[number], port.type.nbytes, f"{port.name}: {port.type}")
+
+    def output(self, number: int) -> tuple[Place, Place]:
+        """Return where kernels put an output, and where the host program takes it from."""
+        port = self._plan.outputs[number]
+        what = f"{port.name}: {port.type}"
+        made, taken = (fixed(name, self.outputs[number], port.type.nbytes, what) for name in (OUTPUTS, RESULTS))
+        return made, taken
+
+
+def pattern(value: Scalar, kind: TensorType) -> bytes:
+    """Return the bytes of an element, or of a byte of packed ones, that fill a tensor."""
+    dtype = kind.dtype
+    if dtype.is_packed:
+        return bytes((repeated_code(dtype, converted(dtype, value)),))
+    element = np.array(converted(dtype, value)).astype(storage_dtype(dtype))
+    return element.astype(element.dtype.newbyteorder("<")).tobytes()

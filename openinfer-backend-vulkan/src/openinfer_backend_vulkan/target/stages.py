@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from openinfer.compute.constants import without_constants
 from openinfer.compute.evaluate import evaluate
-from openinfer.ir.types import TensorType
 from openinfer.lower import threaded
 from openinfer_backend_vulkan.buffers import bytes_of
 from openinfer_backend_vulkan.computations import shaders_of
@@ -55,5 +54,3 @@ def printed_stages(computation: Computation, based: Collection[str], target: Sha
     """
     in_buffers = replace(target, pushed_words=0)
     return tuple(printed(with_bases(kernel, based), in_buffers) for kernel in threaded(computation, busy=target.busy))
-
-

@@ -50,9 +50,11 @@ class GuardedTarget:
             epilogues: Any = self._target.epilogues
             overlaps: Any = getattr(self._target, "overlaps", False)
             banks: Any = getattr(self._target, "banks", False)
+            arrangements: Any = getattr(self._target, "arrangements", True)
             options: Any = getattr(self._target, "options", frozenset[str]())
             missing = [name for name in ("emit", "build_and_run") if not callable(getattr(self._target, name, None))]
-        for name, found in (("epilogues", epilogues), ("overlaps", overlaps), ("banks", banks)):
+        flags = {"epilogues": epilogues, "overlaps": overlaps, "banks": banks, "arrangements": arrangements}
+        for name, found in flags.items():
             if not isinstance(found, bool):
                 raise fault(owner, f"{name} of {self._what} is {shown(found)}, expected a bool")
         if not isinstance(options, frozenset):
@@ -62,6 +64,7 @@ class GuardedTarget:
         self.epilogues = epilogues
         self.overlaps = overlaps
         self.banks = banks
+        self.arrangements = arrangements
         self.options: frozenset[str] = options
 
     def emit(self, plan: ExecutionPlan) -> Bundle:

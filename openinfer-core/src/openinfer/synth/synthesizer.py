@@ -260,6 +260,7 @@ class Synthesizer:
             epilogues=self._target.epilogues,
             machine=machine,
             overlaps=self._target.overlaps,
+            scheduled=self._target.arrangements,
             schedules=self._schedules,
             watch=watch or ignored,
             memories=() if self._arch is None or not self._target.banks else self._arch.memories,

@@ -51,6 +51,14 @@ class SynthTarget(Protocol):
         ...
 
     @property
+    def arrangements(self) -> bool:
+        """Whether it follows layouts and schedules that are chosen for a processor with vector registers.
+
+        Others get computations without an arrangement (`openinfer.plan.steps.Arrangement`).
+        """
+        ...
+
+    @property
     def options(self) -> frozenset[str]:
         """Names of the choices in `ExecutionPlan.options` that it follows; others are refused."""
         ...

@@ -19,9 +19,12 @@
 /* Offsets of what kernels are given are multiples of this. */
 #define OPENINFER_OFFSET 64u
 
-/* Most storage buffers of a kernel, and most commands of a group in one dimension that every device takes. */
+/* Most storage buffers of a kernel, and most groups in one dimension that every device takes. */
 #define OPENINFER_MOST_BOUND 16
 #define OPENINFER_MOST_GROUPS 65535u
+
+/* The offset of an entry that a table lacks. */
+#define OPENINFER_NOWHERE UINT64_MAX
 
 /* A device with one queue. is_unified: processor and device share their memory. */
 struct openinfer_gpu {
@@ -31,6 +34,7 @@ struct openinfer_gpu {
     VkQueue queue;
     VkCommandPool commands;
     VkDescriptorPool sets;
+    VkDescriptorPool spare;
     VkFence done;
     VkPhysicalDeviceMemoryProperties memory;
     uint32_t family;
@@ -63,11 +67,13 @@ struct openinfer_place {
 
    left: commands that are still to be recorded, the rest is left out.
    passed: commands so far, recorded or not.
-   numbers: where the next numbers of a command lie. */
+   numbers: where the next numbers of a command lie.
+   sets: what is bound to kernels comes from here. */
 struct openinfer_run {
-    struct openinfer_gpu *gpu;
+    const struct openinfer_gpu *gpu;
     VkCommandBuffer commands;
     const struct openinfer_buffer *host;
+    VkDescriptorPool sets;
     VkDeviceSize numbers;
     uint32_t left;
     uint32_t passed;
@@ -75,7 +81,7 @@ struct openinfer_run {
 };
 
 /* How well a physical device suits; 0 where it does not. */
-static uint32_t openinfer_rank(VkPhysicalDevice physical, uint32_t features, uint32_t *family) {
+static inline uint32_t openinfer_rank(VkPhysicalDevice physical, uint32_t features, uint32_t *family) {
     VkPhysicalDeviceProperties properties;
     VkPhysicalDevice8BitStorageFeatures bytes;
     VkPhysicalDevice16BitStorageFeatures halves;
@@ -119,7 +125,7 @@ static uint32_t openinfer_rank(VkPhysicalDevice physical, uint32_t features, uin
 }
 
 /* Chooses the device that suits best, the first one of several. */
-static VkResult openinfer_choose(struct openinfer_gpu *gpu, uint32_t features) {
+static inline VkResult openinfer_choose(struct openinfer_gpu *gpu, uint32_t features) {
     VkPhysicalDevice offered[16];
     uint32_t count = 16, number, best = 0;
     VkPhysicalDeviceProperties properties;
@@ -146,7 +152,7 @@ static VkResult openinfer_choose(struct openinfer_gpu *gpu, uint32_t features) {
     return VK_SUCCESS;
 }
 
-static VkResult openinfer_open_device(struct openinfer_gpu *gpu, uint32_t features) {
+static inline VkResult openinfer_open_device(struct openinfer_gpu *gpu, uint32_t features) {
     static const char *const extensions[] = {"VK_KHR_8bit_storage"};
     const float priority = 1.0f;
     VkDeviceQueueCreateInfo queue;
@@ -183,13 +189,26 @@ static VkResult openinfer_open_device(struct openinfer_gpu *gpu, uint32_t featur
     return vkCreateDevice(gpu->physical, &info, NULL, &gpu->device);
 }
 
-/* Opens a device with pools for so many sets, which bind so many storage buffers together. */
-static VkResult openinfer_open(struct openinfer_gpu *gpu, uint32_t features, uint32_t sets, uint32_t bound) {
+static inline VkResult openinfer_make_pool(const struct openinfer_gpu *gpu, VkDescriptorPool *pool, uint32_t sets, uint32_t bound) {
+    VkDescriptorPoolCreateInfo info;
+    VkDescriptorPoolSize size;
+    memset(&info, 0, sizeof info);
+    size.type = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+    size.descriptorCount = bound > 0 ? bound : 1;
+    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+    info.maxSets = sets > 0 ? sets : 1;
+    info.poolSizeCount = 1;
+    info.pPoolSizes = &size;
+    return vkCreateDescriptorPool(gpu->device, &info, NULL, pool);
+}
+
+/* Opens a device with two pools: for so many sets, which bind so many storage buffers together, and for those that one
+   segment takes at most. */
+static inline VkResult openinfer_open(struct openinfer_gpu *gpu, uint32_t features, const uint32_t sets[2],
+                               const uint32_t bound[2]) {
     VkApplicationInfo application;
     VkInstanceCreateInfo instance;
     VkCommandPoolCreateInfo commands;
-    VkDescriptorPoolCreateInfo pool;
-    VkDescriptorPoolSize size;
     VkFenceCreateInfo fence;
     VkResult result;
     memset(&application, 0, sizeof application);
@@ -214,16 +233,11 @@ static VkResult openinfer_open(struct openinfer_gpu *gpu, uint32_t features, uin
     commands.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
     commands.queueFamilyIndex = gpu->family;
     result = vkCreateCommandPool(gpu->device, &commands, NULL, &gpu->commands);
-    if (result == VK_SUCCESS && sets > 0) {
-        memset(&pool, 0, sizeof pool);
-        size.type = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-        size.descriptorCount = bound > 0 ? bound : 1;
-        pool.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
-        pool.flags = VK_DESCRIPTOR_POOL_CREATE_FREE_DESCRIPTOR_SET_BIT;
-        pool.maxSets = sets;
-        pool.poolSizeCount = 1;
-        pool.pPoolSizes = &size;
-        result = vkCreateDescriptorPool(gpu->device, &pool, NULL, &gpu->sets);
+    if (result == VK_SUCCESS) {
+        result = openinfer_make_pool(gpu, &gpu->sets, sets[0], bound[0]);
+    }
+    if (result == VK_SUCCESS) {
+        result = openinfer_make_pool(gpu, &gpu->spare, sets[1], bound[1]);
     }
     if (result == VK_SUCCESS) {
         memset(&fence, 0, sizeof fence);
@@ -234,10 +248,11 @@ static VkResult openinfer_open(struct openinfer_gpu *gpu, uint32_t features, uin
 }
 
 /* Gives everything back; what was not opened is NULL. */
-static void openinfer_close(struct openinfer_gpu *gpu) {
+static inline void openinfer_close(struct openinfer_gpu *gpu) {
     if (gpu->device != NULL) {
         vkDestroyFence(gpu->device, gpu->done, NULL);
         vkDestroyDescriptorPool(gpu->device, gpu->sets, NULL);
+        vkDestroyDescriptorPool(gpu->device, gpu->spare, NULL);
         vkDestroyCommandPool(gpu->device, gpu->commands, NULL);
         vkDestroyDevice(gpu->device, NULL);
     }
@@ -248,7 +263,7 @@ static void openinfer_close(struct openinfer_gpu *gpu) {
 }
 
 /* Returns the number of a type of memory that has all wanted properties and most of the liked ones, or 32. */
-static uint32_t openinfer_memory_type(const struct openinfer_gpu *gpu, uint32_t fits, uint32_t wanted, uint32_t liked) {
+static inline uint32_t openinfer_memory_type(const struct openinfer_gpu *gpu, uint32_t fits, uint32_t wanted, uint32_t liked) {
     uint32_t number, found = 32, best = 0;
     for (number = 0; number < gpu->memory.memoryTypeCount; ++number) {
         const uint32_t flags = gpu->memory.memoryTypes[number].propertyFlags;
@@ -265,7 +280,7 @@ static uint32_t openinfer_memory_type(const struct openinfer_gpu *gpu, uint32_t 
 }
 
 /* Makes a buffer, filled with nothing in particular; is_mapped: in memory that processor and device see alike. */
-static VkResult openinfer_make_buffer(struct openinfer_gpu *gpu, struct openinfer_buffer *buffer, VkDeviceSize bytes,
+static inline VkResult openinfer_make_buffer(const struct openinfer_gpu *gpu, struct openinfer_buffer *buffer, VkDeviceSize bytes,
                                       int is_mapped) {
     const uint32_t coherent = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     const uint32_t local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
@@ -276,7 +291,8 @@ static VkResult openinfer_make_buffer(struct openinfer_gpu *gpu, struct openinfe
     memset(&info, 0, sizeof info);
     info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
     info.size = bytes;
-    info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT
+                 | VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT;
     buffer->bytes = bytes;
     result = vkCreateBuffer(gpu->device, &info, NULL, &buffer->buffer);
     if (result != VK_SUCCESS) {
@@ -303,14 +319,14 @@ static VkResult openinfer_make_buffer(struct openinfer_gpu *gpu, struct openinfe
     return result;
 }
 
-static void openinfer_free_buffer(struct openinfer_gpu *gpu, struct openinfer_buffer *buffer) {
+static inline void openinfer_free_buffer(const struct openinfer_gpu *gpu, struct openinfer_buffer *buffer) {
     vkDestroyBuffer(gpu->device, buffer->buffer, NULL);
     vkFreeMemory(gpu->device, buffer->memory, NULL);
     memset(buffer, 0, sizeof *buffer);
 }
 
 /* Makes a kernel of SPIR-V that is given storage buffers 0 to bound - 1 and words of push constants. */
-static VkResult openinfer_make_kernel(struct openinfer_gpu *gpu, struct openinfer_kernel *kernel, const uint32_t *code,
+static inline VkResult openinfer_make_kernel(const struct openinfer_gpu *gpu, struct openinfer_kernel *kernel, const uint32_t *code,
                                       size_t code_bytes, uint32_t bound, uint32_t words) {
     VkShaderModuleCreateInfo module;
     VkDescriptorSetLayoutBinding bindings[OPENINFER_MOST_BOUND];
@@ -364,7 +380,7 @@ static VkResult openinfer_make_kernel(struct openinfer_gpu *gpu, struct openinfe
     return result;
 }
 
-static void openinfer_free_kernel(struct openinfer_gpu *gpu, struct openinfer_kernel *kernel) {
+static inline void openinfer_free_kernel(const struct openinfer_gpu *gpu, struct openinfer_kernel *kernel) {
     vkDestroyPipeline(gpu->device, kernel->pipeline, NULL);
     vkDestroyPipelineLayout(gpu->device, kernel->layout, NULL);
     vkDestroyDescriptorSetLayout(gpu->device, kernel->bound, NULL);
@@ -373,7 +389,7 @@ static void openinfer_free_kernel(struct openinfer_gpu *gpu, struct openinfer_ke
 }
 
 /* Begins to record; ``left`` as in the structure. */
-static VkResult openinfer_begin(struct openinfer_run *run, VkCommandBuffer commands, uint32_t left) {
+static inline VkResult openinfer_begin(struct openinfer_run *run, VkCommandBuffer commands, uint32_t left) {
     VkCommandBufferBeginInfo info;
     memset(&info, 0, sizeof info);
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
@@ -382,7 +398,7 @@ static VkResult openinfer_begin(struct openinfer_run *run, VkCommandBuffer comma
     return vkBeginCommandBuffer(commands, &info);
 }
 
-static VkResult openinfer_new_commands(struct openinfer_gpu *gpu, VkCommandBuffer *commands, uint32_t count) {
+static inline VkResult openinfer_new_commands(const struct openinfer_gpu *gpu, VkCommandBuffer *commands, uint32_t count) {
     VkCommandBufferAllocateInfo info;
     memset(&info, 0, sizeof info);
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
@@ -393,7 +409,7 @@ static VkResult openinfer_new_commands(struct openinfer_gpu *gpu, VkCommandBuffe
 }
 
 /* Runs recorded commands and waits for their end. */
-static VkResult openinfer_submit(struct openinfer_gpu *gpu, VkCommandBuffer commands) {
+static inline VkResult openinfer_submit(const struct openinfer_gpu *gpu, VkCommandBuffer commands) {
     VkSubmitInfo info;
     VkResult result;
     memset(&info, 0, sizeof info);
@@ -411,7 +427,7 @@ static VkResult openinfer_submit(struct openinfer_gpu *gpu, VkCommandBuffer comm
 }
 
 /* Whether the next command is to be recorded. */
-static int openinfer_records(struct openinfer_run *run) {
+static inline int openinfer_records(struct openinfer_run *run) {
     ++run->passed;
     if (run->commands == NULL || run->left == 0 || run->result != VK_SUCCESS) {
         return 0;
@@ -421,7 +437,7 @@ static int openinfer_records(struct openinfer_run *run) {
 }
 
 /* What was written before is seen by what follows: by kernels, copies, and the processor once they have ended. */
-static void openinfer_barrier(struct openinfer_run *run) {
+static inline void openinfer_barrier(struct openinfer_run *run) {
     const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
     const VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
     VkMemoryBarrier barrier;
@@ -435,27 +451,25 @@ static void openinfer_barrier(struct openinfer_run *run) {
     vkCmdPipelineBarrier(run->commands, stages, stages | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
-/* Runs a kernel on ``bound`` places, with ``words`` push constants, in ``groups`` groups. */
-static void openinfer_dispatch(struct openinfer_run *run, const struct openinfer_kernel *kernel,
-                               const struct openinfer_place *places, uint32_t bound, const uint32_t *pushed,
-                               uint32_t words, uint32_t groups) {
+/* Records what a kernel is given; whether its run is to be recorded too. */
+static inline int openinfer_bind(struct openinfer_run *run, const struct openinfer_kernel *kernel,
+                          const struct openinfer_place *places, uint32_t bound) {
     VkDescriptorSetAllocateInfo info;
     VkDescriptorBufferInfo buffers[OPENINFER_MOST_BOUND];
     VkWriteDescriptorSet write;
     VkDescriptorSet set;
-    const uint32_t across = groups < OPENINFER_MOST_GROUPS ? groups : OPENINFER_MOST_GROUPS;
     uint32_t number;
     if (!openinfer_records(run)) {
-        return;
+        return 0;
     }
     memset(&info, 0, sizeof info);
     info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
-    info.descriptorPool = run->gpu->sets;
+    info.descriptorPool = run->sets;
     info.descriptorSetCount = 1;
     info.pSetLayouts = &kernel->bound;
     run->result = vkAllocateDescriptorSets(run->gpu->device, &info, &set);
     if (run->result != VK_SUCCESS) {
-        return;
+        return 0;
     }
     for (number = 0; number < bound; ++number) {
         buffers[number].buffer = places[number].buffer->buffer;
@@ -471,14 +485,60 @@ static void openinfer_dispatch(struct openinfer_run *run, const struct openinfer
     vkUpdateDescriptorSets(run->gpu->device, 1, &write, 0, NULL);
     vkCmdBindPipeline(run->commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel->pipeline);
     vkCmdBindDescriptorSets(run->commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel->layout, 0, 1, &set, 0, NULL);
+    return 1;
+}
+
+/* Runs a kernel on ``bound`` places, with ``words`` push constants, in ``groups`` groups. */
+static inline void openinfer_dispatch(struct openinfer_run *run, const struct openinfer_kernel *kernel,
+                               const struct openinfer_place *places, uint32_t bound, const uint32_t *pushed,
+                               uint32_t words, uint32_t groups) {
+    const uint32_t across = groups < OPENINFER_MOST_GROUPS ? groups : OPENINFER_MOST_GROUPS;
+    if (!openinfer_bind(run, kernel, places, bound)) {
+        return;
+    }
     if (words > 0) {
         vkCmdPushConstants(run->commands, kernel->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, words * 4, pushed);
     }
     vkCmdDispatch(run->commands, across, (groups + across - 1) / across, 1);
 }
 
+/* The same, where how many groups there are is set before each submission. */
+static inline void openinfer_dispatch_indirect(struct openinfer_run *run, const struct openinfer_kernel *kernel,
+                                        const struct openinfer_place *places, uint32_t bound,
+                                        const struct openinfer_place *groups) {
+    if (openinfer_bind(run, kernel, places, bound)) {
+        vkCmdDispatchIndirect(run->commands, groups->buffer->buffer, groups->offset);
+    }
+}
+
+/* Returns where the next numbers of a segment are set, and in ``place`` where kernels find them. */
+static inline uint32_t *openinfer_numbers(struct openinfer_run *run, struct openinfer_place *place, uint32_t words) {
+    place->buffer = run->host;
+    place->offset = run->numbers;
+    place->bytes = words * (VkDeviceSize)4;
+    run->numbers += (place->bytes + OPENINFER_OFFSET - 1) / OPENINFER_OFFSET * OPENINFER_OFFSET;
+    return (uint32_t *)(void *)(run->host->mapped + place->offset);
+}
+
+static inline void openinfer_set_groups(uint32_t *set, int64_t groups) {
+    const int64_t across = groups < OPENINFER_MOST_GROUPS ? groups : OPENINFER_MOST_GROUPS;
+    set[0] = (uint32_t)across;
+    set[1] = (uint32_t)(across > 0 ? (groups + across - 1) / across : 0);
+    set[2] = 1;
+}
+
+static inline void openinfer_set_integer(uint32_t *set, int64_t value) {
+    set[0] = (uint32_t)((uint64_t)value & 0xffffffffu);
+    set[1] = (uint32_t)((uint64_t)value >> 32);
+}
+
+/* An extent that may be computed as less than nothing. */
+static inline int64_t openinfer_extent(int64_t extent) {
+    return extent > 0 ? extent : 0;
+}
+
 /* Copies bytes from one place to another; nothing where they are the same. */
-static void openinfer_copy(struct openinfer_run *run, struct openinfer_place from, struct openinfer_place to) {
+static inline void openinfer_copy(struct openinfer_run *run, struct openinfer_place from, struct openinfer_place to) {
     VkBufferCopy copy;
     if (!openinfer_records(run) || (from.buffer->buffer == to.buffer->buffer && from.offset == to.offset)) {
         return;
@@ -490,55 +550,79 @@ static void openinfer_copy(struct openinfer_run *run, struct openinfer_place fro
 }
 
 /* Fills a place, of a multiple of four bytes, with a word. */
-static void openinfer_fill(struct openinfer_run *run, struct openinfer_place to, uint32_t word) {
+static inline void openinfer_fill(struct openinfer_run *run, struct openinfer_place to, uint32_t word) {
     if (openinfer_records(run)) {
         vkCmdFillBuffer(run->commands, to.buffer->buffer, to.offset, to.bytes, word);
     }
 }
 
-/* Copies bytes between the processor and a buffer that it does not see, by way of ``room``. */
-static VkResult openinfer_transfer(struct openinfer_gpu *gpu, const struct openinfer_buffer *buffer, VkDeviceSize offset,
-                                   unsigned char *data, size_t bytes, const struct openinfer_buffer *room,
-                                   VkCommandBuffer commands, int is_upload) {
+/* Runs one copy and waits for its end. */
+static inline VkResult openinfer_copy_now(const struct openinfer_gpu *gpu, struct openinfer_place from, struct openinfer_place to,
+                                   VkCommandBuffer commands) {
+    struct openinfer_run run;
+    VkResult result;
+    memset(&run, 0, sizeof run);
+    run.gpu = gpu;
+    result = openinfer_begin(&run, commands, 1);
+    if (result == VK_SUCCESS) {
+        openinfer_barrier(&run);
+        openinfer_copy(&run, from, to);
+        openinfer_barrier(&run);
+        result = vkEndCommandBuffer(commands);
+    }
+    return result == VK_SUCCESS ? openinfer_submit(gpu, commands) : result;
+}
+
+/* Copies bytes into a buffer, by way of ``room`` where the processor does not see it. */
+static inline VkResult openinfer_upload(const struct openinfer_gpu *gpu, const struct openinfer_buffer *buffer,
+                                 VkDeviceSize offset, const void *data, size_t bytes,
+                                 const struct openinfer_buffer *room, VkCommandBuffer commands) {
     VkResult result = VK_SUCCESS;
-    size_t at, part;
+    size_t at = 0;
     if (buffer->mapped != NULL) {
-        if (is_upload) {
-            memcpy(buffer->mapped + offset, data, bytes);
-        } else {
-            memcpy(data, buffer->mapped + offset, bytes);
-        }
+        memcpy(buffer->mapped + offset, data, bytes);
         return result;
     }
-    for (at = 0; at < bytes && result == VK_SUCCESS; at += part) {
-        const VkDeviceSize least = room->bytes < bytes - at ? room->bytes : bytes - at;
-        struct openinfer_place here, there;
-        struct openinfer_run run;
-        part = (size_t)least;
-        here.buffer = room;
-        here.offset = 0;
-        here.bytes = part;
-        there.buffer = buffer;
-        there.offset = offset + at;
-        there.bytes = part;
-        memset(&run, 0, sizeof run);
-        run.gpu = gpu;
-        if (is_upload) {
-            memcpy(room->mapped, data + at, part);
-        }
-        result = openinfer_begin(&run, commands, 1);
+    while (at < bytes && result == VK_SUCCESS) {
+        const size_t part = bytes - at < room->bytes ? bytes - at : (size_t)room->bytes;
+        struct openinfer_place from, to;
+        from.buffer = room;
+        from.offset = 0;
+        from.bytes = part;
+        to.buffer = buffer;
+        to.offset = offset + at;
+        to.bytes = part;
+        memcpy(room->mapped, (const unsigned char *)data + at, part);
+        result = openinfer_copy_now(gpu, from, to, commands);
+        at += part;
+    }
+    return result;
+}
+
+/* Copies bytes out of a buffer, likewise. */
+static inline VkResult openinfer_download(const struct openinfer_gpu *gpu, const struct openinfer_buffer *buffer,
+                                          VkDeviceSize offset, void *data, size_t bytes,
+                                          const struct openinfer_buffer *room, VkCommandBuffer commands) {
+    VkResult result = VK_SUCCESS;
+    size_t at = 0;
+    if (buffer->mapped != NULL) {
+        memcpy(data, buffer->mapped + offset, bytes);
+        return result;
+    }
+    while (at < bytes && result == VK_SUCCESS) {
+        const size_t part = bytes - at < room->bytes ? bytes - at : (size_t)room->bytes;
+        struct openinfer_place from, to;
+        from.buffer = buffer;
+        from.offset = offset + at;
+        from.bytes = part;
+        to.buffer = room;
+        to.offset = 0;
+        to.bytes = part;
+        result = openinfer_copy_now(gpu, from, to, commands);
         if (result == VK_SUCCESS) {
-            openinfer_barrier(&run);
-            openinfer_copy(&run, is_upload ? here : there, is_upload ? there : here);
-            openinfer_barrier(&run);
-            result = vkEndCommandBuffer(commands);
+            memcpy((unsigned char *)data + at, room->mapped, part);
         }
-        if (result == VK_SUCCESS) {
-            result = openinfer_submit(gpu, commands);
-        }
-        if (result == VK_SUCCESS && !is_upload) {
-            memcpy(data + at, room->mapped, part);
-        }
+        at += part;
     }
     return result;
 }

@@ -1,0 +1,220 @@
+"""Blocks of a program as C: segments of commands that are recorded once, and control flow between them.
+
+A segment takes all steps up to one that needs a number from the device: the test of a branch, a bound of a loop or an
+index that a kernel computes. Loops with known bounds are recorded turn by turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.plan.accesses import members, walk, writes
+from openinfer.plan.indices import constant
+from openinfer.plan.steps import BarrierStep, CallStep, ComputeStep, LoopProgramStep, LoopStep, ReturnStep
+from openinfer.plan.values import NoMemory
+from openinfer.synth.c_host.integers import declare_integers
+from openinfer.synth.c_host.lines import Lines
+from openinfer.synth.c_text import comment
+from openinfer_backend_vulkan.target.commands import Commands
+from openinfer_backend_vulkan.target.hazards import meets_any
+from openinfer_backend_vulkan.target.integers import values_read
+from openinfer_backend_vulkan.target.places import whole
+from openinfer_backend_vulkan.target.ports import write_download, write_upload
+from openinfer_backend_vulkan.target.step_writer import lines_of, write_step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from openinfer.plan.steps import Step
+    from openinfer_backend_vulkan.target.places import Place
+    from openinfer_backend_vulkan.target.step_writer import Program
+
+MOST_COMMANDS = 4096
+"""Commands of a loop that are recorded turn by turn; a longer one is run turn by turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment as the body of a function.
+
+    Attributes:
+        numbers: where its numbers begin in the buffer of the host, from the first ones on.
+        sets, bound: dispatches, and buffers that they are given together.
+    """
+
+    lines: tuple[str, ...]
+    numbers: int
+    sets: int
+    bound: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block as the body of a function."""
+
+    name: str
+    comment: str
+    lines: tuple[str, ...]
+
+
+class BlockWriter:
+    """Writes blocks in order.
+
+    Attributes:
+        segments: those of all blocks so far.
+        numbers_nbytes: bytes of their numbers.
+        index_functions: functions that their integer expressions call.
+        may_fail: whether a kernel in them has a test that can fail.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.segments: list[Segment] = []
+        self.numbers_nbytes = 0
+        self.index_functions: set[str] = set()
+        self.may_fail = False
+        self._open: Commands | None = None
+        self._host = Lines(1)
+
+    def block(
+        self, name: str, what: str, steps: Sequence[Step], *, uploads: bool = False, downloads: bool = False
+    ) -> Block:
+        """Return a block.
+
+        Args:
+            uploads: whether it copies the inputs first, and with ``downloads`` the results last.
+
+        Raises:
+            SynthesisError: a step has no form in GLSL or C.
+        """
+        self._host = Lines(1)
+        ends = bool(steps) and isinstance(steps[-1], ReturnStep)
+        inner = steps[:-1] if ends else steps
+        if uploads:
+            write_upload(self._program, self._segment())
+        self._steps(inner)
+        if downloads:
+            write_download(self._program, self._segment())
+        self._close()
+        self.index_functions |= self._host.index_functions
+        return Block(name, comment(what), tuple(self._host.lines))
+
+    # Segments.
+
+    def _segment(self) -> Commands:
+        if self._open is None:
+            self._open = Commands(self._program.names)
+        return self._open
+
+    def _close(self) -> None:
+        """End the segment that is open: what comes next may read what it computes."""
+        code, self._open = self._open, None
+        if code is None:
+            return
+        code.end()
+        self._host.line(f"status = model_run(model, inputs, {len(self.segments)});")
+        self._host.line("if (status != MODEL_OK) { return status; }")
+        self.segments.append(Segment(tuple(code.lines), self.numbers_nbytes, code.sets, code.bound))
+        self.numbers_nbytes += whole(code.numbers_nbytes)
+        self.index_functions |= code.index_functions
+        self.may_fail = self.may_fail or code.may_fail
+
+    # Steps.
+
+    def _steps(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            if isinstance(step, BarrierStep):
+                continue
+            if not self._fits(step):
+                self._close()
+                self._control(step)
+                continue
+            if self._open is not None and self._reads_any(step, self._open.written):
+                self._close()
+            write_step(self._program, self._segment(), step)
+            if self._program.plan.states and _may_fail(step):
+                # Later statements of a step that fails change nothing that is kept.
+                self._close()
+
+    def _fits(self, step: Step) -> bool:
+        """Whether a step can be part of a segment."""
+        if isinstance(step, CallStep | ReturnStep):
+            return False
+        if not isinstance(step, LoopStep):
+            return True
+        inner = list(walk(step.body))
+        if any(isinstance(each, CallStep | ReturnStep | BarrierStep) for each in inner):
+            return False
+        if self._program.plan.states and any(map(_may_fail, inner)):
+            return False
+        turns = _turns(step)
+        if turns is None or turns > MOST_COMMANDS:
+            return False
+        return not self._reads_any(step, [place for each in inner for place in self._written(each)])
+
+    def _written(self, step: Step) -> list[Place]:
+        values, places = self._program.plan.values, self._program.places
+        numbers = [number for number in members(writes(step)) if not isinstance(values[number].memory, NoMemory)]
+        return [places.value(number) for number in numbers]
+
+    def _reads_any(self, step: Step, written: Sequence[Place]) -> bool:
+        """Whether the integer expressions of a step, or of its body, read a place that commands write."""
+        steps = [step, *walk(step.body)] if isinstance(step, LoopStep) else [step]
+        found = {number for each in steps for number in values_read(each)}
+        return any(meets_any(self._program.places.value(number), written) for number in found)
+
+    def _control(self, step: Step) -> None:
+        host, names = self._host, self._program.names
+        host.line(*(comment(line) for line in lines_of(step)))
+        match step:
+            case ReturnStep():
+                host.line("return MODEL_OK;")
+            case CallStep():
+                self._call(step)
+            case LoopStep():
+                name = f"model->{names.loops[step.loop]}"
+                with host.braces():
+                    declare_integers(host, names, {"start": step.start, "end": step.end})
+                    with host.braces(f"for ({name} = start; {name} < end; ++{name})"):
+                        self._steps(step.body)
+                        self._close()
+            case _:
+                raise AssertionError(step)
+
+    def _call(self, step: CallStep) -> None:
+        host, names = self._host, self._program.names
+        call = f"status = {names.blocks[step.procedure]}(model, inputs);"
+        if step.condition is None:
+            host.line(call)
+        else:
+            with host.braces(f"if ({names.truth(step.condition)})"):
+                host.line(call)
+        if step.otherwise is not None:
+            with host.braces("else"):
+                host.line(f"status = {names.blocks[step.otherwise]}(model, inputs);")
+        host.line("if (status != MODEL_OK) { return status; }")
+
+
+def _turns(step: LoopStep) -> int | None:
+    """Return how often the steps of a loop run, those of loops in it included; None where that is not known."""
+    start, end = constant(step.start), constant(step.end)
+    if start is None or end is None:
+        return None
+    inner = 1
+    for each in step.body:
+        turns = _turns(each) if isinstance(each, LoopStep) else 1
+        if turns is None:
+            return None
+        inner += turns
+    return max(end - start, 0) * inner
+
+
+def _may_fail(step: Step) -> bool:
+    match step:
+        case ComputeStep():
+            return any(stage.checks for stage in step.computation.stages)
+        case LoopProgramStep():
+            return True
+        case _:
+            return False
