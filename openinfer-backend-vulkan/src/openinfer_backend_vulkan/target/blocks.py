@@ -19,16 +19,17 @@ from openinfer.synth.c_text import comment
 from openinfer_backend_vulkan.target.commands import Commands
 from openinfer_backend_vulkan.target.hazards import meets_any
 from openinfer_backend_vulkan.target.integers import values_read
+from openinfer_backend_vulkan.target.kernel_writer import lines_of
 from openinfer_backend_vulkan.target.places import whole
 from openinfer_backend_vulkan.target.ports import write_download, write_upload
-from openinfer_backend_vulkan.target.step_writer import lines_of, write_step
+from openinfer_backend_vulkan.target.step_writer import write_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from openinfer.plan.steps import Step
+    from openinfer_backend_vulkan.target.kernel_writer import Program
     from openinfer_backend_vulkan.target.places import Place
-    from openinfer_backend_vulkan.target.step_writer import Program
 
 MOST_COMMANDS = 4096
 """Commands of a loop that are recorded turn by turn; a longer one is run turn by turn."""

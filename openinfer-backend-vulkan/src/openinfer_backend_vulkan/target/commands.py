@@ -30,7 +30,7 @@ class RunNumbers:
 
     write: Callable[[Lines], Sequence[str]]
     count: int
-    groups: Callable[[], str]
+    groups: str
 
 
 class Commands(Lines):
@@ -142,7 +142,7 @@ class Commands(Lines):
         with self.at_run_time():
             texts = numbers.write(self)
             self.line(*(f"set[{place}] = (uint32_t)({text});" for place, text in enumerate(texts)))
-            self.line(f"openinfer_set_groups(groups, {numbers.groups()});")
+            self.line(f"openinfer_set_groups(groups, {numbers.groups});")
         self.line(f"openinfer_dispatch_indirect({called}, &size);")
 
     def _numbers(self, place: str, words: int) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from openinfer.plan.values import PlanInput
     from openinfer_backend_vulkan.target.commands import Commands
     from openinfer_backend_vulkan.target.host_names import HostNames
-    from openinfer_backend_vulkan.target.step_writer import Program
+    from openinfer_backend_vulkan.target.kernel_writer import Program
 
 
 def write_upload(program: Program, code: Commands) -> None:

@@ -10,8 +10,8 @@ from openinfer.plan.steps import ReturnStep
 from openinfer_backend_vulkan.target.blocks import BlockWriter
 from openinfer_backend_vulkan.target.host_names import HostNames
 from openinfer_backend_vulkan.target.kernel_files import KernelFiles
+from openinfer_backend_vulkan.target.kernel_writer import Program
 from openinfer_backend_vulkan.target.places import Places
-from openinfer_backend_vulkan.target.step_writer import Program
 
 if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan

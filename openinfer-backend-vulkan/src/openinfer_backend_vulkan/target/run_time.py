@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index
 from openinfer.codegen import Notation
 from openinfer.synth.c_host.integers import declare_integers, number_text
+from openinfer.synth.c_host.regions import RegionTests
 from openinfer_backend_vulkan.loop_programs import ITERATIONS
 from openinfer_backend_vulkan.target.based import base_of
 from openinfer_backend_vulkan.target.commands import RunNumbers
+from openinfer_backend_vulkan.target.regions import FIRST, length_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.affine import Var
     from openinfer.compute import Computation
-    from openinfer.plan.steps import Argument
+    from openinfer.plan.regions import Region
+    from openinfer.plan.steps import Argument, IndexExpr
     from openinfer.synth.c_host.lines import Lines
     from openinfer_backend_vulkan.loop_programs import Printed
     from openinfer_backend_vulkan.target.host_names import HostNames
@@ -32,23 +35,76 @@ def run_numbers(
 ) -> RunNumbers:
     """Return the numbers of a kernel of a computation, as C that computes them."""
     parameters = {var.name: f"count{place}" for place, var in enumerate(computation.parameters)}
-    bases = {base_of(name): (f"base{n}", located.base) for n, (name, located) in enumerate(tensors.items())}
+    bases = _bases(tensors)
     texts = {**parameters, ITERATIONS: "iterations", **{name: text for name, (text, _) in bases.items()}}
 
     def write(code: Lines) -> list[str]:
         _declare_sizes(code, names, list(parameters.values()), arguments)
-        for name, (text, base) in bases.items():
-            if base is not None and name in kernel.numbers:
-                code.line(f"const int64_t {text} = {base(code)};")
+        _declare_bases(code, kernel, bases)
         code.line(f"const int64_t iterations = {_product(kernel.places, parameters)};")
-        return [texts[number] if isinstance(number, str) else str(number) for number in kernel.numbers]
+        return _in_order(kernel, texts)
 
-    def groups() -> str:
-        if kernel.local == kernel.group_size:
-            return "iterations"
-        return f"(iterations * {kernel.local} + {kernel.group_size - 1}) / {kernel.group_size}"
+    return RunNumbers(write=write, count=len(kernel.numbers), groups=_groups(kernel))
 
-    return RunNumbers(write=write, count=len(kernel.numbers), groups=groups)
+
+def region_numbers(
+    kernel: Printed,
+    names: HostNames,
+    region: Region,
+    given: Sequence[IndexExpr],
+    tensors: Mapping[str, Located],
+    noted: Sequence[int | None] = (),
+) -> RunNumbers:
+    """Return the numbers of a kernel that moves a region, as C that tests the places first.
+
+    Args:
+        given: extents of what is stored, which have to be the lengths of the ranges.
+        noted: registers that take these lengths.
+    """
+    bases = _bases(tensors)
+
+    def write(code: Lines) -> list[str]:
+        tests = RegionTests(code, names, region)
+        tests.enter(given)
+        note_lengths(code, names, tests, noted)
+        _declare_bases(code, kernel, bases)
+        lengths = {length_of(number): length for number, length in enumerate(tests.lengths)}
+        extents = [f"openinfer_extent({length})" for length in lengths.values()]
+        code.line(f"const int64_t iterations = {' * '.join((*extents, str(region.entry)))};")
+        texts = {**lengths, FIRST: tests.first, ITERATIONS: "iterations"}
+        return _in_order(kernel, {**texts, **{name: text for name, (text, _) in bases.items()}})
+
+    return RunNumbers(write=write, count=len(kernel.numbers), groups=_groups(kernel))
+
+
+def note_lengths(code: Lines, names: HostNames, tests: RegionTests, registers: Sequence[int | None]) -> None:
+    """Append the statements that keep the lengths of a region's ranges in registers."""
+    for register, length in zip(registers, tests.lengths, strict=False):
+        if register is not None:
+            code.line(f"{names.register(register)} = {length};")
+
+
+def _bases(tensors: Mapping[str, Located]) -> dict[str, tuple[str, Callable[[Lines], str] | None]]:
+    """Return the variable of where each buffer begins, and what computes it, by the name of the parameter."""
+    return {base_of(name): (f"base{n}", located.base) for n, (name, located) in enumerate(tensors.items())}
+
+
+def _declare_bases(
+    code: Lines, kernel: Printed, bases: Mapping[str, tuple[str, Callable[[Lines], str] | None]]
+) -> None:
+    for name, (text, base) in bases.items():
+        if base is not None and name in kernel.numbers:
+            code.line(f"const int64_t {text} = {base(code)};")
+
+
+def _in_order(kernel: Printed, texts: Mapping[str, str]) -> list[str]:
+    return [texts[number] if isinstance(number, str) else str(number) for number in kernel.numbers]
+
+
+def _groups(kernel: Printed) -> str:
+    if kernel.local == kernel.group_size:
+        return "iterations"
+    return f"(iterations * {kernel.local} + {kernel.group_size - 1}) / {kernel.group_size}"
 
 
 def _declare_sizes(code: Lines, names: HostNames, found: Sequence[str], arguments: Sequence[Argument]) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from openinfer.compute import Computation
+    from openinfer.loops import Kernel
     from openinfer_backend_vulkan.computations import StageShaders
     from openinfer_backend_vulkan.loop_programs import Printed
     from openinfer_backend_vulkan.shaders import ShaderTarget
@@ -52,5 +53,9 @@ def printed_stages(computation: Computation, based: Collection[str], target: Sha
     Raises:
         ExprError, UnsupportedError: a stage has no form as a shader.
     """
-    in_buffers = replace(target, pushed_words=0)
-    return tuple(printed(with_bases(kernel, based), in_buffers) for kernel in threaded(computation, busy=target.busy))
+    return tuple(printed_kernel(kernel, based, target) for kernel in threaded(computation, busy=target.busy))
+
+
+def printed_kernel(kernel: Kernel, based: Collection[str], target: ShaderTarget) -> Printed:
+    """Return a loop program whose numbers lie in a buffer; ``based`` and errors as for `printed_stages`."""
+    return printed(with_bases(kernel, based), replace(target, pushed_words=0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import I64
@@ -14,6 +13,7 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.derived import expression_computation
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import (
+    ClearStep,
     ComputeStep,
     CopyStep,
     CountStep,
@@ -21,49 +21,28 @@ from openinfer.plan.steps import (
     EqualStep,
     FillStep,
     InputStep,
+    LoadStep,
     LoopIndex,
     LoopStep,
     PlaceStep,
     SetStep,
+    StoreStep,
 )
 from openinfer.scalars import converted
 from openinfer.synth.c_host.integers import declare_integers
 from openinfer.synth.c_host.registers import write_place, write_set
 from openinfer.synth.c_text import comment
 from openinfer_backend_vulkan.buffers import fill_word
-from openinfer_backend_vulkan.target.operands import Located, Locator
+from openinfer_backend_vulkan.target.kernel_writer import KernelWriter, lines_of, place_of
+from openinfer_backend_vulkan.target.operands import Located
 from openinfer_backend_vulkan.target.places import HOST, Place, pattern
-from openinfer_backend_vulkan.target.run_time import run_numbers
-from openinfer_backend_vulkan.target.stages import printed_stages, stages_of
+from openinfer_backend_vulkan.target.state_steps import write_access
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from openinfer.compute import Computation
-    from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.steps import Argument, Step
+    from openinfer.plan.steps import Step
     from openinfer.scalars import Scalar
-    from openinfer_backend_vulkan.computations import StageShaders
-    from openinfer_backend_vulkan.shaders import ShaderTarget
     from openinfer_backend_vulkan.target.commands import Commands
-    from openinfer_backend_vulkan.target.host_names import HostNames
-    from openinfer_backend_vulkan.target.kernel_files import KernelFiles
-    from openinfer_backend_vulkan.target.places import Places
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """What the segments of a program have in common."""
-
-    plan: ExecutionPlan
-    places: Places
-    names: HostNames
-    kernels: KernelFiles
-    target: ShaderTarget
-
-    @property
-    def locator(self) -> Locator:
-        return Locator(self.plan, self.places, self.names)
+    from openinfer_backend_vulkan.target.kernel_writer import Program
 
 
 def write_step(program: Program, code: Commands, step: Step) -> None:
@@ -75,22 +54,10 @@ def write_step(program: Program, code: Commands, step: Step) -> None:
     code.line(*(comment(line) for line in lines_of(step)))
     try:
         _StepWriter(program, code, step).write()
-    except (ExprError, KernelMissingError, UnsupportedError) as error:
+    except (ExprError, KernelMissingError) as error:
+        raise SynthesisError(f"{place_of(step)}: {error}", code="kernel-missing") from error
+    except UnsupportedError as error:
         raise SynthesisError(f"{place_of(step)}: {error}", code="unsupported") from error
-
-
-def lines_of(step: Step) -> list[str]:
-    """Return the lines of the program that a step comes from."""
-    if not step.origin.statements:
-        return ["initial value"]
-    statements = step.origin.statements
-    return [f"line {s.line}: {s.text}" if s.line is not None else s.text for s in statements]
-
-
-def place_of(step: Step) -> str:
-    """Return how messages call a step."""
-    lines = [str(s.line) for s in step.origin.statements if s.line is not None]
-    return f"line {', '.join(lines)}" if lines else f"block {step.origin.block}"
 
 
 class _StepWriter:
@@ -99,7 +66,8 @@ class _StepWriter:
         self._plan, self._places, self._names = program.plan, program.places, program.names
         self._code = code
         self._step = step
-        self._locator = program.locator
+        self._kernels = KernelWriter(program, code, step)
+        self._locator = self._kernels.locator
 
     def write(self) -> None:
         step, code = self._step, self._code
@@ -114,25 +82,30 @@ class _StepWriter:
                 self._count(step)
             case InputStep():
                 self._input(step)
-            case SetStep():
+            case SetStep() | PlaceStep() | EqualStep() | EntryStep():
                 with code.at_run_time():
-                    write_set(code, self._names, step)
-            case PlaceStep():
-                with code.at_run_time():
-                    write_place(code, self._names, step)
-            case EqualStep():
-                with code.at_run_time():
-                    declare_integers(code, self._names, {"left": step.left, "right": step.right})
-                    code.line("if (left != right) { return MODEL_SHAPE; }")
-            case EntryStep():
-                with code.braces():
-                    self._locator.test_entry(code, step.entry, "x0")
+                    self._on_host(step)
             case LoopStep():
                 self._loop(step)
+            case LoadStep() | StoreStep() | ClearStep():
+                write_access(self._kernels, step)
             case _:
                 what = type(step).__name__.removesuffix("Step")
                 message = f"{place_of(step)}: the synth target vulkan does not write steps of kind {what} yet"
                 raise SynthesisError(f"{message}: use --target c", code="unsupported")
+
+    def _on_host(self, step: SetStep | PlaceStep | EqualStep | EntryStep) -> None:
+        code, names = self._code, self._names
+        match step:
+            case SetStep():
+                write_set(code, names, step)
+            case PlaceStep():
+                write_place(code, names, step)
+            case EqualStep():
+                declare_integers(code, names, {"left": step.left, "right": step.right})
+                code.line("if (left != right) { return MODEL_SHAPE; }")
+            case EntryStep():
+                self._locator.test_entry(code, step.entry, "x0")
 
     def _loop(self, step: LoopStep) -> None:
         start, end = constant(step.start), constant(step.end)
@@ -155,50 +128,7 @@ class _StepWriter:
         with self._code.braces():
             given = [self._locator.operand(operand, self._code, f"x{n}") for n, operand in enumerate(step.inputs)]
             found = [*given, *map(self._locator.value, outputs)]
-            self._computed(computation, dict(zip(names, found, strict=True)), step.arguments)
-
-    def _computed(
-        self, computation: Computation, tensors: Mapping[str, Located], arguments: Sequence[Argument] = ()
-    ) -> None:
-        based = [name for name, located in tensors.items() if located.base is not None]
-        if not based and not computation.parameters:
-            places = {name: located.place for name, located in tensors.items()}
-            found = stages_of(computation, self._program.target)
-            places |= {name: self._places.table(data, f"table {name}") for name, data in found.tables.items()}
-            for stage in found.stages:
-                self._stage(stage, places)
-            return
-        lines = lines_of(self._step)
-        for kernel in printed_stages(computation, based, self._program.target):
-            bound = len(kernel.reads) + len(kernel.writes) + bool(kernel.rules) + 1
-            number = self._program.kernels.number(kernel.source, bound, 0, lines)
-            self._program.kernels.note(kernel.features, self._program.target.narrow, kernel.source)
-            numbers = run_numbers(kernel, self._names, computation, arguments, tensors)
-            reads, writes = ([tensors[name].place for name in names] for names in (kernel.reads, kernel.writes))
-            self._code.dispatch(number, reads, writes, numbers, may_fail=bool(kernel.rules))
-
-    def _stage(self, stage: StageShaders, places: Mapping[str, Place]) -> None:
-        sizes = [kind.nbytes for kind in stage.scratch.values()]
-        scratch = self._places.scratch(sizes)
-        known = {**places, **dict(zip(stage.scratch, scratch, strict=True))}
-        reads, writes = ([known[name] for name in names] for names in (stage.reads, stage.writes))
-        for shader in stage.shaders:
-            if not shader.threads:
-                continue
-            bound = len(reads) + len(writes) + bool(shader.faults) + (not shader.is_pushed)
-            pushed = len(shader.parameters) if shader.is_pushed else 0
-            number = self._program.kernels.number(shader.source, bound, pushed, lines_of(self._step))
-            self._program.kernels.note(shader.features, self._program.target.narrow, shader.source)
-            groups = -(-shader.threads // shader.group_size)
-            self._code.dispatch(
-                number,
-                reads,
-                writes,
-                shader.parameters,
-                groups,
-                is_pushed=shader.is_pushed,
-                may_fail=bool(shader.faults),
-            )
+            self._kernels.computed(computation, dict(zip(names, found, strict=True)), step.arguments)
 
     def _copy(self, step: CopyStep) -> None:
         kind = self._plan.values[step.output].stored
@@ -212,7 +142,7 @@ class _StepWriter:
                 return
             row = TensorType(kind.dtype, (kind.count,))
             moved = expression_computation("copy", tree.Input(0, kind.dtype), [row], row)
-            self._computed(moved, {"x0": source, "y0": target})
+            self._kernels.computed(moved, {"x0": source, "y0": target})
 
     def _fill(self, output: int, value: Scalar) -> None:
         kind, target = self._plan.values[output].stored, self._locator.value(output)
@@ -223,7 +153,7 @@ class _StepWriter:
             self._code.fill(target.place, fill_word(kind.dtype, number))
             return
         filled = expression_computation("fill", tree.literal(number, kind.dtype), [], kind)
-        self._computed(filled, {"y0": target})
+        self._kernels.computed(filled, {"y0": target})
 
     def _count(self, step: CountStep) -> None:
         kind, target = self._plan.values[step.target].stored, self._locator.value(step.target)
@@ -233,7 +163,7 @@ class _StepWriter:
         with self._code.braces():
             if amount is not None:
                 computation = expression_computation("count", counter, [kind], kind)
-                self._computed(computation, {"x0": target, "y0": target})
+                self._kernels.computed(computation, {"x0": target, "y0": target})
                 return
             self._code.line("int64_t amount = 0;")
             with self._code.at_run_time():
@@ -242,7 +172,7 @@ class _StepWriter:
             self._code.number("x1", "amount")
             by = Located(Place(HOST, "x1.offset", 8, 0, 0, "the amount"))
             computation = expression_computation("count", counter, [kind, TensorType(I64)], kind)
-            self._computed(computation, {"x0": target, "x1": by, "y0": target})
+            self._kernels.computed(computation, {"x0": target, "x1": by, "y0": target})
 
     def _input(self, step: InputStep) -> None:
         port, field = self._plan.inputs[step.number], self._names.inputs[step.number]

@@ -46,13 +46,16 @@ LONGEST_PROGRAM = 256
 LONGEST_REFUSED = 32
 """Cases in one program that is run once for each element that has no result."""
 
+MISSING = "kernel-missing"
+"""Code of the error of a program with an operator that the place has nothing for."""
+
 REFUSED = "out-of-range"
 """Code of the error that such an element ends a step with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """Why the hardware at hand cannot run a case: it has not got an optional feature."""
+    """Why a place cannot run a case: the hardware has not got an optional feature, or its language no such function."""
 
     reason: str
 
@@ -174,7 +177,7 @@ def _outcomes(given: Sequence[Tried], run: Callable[[Sequence[Tried]], Sequence[
     try:
         return list(run(given))
     except OpenInferError as error:
-        if len(given) == 1 and isinstance(error, FeatureMissingError):
+        if len(given) == 1 and (isinstance(error, FeatureMissingError) or error.code == MISSING):
             return [Lacking(str(error))]
         if len(given) == 1:
             return [f"{given[0]}: {type(error).__name__}: {error}"]

@@ -1,0 +1,119 @@
+"""Kernels of a step as commands of a segment, whether their sizes and places are known or numbers of the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer_backend_vulkan.target.operands import Locator
+from openinfer_backend_vulkan.target.run_time import run_numbers
+from openinfer_backend_vulkan.target.stages import printed_stages, stages_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.compute import Computation
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.steps import Argument, Step
+    from openinfer_backend_vulkan.computations import StageShaders
+    from openinfer_backend_vulkan.loop_programs import Printed
+    from openinfer_backend_vulkan.shaders import ShaderTarget
+    from openinfer_backend_vulkan.target.commands import Commands, RunNumbers
+    from openinfer_backend_vulkan.target.host_names import HostNames
+    from openinfer_backend_vulkan.target.kernel_files import KernelFiles
+    from openinfer_backend_vulkan.target.operands import Located
+    from openinfer_backend_vulkan.target.places import Place, Places
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the segments of a program have in common."""
+
+    plan: ExecutionPlan
+    places: Places
+    names: HostNames
+    kernels: KernelFiles
+    target: ShaderTarget
+
+    @property
+    def locator(self) -> Locator:
+        return Locator(self.plan, self.places, self.names)
+
+
+def lines_of(step: Step) -> list[str]:
+    """Return the lines of the program that a step comes from."""
+    if not step.origin.statements:
+        return ["initial value"]
+    statements = step.origin.statements
+    return [f"line {s.line}: {s.text}" if s.line is not None else s.text for s in statements]
+
+
+def place_of(step: Step) -> str:
+    """Return how messages call a step."""
+    lines = [str(s.line) for s in step.origin.statements if s.line is not None]
+    return f"line {', '.join(lines)}" if lines else f"block {step.origin.block}"
+
+
+class KernelWriter:
+    """Appends the kernels of a step to a segment.
+
+    Attributes:
+        code: the segment.
+        locator: finds the step's operands.
+    """
+
+    def __init__(self, program: Program, code: Commands, step: Step) -> None:
+        self.program = program
+        self.code = code
+        self.locator = program.locator
+        self._lines = lines_of(step)
+
+    def computed(
+        self, computation: Computation, tensors: Mapping[str, Located], arguments: Sequence[Argument] = ()
+    ) -> None:
+        """Append the stages of a computation on tensors by name; ``arguments`` are of its parameters.
+
+        Raises:
+            ExprError, KernelMissingError, UnsupportedError: a stage has no form as a shader.
+        """
+        based = [name for name, located in tensors.items() if located.base is not None]
+        if not based and not computation.parameters:
+            places = {name: located.place for name, located in tensors.items()}
+            found = stages_of(computation, self.program.target)
+            places |= {name: self.program.places.table(data, f"table {name}") for name, data in found.tables.items()}
+            for stage in found.stages:
+                self._stage(stage, places)
+            return
+        for kernel in printed_stages(computation, based, self.program.target):
+            self.run(kernel, run_numbers(kernel, self.program.names, computation, arguments, tensors), tensors)
+
+    def _stage(self, stage: StageShaders, places: Mapping[str, Place]) -> None:
+        sizes = [kind.nbytes for kind in stage.scratch.values()]
+        scratch = self.program.places.scratch(sizes)
+        known = {**places, **dict(zip(stage.scratch, scratch, strict=True))}
+        reads, writes = ([known[name] for name in names] for names in (stage.reads, stage.writes))
+        for shader in stage.shaders:
+            if not shader.threads:
+                continue
+            bound = len(reads) + len(writes) + bool(shader.faults) + (not shader.is_pushed)
+            pushed = len(shader.parameters) if shader.is_pushed else 0
+            number = self.program.kernels.number(shader.source, bound, pushed, self._lines)
+            self.program.kernels.note(shader.features, self.program.target.narrow, shader.source)
+            groups = -(-shader.threads // shader.group_size)
+            self.code.dispatch(
+                number,
+                reads,
+                writes,
+                shader.parameters,
+                groups,
+                is_pushed=shader.is_pushed,
+                may_fail=bool(shader.faults),
+            )
+
+    def run(self, kernel: Printed, numbers: RunNumbers, tensors: Mapping[str, Located]) -> None:
+        """Append a kernel with numbers of the run, on tensors by name."""
+        bound = len(kernel.reads) + len(kernel.writes) + bool(kernel.rules) + 1
+        number = self.program.kernels.number(kernel.source, bound, 0, self._lines)
+        self.program.kernels.note(kernel.features, self.program.target.narrow, kernel.source)
+        reads, writes = ([tensors[name].place for name in names] for names in (kernel.reads, kernel.writes))
+        self.code.dispatch(number, reads, writes, numbers, may_fail=bool(kernel.rules))
