@@ -63,12 +63,23 @@ static inline const void *openinfer_weights(const char *source, void *room, size
 
 #else
 
+#if defined(OPENINFER_WALL_CLOCK) && defined(CLOCK_MONOTONIC)
+#define OPENINFER_TICKS_PER_SECOND 1000000000
+
+/* Time that passes, for programs that wait for another processor. */
+static inline uint64_t openinfer_ticks(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+#else
 #define OPENINFER_TICKS_PER_SECOND CLOCKS_PER_SEC
 
 /* Time of the processor. */
 static inline uint64_t openinfer_ticks(void) {
     return (uint64_t)clock();
 }
+#endif
 
 /* Writes a text for the person who runs the program. */
 static inline void openinfer_log(const char *text) {
