@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from openinfer_backend_vulkan.target.operands import Locator
 from openinfer_backend_vulkan.target.run_time import run_numbers
-from openinfer_backend_vulkan.target.stages import printed_stages, stages_of
+from openinfer_backend_vulkan.target.stages import stages_of, varying_stages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.compute import Computation
+    from openinfer.layout import Layout
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Argument, Step
     from openinfer_backend_vulkan.computations import StageShaders
@@ -69,22 +70,30 @@ class KernelWriter:
         self._lines = lines_of(step)
 
     def computed(
-        self, computation: Computation, tensors: Mapping[str, Located], arguments: Sequence[Argument] = ()
+        self,
+        computation: Computation,
+        tensors: Mapping[str, Located],
+        arguments: Sequence[Argument] = (),
+        layouts: Mapping[str, Layout] | None = None,
     ) -> None:
-        """Append the stages of a computation on tensors by name; ``arguments`` are of its parameters.
+        """Append the stages of a computation on tensors by name.
+
+        Args:
+            arguments: of its parameters.
+            layouts: of tensors that are not in row-major order.
 
         Raises:
             ExprError, KernelMissingError, UnsupportedError: a stage has no form as a shader.
         """
         based = [name for name, located in tensors.items() if located.base is not None]
-        if not based and not computation.parameters:
+        if not based and not computation.parameters and not layouts:
             places = {name: located.place for name, located in tensors.items()}
             found = stages_of(computation, self.program.target)
             places |= {name: self.program.places.table(data, f"table {name}") for name, data in found.tables.items()}
             for stage in found.stages:
                 self._stage(stage, places)
             return
-        for kernel in printed_stages(computation, based, self.program.target):
+        for kernel in varying_stages(computation, arguments, based, layouts or {}, self.program.target):
             self.run(kernel, run_numbers(kernel, self.program.names, computation, arguments, tensors), tensors)
 
     def _stage(self, stage: StageShaders, places: Mapping[str, Place]) -> None:

@@ -9,9 +9,9 @@ from openinfer.codegen import Notation
 from openinfer.synth.c_host.integers import declare_integers, number_text
 from openinfer.synth.c_host.regions import RegionTests
 from openinfer_backend_vulkan.loop_programs import ITERATIONS
-from openinfer_backend_vulkan.target.based import base_of
 from openinfer_backend_vulkan.target.commands import RunNumbers
 from openinfer_backend_vulkan.target.regions import FIRST, length_of
+from openinfer_backend_vulkan.target.stages import start_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -86,7 +86,7 @@ def note_lengths(code: Lines, names: HostNames, tests: RegionTests, registers: S
 
 def _bases(tensors: Mapping[str, Located]) -> dict[str, tuple[str, Callable[[Lines], str] | None]]:
     """Return the variable of where each buffer begins, and what computes it, by the name of the parameter."""
-    return {base_of(name): (f"base{n}", located.base) for n, (name, located) in enumerate(tensors.items())}
+    return {start_of(name): (f"base{n}", located.base) for n, (name, located) in enumerate(tensors.items())}
 
 
 def _declare_bases(

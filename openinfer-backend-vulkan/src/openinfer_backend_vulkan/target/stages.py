@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Var
 from openinfer.compute.constants import without_constants
 from openinfer.compute.evaluate import evaluate
-from openinfer.lower import threaded
+from openinfer.loops.displacement import displaced
 from openinfer_backend_vulkan.buffers import bytes_of
-from openinfer_backend_vulkan.computations import shaders_of
+from openinfer_backend_vulkan.computations import shaders_of, varying_shaders
 from openinfer_backend_vulkan.loop_programs import printed
-from openinfer_backend_vulkan.target.based import with_bases
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
 
     from openinfer.compute import Computation
+    from openinfer.layout import Layout
     from openinfer.loops import Kernel
+    from openinfer.plan.steps import Argument
     from openinfer_backend_vulkan.computations import StageShaders
     from openinfer_backend_vulkan.loop_programs import Printed
     from openinfer_backend_vulkan.shaders import ShaderTarget
@@ -47,15 +49,36 @@ def stages_of(computation: Computation, target: ShaderTarget) -> Stages:
     return Stages(tuple(shaders_of(rest, target)), tables)
 
 
-def printed_stages(computation: Computation, based: Collection[str], target: ShaderTarget) -> tuple[Printed, ...]:
-    """Return the kernels of a computation with numbers of run time; ``based`` begin at an element that is a number.
+def varying_stages(
+    computation: Computation,
+    arguments: Sequence[Argument],
+    based: Collection[str],
+    layouts: Mapping[str, Layout],
+    target: ShaderTarget,
+) -> list[Printed]:
+    """Return the kernels of a computation with numbers of run time.
+
+    Args:
+        arguments: of its parameters.
+        based: tensors that begin at an element which is a number (`start_of`).
+        layouts: of tensors that are not in row-major order.
 
     Raises:
-        ExprError, UnsupportedError: a stage has no form as a shader.
+        ExprError, KernelMissingError, UnsupportedError: a stage has no form as a shader.
     """
-    return tuple(printed_kernel(kernel, based, target) for kernel in threaded(computation, busy=target.busy))
+    most = {var.name: argument.high for var, argument in zip(computation.parameters, arguments, strict=True)}
+    return varying_shaders(computation, target, most, layouts, _starts(based))
 
 
-def printed_kernel(kernel: Kernel, based: Collection[str], target: ShaderTarget) -> Printed:
-    """Return a loop program whose numbers lie in a buffer; ``based`` and errors as for `printed_stages`."""
-    return printed(with_bases(kernel, based), replace(target, pushed_words=0))
+def varying_kernel(kernel: Kernel, based: Collection[str], target: ShaderTarget) -> Printed:
+    """Return a loop program whose numbers lie in a buffer; ``based`` and errors as for `varying_stages`."""
+    return printed(displaced(kernel, _starts(based)), replace(target, pushed_words=0))
+
+
+def start_of(tensor: str) -> str:
+    """Return the name of the number that says with which element a tensor begins."""
+    return f"start_{tensor}"
+
+
+def _starts(based: Collection[str]) -> dict[str, Var]:
+    return {name: Var(start_of(name)) for name in based}

@@ -16,7 +16,7 @@ from openinfer_backend_vulkan.target.kernel_writer import place_of
 from openinfer_backend_vulkan.target.operands import Located
 from openinfer_backend_vulkan.target.regions import clearing, reading, writing
 from openinfer_backend_vulkan.target.run_time import note_lengths, region_numbers
-from openinfer_backend_vulkan.target.stages import printed_kernel
+from openinfer_backend_vulkan.target.stages import varying_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,7 +95,7 @@ def _moved(
     tensors: Mapping[str, Located],
     noted: Sequence[int | None] = (),
 ) -> None:
-    kernel = printed_kernel(program, [name for name, found in tensors.items() if found.base], writer.program.target)
+    kernel = varying_kernel(program, [name for name, found in tensors.items() if found.base], writer.program.target)
     writer.run(kernel, region_numbers(kernel, writer.program.names, region, given, tensors, noted), tensors)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import I64
@@ -12,6 +13,7 @@ from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
 from openinfer.ops.derived import expression_computation
 from openinfer.plan.indices import constant
+from openinfer.plan.programs import operands_of
 from openinfer.plan.steps import (
     ClearStep,
     ComputeStep,
@@ -27,6 +29,7 @@ from openinfer.plan.steps import (
     PlaceStep,
     SetStep,
     StoreStep,
+    ValueRef,
 )
 from openinfer.scalars import converted
 from openinfer.synth.c_host.integers import declare_integers
@@ -39,6 +42,7 @@ from openinfer_backend_vulkan.target.places import HOST, Place, pattern
 from openinfer_backend_vulkan.target.state_steps import write_access
 
 if TYPE_CHECKING:
+    from openinfer.layout import Layout
     from openinfer.plan.steps import Step
     from openinfer.scalars import Scalar
     from openinfer_backend_vulkan.target.commands import Commands
@@ -120,15 +124,23 @@ class _StepWriter:
         self._names.local.remove(step.loop)
 
     def _compute(self, step: ComputeStep) -> None:
-        if step.arrangement.layouts:
-            raise SynthesisError(f"{place_of(step)}: a tensor that is not in row-major order", code="unsupported")
         computation = step.computation
         outputs = (*step.outputs, *step.temporaries)
         names = [t.name for t in (*computation.inputs, *computation.outputs, *computation.temporaries)]
         with self._code.braces():
             given = [self._locator.operand(operand, self._code, f"x{n}") for n, operand in enumerate(step.inputs)]
             found = [*given, *map(self._locator.value, outputs)]
-            self._kernels.computed(computation, dict(zip(names, found, strict=True)), step.arguments)
+            tensors = dict(zip(names, found, strict=True))
+            self._kernels.computed(computation, tensors, step.arguments, self._layouts(step))
+
+    def _layouts(self, step: ComputeStep) -> dict[str, Layout]:
+        """Return the layouts of tensors that lie in a state, with the extents of the computation."""
+        found: dict[str, Layout] = {}
+        for name, operand in operands_of(step).items():
+            layout = self._plan.values[operand.value].layout if isinstance(operand, ValueRef) else None
+            if layout is not None:
+                found[name] = replace(layout, shape=step.computation.tensor(name).shape)
+        return found
 
     def _copy(self, step: CopyStep) -> None:
         kind = self._plan.values[step.output].stored
