@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_models import agrees, info, model, node, run, saved, weights
+from onnx_models import INT64, agrees, info, model, node, run, saved, weights
 
 from openinfer.importers import load
+from openinfer.importers.onnx_files import repetition
 from openinfer.plugins.environment import Environment
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
@@ -139,3 +140,31 @@ def test_tables_leave_other_weights_alone(tmp_path: Path) -> None:
     imported = load(saved(proto, tmp_path))
     assert "loop" in imported.text
     agrees(proto, imported, {"x": rand(1, 2)})
+
+
+def test_a_range_that_layers_start_from_is_declared(tmp_path: Path) -> None:
+    nodes = [node("Shape", "x", "s"), node("Gather", "s zero", "n"), node("Range", "zero n one", "h0")]
+    for layer in range(4):
+        nodes += [node("Mul", f"h{layer} k", f"a{layer}"), node("Sub", f"a{layer} k", f"b{layer}")]
+        nodes.append(node("Neg", f"b{layer}", f"h{layer + 1}"))
+    nodes.append(node("Add", "x h4", "y"))
+    ends = weights(zero=np.array(0), one=np.array(1), k=np.array([3]))
+    proto = model(nodes, [info("x", ["N"], INT64)], [info("y", None, INT64)], ends)
+    imported = load(saved(proto, tmp_path))
+    assert "loop layers" in imported.text
+    agrees(proto, imported, {"x": np.arange(10)})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_runs_of_equal_calls_are_those_that_a_search_place_by_place_finds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    numbers = np.tile(rng.integers(0, 3, rng.integers(1, 7)), 6)
+    numbers[rng.integers(0, len(numbers), 2)] = rng.integers(0, 3)
+    wanted: set[tuple[int, int, int]] = set()
+    for period in range(3, len(numbers) // 3 + 1):
+        same = [numbers[place] == numbers[place + period] for place in range(len(numbers) - period)]
+        for start in range(len(same)):
+            length = next((end for end in range(start, len(same)) if not same[end]), len(same)) - start
+            if length >= 2 * period and (start == 0 or not same[start - 1]):
+                wanted.add((start, period, length // period + 1))
+    assert set(repetition.runs(numbers.tolist())) == wanted

@@ -67,7 +67,7 @@ class _Printer:
         self._of: dict[int, str] = {id(counter.value): name for name, counter in program.counters.items()}
         self._caches: dict[int, tuple[str, str]] = {}
         self._persistent: list[str] = []
-        self._carried: set[str] = set()
+        self._carried: set[int] = set()
         self._blocks: list[str] = []
         self._constants: list[str] = []
         self._numbers: dict[tuple[str, str, tuple[int, ...], str], str] = {}
@@ -212,7 +212,7 @@ class _Printer:
                 "h" if len(loop.carried) == 1 else value_stem(carried.after.name or carried.written.name, "h")
             )
             name = self._of.get(id(carried.after)) or self._names.new(stem)
-            self._carried.add(name)
+            self._carried.add(id(carried.written))
             self._of[id(carried.written)] = self._of[id(carried.after)] = name
             if self._may_share(carried, loop):
                 self._of[id(carried.initial)] = name
@@ -358,7 +358,7 @@ class _Printer:
         targets = [self._target(value, call.op) for value in call.outputs]
         if call.declared:
             for name, value in zip(targets, call.outputs, strict=True):
-                if name not in self._result.outputs.values() and name not in self._carried:
+                if name not in self._result.outputs.values() and id(value) not in self._carried:
                     yield f"  assign {name}: {type_text(value.dtype, value.dims)};"
         yield f"  op {call.op}({', '.join([*arguments, *named, *settings])}) >> {', '.join(targets)};"
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from openinfer.importers.onnx_files.values import Cache, Value
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def repetition(program: Program) -> Repetition | None:
     if len(program.calls) > MOST_CALLS:
         return None
     signatures = _numbered([_signature(call) for call in program.calls])
-    for start, period, count in sorted(_candidates(signatures), key=lambda c: (-c[1] * c[2], c[1])):
+    for start, period, count in sorted(runs(signatures), key=lambda c: (-c[1] * c[2], c[1])):
         found = _best(program, signatures, start, period, count)
         if found is not None:
             return found
@@ -74,17 +76,17 @@ def _plain(setting: Setting) -> str:
     return "value" if isinstance(setting, Value) else f"{type(setting).__name__} {setting!r}"
 
 
-def _candidates(signatures: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+def runs(signatures: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     """Yield starts, periods and counts of runs in which every call equals the one a period later."""
-    length = len(signatures)
-    for period in range(LEAST_CALLS, length // LEAST_LAYERS + 1):
-        run = 0
-        for place in range(length - period, -1, -1):
-            same = place + period < length and signatures[place] == signatures[place + period]
-            run = run + 1 if same else 0
-            is_first = place == 0 or signatures[place - 1] != signatures[place - 1 + period]
-            if run >= period * (LEAST_LAYERS - 1) and is_first:
-                yield place, period, run // period + 1
+    numbers = np.asarray(signatures)
+    for period in range(LEAST_CALLS, len(numbers) // LEAST_LAYERS + 1):
+        same = np.zeros(len(numbers) - period + 2, np.int8)
+        same[1:-1] = numbers[:-period] == numbers[period:]
+        changes = np.diff(same)
+        starts, ends = np.flatnonzero(changes == 1), np.flatnonzero(changes == -1)
+        long = ends - starts >= period * (LEAST_LAYERS - 1)
+        for start, end in zip(starts[long].tolist()[::-1], ends[long].tolist()[::-1], strict=True):
+            yield start, period, (end - start) // period + 1
 
 
 def _best(program: Program, signatures: Sequence[int], start: int, period: int, count: int) -> Repetition | None:
