@@ -147,3 +147,61 @@ def test_places_of_data_that_are_no_paths_are_refused(tmp_path: Path) -> None:
         error = refusal(proto, tmp_path)
         assert error.code == "import-file"
         assert "tensor 'w'" in str(error)
+
+
+def twice(of: str) -> Any:
+    """Return a model in which two values have one name."""
+    ones = weights(w=np.ones(4, np.float32))
+    inputs, nodes = [info("x", [4])], [node("Add", "x w", "y")]
+    if of == "nodes":
+        nodes.append(node("Mul", "x w", "y"))
+    elif of == "node and input":
+        nodes.insert(0, node("Neg", "x", "x"))
+    elif of == "node and weight":
+        nodes.insert(0, node("Neg", "x", "w"))
+    return model(nodes, inputs * (1 + (of == "inputs")), [info("y", [4])], ones * (1 + (of == "weights")))
+
+
+@pytest.mark.parametrize("of", ["inputs", "weights", "nodes", "node and input", "node and weight"])
+def test_two_values_of_one_name_are_an_error_of_the_file(of: str, tmp_path: Path) -> None:
+    assert load(saved(twice("one each"), tmp_path)).report.nodes == 1
+    path = tmp_path / "twice.onnx"
+    path.write_bytes(twice(of).SerializeToString())
+    with pytest.raises(ModelImportError, match=r"several values of one graph|an input of its graph") as raised:
+        load(path)
+    assert raised.value.code == "import-file"
+
+
+def test_an_opset_below_the_first_is_an_error_of_the_file(tmp_path: Path) -> None:
+    proto = of_one_node(node("Relu", "x", "y"))
+    proto.opset_import[0].version = -5
+    path = tmp_path / "below.onnx"
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelImportError, match="opset -5; the oldest is 1"):
+        load(path)
+
+
+def test_parts_that_are_not_there_are_not_counted_out(tmp_path: Path) -> None:
+    split = node("Split", "x", "y z", num_outputs=1 << 40)
+    proto = model([split], [info("x", [1 << 20])], [info("y", None)], opset=18)
+    path = tmp_path / "parts.onnx"
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelImportError, match=f"num_outputs={1 << 40}, expected the number of its outputs, 2"):
+        load(path)
+
+
+@pytest.mark.parametrize("plus", [0, 1])
+def test_sizes_squared_again_and_again_are_left_to_the_program(plus: int, tmp_path: Path) -> None:
+    nodes = [node("Shape", "x", "s"), node("Add", "s one", "v0")]
+    nodes += [node("Mul", f"v{turn} v{turn}", f"v{turn + 1}") for turn in range(60)]
+    initial = weights(one=np.array([plus]), z=np.ones(1, np.float32))
+    proto = model([*nodes, node("Expand", "z v60", "y")], [info("x", ["N"])], [info("y", None)], initial)
+    assert "input 'v60' has to be known at import: fix --set x=VALUE" in str(refusal(proto, tmp_path))
+
+
+def test_messages_and_sizes_keep_the_start_of_names_that_are_too_long(tmp_path: Path) -> None:
+    long = "a_" * 5000
+    imported = load(saved(model([node("Relu", "x", "y")], [info("x", [long])], [info("y", None)]), tmp_path))
+    assert list(imported.model.sizevars) == [long[:64]]
+    error = refusal(model([node("Shrug", long, "y")], [info(long, [long])], [info("y", None)]), tmp_path)
+    assert len(str(error)) < 1000

@@ -97,6 +97,11 @@ class Diagnostic:
         return f"{place}{self.severity.value}[{self.code}]: {self.message}{hint}"
 
 
+def shortened(text: str, most: int = 120) -> str:
+    """Return a text of up to ``most`` characters as it is; of a longer one its start and how long it is."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
 def near_names(name: str, names: Iterable[str], count: int = 3) -> list[str]:
     """Return up to ``count`` of ``names`` that look like ``name``, best first; only case apart, those alone."""
     known = sorted(set(names))

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 TRIED = (48, 80, 112, 176, 208, 272, 304, 368)
 """Values of size variables at which shapes are tried: multiples of 16, which strides divide, and another prime each."""
 
+LONGEST = 64
+"""Characters of a model's name for a dimension that its size variable keeps."""
+
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -85,6 +88,7 @@ class Dimensions:
     def _named(self, param: str) -> Name:
         if param not in self._legal:
             stem = _ILLEGAL.sub("_", param).strip("_") or "size"
+            stem = stem[:LONGEST]
             stem = f"n{stem}" if stem[0].isdigit() or stem in (*LITERAL_WORDS, *ROUNDINGS) else stem
             name, number = stem, 2
             while name in self.sizes:

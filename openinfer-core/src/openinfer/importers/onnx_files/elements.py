@@ -42,7 +42,7 @@ def element_name(onnx: Any, number: int) -> str:
     try:
         return str(onnx.TensorProto.DataType.Name(number))
     except ValueError:
-        return f"element type {number}"
+        return str(number)
 
 
 def number_of(onnx: Any, dtype: DType) -> int:

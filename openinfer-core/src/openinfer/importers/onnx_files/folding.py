@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
     Objects: TypeAlias = npt.NDArray[Any]
 
+MOST_PARTS = 256
+"""Names, numbers and signs of the longest expression of an integer; longer ones are left to the running program."""
+
 Fold: TypeAlias = "Callable[[Node, list[Objects]], Objects | None]"
 
 _FOLDS: dict[str, Fold] = {}
@@ -63,13 +66,26 @@ def folded(node: Node) -> Value | None:
         found = fold(node, arrays)
     except (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError, _UndecidedError):
         return None
-    if found is None or found.size > MOST_ELEMENTS or any(map(_is_beyond_64_bits, found.reshape(-1))):
+    if found is None or found.size > MOST_ELEMENTS:
+        return None
+    if any(_is_beyond_64_bits(element) or _is_long(element) for element in found.reshape(-1)):
         return None
     return of_elements(list(found.reshape(-1)), tuple(map(Const, found.shape)), _result_type(node))
 
 
 def _is_beyond_64_bits(element: Element) -> bool:
     return isinstance(element, int) and not -(1 << 63) <= element < 1 << 63
+
+
+def _is_long(element: Element) -> bool:
+    """Whether an expression has too many parts: what squares it again and again would double them each time."""
+    waiting, parts = [element], 0
+    while waiting and parts <= MOST_PARTS:
+        part = waiting.pop()
+        parts += 1
+        if isinstance(part, BinOp):
+            waiting += [part.left, part.right]
+    return parts > MOST_PARTS
 
 
 class _UndecidedError(Exception):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import mmap
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.diagnostics import shortened
 from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files import failures
 from openinfer.importers.onnx_files.elements import element_name, element_type, stored_form
@@ -99,6 +101,8 @@ def broken(message: str) -> ModelImportError:
 def _check_versions(onnx: Any, proto: Any, name: str) -> None:
     newest = int(onnx.defs.onnx_opset_version())
     for opset in proto.opset_import:
+        if opset.version < 1:
+            raise broken(f"{name} uses opset {opset.version}; the oldest is 1")
         if opset.domain in STANDARD and opset.version > newest:
             message = f"{name} uses opset {opset.version}; the installed onnx {onnx.__version__} knows up to {newest}"
             raise ModelImportError(f"{message}: install a newer onnx", code="import-file")
@@ -140,6 +144,7 @@ class _Reader:
         payloads = {tensor.name: self.payload(tensor) for tensor in proto.initializer}
         payloads |= {tensor.values.name: self._dense(tensor) for tensor in proto.sparse_initializer}
         types = {info.name: self._info(info) for info in proto.value_info}
+        self._check_names(proto, payloads)
         return SourceGraph(
             name=proto.name,
             nodes=tuple(self._node(node, depth) for node in proto.node),
@@ -148,6 +153,19 @@ class _Reader:
             payloads=payloads,
             types=types,
         )
+
+    def _check_names(self, proto: Any, payloads: Mapping[str, Payload]) -> None:
+        """Refuse a graph in which two values have one name; inputs may have initialisers."""
+        written = [name for node in proto.node for name in node.output if name]
+        tensors = [tensor.name for tensor in proto.initializer]
+        for names in ([info.name for info in proto.input], tensors, [*payloads, *written]):
+            twice = next((name for name, count in Counter(names).items() if count > 1), None)
+            if twice is not None:
+                raise broken(f"{self._name}: the name {shortened(twice)!r} belongs to several values of one graph")
+        inputs = {info.name for info in proto.input}
+        both = next((name for name in written if name in inputs), None)
+        if both is not None:
+            raise broken(f"{self._name}: a node writes {shortened(both)!r}, an input of its graph")
 
     def _node(self, proto: Any, depth: int) -> SourceNode:
         domain = "" if proto.domain in STANDARD else str(proto.domain)

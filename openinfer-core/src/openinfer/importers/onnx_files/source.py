@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from openinfer.diagnostics import shortened
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -63,7 +65,7 @@ class SourceNode:
     @property
     def title(self) -> str:
         """The node as messages call it."""
-        label = self.name or (self.outputs[0] if self.outputs else "")
+        label = shortened(self.name or (self.outputs[0] if self.outputs else ""))
         domain = f"{self.domain}." if self.domain else ""
         return f"{domain}{self.op} {label!r}"
 

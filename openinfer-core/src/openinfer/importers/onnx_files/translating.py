@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer import symbolic
-from openinfer.diagnostics import Diagnostic, counted
+from openinfer.diagnostics import Diagnostic, counted, shortened
 from openinfer.errors import ModelImportError
 from openinfer.importers.given_values import given_array
 from openinfer.importers.onnx_files.attribute_checks import attribute_fault
@@ -162,10 +162,8 @@ def _translate_node(source: SourceNode, scope: dict[str, Value], state: _State) 
         return
     missing = [name for name in source.inputs if name and name not in scope]
     if missing:
-        message = (
-            f"{source.title} reads {missing[0]!r} before any node writes it: nodes form a cycle or are out of order"
-        )
-        raise ModelImportError(message, code="import-file")
+        message = f"{source.title} reads {shortened(missing[0])!r} before any node writes it"
+        raise ModelImportError(f"{message}: nodes form a cycle or are out of order", code="import-file")
     node = Node(source, tuple(scope[name] if name else None for name in source.inputs), state.emit)
     mark = len(state.emit.calls)
     state.emit.stage = stage_of(source, state.emit.stage)
@@ -344,7 +342,8 @@ def _types(node: Node) -> str:
 def _raise_problems(state: _State) -> None:
     if not state.problems:
         return
-    lines = [f"{problem.node.title}({problem.types}): {problem.reason}" for problem in state.problems[:MOST_LISTED]]
+    listed = state.problems[:MOST_LISTED]
+    lines = [f"{each.node.title}({shortened(each.types, 300)}): {shortened(each.reason, 600)}" for each in listed]
     found = [Diagnostic(code=each.code, message=line) for each, line in zip(state.problems, lines, strict=False)]
     more = len(state.problems) - len(lines)
     if more:

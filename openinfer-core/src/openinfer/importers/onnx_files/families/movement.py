@@ -115,6 +115,8 @@ def _clamped(element: Element) -> Element:
 def _split(node: Node) -> tuple[Value, ...]:
     sizes = node.get("split") if node.input(1) is None else node.integers(1)
     parts = int(node.get("num_outputs", len(node.source.outputs)))
+    if parts != len(node.source.outputs):
+        node.refuse(f"num_outputs={parts}, expected the number of its outputs, {len(node.source.outputs)}")
     settings: dict[str, Setting] = {"axis": int(node.get("axis", 0))}
     extent = plain_element(node.given(0).dims[int(node.get("axis", 0))])
     if sizes is None and isinstance(extent, int) and parts > 0 and extent % parts:
