@@ -273,3 +273,21 @@ def test_states_may_change_places_and_come_from_outside(handed_on: str, tmp_path
     imported = load(saved(proto, tmp_path))
 
     agrees(proto, imported, {name: rand(3) for name in "xpq"})
+
+
+def test_branches_that_read_a_value_of_a_failed_node_are_no_problems_of_their_own(tmp_path: Path) -> None:
+    inner = graph([node("Relu", "a", "i")], [], ["i"])
+    nested = graph([node("If", "t", "j", then_branch=inner, else_branch=inner), node("Neg", "j", "k")], [], ["k"])
+    nodes = [node("NonZero", "x", "a"), node("If", "t", "y", then_branch=nested, else_branch=nested)]
+    proto = model(nodes, [info("x", [3])], [info("y", None)], weights(t=np.array(True)))
+    with pytest.raises(ModelImportError) as raised:
+        load(saved(proto, tmp_path))
+    assert raised.value.nodes == ("NonZero 'a'",)
+
+
+def test_windows_that_fit_only_into_large_sizes_ask_for_the_size_that_decides(tmp_path: Path) -> None:
+    conv = node("Conv", "x w", "y", strides=[128])
+    proto = model([conv], [info("x", [1, 1, "samples"])], [info("y", None)], weights(w=rand(1, 1, 256)))
+    with pytest.raises(ModelImportError, match="depends on samples in a way .* fix a size with --set NAME=N"):
+        load(saved(proto, tmp_path))
+    assert load(saved(proto, tmp_path), values={"samples": 512}).report.statements == 1

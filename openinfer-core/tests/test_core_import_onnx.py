@@ -202,8 +202,7 @@ def test_graphs_that_are_nested_deeply_are_refused(tmp_path: Path) -> None:
     for _ in range(20):
         branch = node("If", "c", "y", then_branch=inner, else_branch=helper.make_graph([], "g", [], []))
         inner = helper.make_graph([branch], "g", [], [info("y", [1])])
-    proto = model([node("Identity", "x", "y")], [info("x", [1])], [info("y", [1])])
-    proto.graph.node.append(inner.node[0])
+    proto = model([inner.node[0]], [info("x", [1])], [info("y", [1])])
     with pytest.raises(ModelImportError, match="nested more than 16 levels"):
         load(saved(proto, tmp_path))
 

@@ -86,11 +86,8 @@ def translate(model: SourceModel, options: ImportOptions, environment: Environme
     except ModelImportError as error:
         if error.code != "import-unsupported":
             raise
-        try:
-            # Windows that are larger than the sizes at which shapes are tried fit into larger ones.
-            return _translated(model, options, environment, LARGER)
-        except ModelImportError:
-            raise error from None
+    # Windows that are larger than the sizes at which shapes are tried fit into larger ones.
+    return _translated(model, options, environment, LARGER)
 
 
 def _translated(model: SourceModel, options: ImportOptions, environment: Environment, factor: int) -> Translation:
@@ -205,7 +202,8 @@ def _with_graphs(node: Node, scope: Mapping[str, Value], state: _State) -> Seque
     def translated(body: SourceGraph, inner: dict[str, Value]) -> bool:
         problems = len(state.problems)
         translate_graph(body, inner, state)
-        return len(state.problems) == problems
+        # What reads values of nodes that failed is left out without a problem of its own.
+        return len(state.problems) == problems and not any(info.name in state.failed for info in body.outputs)
 
     known_condition = node.given(0).integers() if node.op == "If" else None
     if known_condition is not None and isinstance(known_condition[0], int):
