@@ -62,6 +62,17 @@ def test_the_table_has_every_device_and_target_of_the_distributions(folder: Path
     assert owned & rows(folder).keys() == rows(folder).keys()
 
 
+def test_the_figures_of_memory_and_accuracy_are_those_printed(folder: Path, printed: list[str]) -> None:
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    memory = [line for line in printed if "arena " in line]
+    counts = re.findall(r": (\d+) of (\d+) images right", "\n".join(printed))
+
+    assert memory
+    assert [figure for line in memory for figure in re.findall(r"([1-9][\d,]*) B\b", line) if figure not in text] == []
+    shares = [f"{right} ({int(right) / int(of):.1%})".replace("%", " %") for right, of in counts]
+    assert [share for share in shares if share not in text] == []
+
+
 def test_the_artefacts_are_small(folder: Path) -> None:
     files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
 
