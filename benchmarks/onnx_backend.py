@@ -30,6 +30,9 @@ KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
 COARSE = {"float16": 2e-3, "bfloat16": 2e-2, "float8_e5m2": 0.2}
 """Relative tolerance of low floats, of which ONNX rounds more often."""
 
+VERSION = "1.23.2"
+"""The package ``onnx`` whose tests the list is about; another one has others."""
+
 LIST = Path(__file__).with_name("onnx_unsupported.txt")
 
 
