@@ -369,3 +369,56 @@ def test_labels_that_the_samples_do_not_have_are_an_error_of_the_option(tmp_path
 
     assert ran.exit_code == 2
     assert "has no array 'classes'" in ran.output
+
+
+SIGNAL = """
+dynamic { x: f32[1, 4, 16]; }
+constant { w: f32[6, 2, 3]; b: f32[6]; }
+volatile { y: f32[1, 6, LENGTH]; }
+block entry { op conv1d(x, w, bias=b, groups=2SETTINGS) >> y; return y; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "before", "after", "step", "dilation"),
+    [
+        ("", 0, 0, 1, 1),
+        (", stride=2, padding=1", 1, 1, 2, 1),
+        (", padding=[2, 0], dilation=2", 2, 0, 1, 2),
+        (', padding="same_upper"', 1, 1, 1, 1),
+    ],
+)
+def test_a_convolution_over_one_dim_computes_what_its_integers_say(
+    settings: str, before: int, after: int, step: int, dilation: int
+) -> None:
+    w, x = RNG.normal(size=(6, 2, 3)).astype(np.float32), RNG.uniform(0, 1, (5, 1, 4, 16)).astype(np.float32)
+    length = (16 + before + after - 2 * dilation - 1) // step + 1
+    program = SIGNAL.replace("SETTINGS", settings).replace("LENGTH", str(length))
+
+    made = quantize(program, model_of(w=w, b=B[[0, 1, 2, 3, 0, 1]]), {"x": x})
+
+    largest = np.float32(x.max() / 255)
+    scale = np.abs(w).max(axis=(1, 2)) / 127
+    stored = np.pad(np.round(x[0, 0] / largest), ((0, 0), (before, after)))
+    integers = np.round(w / scale[:, None, None])
+    expected = np.zeros((6, length))
+    for output, place in np.ndindex(6, length):
+        taken = stored[output // 3 * 2 :, place * step :][:2, : 2 * dilation + 1 : dilation]
+        expected[output, place] = (taken * integers[output]).sum() * scale[output] * largest + B[output % 4]
+    np.testing.assert_allclose(ran(made, x=x[0])[0], expected, rtol=1e-4, atol=1e-5)
+    assert (made.model.tensors["w"].shape, made.model.tensors["w"].dtype.name) == ((6, 2, 1, 3), "i8")
+
+
+def test_cells_stay_with_the_reason() -> None:
+    program = """
+      dynamic { x: f32[1, 6]; }
+      constant { w: f32[6, 4]; k: f32[12, 4]; r: f32[12, 4]; }
+      volatile { y: f32[1, 4]; }
+      block entry { op matmul(x, w) >> g; op gru_cell(g, g, k, r) >> y; return y; }
+    """
+    parts = {"w": W, "k": RNG.normal(size=(12, 4)).astype(np.float32), "r": RNG.normal(size=(12, 4)).astype(np.float32)}
+
+    made = quantize(program, model_of(**parts), {"x": np.ones((2, 6), np.float32)})
+
+    reason = "no operator on integers computes its products"
+    assert [(left.op, left.output, left.reason) for left in made.report.left] == [("gru_cell", "y", reason)]

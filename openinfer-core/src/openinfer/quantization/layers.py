@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from openinfer.ir.values import Ref
     from openinfer.model import Model
 
-OPERATORS = ("conv2d", "linear", "matmul")
+OPERATORS = ("conv1d", "conv2d", "linear", "matmul")
+RANKS = {"conv1d": 3, "conv2d": 4, "linear": 2, "matmul": 2}
+"""Dims of the weight of each."""
+
+WITHIN = ("conv_transpose2d", "gru_cell", "lstm_cell")
+"""Operators whose products with weights no operator on integers computes."""
+
 CONVOLUTION_SETTINGS = ("stride", "strides", "padding", "pads", "dilation", "dilations", "groups", "group")
 MOST_PRODUCTS = 2**31 // (255 * 127)
 """Products of a u8 and an i8 whose sum always fits an i32."""
@@ -54,7 +60,12 @@ class Layer:
 
     @property
     def is_convolution(self) -> bool:
-        return self.resolved.op == "conv2d"
+        return self.resolved.op in ("conv1d", "conv2d")
+
+    @property
+    def is_signal(self) -> bool:
+        """Whether it is a convolution over one dim, which becomes one over images of one row."""
+        return self.resolved.op == "conv1d"
 
     @property
     def is_transposed(self) -> bool:
@@ -83,9 +94,10 @@ def find_layers(resolved: ResolvedGraph, model: Model, exclude: Sequence[str]) -
     for block in resolved.graph.blocks.values():
         for node in block.walk():
             found = resolved.ops.get(node.index)
-            if not isinstance(node.kind, Op) or found is None or found.op not in OPERATORS:
+            if not isinstance(node.kind, Op) or found is None or found.op not in (*OPERATORS, *WITHIN):
                 continue
-            reason = _reason(node.kind, found, resolved, model, exclude)
+            within = "no operator on integers computes its products" if found.op in WITHIN else None
+            reason = within or _reason(node.kind, found, resolved, model, exclude)
             if reason is None:
                 candidates.append(_layer(len(candidates), block.name, node, node.kind, found))
             elif reason:
@@ -142,7 +154,7 @@ def _layer(number: int, block: str, node: Node, op: Op, found: ResolvedOp) -> La
     if source is None or weight is None:
         raise ValueError(f"{found.op} has no weight")
     rank = 0 if found.input_types[1] is None else len(found.input_types[1].shape)
-    outputs_first = found.op == "conv2d" or bool(found.settings.get("trans_w"))
+    outputs_first = found.op in ("conv1d", "conv2d") or bool(found.settings.get("trans_w"))
     return Layer(
         number=number,
         block=block,
@@ -186,7 +198,7 @@ def _reason(
     kinds = [kind for kind in found.input_types if kind is not None]
     if any(kind.dtype is not F32 for kind in kinds):
         return f"its inputs are {', '.join(kind.dtype.name for kind in kinds)}, not f32"
-    if len(kinds[1].shape) != (4 if found.op == "conv2d" else 2):
+    if len(kinds[1].shape) != RANKS[found.op]:
         return f"its weight has {len(kinds[1].shape)} dims"
     names = [weight.name, *weight_names(declared, model)]
     if len(names) == 1:
@@ -199,11 +211,12 @@ def _reason(
 def _unlike_integers(op: Op, found: ResolvedOp, shape: tuple[int, ...]) -> str | None:
     if any(bias is not None and bias.name == found.outputs[0] for bias in found.inputs[2:]):
         return f"it writes its bias `{found.outputs[0]}`"
-    known = CONVOLUTION_SETTINGS if found.op == "conv2d" else ("trans_w",)
+    is_convolution = found.op in ("conv1d", "conv2d")
+    known = CONVOLUTION_SETTINGS if is_convolution else ("trans_w",)
     unknown = next((name for name in op.settings if name not in (*known, "bias")), None)
     if unknown is not None or found.runtime_settings:
         return f"products of integers have no setting `{unknown or next(iter(found.runtime_settings))}`"
-    outputs = shape[0] if found.op == "conv2d" or found.settings.get("trans_w") else shape[-1]
+    outputs = shape[0] if is_convolution or found.settings.get("trans_w") else shape[-1]
     products = math.prod(shape) // max(1, outputs)
     if products > MOST_PRODUCTS:
         return f"a sum of {products} products may not fit 32 bits"

@@ -292,7 +292,8 @@ class _Making:
 def _quantised(name: str, weight: Array, layer: Layer) -> tuple[Array, Array]:
     """Return a weight as i8, its outputs last where it is a matrix, and the scale of each output in f64.
 
-    Scales of convolutions have shape [O, 1, 1], those of matrices [N].
+    Scales of convolutions have shape [O, 1, 1], of those over one dim [O, 1], whose weights are those of images of one
+    row, and scales of matrices [N].
 
     Raises:
         CalibrationError: it has values that are not finite.
@@ -301,6 +302,8 @@ def _quantised(name: str, weight: Array, layer: Layer) -> tuple[Array, Array]:
         raise CalibrationError(f"weight {name!r} has NaN or infinities, which no integer holds: exclude it")
     stored = quantize_array(weight, "i8", axis=layer.axis)
     values, scale = stored.values.astype(np.int8), stored.quant.scale.values.astype(np.float64)
+    if layer.is_signal:
+        return values[:, :, None], scale[:, None]
     if layer.is_convolution:
         return values, scale[:, None, None]
     return (values.T.copy() if layer.is_transposed else values), scale
