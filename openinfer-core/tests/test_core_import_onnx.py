@@ -310,3 +310,26 @@ def test_each_node_that_cannot_be_imported_is_a_finding_of_its_own(tmp_path: Pat
     assert shown.exit_code == 1
     assert [head.split()[1] for head in heads] == ["elsewhere.Nope", "elsewhere.Unheard"]
     assert "\\n" not in shown.output
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux alone")
+def test_an_import_takes_at_most_1_3_times_the_memory_of_the_file(tmp_path: Path) -> None:
+    layers = range(16)
+    arrays = {f"net.{layer}.weight": rand(1024, 1024) for layer in layers}
+    nodes = [node("MatMul", f"h{layer} net.{layer}.weight", f"h{layer + 1}") for layer in layers]
+    proto = model(nodes, [info("h0", ["n", 1024])], [info("h16", None)], weights(**arrays))
+    path = saved(proto, tmp_path)
+    program = (
+        "import resource, sys\n"
+        "from openinfer.importers import load\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
+        "load(sys.argv[2]).save(sys.argv[3], 'warm')\n"
+        "before = peak()\n"
+        "load(sys.argv[1]).save(sys.argv[3], 'large')\n"
+        "print(peak() - before)\n"
+    )
+    small = saved(network(), tmp_path, "warm.onnx")
+    command = [sys.executable, "-c", program, str(path), str(small), str(tmp_path)]
+    grown = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert path.stat().st_size > 64 << 20
+    assert grown <= 1.3 * path.stat().st_size

@@ -113,3 +113,15 @@ def test_weights_of_a_convolution_of_floats_stay_bytes_in_the_container(tmp_path
     imported = load(saved(proto, tmp_path))
     assert imported.model.tensors["w"].dtype.name == "i8"
     agrees(proto, imported, {"x": rand(1, 2, 5, 5)})
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+def test_weights_of_a_convolution_of_floats_stay_in_bytes(axis: int | None, tmp_path: Path) -> None:
+    attributes = {} if axis is None else {"axis": axis}
+    nodes = [node("DequantizeLinear", "w s", "wf", **attributes), node("Conv", "x wf b", "y", pads=[1] * 4)]
+    initial = weights(w=bytes_of(4, 2, 3, 3), s=np.float32(0.01) if axis is None else scales(4), b=rand(4))
+    proto = model(nodes, [info("x", ["n", 2, 6, 6])], [info("y", None)], initial, opset=21)
+    imported = load(saved(proto, tmp_path))
+    assert "w: u8[4, 2, 3, 3];" in imported.text
+    assert imported.model.tensors["w"].dtype.name == "u8"
+    agrees(proto, imported, {"x": rand(2, 2, 6, 6)})
