@@ -16,6 +16,7 @@ from openinfer.compute.factors import factored
 from openinfer.compute.reading import parse_computation
 from openinfer.compute.words import in_words, words_of
 from openinfer.dtypes import I32, dtype_named
+from openinfer.expr.linear import linearise
 from openinfer.plan.steps import ComputeStep, ValueRef
 from openinfer.plan.values import WeightMemory
 from openinfer.plan.words import word_array
@@ -99,6 +100,16 @@ def test_elements_are_taken_out_without_numbers_near_the_ends_of_the_range(facto
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(("cast", "function"), [("f32", "from_bits"), ("f64", "from_bits"), ("i32", "shl")])
+def test_elements_become_floats_as_bits_of_floats_and_integers_by_shifts(cast: str, function: str) -> None:
+    term = {"i32": "cast(cast(w[r, j], i32), f32)"}.get(cast, f"cast(cast(w[r, j], {cast}), f32)")
+    text = PLAIN.format(dtype="i4").replace("cast(w[r, j], f32)", term)
+    changed, _, _ = worded(parse_computation(text))
+
+    assert changed.stages[0].fold is not None
+    assert function in {i.function for i in linearise(changed.stages[0].fold.totals[0].term).instructions}
+
+
 def test_the_first_element_has_the_lowest_bits() -> None:
     words = word_array(np.array([[1, -1], [2, 0], [3, 0], [-4, 0]], np.int8), 0, 0, 8)
 
@@ -128,6 +139,21 @@ def test_a_plan_keeps_the_bytes_of_weights_of_few_bits(dtype: str) -> None:
     assert [w.type.dtype for w in weights if w.source == "w"] == [I32]
     assert sum(len(w.data) for w in weights if w.source == "w") == 64 * 48 * kind.bits // 8
     assert not any(w.type.dtype.is_packed for w in weights)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u2"])
+@pytest.mark.parametrize("arch", [None, "generic", "x86-64-v3"])
+def test_products_with_scales_of_groups_have_lanes_where_registers_are_few(arch: str | None, dtype: str) -> None:
+    program = f"""
+    dynamic {{ x: f32[1, 64]; }}
+    constant {{ w: {dtype}[64, 48] @init(1); s: f32[2, 48] @init(0.5); }}
+    volatile {{ y: f32[1, 48]; }}
+    block entry {{ op qmatmul(x, w, s, group_size=32) >> y; return y; }}
+    """
+    plan = oi.Synthesizer("c", arch=arch).synthesize(oi.Model.from_arrays({}), oi.graph(program)).plan
+    (step,) = (step for step in plan.procedures[-1].steps if isinstance(step, ComputeStep))
+
+    assert all(schedule.lanes is not None for schedule in step.arrangement.schedules)
 
 
 SCALED = """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index, Var
 from openinfer.compute.stage import Position, Read, Total
 from openinfer.compute.substitution import moved
-from openinfer.dtypes import I32, Kind
+from openinfer.dtypes import I32, U32, Kind
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 WORD = 32
 """Bits of a word."""
+MANTISSA, BIAS = 23, 127
+"""Bits of the mantissa of an f32, and what is added to its exponent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +107,49 @@ def in_words(stage: Stage, words: Words) -> Stage:
     places = [quotient] if words.outer is None else [words.outer, quotient]
     at = (*read.at[: words.dim], *map(Index.of, places), *read.at[words.dim + 1 :])
     elements[words.number] = Read(read.tensor, at, I32)
-    bits = read.dtype.bits
-    signed = read.dtype.kind is not Kind.UNSIGNED
-    shift = Position(inner * -bits + (WORD - bits) if signed else inner * bits, I32)
-    element = _element_of(tree.Input(words.number, I32), tree.Input(len(elements), I32), bits, signed=signed)
     (total,) = fold.totals
+    taken = _by_mantissas if _is_cast_to_floats(total.term, words.number) else _by_shifts
+    added, element = taken(tree.Input(words.number, I32), inner, read.dtype, len(elements))
     axes = tuple(part for axis in fold.axes for part in ((quotient, inner) if axis == words.axis else (axis,)))
     made = Total(total.start, with_operand(total.term, words.number, element), total.combine)
-    return replace(stage, elements=(*elements, shift), fold=replace(fold, axes=axes, totals=(made,)))
+    return replace(stage, elements=(*elements, *added), fold=replace(fold, axes=axes, totals=(made,)))
 
 
-def _element_of(word: Expr, shift: Expr, bits: int, *, signed: bool) -> Expr:
-    """Return the element of a word: of signed ones the sign is spread from the highest bit."""
-    if signed:
-        return tree.shr(tree.shl(word, shift), tree.literal(WORD - bits, I32))
-    return tree.bit_and(tree.shr(word, shift), tree.literal((1 << bits) - 1, I32))
+def _is_cast_to_floats(term: Expr, number: int) -> bool:
+    """Return whether a term uses an element as floats alone that every small integer is one of."""
+    steps = linearise(term).instructions
+    places = {place for place, step in enumerate(steps) if step.function == "input" and step.index == number}
+    return all(step.dtype.is_float and step.dtype.bits >= 16 for step in steps if places & set(step.operands))
+
+
+def _by_shifts(word: Expr, inner: Var, dtype: DType, number: int) -> tuple[tuple[Element, ...], Expr]:
+    """Return an element of a word, and what it uses from ``number`` on: a sign is spread from the highest bit."""
+    bits = dtype.bits
+    if dtype.kind is Kind.UNSIGNED:
+        moved_down = tree.shr(word, tree.Input(number, I32))
+        shift = Position(inner * bits, I32)
+        return (shift,), tree.bit_and(moved_down, tree.literal((1 << bits) - 1, I32))
+    shift = Position(inner * -bits + (WORD - bits), I32)
+    return (shift,), tree.shr(tree.shl(word, tree.Input(number, I32)), tree.literal(WORD - bits, I32))
+
+
+def _by_mantissas(word: Expr, inner: Var, dtype: DType, number: int) -> tuple[tuple[Element, ...], Expr]:
+    """Return an element of a word as an f32, and what it uses from ``number`` on.
+
+    Bits ``at`` and above are kept where they are, under the exponent for which bit ``at`` counts one: with the sign bit
+    inverted that is the element plus the same float without it, so that their difference is the element, exactly. Words
+    are shifted only where elements lie too high for a mantissa.
+    """
+    bits, together = dtype.bits, MANTISSA // dtype.bits
+    low, at = inner // together * (together * bits), inner % together * bits
+    shift, place = (tree.cast(tree.Input(number + n, I32), U32) for n in range(2))
+    mask = tree.shl(tree.literal((1 << bits) - 1, U32), place)
+    one = tree.shl(tree.sub(tree.literal(BIAS + MANTISSA, U32), place), tree.literal(MANTISSA, U32))
+    if dtype.kind is not Kind.UNSIGNED:
+        one = tree.bit_or(one, tree.shl(tree.literal(1 << (bits - 1), U32), place))
+    kept = tree.bit_and(tree.shr(tree.cast(word, U32), shift), mask)
+    element = tree.sub(tree.from_bits(tree.bit_xor(kept, one)), tree.from_bits(one))
+    return (Position(low, I32), Position(at, I32)), element
 
 
 def with_operand(expr: Expr, number: int, operand: Expr) -> Expr:

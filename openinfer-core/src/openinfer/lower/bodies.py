@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import I32
 from openinfer.expr import tree
+from openinfer.expr.constants import folded
 from openinfer.expr.linear import linearise
 from openinfer.loops import Let, Load, Number, Register, Value
 
@@ -105,7 +106,7 @@ class Body:
         key = (id(expr), tuple(known.items()))
         if known and key not in self._numbered:
             literals: dict[int, Expr] = {number: tree.literal(value, I32) for number, value in known.items()}
-            self._numbered[key] = (expr, tree.substitute(expr, literals))
+            self._numbered[key] = (expr, folded(tree.substitute(expr, literals)))
         return self._numbered[key][1] if known else expr
 
     def _form(self, expr: Expr) -> _Form:

@@ -161,7 +161,8 @@ class _Search:
 
     def likely(self) -> list[Tiling]:
         """Return the tilings that are worth a full account of their rests, by what whole tiles cost for each place."""
-        return nsmallest(LIKELY, self.tilings(), key=self.rate)
+        found = (nsmallest(LIKELY, self.tilings(part), key=self.rate) for part in (1, 2, 4, 8))
+        return next(filter(None, found), list[Tiling]())
 
     def rate(self, tiling: Tiling) -> float:
         """Return the cycles of a whole tile for each place that it computes."""
@@ -215,12 +216,12 @@ class _Search:
         """Whether tiles at a border of an image without halo are written out, each without what lies past it."""
         return window.tap in taps and window.axis != lane and not any(window.halo)
 
-    def tilings(self) -> Iterator[Tiling]:
-        """Yield the tilings that fit the registers of the target."""
+    def tilings(self, part: int = 1) -> Iterator[Tiling]:
+        """Yield the tilings that fit the registers, with a part of the totals that hide the latency of an addition."""
         for lane in self._lane_axes():
             work = self._work(lane)
             every_part = list(self._parts(lane))
-            for taps, tile in product(self._taps(lane), self._tiles(lane)):
+            for taps, tile in product(self._taps(lane), self._tiles(lane, part)):
                 yield from self._fitting(work, taps, tile, every_part)
 
     def _fitting(
@@ -329,7 +330,7 @@ class _Search:
                 if None not in steps and 1 in steps and is_long:
                     yield axis
 
-    def _tiles(self, lane: Var) -> Iterator[dict[Var, int]]:
+    def _tiles(self, lane: Var, part: int) -> Iterator[dict[Var, int]]:
         """Yield how many copies there may be along the axis in lanes and the two innermost others."""
         most = self._target.registers
         own = sorted(self._stage.axes, key=lambda axis: distance(self._store, axis))
@@ -341,8 +342,8 @@ class _Search:
         if lane not in self._fold.axes:
             near = [lane, *near]
             counts = [block_counts(ceil(self._extents[lane] / self._lanes)), *counts]
-        # Fewer totals than hide the latency of an addition are worth a look only where there are no more.
-        least = min(LATENCY * self._target.multiply_adds, prod(map(max, counts)), most // 2)
+        # Fewer totals than hide the latency of an addition are worth a look only where no more fit.
+        least = max(1, min(LATENCY * self._target.multiply_adds, prod(map(max, counts)), most // 2) // part)
         for found in product(*counts):
             if least <= prod(found) < most:
                 yield dict(zip(near, found, strict=True))
@@ -373,9 +374,7 @@ class _Search:
         axis = lane if lane in self._fold.axes else self._folded_order[-1]
         extent = self._extents[axis] // (self._lanes if axis == lane else 1)
         # More totals than the latency of an addition hides are of no use.
-        for count in (2, 4, LATENCY * self._target.multiply_adds):
-            if count <= extent:
-                yield {axis: count}
+        yield from ({axis: count} for count in (2, 4, LATENCY * self._target.multiply_adds) if count <= extent)
 
     def _streams(self, work: Work, taps: Mapping[Var, int]) -> Iterator[int | None]:
         yield None

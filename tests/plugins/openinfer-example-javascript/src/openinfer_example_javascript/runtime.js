@@ -81,9 +81,11 @@ const narrow = (m, bias, array) => ({
 const i1 = integer(1, true, Uint8Array), i2 = integer(2, true, Uint8Array), i4 = integer(4, true, Uint8Array);
 const u1 = integer(1, false, Uint8Array), u2 = integer(2, false, Uint8Array), u4 = integer(4, false, Uint8Array);
 const i8 = integer(8, true, Int8Array), i16 = integer(16, true, Int16Array), i32 = integer(32, true, Int32Array);
-const u8 = integer(8, false, Uint8Array), u16 = integer(16, false, Uint16Array), u32 = integer(32, false, Uint32Array);
+const u8 = integer(8, false, Uint8Array), u16 = integer(16, false, Uint16Array);
+const u32 = { ...integer(32, false, Uint32Array), from_bits: (x) => ((scratchBits[0] = x), scratch[0]) };
 const i64 = integer(64, true, BigInt64Array), u64 = integer(64, false, BigUint64Array), bitset = { ...u8 };
-const f32 = { ...float(F, Float32Array), fma }, f64 = float((x) => x, Float64Array);
+const to_bits = (x) => ((scratch[0] = x), scratchBits[0]);
+const f32 = { ...float(F, Float32Array), fma, to_bits }, f64 = float((x) => x, Float64Array);
 const f8 = narrow(2, 15, Uint8Array), f16 = narrow(10, 15, Uint16Array), bf16 = narrow(7, 127, Uint16Array);
 const t2 = { ...i2, ternary: true };
 const t1 = { ...u1, ternary: true, load: (a, i) => 2 * u1.load(a, i) - 1, store: (a, i, x) => u1.store(a, i, x > 0) };
