@@ -17,6 +17,7 @@ FOLDERS = sorted(
 )
 
 SAID = {
+    "layer": ["close to NumPy: True"],
     "minimal": ["equal to NumPy: True"],
     "prefix-tables": ["close to NumPy: True"],
     "branching": ["finite: blocks entry, ok, algorithm;", "with a NaN: blocks entry, bad, algorithm;"],

@@ -99,7 +99,7 @@ def blocks_of(text: str) -> Iterator[Block]:
 
 
 def read_pages() -> list[Page]:
-    folders = (ROOT / "docs", ROOT / "docs" / "architecture")
+    folders = [ROOT / "docs" / name for name in (".", "architecture", "architecture/life", "specification")]
     files = [ROOT / "README.md", *sorted(file for folder in folders for file in folder.glob("*.md"))]
     return [Page(str(file.relative_to(ROOT)), tuple(blocks_of(file.read_text(encoding="utf-8")))) for file in files]
 
