@@ -160,7 +160,7 @@ class _Check:
     def _join(self, join: Join, scope: _Scope) -> None:
         self._meeting("a join", scope)
         if join.over not in scope.threads:
-            raise self._error(f"a join over {join.over.name}, which is no loop over threads here")
+            raise self._error(f"a join over {join.over.name}, which is not a loop over threads here")
         peers = frozenset(pair.name for pair in join.pairs)
         for pair in join.pairs:
             if pair.name not in scope.own:

@@ -33,7 +33,7 @@ def left_out(
 ) -> int | None:
     """Return the element of a stage past whose border terms may be left out: all that it is multiplied by is finite.
 
-    The element is no constant: those are packed, and have no border.
+    The element is not a constant: those are packed, and have no border.
     """
     padded = padded_factor(stage)
     if padded is None:
