@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-FOLDERS = (".ci", "docs", "examples", "benchmarks", "tests", "openinfer-*")
+FOLDERS = (".ci", "changelog.d", "docs", "examples", "benchmarks", "tests", "openinfer-*")
 PAGES = ("*.md", "tox.ini")
 SUFFIXES = (".md", ".py", ".toml")
 # What other tools wrote, and texts that tests expect word by word.
