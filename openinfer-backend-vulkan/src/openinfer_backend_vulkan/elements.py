@@ -82,8 +82,33 @@ class Elements:
         if self.is_native:
             return [f"{buffer}[{at}] = {self.declared}({'int' if self._is_signed else 'uint'}({value}));"]
         word, shift = f"{buffer}[{self._word(at)}]", self._shift(at)
-        bits = f"({value}) > 0 ? 1u : 0u" if self.dtype is T1 and self.is_computed else f"uint({value}) & {self._mask}"
+        bits = self._bits(value)
         return [f"atomicAnd({word}, ~({self._mask} << ({shift})));", f"atomicOr({word}, ({bits}) << ({shift}));"]
+
+    @property
+    def per_word(self) -> int:
+        """Elements of a word of 32 bits; 0 where one takes more."""
+        return _WORD_BITS // self.dtype.bits
+
+    def out_of_word(self, word: str, place: int) -> str:
+        """Return an element of a word as a register holds it."""
+        if self.dtype.bits == _WORD_BITS:
+            held = self.held
+            return word if held == "uint" else f"uintBitsToFloat({word})" if held == "float" else f"int({word})"
+        bits = self.dtype.bits
+        source = f"int({word})" if self._is_signed else word
+        return self._converted(f"bitfieldExtract({source}, {bits * place}, {bits})")
+
+    def into_word(self, value: str, place: int) -> str:
+        """Return the bits of an element where a word has them."""
+        if self.dtype.bits == _WORD_BITS:
+            return f"floatBitsToUint({value})" if self.held == "float" else f"uint({value})"
+        shift = f" << {self.dtype.bits * place}" if place else ""
+        return f"({self._bits(value)}){shift}"
+
+    def _bits(self, value: str) -> str:
+        is_sign = self.dtype is T1 and self.is_computed
+        return f"({value}) > 0 ? 1u : 0u" if is_sign else f"uint({value}) & {self._mask}"
 
     @property
     def _is_signed(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.errors import UnsupportedError
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
-from openinfer.loops import Bind, Fail, For, If, Let, Lookup, Number, Set, Store, Value
+from openinfer.loops import Bind, Fail, For, If, Join, Let, Lookup, Number, Set, Store, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,6 +41,8 @@ def statements_of(body: Sequence[Statement]) -> Iterator[Statement]:
         yield statement
         if isinstance(statement, For | If):
             yield from statements_of(statement.body)
+        if isinstance(statement, Join):
+            yield from statements_of(statement.pairs)
 
 
 def thread_counts(body: Sequence[Statement]) -> Iterator[int]:

@@ -9,43 +9,48 @@ numbers of the run (`openinfer_backend_vulkan.index_text`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import I32, U32
 from openinfer.errors import UnsupportedError
 from openinfer.expr import tree
-from openinfer.expr.glsl_renderer import helper_source, render
-from openinfer.expr.glsl_types import literal_text, required_extensions
-from openinfer.expr.linear import Program, linearise
-from openinfer.loops import Alloc, Bind, Fail, For, If, Let, Load, Lookup, Memory, Number, Register, Set, Store, Value
-from openinfer_backend_vulkan.elements import Elements, code_of
-from openinfer_backend_vulkan.index_text import HELPERS, Numbers, counter_text, name_text
-from openinfer_backend_vulkan.loop_nests import (
-    chain,
-    computed_types,
-    extent_of,
-    over_groups,
-    statements_of,
-    thread_counts,
+from openinfer.expr.glsl_renderer import helper_source
+from openinfer.loops import (
+    Alloc,
+    Barrier,
+    Bind,
+    Fail,
+    For,
+    If,
+    Join,
+    Let,
+    Load,
+    Lookup,
+    Memory,
+    Number,
+    Register,
+    Set,
+    Store,
+    Value,
 )
+from openinfer.loops.teams import is_meeting, team
+from openinfer_backend_vulkan.index_text import HELPERS, counter_text, name_text
+from openinfer_backend_vulkan.lanes import view_name
+from openinfer_backend_vulkan.loop_nests import extent_of, over_groups, statements_of, thread_counts
 from openinfer_backend_vulkan.shaders import GROUP_SIZE, PORTABLE, Fault, Shader, ShaderTarget
+from openinfer_backend_vulkan.team_printer import TeamPrinter
+from openinfer_backend_vulkan.words import item_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.affine import Index
-    from openinfer.dtypes import DType
-    from openinfer.expr.linear import Instruction
-    from openinfer.expr.tree import Literal
     from openinfer.ir.types import TensorType
-    from openinfer.loops import Buffer, Kernel, Leaf, Statement
+    from openinfer.loops import Buffer, Kernel, Statement
+
 
 ITERATIONS = "iterations of loops over groups"
 """Stands for their number among the numbers of a shader; no parameter has such a name."""
-
-_FEATURES = {"i64": "shaderInt64", "u64": "shaderInt64", "f64": "shaderFloat64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,40 +108,30 @@ def printed(kernel: Kernel, target: ShaderTarget = PORTABLE) -> Printed:
     return _Printer(kernel, target).printed()
 
 
-class _Printer:
+class _Printer(TeamPrinter):
     def __init__(self, kernel: Kernel, target: ShaderTarget) -> None:
-        self._kernel = kernel
-        self._narrow = target.narrow
-        self._numbers = Numbers(kernel.parameters, target.pushed_words)
+        super().__init__(kernel, target)
         self._groups, self._body = over_groups(kernel.body)
         self._threads = max(thread_counts(self._body), default=0)
         written = {statement.buffer.name for statement in statements_of(kernel.body) if isinstance(statement, Store)}
         self._reads = tuple(buffer for buffer in kernel.buffers if buffer.name not in written)
         self._writes = tuple(buffer for buffer in kernel.buffers if buffer.name in written)
-        self._computed = set(computed_types(kernel.body))
-        self._lines: list[str] = []
-        self._shared: list[str] = []
-        self._depth = 1
-        self._values = count()
         self._rules: list[tuple[str, str]] = []
         self._read_in: dict[str, Load | None] = {}
-        self._helpers: dict[str, None] = {}
-        self._extensions: dict[str, None] = {}
-        self._features: set[str] = set()
 
     def printed(self) -> Printed:
-        self._start(self._numbers.named_number(ITERATIONS))
+        self._start(self.numbers.named_number(ITERATIONS))
         self._block(self._body, is_last=True)
         return Printed(
             source=self._source(),
             reads=tuple(buffer.name for buffer in self._reads),
             writes=tuple(buffer.name for buffer in self._writes),
-            numbers=tuple(self._numbers.values),
+            numbers=tuple(self.numbers.values),
             places=tuple(0 if var.extent is None else var.extent for var in self._groups),
             local=max(self._threads, 1),
             group_size=self._threads or GROUP_SIZE,
-            is_pushed=self._numbers.is_pushed,
-            features=frozenset(self._features),
+            is_pushed=self.numbers.is_pushed,
+            features=frozenset(self.features),
             rules=tuple(self._rules),
         )
 
@@ -150,106 +145,131 @@ class _Printer:
         used += len(fault)
         parts = [
             "#version 450",
-            *(f"#extension {extension} : require" for extension in self._extensions),
+            *(f"#extension {extension} : require" for extension in self.extensions),
             f"layout(local_size_x = {self._threads or GROUP_SIZE}) in;",
             *reads,
             *writes,
             *fault,
-            self._numbers.declared(used),
-            *self._shared,
-            *([HELPERS.rstrip()] if self._numbers.needs_helpers else []),
-            *([helper_source(self._helpers).rstrip()] if self._helpers else []),
+            self.numbers.declared(used),
+            *self.shared,
+            *([HELPERS.rstrip()] if self.numbers.needs_helpers else []),
+            *([helper_source(self.helpers).rstrip()] if self.helpers else []),
             "void main() {",
-            *(f"    {statement}" for statement in self._numbers.named()),
-            *self._lines,
+            *(f"    {statement}" for statement in self.numbers.named()),
+            *self.lines,
             "}",
         ]
         return "\n".join(parts) + "\n"
 
     def _binding(self, number: int, buffer: Buffer, kind: str) -> str:
         name = name_text("b", buffer.name)
-        elements = self._elements(buffer.dtype)
+        elements = self.elements(buffer.dtype)
         if elements.is_computed:
-            self._note_type(buffer.dtype)
-        self._extensions.update(dict.fromkeys(elements.extensions))
-        return f"layout(std430, set = 0, binding = {number}) {kind} Buffer{number} {{ {elements.declared} {name}[]; }};"
+            self.note_type(buffer.dtype)
+        head = f"layout(std430, set = 0, binding = {number}) {kind} Buffer{number}"
+        declared: list[str] = []
+        for width in sorted(self.views[buffer.name]) or [0]:
+            if not width:
+                self.extensions.update(dict.fromkeys(elements.extensions))
+            item = item_type(width) if width else elements.declared
+            declared.append(f"{head}{f'w{width}' if width else ''} {{ {item} {view_name(name, width)}[]; }};")
+        return "\n".join(declared)
 
     def _start(self, count_text: str) -> None:
         group = "gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x"
         if self._threads:
-            self._line("int thread = int(gl_LocalInvocationID.x);")
-            self._line(f"uint place = {group};")
+            self.line(f"int thread = int({self._thread()});")
+            self.line(f"uint place = {group};")
         else:
-            self._line(f"uint place = ({group}) * {GROUP_SIZE}u + gl_LocalInvocationID.x;")
-        self._line(f"if (place >= uint({count_text})) {{ return; }}")
+            self.line(f"uint place = ({group}) * {GROUP_SIZE}u + gl_LocalInvocationID.x;")
+        self.line(f"if (place >= uint({count_text})) {{ return; }}")
         for number, var in reversed(list(enumerate(self._groups))):
             if not number:
-                self._line(f"int {counter_text(var)} = int(place);")
+                self.line(f"int {counter_text(var)} = int(place);")
                 continue
-            extent = self._numbers.extent(var)
-            self._line(f"int {counter_text(var)} = int(place % uint({extent}));")
-            self._line(f"place /= uint({extent});")
+            extent = self.numbers.extent(var)
+            self.line(f"int {counter_text(var)} = int(place % uint({extent}));")
+            self.line(f"place /= uint({extent});")
+
+    def _thread(self) -> str:
+        """Return the number of this invocation in its group; where threads join, those of a subgroup follow another."""
+        if self.target.subgroup > 1 and any(isinstance(each, Join) for each in statements_of(self._body)):
+            self.extensions["GL_KHR_shader_subgroup_basic"] = None
+            return "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID"
+        return "gl_LocalInvocationID.x"
 
     # Statements.
 
-    def _line(self, text: str) -> None:
-        self._lines.append("    " * self._depth + text)
-
     def _block(self, body: Sequence[Statement], *, is_last: bool = False) -> None:
         for number, statement in enumerate(body):
-            self._statement(statement, is_last=is_last and number == len(body) - 1)
+            self.statement(statement)
+            is_behind = is_last and number == len(body) - 1
+            if isinstance(statement, For) and statement.bind is Bind.LOCAL and not is_behind:
+                self.line("barrier();")
 
-    def _statement(self, statement: Statement, *, is_last: bool) -> None:
+    def statement(self, statement: Statement) -> None:
         match statement:
-            case For(_, Bind.LOCAL, _):
-                self._over_threads(statement)
-                if not is_last:
-                    self._line("barrier();")
-            case For(var, Bind.SERIAL | Bind.UNROLL as bind, body):
-                name = counter_text(var)
-                extent = str(extent_of(var)) if bind is Bind.UNROLL else self._numbers.extent(var)
-                self._inside(f"for (int {name} = 0; {name} < {extent}; ++{name})", body)
+            case For():
+                self._loop(statement)
             case If(tests, body):
-                self._inside(f"if ({self._numbers.tests(tests, fixed=self._is_fixed(body))})", body)
+                with self.inside(f"if ({self.numbers.tests(tests, fixed=self._is_fixed(body))})"):
+                    self._block(body)
+            case Join():
+                self.join(statement)
+            case Barrier():
+                self.line("barrier();")
             case Let(name, value):
                 self._read_in[name] = self._first_read(value)
-                text = self._value(value)
-                self._line(f"{self._held_type(value.dtype)} {name_text('r', name)} = {text};")
+                text = self.value(value)
+                self.line(f"{self.held_type(value.dtype)} {name_text('r', name)} = {text};")
             case Set(name, value):
-                self._line(f"{name_text('r', name)} = {self._value(value)};")
+                self.line(f"{name_text('r', name)} = {self.value(value)};")
             case Lookup(var, value):
-                self._line(f"int {counter_text(var)} = {self._looked_up(value)};")
+                self.line(f"int {counter_text(var)} = {self._looked_up(value)};")
             case Fail(refused, rule):
                 self._fail(refused, rule)
             case Store(buffer, address, value):
-                self._store(buffer, address, self._value(value))
+                self.store(buffer, address, self.value(value))
             case Alloc(buffer):
                 self._allocate(buffer)
-            case _:
-                raise UnsupportedError(f"{self._kernel.name}: a loop program with lanes has no form in GLSL")
 
-    def _inside(self, head: str, body: Sequence[Statement]) -> None:
-        self._line(head + " {")
-        self._depth += 1
-        self._block(body)
-        self._depth -= 1
-        self._line("}")
+    def _loop(self, loop: For) -> None:
+        name = counter_text(loop.var)
+        match loop.bind:
+            case Bind.LANES:
+                self.lanes(loop)
+            case Bind.LOCAL:
+                self._over_threads(loop)
+            case Bind.UNROLL:
+                self.extensions["GL_EXT_control_flow_attributes"] = None
+                with self.inside(f"[[unroll]] for (int {name} = 0; {name} < {extent_of(loop.var)}; ++{name})"):
+                    self._block(loop.body)
+            case Bind.SERIAL:
+                extent = self.numbers.extent(loop.var)
+                self.turns += 1
+                with self.inside(f"for (int {name} = 0; {name} < {extent}; ++{name})"):
+                    self._block(loop.body)
+                self.turns -= 1
+            case Bind.GROUP:
+                raise UnsupportedError(f"{self.kernel.name}: a loop over groups inside of other loops")
 
     def _over_threads(self, loop: For) -> None:
         """Append loops over threads that stand one in the other: one test of this thread's number, and its digits."""
-        axes, body = chain(loop, Bind.LOCAL)
+        axes, body = team(loop)
         size = math.prod(extent_of(var) for var in axes)
-        self._line(f"if (thread < {size}) {{" if size < self._threads else "{")
-        self._depth += 1
-        step = size
-        for var in axes:
-            step //= extent_of(var)
-            quotient = f"thread / {step}" if step > 1 else "thread"
-            digit = quotient if var == axes[0] else f"{quotient} % {extent_of(var)}"
-            self._line(f"int {counter_text(var)} = {digit};")
-        self._block(body)
-        self._depth -= 1
-        self._line("}")
+        if is_meeting(body) and size < self._threads:
+            message = f"{self.kernel.name}: {size} of {self._threads} threads of a group meet"
+            raise UnsupportedError(message)
+        self.axes = axes
+        with self.inside(f"if (thread < {size})" if size < self._threads else ""):
+            step = size
+            for var in axes:
+                step //= extent_of(var)
+                quotient = f"thread / {step}" if step > 1 else "thread"
+                digit = quotient if var == axes[0] else f"{quotient} % {extent_of(var)}"
+                self.line(f"int {counter_text(var)} = {digit};")
+            self._block(body, is_last=True)
+        self.axes = ()
 
     def _is_fixed(self, body: Sequence[Statement]) -> bool:
         """Return whether a test is about threads and shared memory alone, as in the steps of a total over threads."""
@@ -259,19 +279,19 @@ class _Printer:
     def _looked_up(self, value: Value) -> str:
         match value:
             case Value(tree.Input(), (Number(index, _),)):
-                return self._numbers.text(index)
+                return self.numbers.text(index)
             case _:
-                return f"int({self._value(value)})"
+                return f"int({self.value(value)})"
 
     def _fail(self, refused: Value, rule: str) -> None:
         if self._threads:
-            raise UnsupportedError(f"{self._kernel.name}: a test that can fail among the threads of a group")
-        text, read = self._value(refused), self._first_read(refused)
+            raise UnsupportedError(f"{self.kernel.name}: a test that can fail among the threads of a group")
+        text, read = self.value(refused), self._first_read(refused)
         named = ("" if read is None else read.buffer.name, rule)
         if named not in self._rules:
             self._rules.append(named)
-        element = "0" if read is None else self._numbers.text(read.address)
-        self._line(f"if ({text}) {{ atomicMin(fault[{self._rules.index(named)}], uint({element})); return; }}")
+        element = "0" if read is None else self.numbers.text(read.address)
+        self.line(f"if ({text}) {{ atomicMin(fault[{self._rules.index(named)}], uint({element})); return; }}")
 
     def _first_read(self, value: Value) -> Load | None:
         """Return the element that a value comes from, first of all."""
@@ -285,121 +305,9 @@ class _Printer:
     def _allocate(self, buffer: Buffer) -> None:
         size = buffer.size.constant
         if size is None:
-            raise UnsupportedError(f"{self._kernel.name}: the buffer {buffer.name} has {buffer.size} elements")
-        text = f"{self._held_type(buffer.dtype)} {name_text('b', buffer.name)}[{size}];"
+            raise UnsupportedError(f"{self.kernel.name}: the buffer {buffer.name} has {buffer.size} elements")
+        text = f"{self.held_type(buffer.dtype)} {name_text('b', buffer.name)}[{size}];"
         if buffer.memory is Memory.SHARED:
-            self._shared.append(f"shared {text}")
+            self.shared.append(f"shared {text}")
         else:
-            self._line(text)
-
-    # Values.
-
-    def _value(self, value: Value) -> str:
-        """Append what computes a value; return the text of its result."""
-        match value.expr:
-            case tree.Literal() as literal:
-                return self._literal(literal)
-            case tree.Input(index=number):
-                return self._leaf(value.leaves[number])
-            case _:
-                inputs = {number: self._leaf(leaf) for number, leaf in enumerate(value.leaves)}
-                return self._rendered(value.expr, inputs)
-
-    def _rendered(self, expr: tree.Expr, inputs: Mapping[int, str]) -> str:
-        program = _counting_in_32_bits(linearise(expr))
-        fragment = render(program, inputs, f"v{next(self._values)}_")
-        self._helpers.update(dict.fromkeys(fragment.helpers))
-        self._extensions.update(dict.fromkeys(fragment.requires))
-        self._features |= {_FEATURES[s.dtype.name] for s in program.instructions if s.dtype.name in _FEATURES}
-        for statement in fragment.statements:
-            self._line(statement)
-        return fragment.result
-
-    def _leaf(self, leaf: Leaf) -> str:
-        match leaf:
-            case Load(buffer, address, guards, fill):
-                element = self._element(buffer, address)
-                if fill is None:
-                    return element
-                return f"({self._numbers.tests(guards)}) ? {element} : {self._literal(fill)}"
-            case Register(name, _):
-                return name_text("r", name)
-            case Number(index, dtype):
-                return self._rendered(tree.cast(tree.Input(0, I32), dtype), {0: self._numbers.text(index)})
-            case _:
-                raise UnsupportedError(f"{self._kernel.name}: a loop program with lanes has no form in GLSL")
-
-    def _store(self, buffer: Buffer, address: Index, text: str) -> None:
-        name = name_text("b", buffer.name)
-        if _is_local(buffer):
-            self._line(f"{name}[{self._numbers.text(address, fixed=True)}] = {text};")
-            return
-        elements = self._elements(buffer.dtype)
-        for statement in elements.store(name, self._item(elements, name, address), text):
-            self._line(statement)
-
-    def _element(self, buffer: Buffer, address: Index) -> str:
-        name = name_text("b", buffer.name)
-        if _is_local(buffer):
-            return f"{name}[{self._numbers.text(address, fixed=True)}]"
-        elements = self._elements(buffer.dtype)
-        return elements.load(name, self._item(elements, name, address))
-
-    def _item(self, elements: Elements, name: str, address: Index) -> str:
-        """Return the number of an element; where it shares a word, append a statement that gives it a name."""
-        text = self._numbers.text(address, of=name)
-        if not elements.is_packed:
-            return text
-        place = f"e{next(self._values)}"
-        self._line(f"uint {place} = uint({text});")
-        return place
-
-    def _literal(self, literal: Literal) -> str:
-        if literal.dtype.name in self._computed:
-            self._note_type(literal.dtype)
-            return literal_text(literal.dtype, literal.value)
-        bits = code_of(literal.dtype, literal.value)
-        if literal.dtype.bits == 64:
-            return f"uvec2(0x{bits & 0xFFFFFFFF:x}u, 0x{bits >> 32:x}u)"
-        return f"0x{bits:x}u"
-
-    # Types: elements that are only moved are bits, whatever they mean, so that no device feature is needed for them.
-
-    def _elements(self, dtype: DType) -> Elements:
-        return Elements(dtype, is_computed=dtype.name in self._computed, narrow=self._narrow)
-
-    def _held_type(self, dtype: DType) -> str:
-        elements = self._elements(dtype)
-        if elements.is_computed:
-            self._note_type(dtype)
-        return elements.held
-
-    def _note_type(self, dtype: DType) -> None:
-        self._extensions.update(dict.fromkeys(required_extensions(dtype)))
-        if dtype.name in _FEATURES:
-            self._features.add(_FEATURES[dtype.name])
-
-
-def _is_local(buffer: Buffer) -> bool:
-    """Return whether a buffer belongs to a group of threads, or to one: its elements are as registers hold them."""
-    return buffer.memory in (Memory.SHARED, Memory.PRIVATE)
-
-
-def _counting_in_32_bits(program: Program) -> Program:
-    """Return a program in which constants that are only converted, such as numbers of terms, have 32 bits if they can.
-
-    Devices without 64-bit integers can then compute it.
-    """
-    steps = program.instructions
-    others = {place for step in steps if step.function != "cast" for place in step.operands} | {len(steps) - 1}
-    return Program(
-        tuple(
-            replace(step, dtype=U32) if step.function == "literal" and _is_count(step) and place not in others else step
-            for place, step in enumerate(steps)
-        )
-    )
-
-
-def _is_count(step: Instruction) -> bool:
-    is_whole = step.dtype.is_integer and step.dtype.bits == 64
-    return is_whole and step.value is not None and 0 <= step.value < 1 << 32
+            self.line(text)

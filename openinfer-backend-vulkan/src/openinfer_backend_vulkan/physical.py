@@ -17,6 +17,9 @@ FEATURES = ("shaderInt64", "shaderFloat64")
 BYTES_EXTENSION = "VK_KHR_8bit_storage"
 """With this device extension storage buffers can hold elements of 8 bits; those of 16 are part of Vulkan 1.1."""
 
+SUBGROUP_SIZE_EXTENSION = "VK_EXT_subgroup_size_control"
+"""With this device extension the sizes are known that subgroups may have."""
+
 SOFTWARE_BUSY = 256
 """Invocations that keep a software device busy, which has some lanes on each core."""
 
@@ -40,6 +43,7 @@ class PhysicalDevice:
         narrow: widths of less than 32 bits that its storage buffers can hold.
         max_invocations, shared_nbytes: greatest workgroup, and shared memory of one.
         subgroup_size: invocations that run in step.
+        shuffled: invocations that can hand over values, always so many; 1 where there are none.
         push_nbytes: greatest push constants.
         tick_ns: nanoseconds of a tick of the device's clock.
         clock_bits: bits of the clock on the queue to compute on; 0 where it has none.
@@ -60,6 +64,7 @@ class PhysicalDevice:
     max_invocations: int = 128
     shared_nbytes: int = 16384
     subgroup_size: int = 1
+    shuffled: int = 1
     push_nbytes: int = 128
     tick_ns: float = 0.0
     clock_bits: int = 0
@@ -78,6 +83,9 @@ class PhysicalDevice:
             narrow=self.narrow,
             pushed_words=self.push_nbytes // 4,
             busy=SOFTWARE_BUSY if self.kind == "software" else ShaderTarget().busy,
+            subgroup=self.shuffled,
+            group=self.max_invocations,
+            shared_nbytes=self.shared_nbytes,
         )
 
     @property
@@ -151,7 +159,8 @@ def _described(handle: Handle) -> PhysicalDevice:
         narrow=_narrow(handle, extensions),
         max_invocations=limits.maxComputeWorkGroupInvocations,
         shared_nbytes=limits.maxComputeSharedMemorySize,
-        subgroup_size=_subgroup_size(handle),
+        subgroup_size=(subgroups := _subgroups(handle)).subgroupSize,
+        shuffled=subgroups.subgroupSize if _are_shuffled(handle, subgroups, extensions) else 1,
         push_nbytes=limits.maxPushConstantsSize,
         tick_ns=limits.timestampPeriod,
         clock_bits=_clock_bits(handle, family),
@@ -173,11 +182,24 @@ def _float_modes(handle: Handle, extensions: frozenset[str]) -> tuple[FloatMode,
     return tuple(mode for mode in MODES if getattr(controls, mode.property))
 
 
-def _subgroup_size(handle: Handle) -> int:
+def _subgroups(handle: Handle) -> Handle:
     structs = Structs()
-    subgroups = structs.new("VkPhysicalDeviceSubgroupProperties")
-    library().vkGetPhysicalDeviceProperties2(handle, structs.new("VkPhysicalDeviceProperties2", pNext=subgroups))
-    return subgroups.subgroupSize
+    found = structs.new("VkPhysicalDeviceSubgroupProperties")
+    library().vkGetPhysicalDeviceProperties2(handle, structs.new("VkPhysicalDeviceProperties2", pNext=found))
+    return found
+
+
+def _are_shuffled(handle: Handle, subgroups: Handle, extensions: frozenset[str]) -> bool:
+    """Return whether compute shaders hand over values in subgroups, which are all of one size."""
+    lib, structs = library(), Structs()
+    is_offered = subgroups.supportedOperations & lib.VK_SUBGROUP_FEATURE_SHUFFLE_BIT
+    if not is_offered or not subgroups.supportedStages & lib.VK_SHADER_STAGE_COMPUTE_BIT:
+        return False
+    if SUBGROUP_SIZE_EXTENSION not in extensions:
+        return False
+    sizes = structs.new("VkPhysicalDeviceSubgroupSizeControlPropertiesEXT")
+    lib.vkGetPhysicalDeviceProperties2(handle, structs.new("VkPhysicalDeviceProperties2", pNext=sizes))
+    return sizes.minSubgroupSize == sizes.maxSubgroupSize == subgroups.subgroupSize
 
 
 def _clock_bits(handle: Handle, family: int | None) -> int:

@@ -29,12 +29,17 @@ class ShaderTarget:
         narrow: widths of less than 32 bits that storage buffers hold natively.
         pushed_words: words of push constants.
         busy: invocations that keep the device busy.
+        subgroup: invocations that run in step and can hand over values; 1 where they cannot, or may be more or fewer.
+        group, shared_nbytes: most invocations of a workgroup, and bytes of its shared memory.
     """
 
     most_turns: int | None = None
     narrow: frozenset[int] = frozenset()
     pushed_words: int = PUSHED_WORDS
     busy: int = 1 << 15
+    subgroup: int = 1
+    group: int = 128
+    shared_nbytes: int = 16384
 
 
 PORTABLE = ShaderTarget()

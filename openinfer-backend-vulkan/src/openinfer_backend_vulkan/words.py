@@ -1,0 +1,90 @@
+"""Neighbouring elements as words: what the lanes of a loop load and store lies in 4, 8 or 16 bytes at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index
+from openinfer.loops import If, Load, Memory, Store
+from openinfer.loops.substitution import values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from openinfer.affine import Var
+    from openinfer.loops import Buffer, Statement
+
+WORD_BITS = 32
+_TYPES = {1: "uint", 2: "uvec2", 4: "uvec4"}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The elements of a buffer that the lanes of a loop touch, which are whole words.
+
+    Attributes:
+        first: address of the first lane's element.
+        lanes: how many elements there are.
+    """
+
+    buffer: Buffer
+    first: Index
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        """Words of an item of the buffer as it is declared for this: 1, 2 or 4."""
+        return min(self.lanes * self.buffer.dtype.bits // WORD_BITS, 4)
+
+    @property
+    def per_item(self) -> int:
+        """Elements of an item."""
+        return self.width * WORD_BITS // self.buffer.dtype.bits
+
+    @property
+    def items(self) -> tuple[Index, ...]:
+        """The numbers of the items."""
+        return tuple(self.first // self.per_item + number for number in range(self.lanes // self.per_item))
+
+
+def item_type(width: int) -> str:
+    """Return the GLSL type of items of so many words."""
+    return _TYPES[width]
+
+
+def loaded(var: Var, body: Sequence[Statement]) -> dict[Load, Span]:
+    """Return what the lanes of a loop load together, by the load of a lane."""
+    surely = [statement for statement in body if not isinstance(statement, If)]
+    loads = (leaf for value in values_of(surely) for leaf in value.leaves if isinstance(leaf, Load) and not leaf.guards)
+    found = ((load, span_of(var, load.buffer, load.address)) for load in dict.fromkeys(loads))
+    return {load: span for load, span in found if span is not None}
+
+
+def stored(var: Var, body: Sequence[Statement]) -> Iterator[tuple[Store, Span]]:
+    """Yield what the lanes of a loop store together."""
+    for statement in body:
+        if isinstance(statement, Store):
+            span = span_of(var, statement.buffer, statement.address)
+            if span is not None:
+                yield statement, span
+
+
+def span_of(var: Var, buffer: Buffer, address: Index) -> Span | None:
+    """Return the elements of a buffer that lanes touch at an address; None where they are not whole, aligned words."""
+    bits = buffer.dtype.bits
+    if buffer.memory in (Memory.PRIVATE, Memory.SHARED) or not isinstance(var.extent, int):
+        return None
+    if address.coefficient(var) != 1 or bits > WORD_BITS or var.extent * bits % WORD_BITS:
+        return None
+    words = var.extent * bits // WORD_BITS
+    first = address.substituted({var: Index()})
+    span = Span(buffer, first, var.extent)
+    if words not in _TYPES and words % 4:
+        return None
+    return span if is_multiple(first, span.per_item) else None
+
+
+def is_multiple(index: Index, of: int) -> bool:
+    """Return whether an index is a multiple of a number for certain."""
+    return all(factor % of == 0 for _, factor in index.terms)
