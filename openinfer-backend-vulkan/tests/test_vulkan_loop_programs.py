@@ -252,11 +252,11 @@ def test_an_index_beyond_32_bits_is_refused() -> None:
         Numbers((), 32).text(Index.of(Var("i", 2**31 + 1)))
 
 
-def test_a_loop_over_lanes_is_refused() -> None:
-    lanes = parse_kernel("def copied(x: GLOBAL[f32, 8], y: GLOBAL[f32, 8]):\n for l in LANES(8):\n  y[l] = x[l]\n")
+def test_a_private_buffer_as_one_value_is_refused() -> None:
+    text = "def sums(x: GLOBAL[f32, 8], y: GLOBAL[f32, 1]):\n t: PRIVATE[f32, 4]\n y[0] = across(add, t)\n"
 
-    with pytest.raises(UnsupportedError, match="copied: a loop program with lanes has no form in GLSL"):
-        printed(lanes)
+    with pytest.raises(UnsupportedError, match="sums: the elements of a private buffer as one have no form in GLSL"):
+        printed(parse_kernel(text))
 
 
 def test_a_function_that_glsl_lacks_is_an_error() -> None:

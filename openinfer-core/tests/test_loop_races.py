@@ -7,10 +7,10 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openinfer.affine import Index, Var
+from openinfer.affine import Index, Var, Within
 from openinfer.dtypes import F32
 from openinfer.expr import tree
-from openinfer.loops import Bind, Buffer, For, Store, value_of
+from openinfer.loops import Bind, Buffer, For, If, Load, Store, value_of
 from openinfer.loops.races import find_race
 
 steps, extents = st.integers(1, 12), st.integers(1, 4)
@@ -45,3 +45,18 @@ def test_the_stores_of_a_tile_lie_apart_from_those_of_other_tiles() -> None:
     assert find_race(j, Bind.GROUP, (For(i, Bind.SERIAL, tile),)) is None
     one_more = Store(buffer, Index.of(i) * 48 + Index.of(j) * 4 + 4, one)
     assert find_race(j, Bind.GROUP, (For(i, Bind.SERIAL, (*tile, one_more)),)) is not None
+
+
+def test_one_element_may_be_stored_by_the_first_iteration_alone() -> None:
+    i = Var("i", 4)
+    buffer, one = Buffer("y", F32, Index.of(8)), value_of(tree.literal(1.0, F32), {})
+    first = If((Within(Index.of(i), Index.of(1)),), (Store(buffer, Index(), one),))
+    second = If((Within(Index.of(i) - 1, Index.of(1)),), (Store(buffer, Index(), one),))
+    read = value_of(tree.Input(0, F32), {0: Load(buffer, Index())})
+    into = Store(Buffer("z", F32, Index.of(4)), Index.of(i), read)
+
+    assert find_race(i, Bind.LOCAL, (first,)) is None
+    assert find_race(i, Bind.LOCAL, (second,)) is not None
+    assert find_race(i, Bind.LOCAL, (first, into)) is not None
+    assert find_race(i, Bind.LOCAL, (first, Store(buffer, Index.of(i), one))) is not None
+    assert find_race(i, Bind.LOCAL, (first, Store(buffer, Index.of(i) + 1, one))) is None

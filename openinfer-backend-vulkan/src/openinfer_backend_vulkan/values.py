@@ -44,7 +44,7 @@ class ValuePrinter:
         self.target = target
         self.numbers = Numbers(kernel.parameters, target.pushed_words)
         self.lines: list[str] = []
-        self.depth = 1
+        self.depth: int = 1
         self.helpers: dict[str, None] = {}
         self.extensions: dict[str, None] = {}
         self.features: set[str] = set()
@@ -99,7 +99,7 @@ class ValuePrinter:
                 raise UnsupportedError(f"{self.kernel.name}: the scalar of another thread outside of a join")
             case _:
                 raise UnsupportedError(
-                    f"{self.kernel.name}: the elements of a private buffer as one has no form in GLSL"
+                    f"{self.kernel.name}: the elements of a private buffer as one have no form in GLSL"
                 )
 
     def store(self, buffer: Buffer, address: Index, text: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.affine import is_mixed_radix
+from openinfer.affine import Index, Within, is_mixed_radix
 from openinfer.loops.nodes import Across, Alloc, Barrier, Bind, Fail, For, If, Join, Let, Load, Lookup, Set, Store
 from openinfer.loops.teams import phases, team
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from openinfer.affine import Index, Var
+    from openinfer.affine import Var
     from openinfer.loops.nodes import Buffer, Statement, Value
 
 
@@ -21,7 +21,7 @@ def find_race(var: Var, bind: Bind, body: Sequence[Statement]) -> str | None:
 
     What one iteration writes outside of itself no other may write or read. That is certain where the address of a
     store is a mixed-radix number of ``var`` and the variables within, and other accesses have the same address, or one
-    that differs from it by a distance that no two iterations have.
+    that differs from it by a distance that no two iterations have. A store under ``0 <= var < 1`` is one iteration's.
     Barriers part the accesses of the threads of a group; groups do not wait for one another.
     """
     if var.extent in (0, 1):
@@ -81,14 +81,15 @@ def _may_differ_by(distance: int, digits: Sequence[_Digit]) -> bool:
 
 
 class _Accesses:
-    """What the statements of one iteration touch outside of it."""
+    """What the statements of one iteration touch outside of it, and whether only the first iteration does."""
 
     def __init__(self, var: Var, others: Sequence[Var], own: set[str], body: Sequence[Statement]) -> None:
         self._var = var
         self._own = own
         self._inner: set[Var] = set(others)
-        self._stores: list[tuple[Buffer, Index]] = []
-        self._loads: list[tuple[Buffer, Index]] = []
+        self._stores: list[tuple[Buffer, Index, bool]] = []
+        self._loads: list[tuple[Buffer, Index, bool]] = []
+        self._is_first = False
         self._combined: set[str] = set()
         self._scalars: list[str] = []
         self._collect(body)
@@ -96,17 +97,19 @@ class _Accesses:
     def race(self) -> str | None:
         if self._scalars:
             return f"set one scalar, {self._scalars[0]}"
-        for buffer, address in self._stores:
+        for buffer, address, is_first in self._stores:
             if buffer.name in self._own:
                 continue
-            if not self._is_injective(address):
+            if not is_first and not self._is_injective(address):
                 return f"may write one element, {buffer.name}[{address}]"
             if buffer.name in self._combined:
                 return f"write {buffer.name}, whose elements are combined"
-            for other, place in (*self._stores, *self._loads):
-                if other != buffer or place == address or _are_apart(place, address):
+            for other, place, is_of_first in (*self._stores, *self._loads):
+                if other != buffer or (is_first and is_of_first) or _are_apart(place, address):
                     continue
-                if not self._is_apart(address, place):
+                if place == address and not is_first:
+                    continue
+                if is_first or not self._is_apart(address, place):
                     return f"write {buffer.name}[{address}] and use {buffer.name}[{place}]"
         return None
 
@@ -146,8 +149,11 @@ class _Accesses:
                 case For(var, _, inner):
                     self._inner.add(var)
                     self._collect(inner)
-                case If(_, inner):
+                case If(tests, inner):
+                    outside = self._is_first
+                    self._is_first |= Within(Index.of(self._var), Index.of(1)) in tests
                     self._collect(inner)
+                    self._is_first = outside
                 case Let(_, value):
                     self._read(value)
                 case Set(name, value):
@@ -161,14 +167,15 @@ class _Accesses:
                     self._read(value)
                 case Store(buffer, address, value):
                     self._read(value)
-                    self._stores.append((buffer, address))
+                    self._stores.append((buffer, address, self._is_first))
                 case Join(_, pairs):
                     self._collect(pairs)
                 case Alloc() | Barrier():
                     pass
 
     def _read(self, value: Value) -> None:
-        self._loads += [(leaf.buffer, leaf.address) for leaf in value.leaves if isinstance(leaf, Load)]
+        loads = [leaf for leaf in value.leaves if isinstance(leaf, Load)]
+        self._loads += [(leaf.buffer, leaf.address, self._is_first) for leaf in loads]
         self._combined |= {leaf.buffer.name for leaf in value.leaves if isinstance(leaf, Across)}
 
 
