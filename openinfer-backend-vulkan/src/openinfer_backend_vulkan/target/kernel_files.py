@@ -54,7 +54,7 @@ class KernelFile:
 
 
 class KernelFiles:
-    """The kernels that steps have asked for so far: equal sources are one, whatever sizes they are run with.
+    """The kernels that steps have needed so far: equal sources are one, whatever sizes they are run with.
 
     Attributes:
         features: flags of the optional features that they need.

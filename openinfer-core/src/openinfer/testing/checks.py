@@ -47,7 +47,7 @@ LONGEST_REFUSED = 32
 """Cases in one program that is run once for each element that has no result."""
 
 MISSING = "kernel-missing"
-"""Code of the error of a program with an operator that the place has nothing for."""
+"""Code of the error of a program with an operator that the place does not support."""
 
 REFUSED = "out-of-range"
 """Code of the error that such an element ends a step with."""
