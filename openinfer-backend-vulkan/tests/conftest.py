@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -12,7 +13,7 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall, call_of
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import Computed, DerivedExpression, DerivedFold, HandWritten, kernel_table, select
-from openinfer_backend_vulkan.physical import PhysicalDevice
+from openinfer_backend_vulkan.physical import PhysicalDevice, physical_devices, shared_instance
 from openinfer_backend_vulkan.probe import probe
 
 if TYPE_CHECKING:
@@ -61,6 +62,14 @@ def device(shader_cache: Path) -> Iterator[VulkanBackend]:
 def few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """The device ends loops after 7 turns, and kernels are made for that: they divide longer ones among dispatches."""
     monkeypatch.setattr(PhysicalDevice, "most_turns", 7)
+
+
+@pytest.fixture
+def many_cores(device: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are made as for a GPU, whatever the device is; what it cannot do they do not use."""
+    target = next(iter(physical_devices(shared_instance()))).shader_target
+    monkeypatch.setattr(PhysicalDevice, "shader_target", replace(target, is_software=False, busy=1 << 13))
+    assert device
 
 
 @pytest.fixture

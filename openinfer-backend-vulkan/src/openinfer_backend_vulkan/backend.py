@@ -190,8 +190,6 @@ class VulkanBackend:
         known, computation = without_constants(computation)
         for tensor, table in zip(known.outputs, evaluate(known, ()), strict=True):
             buffers[tensor.name] = self.upload(_type(tensor), table)
-        for tensor in computation.temporaries:
-            buffers[tensor.name] = self._buffer(_type(tensor))
         try:
             stages = shaders_of(computation, self._device.physical.shader_target)
         except ExprError as error:
@@ -199,6 +197,10 @@ class VulkanBackend:
         except KernelMissingError as error:
             message = f"{self._device.physical.name} cannot compute this {computation.name}: {error}"
             raise type(error)(message) from error
+        used = {name for stage in stages for name in (*stage.reads, *stage.writes)}
+        for tensor in computation.temporaries:
+            if tensor.name in used:
+                buffers[tensor.name] = self._buffer(_type(tensor))
         return _in_turn([call for stage in stages for call in self._bound_stage(stage, buffers)])
 
     def _bound_stage(self, stage: StageShaders, tensors: Mapping[str, VulkanBuffer]) -> list[BoundCall]:

@@ -12,7 +12,7 @@ from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
 from openinfer.loops.displacement import displaced
 from openinfer.loops.substitution import substituted
-from openinfer.lower import FIRST, Runs, in_runs, threaded
+from openinfer.lower import FIRST, Forms, Runs, dealt_out, in_runs
 from openinfer.lower.runs import turns
 from openinfer_backend_vulkan.loop_programs import printed
 from openinfer_backend_vulkan.shaders import PORTABLE
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from openinfer.compute import Computation
     from openinfer.dtypes import DType
     from openinfer.layout import Layout
-    from openinfer.loops import Kernel, Statement, Value
+    from openinfer.loops import Kernel, Value
     from openinfer_backend_vulkan.loop_programs import Printed
     from openinfer_backend_vulkan.shaders import Shader, ShaderTarget
 
@@ -59,8 +59,11 @@ def shaders_of(computation: Computation, target: ShaderTarget = PORTABLE) -> lis
         UnsupportedError: an index may need more than 32 bits.
     """
     tensors = {tensor.name: _type(tensor.dtype, tensor.shape) for tensor in (*computation.inputs, *computation.outputs)}
-    forms = zip(threaded(computation, busy=target.busy), threaded(computation, rows=False), strict=True)
-    return [_of_stage(kernels, target, computation.name, tensors) for kernels in forms]
+    return [
+        _shaders(runs, target, computation.name, tensors)
+        for some in dealt_out(computation, target.threads)
+        for runs in _first_that_fits(some, target.most_turns)
+    ]
 
 
 def varying_shaders(
@@ -83,46 +86,44 @@ def varying_shaders(
         ExprError, KernelMissingError, UnsupportedError: as for `shaders_of`.
     """
     target = replace(target, pushed_words=0)
-    forms = zip(
-        threaded(computation, busy=target.busy, layouts=layouts),
-        threaded(computation, rows=False, layouts=layouts),
-        strict=True,
-    )
     largest = {var: Index.of(most[var.name]) for var in computation.parameters}
     found: list[Printed] = []
-    for kernels in forms:
-        kernel = next((k for k in kernels if _fits(substituted(k.body, largest), target.most_turns)), None)
-        if kernel is None:
+    for some in dealt_out(computation, target.threads, layouts):
+        kernels = next((form for form in some.forms if _fit(form, largest, target.most_turns)), None)
+        if kernels is None:
             message = f"a stage of {computation.name} takes too many turns of a loop, whose length differs"
             raise KernelMissingError(f"{message} from step to step, and this device ends loops after some")
-        found.append(printed(displaced(kernel, starts), target))
+        found += [printed(displaced(kernel, starts), target) for kernel in kernels]
     return found
 
 
-def _fits(body: Sequence[Statement], most_turns: int | None) -> bool:
-    return turns(body, _turns_of) <= min(_MOST_TURNS - 1, most_turns or _MOST_TURNS)
+def _fit(kernels: Sequence[Kernel], largest: Mapping[Var, Index], most_turns: int | None) -> bool:
+    bodies = (substituted(kernel.body, largest) for kernel in kernels)
+    return all(turns(body, _turns_of) <= min(_MOST_TURNS - 1, most_turns or _MOST_TURNS) for body in bodies)
 
 
-def _of_stage(
-    kernels: Sequence[Kernel], target: ShaderTarget, op: str, tensors: Mapping[str, TensorType]
-) -> StageShaders:
-    """Return the shaders of the first of several forms that the device carries out."""
-    runs = _in_runs(kernels, target.most_turns)
+def _shaders(runs: Runs, target: ShaderTarget, op: str, tensors: Mapping[str, TensorType]) -> StageShaders:
     text = printed(runs.kernel, target)
     shaders = tuple(text.shader({FIRST.name: start}, op, tensors) for start in runs.starts)
     return StageShaders(shaders, text.reads, text.writes, {b.name: _type(b.dtype, (b.size,)) for b in runs.scratch})
 
 
-def _in_runs(kernels: Sequence[Kernel], most_turns: int | None) -> Runs:
-    for kernel in kernels:
-        if turns(kernel.body, _turns_of) >= _MOST_TURNS:
-            raise UnsupportedError(f"a stage of {kernel.name} has {_MOST_TURNS} terms or more for one result")
-        runs = Runs(kernel) if most_turns is None else in_runs(kernel, most_turns, _turns_of)
-        if runs is not None:
-            return runs
-    name = kernels[0].name
+def _first_that_fits(some: Forms, most_turns: int | None) -> list[Runs]:
+    """Return the first of several forms that the device carries out."""
+    for kernels in some.forms:
+        runs = [_in_runs(kernel, most_turns) for kernel in kernels]
+        fitting = [each for each in runs if each is not None]
+        if len(fitting) == len(runs):
+            return fitting
+    name = some.forms[-1][0].name
     message = f"a stage of {name} takes too many turns of a loop, and this device ends loops after {most_turns}"
     raise KernelMissingError(message)
+
+
+def _in_runs(kernel: Kernel, most_turns: int | None) -> Runs | None:
+    if turns(kernel.body, _turns_of) >= _MOST_TURNS:
+        raise UnsupportedError(f"a stage of {kernel.name} has {_MOST_TURNS} terms or more for one result")
+    return Runs(kernel) if most_turns is None else in_runs(kernel, most_turns, _turns_of)
 
 
 def _type(dtype: DType, shape: Sequence[Index]) -> TensorType:

@@ -10,7 +10,7 @@ from openinfer.loops.substitution import substituted, values_of
 from openinfer_backend_vulkan.index_text import name_text
 from openinfer_backend_vulkan.loop_nests import extent_of
 from openinfer_backend_vulkan.values import ValuePrinter, is_local
-from openinfer_backend_vulkan.words import Span, item_type, loaded, stored
+from openinfer_backend_vulkan.words import Span, bound_in, item_type, loaded, stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,8 @@ class LanePrinter(ValuePrinter):
             for leaf in value.leaves:
                 if not isinstance(leaf, Load) or leaf.guards or is_local(leaf.buffer) or leaf in found:
                     continue
-                if var not in leaf.address.variables() and leaf not in self.known:
+                is_common = not leaf.address.variables() & ({var} | bound_in(body))
+                if is_common and leaf not in self.known:
                     name = self.fresh("c")
                     self.line(f"{self.held_type(leaf.dtype)} {name} = {self.leaf(leaf)};")
                     found[leaf] = name

@@ -37,9 +37,10 @@ from openinfer.loops.teams import is_meeting, team
 from openinfer_backend_vulkan.index_text import HELPERS, counter_text, name_text
 from openinfer_backend_vulkan.lanes import view_name
 from openinfer_backend_vulkan.loop_nests import extent_of, over_groups, statements_of, thread_counts
-from openinfer_backend_vulkan.shaders import GROUP_SIZE, PORTABLE, Fault, Shader, ShaderTarget
+from openinfer_backend_vulkan.shaders import PORTABLE, Fault, Shader, ShaderTarget
 from openinfer_backend_vulkan.team_printer import TeamPrinter
-from openinfer_backend_vulkan.words import item_type
+from openinfer_backend_vulkan.values import is_local
+from openinfer_backend_vulkan.words import item_type, loaded, loads_of, stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,7 +130,7 @@ class _Printer(TeamPrinter):
             numbers=tuple(self.numbers.values),
             places=tuple(0 if var.extent is None else var.extent for var in self._groups),
             local=max(self._threads, 1),
-            group_size=self._threads or GROUP_SIZE,
+            group_size=self._threads or self.target.group_size,
             is_pushed=self.numbers.is_pushed,
             features=frozenset(self.features),
             rules=tuple(self._rules),
@@ -146,7 +147,7 @@ class _Printer(TeamPrinter):
         parts = [
             "#version 450",
             *(f"#extension {extension} : require" for extension in self.extensions),
-            f"layout(local_size_x = {self._threads or GROUP_SIZE}) in;",
+            f"layout(local_size_x = {self._threads or self.target.group_size}) in;",
             *reads,
             *writes,
             *fault,
@@ -181,7 +182,7 @@ class _Printer(TeamPrinter):
             self.line(f"int thread = int({self._thread()});")
             self.line(f"uint place = {group};")
         else:
-            self.line(f"uint place = ({group}) * {GROUP_SIZE}u + gl_LocalInvocationID.x;")
+            self.line(f"uint place = ({group}) * {self.target.group_size}u + gl_LocalInvocationID.x;")
         self.line(f"if (place >= uint({count_text})) {{ return; }}")
         for number, var in reversed(list(enumerate(self._groups))):
             if not number:
@@ -240,6 +241,8 @@ class _Printer(TeamPrinter):
                 self.lanes(loop)
             case Bind.LOCAL:
                 self._over_threads(loop)
+            case Bind.UNROLL if self._is_in_words(loop):
+                self.lanes(loop)
             case Bind.UNROLL:
                 self.extensions["GL_EXT_control_flow_attributes"] = None
                 with self.inside(f"[[unroll]] for (int {name} = 0; {name} < {extent_of(loop.var)}; ++{name})"):
@@ -252,6 +255,14 @@ class _Printer(TeamPrinter):
                 self.turns -= 1
             case Bind.GROUP:
                 raise UnsupportedError(f"{self.kernel.name}: a loop over groups inside of other loops")
+
+    def _is_in_words(self, loop: For) -> bool:
+        """Return whether copies of statements load or store neighbours, and what they load is not stored meanwhile."""
+        stores = {each.buffer.name for each in statements_of(loop.body) if isinstance(each, Store)}
+        loads = loads_of(loop.body)
+        if any(load.buffer.name in stores and not is_local(load.buffer) for load in loads):
+            return False
+        return bool(loaded(loop.var, loop.body)) or any(True for _ in stored(loop.var, loop.body))
 
     def _over_threads(self, loop: For) -> None:
         """Append loops over threads that stand one in the other: one test of this thread's number, and its digits."""

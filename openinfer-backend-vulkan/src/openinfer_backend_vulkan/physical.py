@@ -86,6 +86,7 @@ class PhysicalDevice:
             subgroup=self.shuffled,
             group=self.max_invocations,
             shared_nbytes=self.shared_nbytes,
+            is_software=self.kind == "software",
         )
 
     @property

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.errors import UnsupportedError
+from openinfer.schedule import Threads
 
 if TYPE_CHECKING:
     from openinfer_backend_vulkan.physical import PhysicalDevice
 
 GROUP_SIZE = 64
 """Threads in a workgroup of the kernels that take one thread an element."""
+
+LARGE_GROUP_SIZE = 256
+"""Likewise, where a device has such groups and many cores."""
 
 PUSHED_WORDS = 32
 """Words of push constants that every Vulkan device has."""
@@ -30,6 +34,7 @@ class ShaderTarget:
         pushed_words: words of push constants.
         busy: invocations that keep the device busy.
         subgroup: invocations that run in step and can hand over values; 1 where they cannot, or may be more or fewer.
+        is_software: whether invocations are lanes of a processor.
         group, shared_nbytes: most invocations of a workgroup, and bytes of its shared memory.
     """
 
@@ -40,6 +45,23 @@ class ShaderTarget:
     subgroup: int = 1
     group: int = 128
     shared_nbytes: int = 16384
+    is_software: bool = False
+
+    @property
+    def group_size(self) -> int:
+        """Invocations of a workgroup whose invocations have nothing to do with one another."""
+        return GROUP_SIZE if self.is_software or self.group < LARGE_GROUP_SIZE else LARGE_GROUP_SIZE
+
+    @property
+    def threads(self) -> Threads:
+        """The device as schedules see it."""
+        return Threads(
+            busy=self.busy,
+            group=self.group,
+            subgroup=self.subgroup,
+            shared_nbytes=self.shared_nbytes,
+            is_software=self.is_software,
+        )
 
 
 PORTABLE = ShaderTarget()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
-from openinfer.loops import If, Load, Memory, Store
+from openinfer.loops import If, Load, Lookup, Memory, Store
 from openinfer.loops.substitution import values_of
 
 if TYPE_CHECKING:
@@ -56,9 +56,23 @@ def item_type(width: int) -> str:
 def loaded(var: Var, body: Sequence[Statement]) -> dict[Load, Span]:
     """Return what the lanes of a loop load together, by the load of a lane."""
     surely = [statement for statement in body if not isinstance(statement, If)]
-    loads = (leaf for value in values_of(surely) for leaf in value.leaves if isinstance(leaf, Load) and not leaf.guards)
-    found = ((load, span_of(var, load.buffer, load.address)) for load in dict.fromkeys(loads))
+    bound = bound_in(body)
+    loads = (
+        load for load in dict.fromkeys(loads_of(surely)) if not load.guards and not load.address.variables() & bound
+    )
+    found = ((load, span_of(var, load.buffer, load.address)) for load in loads)
     return {load: span for load, span in found if span is not None}
+
+
+def bound_in(body: Sequence[Statement]) -> set[Var]:
+    """Return the variables that statements compute."""
+    return {statement.var for statement in body if isinstance(statement, Lookup)}
+
+
+def loads_of(body: Sequence[Statement]) -> Iterator[Load]:
+    """Yield the elements that statements load."""
+    for value in values_of(body):
+        yield from (leaf for leaf in value.leaves if isinstance(leaf, Load))
 
 
 def stored(var: Var, body: Sequence[Statement]) -> Iterator[tuple[Store, Span]]:
@@ -66,7 +80,7 @@ def stored(var: Var, body: Sequence[Statement]) -> Iterator[tuple[Store, Span]]:
     for statement in body:
         if isinstance(statement, Store):
             span = span_of(var, statement.buffer, statement.address)
-            if span is not None:
+            if span is not None and not statement.address.variables() & bound_in(body):
                 yield statement, span
 
 

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from openinfer.affine.index import Index, Quotient, Remainder, Var
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from openinfer.affine.index import Atom
+
+
+def digits_of(place: Index, extents: Sequence[int]) -> list[Index]:
+    """Return the indices along axes of these extents of a place in row-major order.
+
+    All are taken of one rest after the other, so that `rejoined` and `split` know them again.
+    """
+    found: list[Index] = []
+    rest, below = place, prod(extents)
+    for number, extent in enumerate(extents):
+        below //= max(extent, 1)
+        if not below:
+            found.append(Index())
+        elif number == len(extents) - 1:
+            found.append(rest)
+        else:
+            found.append(rest // below)
+            rest = rest % below
+    return found
 
 
 def rejoined(index: Index) -> Index:

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Within, is_mixed_radix
-from openinfer.loops.nodes import Across, Alloc, Barrier, Bind, Fail, For, If, Join, Let, Load, Lookup, Set, Store
+from openinfer.expr import tree
+from openinfer.loops.bounds import under
+from openinfer.loops.nodes import (
+    Across,
+    Alloc,
+    Barrier,
+    Bind,
+    Fail,
+    For,
+    If,
+    Join,
+    Let,
+    Load,
+    Lookup,
+    Number,
+    Set,
+    Store,
+    Value,
+)
 from openinfer.loops.teams import phases, team
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from openinfer.affine import Var
-    from openinfer.loops.nodes import Buffer, Statement, Value
+    from openinfer.affine.index import Term
+    from openinfer.loops.nodes import Buffer, Statement
 
 
 def find_race(var: Var, bind: Bind, body: Sequence[Statement]) -> str | None:
@@ -54,42 +73,63 @@ def _named(body: Sequence[Statement]) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Access:
+    """An element that statements touch where some tests hold."""
+
+    buffer: Buffer
+    address: Index
+    tests: tuple[Within, ...]
+
+    def __str__(self) -> str:
+        return f"{self.buffer.name}[{self.address}]"
+
+
+@dataclass(frozen=True, slots=True)
 class _Digit:
-    """A variable of an address: its step, its greatest value, and whether it is that of the parallel loop."""
+    """What a variable adds to the distance of two addresses: a multiple of a step, from ``low`` to ``high``.
+
+    ``is_parallel``: it is the variable of the parallel loop, which has another value in another iteration.
+    """
 
     step: int
-    most: int
-    is_parallel: bool
+    low: int
+    high: int
+    is_parallel: bool = False
 
 
-def _may_differ_by(distance: int, digits: Sequence[_Digit]) -> bool:
-    """Return whether addresses of different iterations may differ by this, their digits being sorted by steps.
+def _may_add_up_to(distance: int, digits: Sequence[_Digit]) -> bool:
+    """Return whether digits, sorted by steps, may add up to a number.
 
     Of a mixed-radix number few values of each digit leave a distance that the shorter ones reach.
     """
     if not digits:
         return not distance
     first, *others = digits
-    reach = sum(digit.step * digit.most for digit in others)
-    low = max(-first.most, -((reach - distance) // first.step))
-    high = min(first.most, (distance + reach) // first.step)
+    least, most = (sum(d.step * end for d, end in zip(others, ends, strict=True)) for ends in _ends(others))
+    low = max(first.low, -((most - distance) // first.step))
+    high = min(first.high, (distance - least) // first.step)
     return any(
-        _may_differ_by(distance - first.step * value, others)
+        _may_add_up_to(distance - first.step * value, others)
         for value in range(low, high + 1)
         if value or not first.is_parallel
     )
 
 
+def _ends(digits: Sequence[_Digit]) -> tuple[list[int], list[int]]:
+    return [digit.low for digit in digits], [digit.high for digit in digits]
+
+
 class _Accesses:
-    """What the statements of one iteration touch outside of it, and whether only the first iteration does."""
+    """What the statements of one iteration touch outside of it."""
 
     def __init__(self, var: Var, others: Sequence[Var], own: set[str], body: Sequence[Statement]) -> None:
         self._var = var
         self._own = own
         self._inner: set[Var] = set(others)
-        self._stores: list[tuple[Buffer, Index, bool]] = []
-        self._loads: list[tuple[Buffer, Index, bool]] = []
-        self._is_first = False
+        self._stores: list[_Access] = []
+        self._loads: list[_Access] = []
+        self._tests: tuple[Within, ...] = ()
+        self._named: dict[Var, Index] = {}
         self._combined: set[str] = set()
         self._scalars: list[str] = []
         self._collect(body)
@@ -97,50 +137,107 @@ class _Accesses:
     def race(self) -> str | None:
         if self._scalars:
             return f"set one scalar, {self._scalars[0]}"
-        for buffer, address, is_first in self._stores:
-            if buffer.name in self._own:
+        for store in self._stores:
+            if store.buffer.name in self._own:
                 continue
-            if not is_first and not self._is_injective(address):
-                return f"may write one element, {buffer.name}[{address}]"
-            if buffer.name in self._combined:
-                return f"write {buffer.name}, whose elements are combined"
-            for other, place, is_of_first in (*self._stores, *self._loads):
-                if other != buffer or (is_first and is_of_first) or _are_apart(place, address):
+            is_first = self._is_of_first(store)
+            if not is_first and not self._has_own(store):
+                return f"may write one element, {store}"
+            if store.buffer.name in self._combined:
+                return f"write {store.buffer.name}, whose elements are combined"
+            for other in (*self._stores, *self._loads):
+                if other.buffer != store.buffer or _are_apart(other.address, store.address):
                     continue
-                if place == address and not is_first:
+                if self._is_of_first(other) if is_first else other.address == store.address:
                     continue
-                if is_first or not self._is_apart(address, place):
-                    return f"write {buffer.name}[{address}] and use {buffer.name}[{place}]"
+                if not self._is_separate(store, other):
+                    return f"write {store} and use {other}"
         return None
+
+    def _has_own(self, store: _Access) -> bool:
+        """Return whether each iteration stores to elements of its own."""
+        if self._is_injective(store.address) or self._is_separate(store, store):
+            return True
+        return self._is_injective(under(store.address, store.tests))
+
+    def _is_of_first(self, access: _Access) -> bool:
+        """Return whether only the first iteration touches an element."""
+        return Within(Index.of(self._var), Index.of(1)) in access.tests
+
+    def _is_in_block(self, one: _Access, other: _Access) -> bool:
+        """Return whether each iteration has a block of elements of its own, in which it touches both."""
+        step = one.address.coefficient(self._var)
+        if not step or step != other.address.coefficient(self._var):
+            return False
+        varying = {self._var, *self._inner, *self._named}
+        found = [under(access.address, access.tests) - self._var * step for access in (one, other)]
+        parts = [_split(index, varying) for index in found]
+        if parts[0][0] != parts[1][0] or any(self._var in inside.variables() for _, inside in parts):
+            return False
+        blocks = [(inside.interval.low, inside.interval.high) for _, inside in parts]
+        numbers = {None if end is None else end // abs(step) for ends in blocks for end in ends}
+        return len(numbers) == 1 and None not in numbers
+
+    def _is_separate(self, one: _Access, other: _Access) -> bool:
+        """Return whether what one iteration touches is never what another one does."""
+        if self._is_apart(one.address, other.address) or self._is_in_block(one, other):
+            return True
+        steps = {abs(factor) for atoms, factor in one.address.terms if atoms and abs(factor) > 1}
+        for step in sorted(steps):
+            (rows, columns), (other_rows, other_columns) = (_by_step(each, step) for each in (one, other))
+            if columns is not None and other_columns is not None:
+                # Both are places in rows of so many elements: they are one place where row and column are the same.
+                is_apart = self._is_separate(columns, other_columns) if columns.address != one.address else False
+                if is_apart or self._is_apart(rows, other_rows):
+                    return True
+        return False
 
     def _is_injective(self, address: Index) -> bool:
         """Return whether different iterations have different addresses."""
-        is_stepping = address.coefficient(self._var) != 0 and self._var in address.variables()
-        return bool(is_mixed_radix(address, (self._var, *self._inner)) and is_stepping)
+        bounded = (var for var in address.variables() if var.name.endswith("'"))
+        varying = (self._var, *self._inner, *self._named, *bounded)
+        if not is_mixed_radix(address, varying):
+            return False
+        found = address.variables()
+        if self._var in found and address.coefficient(self._var) != 0:
+            return True
+        return any(self._is_injective(self._named[var]) for var in found & self._named.keys())
 
     def _is_apart(self, address: Index, other: Index) -> bool:
         """Return whether one iteration's ``address`` is never another's ``other``, which differs by a distance."""
-        step, extent = address.coefficient(self._var), self._var.extent
-        distance = other - address
+        if (address.variables() | other.variables()) & self._named.keys():
+            return False
         varying = {self._var, *self._inner}
+        digits = self._digits(address, other)
+        fixed = (other - address).substituted({var: Index() for var in varying}).constant
+        if digits is not None and fixed is not None and not _may_add_up_to(-fixed, digits):
+            return True
+        step, extent, distance = address.coefficient(self._var), self._var.extent, other - address
         if not step or not isinstance(extent, int) or distance.variables() & varying:
             return False
-        digits = self._digits(address)
-        if distance.constant is not None and digits is not None and not _may_differ_by(distance.constant, digits):
-            return True
         if address.variables() & self._inner:
             return False
         reach, bounds = abs(step) * (extent - 1), distance.interval
         return (bounds.low is not None and bounds.low > reach) or (bounds.high is not None and bounds.high < -reach)
 
-    def _digits(self, address: Index) -> list[_Digit] | None:
-        """Return the variables of an address within an iteration, longest steps first; None if one has no steps."""
+    def _digits(self, address: Index, other: Index) -> list[_Digit] | None:
+        """Return what the variables of an iteration and another one add to the distance of two addresses of them.
+
+        The longest steps come first. None: a variable has no steps.
+        """
         found: list[_Digit] = []
-        for var in address.variables() & {self._var, *self._inner}:
-            step = address.coefficient(var)
-            if step is None or not isinstance(var.extent, int):
+        for var in (address.variables() | other.variables()) & {self._var, *self._inner}:
+            steps = address.coefficient(var), other.coefficient(var)
+            if None in steps or not isinstance(var.extent, int):
                 return None
-            found.append(_Digit(abs(step), max(var.extent - 1, 0), is_parallel=var == self._var))
+            most = max(var.extent - 1, 0)
+            one, two = (step or 0 for step in steps)
+            if one == two:
+                found.append(_Digit(abs(one), -most, most, is_parallel=var == self._var))
+                continue
+            for step, sign in ((one, -1), (two, 1)):
+                ends = (0, most) if step * sign > 0 else (-most, 0)
+                found += [_Digit(abs(step), *ends)] if step else []
         return sorted(found, key=lambda digit: -digit.step)
 
     def _collect(self, body: Sequence[Statement]) -> None:
@@ -150,33 +247,61 @@ class _Accesses:
                     self._inner.add(var)
                     self._collect(inner)
                 case If(tests, inner):
-                    outside = self._is_first
-                    self._is_first |= Within(Index.of(self._var), Index.of(1)) in tests
+                    outside = self._tests
+                    self._tests = (*outside, *tests)
                     self._collect(inner)
-                    self._is_first = outside
+                    self._tests = outside
                 case Let(_, value):
                     self._read(value)
                 case Set(name, value):
                     self._read(value)
                     if name not in self._own:
                         self._scalars.append(name)
-                case Lookup(var, value):
-                    self._inner.add(var)
-                    self._read(value)
+                case Lookup():
+                    self._look_up(statement)
                 case Fail(value, _):
                     self._read(value)
                 case Store(buffer, address, value):
                     self._read(value)
-                    self._stores.append((buffer, address, self._is_first))
+                    self._stores.append(_Access(buffer, address, self._tests))
                 case Join(_, pairs):
                     self._collect(pairs)
                 case Alloc() | Barrier():
                     pass
 
+    def _look_up(self, lookup: Lookup) -> None:
+        match lookup.value:
+            case Value(tree.Input(), (Number(index, _),)):
+                self._named[lookup.var] = index
+            case _:
+                self._inner.add(lookup.var)
+                self._read(lookup.value)
+
     def _read(self, value: Value) -> None:
         loads = [leaf for leaf in value.leaves if isinstance(leaf, Load)]
-        self._loads += [(leaf.buffer, leaf.address, self._is_first) for leaf in loads]
+        self._loads += [_Access(leaf.buffer, leaf.address, (*self._tests, *leaf.guards)) for leaf in loads]
         self._combined |= {leaf.buffer.name for leaf in value.leaves if isinstance(leaf, Across)}
+
+
+def _by_step(access: _Access, step: int) -> tuple[Index, _Access | None]:
+    """Return an address as row and column of rows of so many elements; without column where it may lie outside."""
+    terms = ((atoms, factor // step) for atoms, factor in access.address.terms if not atoms or factor % step == 0)
+    rows = Index(tuple(term for term in terms if term[1]))
+    columns = access.address - rows * step
+    is_inside = any(under(columns, tests).is_within(0, step) for tests in (access.tests, ()))
+    return rows, replace(access, address=columns) if is_inside else None
+
+
+def _split(index: Index, varying: set[Var]) -> tuple[Index, Index]:
+    """Return the part of an index that iterations have in common, and the other one."""
+    fixed = (term for term in index.terms if term[0] and not _varies(term, varying))
+    common = Index(tuple(fixed))
+    return common, index - common
+
+
+def _varies(term: Term, varying: set[Var]) -> bool:
+    """Return whether a term differs between iterations, or is one of those that tests bound (`bounds.under`)."""
+    return any(var in varying or var.name.endswith("'") for var in Index((term,)).variables())
 
 
 def _are_apart(a: Index, b: Index) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index, Var, is_identifier
 from openinfer.dtypes import BOOL, I64
 from openinfer.expr.linear import linearise
+from openinfer.loops.bounds import is_kept_within
 from openinfer.loops.errors import LoopProgramError
 from openinfer.loops.nodes import (
     Across,
@@ -261,7 +262,7 @@ class _Check:
         self._bound(address, scope)
         if address.is_within(0, buffer.size):
             self.accesses.proved += 1
-        elif _is_kept_within(address, buffer.size, (*scope.tests, *guards)):
+        elif is_kept_within(address, buffer.size, (*scope.tests, *guards)):
             self.accesses.guarded += 1
         else:
             tests = " and ".join(map(str, (*scope.tests, *guards))) or "there is no test"
@@ -286,26 +287,3 @@ def _has_threads(statement: Statement) -> bool:
     if isinstance(statement, For) and statement.bind is Bind.LOCAL:
         return True
     return isinstance(statement, For | If) and any(map(_has_threads, statement.body))
-
-
-def _is_kept_within(index: Index, extent: Index, tests: Sequence[Within]) -> bool:
-    """Return whether ``0 <= index < extent`` where all tests hold: by one of them, or by all in either order."""
-    chosen = (tests, tests[::-1], *((test,) for test in tests))
-    return any(_under(index, some).is_within(0, extent) for some in chosen)
-
-
-def _under(index: Index, tests: Sequence[Within]) -> Index:
-    """Return an index that has the bounds of ``index`` where all tests hold.
-
-    Each test ``0 <= t < n`` makes ``t`` a variable of extent n, so that adding multiples of the difference changes no
-    value; the multiple is one that removes a term.
-    """
-    for number, test in enumerate(tests):
-        known = Var(f"test{number}'", test.extent if test.extent.constant is None else test.extent.constant)
-        factors = dict(index.terms)
-        for atoms, factor in test.index.terms:
-            times = factors.get(atoms, 0)
-            if atoms and times and times % factor == 0:
-                index = index + (known - test.index) * (times // factor)
-                break
-    return index

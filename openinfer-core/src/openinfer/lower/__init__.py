@@ -2,6 +2,6 @@
 
 from openinfer.lower.programs import lowered
 from openinfer.lower.runs import FIRST, Runs, in_runs
-from openinfer.lower.threads import threaded
+from openinfer.lower.threads import Forms, dealt_out, threaded
 
-__all__ = ["FIRST", "Runs", "in_runs", "lowered", "threaded"]
+__all__ = ["FIRST", "Forms", "Runs", "dealt_out", "in_runs", "lowered", "threaded"]

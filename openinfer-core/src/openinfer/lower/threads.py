@@ -5,7 +5,7 @@ A loop over groups (`Bind.GROUP`) without threads of its own (`Bind.LOCAL`) mean
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -16,42 +16,47 @@ from openinfer.loops.races import find_race
 from openinfer.lower.invariant_loads import with_invariant_loads
 from openinfer.lower.nests import nest
 from openinfer.lower.perfect_nests import chain_of, nest_of
+from openinfer.lower.product_teams import in_product_teams
 from openinfer.lower.programs import lowered
-from openinfer.lower.rows import in_rows
+from openinfer.lower.row_teams import in_row_teams
+from openinfer.lower.word_lanes import in_words
 from openinfer.schedule import plain, thread_tile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.affine import Var
-    from openinfer.compute import Computation
+    from openinfer.compute import Computation, Stage
     from openinfer.layout import Layout
     from openinfer.loops import Kernel, Statement
+    from openinfer.schedule.threads import Threads
+
+MOST_STAGES = 8
+"""Most stages of one loop program."""
 
 
 def threaded(
     computation: Computation,
     *,
-    rows: bool = True,
     busy: int | None = None,
+    words: bool = False,
     layouts: Mapping[str, Layout] | None = None,
 ) -> tuple[Kernel, ...]:
     """Return the loop programs of a computation, to be run one after the other: one for each stage that has places.
 
     Places that do not disturb one another get a thread each; what is left, such as the terms of a fold or updates that
     may meet, is done by the thread in the order of the stage. The buffers of a program are what its stage reads, then
-    what it writes. Results have the bits of `openinfer.compute.evaluate`, but for sums of free order: with ``rows`` a
-    long one whose terms lie in a row is added up by a group of threads (`openinfer.lower.rows`).
+    what it writes. Results have the bits of `openinfer.compute.evaluate`.
 
-    Other sums, such as those of products, may be computed in tiles, several results a thread, if ``busy`` threads are
-    left (`openinfer.schedule.thread_tile`); None: they are not. ``layouts`` are those of tensors that are not in
-    row-major order.
+    Sums, such as those of products, may be computed in tiles, several results a thread, if ``busy`` threads are left
+    (`openinfer.schedule.thread_tile`); None: they are not. With ``words`` a thread computes as many neighbours as make
+    16 bytes (`openinfer.lower.word_lanes`). ``layouts`` are those of tensors that are not in row-major order.
     """
     known = layouts or {}
     single = (_of_one_stage(computation, number) for number in range(len(computation.stages)))
     kernels = ((part, lowered(part, _of(known, part), schedules={0: plain(part.stages[0].axes)})) for part in single)
     tiles = None if known else busy
-    dealt = (_for_threads(part, _dealt(kernel), rows=rows, busy=tiles) for part, kernel in kernels if kernel.body)
+    dealt = (_for_threads(part, _dealt(kernel), tiles, words=words) for part, kernel in kernels if kernel.body)
     return tuple(map(with_invariant_loads, dealt))
 
 
@@ -60,13 +65,58 @@ def _of(layouts: Mapping[str, Layout], part: Computation) -> dict[str, Layout]:
     return {name: layout for name, layout in layouts.items() if name in names}
 
 
-def _for_threads(part: Computation, kernel: Kernel, *, rows: bool, busy: int | None) -> Kernel:
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """Loop programs for some stages of a computation, in several forms, the best first.
+
+    Each form is a row of loop programs, to be run one after the other.
+    """
+
+    forms: tuple[tuple[Kernel, ...], ...]
+
+
+def dealt_out(
+    computation: Computation, device: Threads, layouts: Mapping[str, Layout] | None = None
+) -> Iterator[Forms]:
+    """Yield what carries out the stages of a computation on a device, in their order.
+
+    Stages that go along the same rows are one loop program (`openinfer.lower.row_teams`). The last form of all has a
+    thread for each place (`threaded`), which devices that end long loops may divide (`openinfer.lower.runs`).
+
+    Args:
+        layouts: of tensors that are not in row-major order.
+    """
+    known = layouts or {}
+    begin = 0
+    while begin < len(computation.stages):
+        end, team = _longest_team(computation, begin, device, known)
+        part = _of_stages(computation, begin, end)
+        forms = [threaded(part, busy=device.busy, words=True, layouts=known), threaded(part, layouts=known)]
+        if team is not None:
+            forms.insert(0, (team,))
+        if forms[-1]:
+            yield Forms(tuple(forms))
+        begin = end
+
+
+def _longest_team(
+    computation: Computation, begin: int, device: Threads, layouts: Mapping[str, Layout]
+) -> tuple[int, Kernel | None]:
+    """Return the end of the stages from ``begin`` on that are one loop program for teams of threads, and it."""
+    product = in_product_teams(_of_stages(computation, begin, begin + 1), device, layouts)
+    if product is not None:
+        return begin + 1, product
+    for end in range(min(len(computation.stages), begin + MOST_STAGES), begin, -1):
+        team = in_row_teams(_of_stages(computation, begin, end), device, layouts)
+        if team is not None:
+            return end, team
+    return begin + 1, None
+
+
+def _for_threads(part: Computation, kernel: Kernel, busy: int | None, *, words: bool) -> Kernel:
     """Return the loop program of a stage in the best form for threads; ``kernel`` has one for each place."""
-    (stage,) = part.stages
-    by_rows = in_rows(kernel, stage.fold) if rows and stage.fold is not None else None
-    if by_rows is not None:
-        return by_rows
-    return (None if busy is None else _in_tiles(part, kernel, busy)) or kernel
+    found = in_words(kernel) if words else None
+    return found or (None if busy is None else _in_tiles(part, kernel, busy)) or kernel
 
 
 def _in_tiles(part: Computation, kernel: Kernel, busy: int) -> Kernel | None:
@@ -88,14 +138,36 @@ def _count(axes: Sequence[Var]) -> int:
     return prod(axis.extent if isinstance(axis.extent, int) else 0 for axis in axes)
 
 
+def _of_stages(computation: Computation, begin: int, end: int) -> Computation:
+    """Return some stages as a computation: its temporaries are what no other stage reads."""
+    stages = computation.stages[begin:end]
+    tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
+    written = {stage.tensor for stage in stages}
+    others = (*computation.stages[:begin], *computation.stages[end:])
+    shared = {tensor.name for tensor in computation.outputs} | {name for stage in others for name in _read(stage)}
+    read = {name for stage in stages for name in _read(stage)}
+    is_whole = len(stages) == len(computation.stages)
+    return replace(
+        computation,
+        name=computation.name if is_whole else f"{computation.name}_{begin}",
+        inputs=tuple(tensor for tensor in tensors if tensor.name in read - written),
+        outputs=tuple(tensor for tensor in tensors if tensor.name in written & shared),
+        stages=stages,
+        temporaries=tuple(tensor for tensor in tensors if tensor.name in written - shared),
+    )
+
+
+def _read(stage: Stage) -> set[str]:
+    return {element.tensor for element in stage.elements if isinstance(element, Read)}
+
+
 def _of_one_stage(computation: Computation, number: int) -> Computation:
     stage = computation.stages[number]
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
-    read = {element.tensor for element in stage.elements if isinstance(element, Read)}
     return replace(
         computation,
         name=computation.name if len(computation.stages) == 1 else f"{computation.name}_{number}",
-        inputs=tuple(tensor for tensor in tensors if tensor.name in read - {stage.tensor}),
+        inputs=tuple(tensor for tensor in tensors if tensor.name in _read(stage) - {stage.tensor}),
         outputs=(computation.tensor(stage.tensor),),
         stages=(stage,),
         temporaries=(),

@@ -13,12 +13,15 @@ from openinfer.schedule.merging import merged
 from openinfer.schedule.packing import packing
 from openinfer.schedule.row_sums import along_rows, stays_inside
 from openinfer.schedule.thread_tiles import thread_tile
+from openinfer.schedule.threads import RowSchedule, Threads
 from openinfer.schedule.verify import verify
 
 __all__ = [
     "Loop",
+    "RowSchedule",
     "Schedule",
     "ScheduleError",
+    "Threads",
     "along_rows",
     "choose",
     "compared",
