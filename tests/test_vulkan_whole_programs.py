@@ -321,3 +321,48 @@ def test_tracing_and_stepping_take_nodes_one_by_one() -> None:
         ex.step(x=np.zeros(2, np.float32))
         assert [event.op_name for event in ex.trace() if event.op_name] == ["neg", "exp"]
         np.testing.assert_array_equal(ex.fetch("y"), np.ones(2, np.float32))
+
+
+@pytest.mark.parametrize("staging", ["", "1"])
+def test_steps_that_are_started_return_the_results_of_their_own_step(
+    monkeypatch: pytest.MonkeyPatch, staging: str
+) -> None:
+    monkeypatch.setenv("OPENINFER_VULKAN_STAGING", staging)
+    with executor(DECODER, arrays=WEIGHTS) as ex:
+        futures = [ex.step_async(x=token) for token in TOKENS]
+        found = [future.result()["z"] for future in futures]
+        assert all(future.done() for future in futures)
+        np.testing.assert_allclose(found, by_hand(TOKENS), atol=5e-3)
+        np.testing.assert_array_equal(ex.fetch("z"), found[-1])
+        with pytest.raises(CacheLimitError):
+            ex.step_async(x=TOKENS[0]).result()
+        assert ex.fetch("step") == ROOM
+
+
+def test_two_steps_are_under_way_before_one_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from openinfer_backend_vulkan.fences import Fence
+
+    with executor(DECODER, arrays=WEIGHTS) as ex:
+        for token in TOKENS[:2]:
+            ex.step_async(x=token).result()
+        waits: list[bool] = []
+        wait = Fence.wait
+        monkeypatch.setattr(Fence, "wait", lambda fence: (waits.append(fence._is_pending), wait(fence)))
+        first, second = (ex.step_async(x=token) for token in TOKENS[2:4])
+        assert not any(waits)
+        np.testing.assert_allclose(second.result()["z"], by_hand(TOKENS)[3], atol=5e-3)
+        np.testing.assert_allclose(first.result()["z"], by_hand(TOKENS)[2], atol=5e-3)
+
+
+@pytest.mark.parametrize("device", ["cpu", "c"])
+def test_other_devices_have_run_a_started_step(device: str) -> None:
+    if device == "c":
+        pytest.importorskip("openinfer_synth_c")
+    with executor(DECODER, device, WEIGHTS) as ex:
+        futures = [ex.step_async(x=token) for token in TOKENS]
+        found = [future.result()["z"] for future in futures]
+        np.testing.assert_allclose(found, by_hand(TOKENS), atol=5e-3)
+        failed = ex.step_async(x=TOKENS[0])
+        for _ in range(2):
+            with pytest.raises(ExecutionError):
+                failed.result()

@@ -249,6 +249,15 @@ class CommandQueue:
         while self._unfinished and self._unfinished[0].number <= number:
             self._finish_first()
 
+    def is_finished(self, number: int) -> bool:
+        """Return whether a submission is known or found to be done, without waiting.
+
+        Raises:
+            DeviceError: the device is lost.
+        """
+        unfinished = [each for each in self._unfinished if each.number <= number]
+        return all(each.fence.is_done() for each in unfinished)
+
     def _launch(self, sequence: Sequence[Command]) -> int:
         self._device.need_open()
         # A clock keeps the times of one submission.

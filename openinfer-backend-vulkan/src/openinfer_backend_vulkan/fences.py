@@ -57,6 +57,16 @@ class Fence:
             check("vkWaitForFences", code)
         self._is_pending = False
 
+    def is_done(self) -> bool:
+        """Return whether the submission is done.
+
+        Raises:
+            DeviceError: the device is lost.
+        """
+        code = library().vkGetFenceStatus(self._device.handle, self._handles[0])
+        check("vkGetFenceStatus", code)
+        return code == library().VK_SUCCESS
+
     def _spun(self) -> int:
         """Ask until the submission is done, or for a short while; return the last answer."""
         lib, device, handle = library(), self._device.handle, self._handles[0]

@@ -41,18 +41,18 @@ class ParameterBlock:
         self._current, self._used = 0, 0
         self.words, self.bits = self._words[0], self._bits[0]
 
-    def begin(self) -> None:
-        """Begin to fill the next slot, when the device has copied it.
+    def take(self, count: int) -> int | None:
+        """Return the number of the first of so many free words, where a buffer of a shader may begin; None: no room.
+
+        The first one of a submission waits until the device has copied what its slot had before.
 
         Raises:
             DeviceError: the device is lost.
         """
-        self._current = (self._current + 1) % len(self._slots)
-        self._queue.finish(self._used_by[self._current])
-        self.words, self.bits, self._used = self._words[self._current], self._bits[self._current], 0
-
-    def take(self, count: int) -> int | None:
-        """Return the number of the first of so many free words, where a buffer of a shader may begin; None: no room."""
+        if not self._used:
+            self._current = (self._current + 1) % len(self._slots)
+            self._queue.finish(self._used_by[self._current])
+            self.words, self.bits = self._words[self._current], self._bits[self._current]
         begin = -(-self._used // self._alignment) * self._alignment
         if begin + 4 * count > BLOCK_BYTES:
             return None
@@ -77,5 +77,11 @@ class ParameterBlock:
         return [self._copies[key]]
 
     def submitted(self, number: int) -> None:
-        """Note which submission copies the slot."""
-        self._used_by[self._current] = number
+        """Note which submission copies the slot; the next one fills another."""
+        if self._used:
+            self._used_by[self._current] = number
+        self._used = 0
+
+    def drop(self) -> None:
+        """Forget the words that were taken and are not submitted."""
+        self._used = 0

@@ -78,12 +78,12 @@ class Machine:
             block = self.block
             block.submitted(self.engine.queue.run([*block.copies(), *self._commands]))
             self._commands = []
-            block.begin()
 
     def drop(self) -> None:
         """Forget what a step that was interrupted has not submitted."""
         self._commands = []
         self._watched.clear()
+        self.block.drop()
 
     def found_fault(self) -> tuple[str, int | None] | None:
         """Return what a kernel refused, with the statement, after all work; None: nothing, and nothing is waited for.
@@ -103,7 +103,6 @@ class Machine:
         first = self.block.take(count)
         if first is None:
             self.flush()
-            self.block.begin()
             first = self.block.take(count)
         if first is None:
             raise ValueError(f"{count} numbers of a kernel are more than the parameter block has room for")
@@ -141,10 +140,10 @@ class Machine:
             if planned.type.dtype.is_integer:
                 self._known[value] = int(element)
             return element
+        if isinstance(planned.memory, InputMemory):
+            return self.element(self._memory.given[planned.memory.number], planned.type)
         place = self._memory.place(value)
         storage = place if isinstance(place, StorageBuffer) else place.storage
-        if isinstance(planned.memory, InputMemory):
-            return self.element(storage, planned.type)
         if value in self.unsettled:
             self.flush()
             self.engine.queue.synchronize()

@@ -9,6 +9,7 @@ import numpy as np
 from openinfer.plan.places import ALIGNMENT
 from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, StateMemory, ViewMemory, WeightMemory
 from openinfer_backend_vulkan.memory import Part, StorageBuffer
+from openinfer_backend_vulkan.program_ports import Inputs
 from openinfer_backend_vulkan.program_scalars import kept_by_host, read_by_host
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ class ProgramMemory:
     Attributes:
         of_host: values that the host keeps; they lie nowhere.
         polled: values that the host reads, and kernels write: where the host sees them.
+        given: buffers of the inputs, which the host writes.
+        inputs: what a step reads of them.
+        outputs: buffers of the outputs.
         states: buffers of the values that are kept between steps, by number of the value.
     """
 
@@ -39,7 +43,8 @@ class ProgramMemory:
         self.of_host = kept_by_host(plan)
         self.polled = read_by_host(plan) - self.of_host
         self._plan, self._engine = plan, engine
-        self._inputs = [inputs[port.name].storage for port in plan.inputs]
+        self.given = [inputs[port.name].storage for port in plan.inputs]
+        self.inputs = Inputs(self.given, engine)
         self.outputs = [outputs[port.name].storage for port in plan.outputs]
         self._weights: dict[int, StorageBuffer] = {}
         self._places: dict[int, Place] = {}
@@ -57,10 +62,6 @@ class ProgramMemory:
             self._places[value] = self._placed(value)
         return self._places[value]
 
-    def input(self, number: int) -> StorageBuffer:
-        """Return the buffer of an input."""
-        return self._inputs[number]
-
     def weight(self, number: int) -> StorageBuffer:
         """Return the buffer of a weight.
 
@@ -76,7 +77,7 @@ class ProgramMemory:
         planned = self._plan.values[value]
         match planned.memory:
             case InputMemory(number):
-                return self._inputs[number]
+                return self.inputs.storages[number]
             case OutputMemory(number):
                 return self.outputs[number]
             case WeightMemory(number):

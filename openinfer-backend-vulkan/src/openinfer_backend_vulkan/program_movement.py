@@ -54,7 +54,7 @@ class Movement:
             case FillStep():
                 found = [self._adding(self._fill(step))]
             case InputStep():
-                source = self._memory.input(step.number)
+                source = self._memory.inputs.storages[step.number]
                 found = [self._adding(self._copied(source, step.output))]
             case LoadStep():
                 found = [self._load(step)]

@@ -190,7 +190,7 @@ class Steps:
                 value = int(step.value)
                 return lambda: scalars.__setitem__(target, value)
             case InputStep():
-                storage = self._memory.input(step.number)
+                storage = self._memory.given[step.number]
                 return lambda: scalars.__setitem__(
                     target, int(machine.element(storage, self._plan.values[target].type))
                 )

@@ -15,21 +15,23 @@ from openinfer.array_types import storage_dtype
 from openinfer.errors import KernelMissingError
 from openinfer.expr.tree import ExprError
 from openinfer.plan.steps import Register
-from openinfer.plan.values import OutputMemory
 from openinfer.simulate.state_program import Fault
+from openinfer.simulate.values import Tensor
 from openinfer_backend_vulkan import buffers
 from openinfer_backend_vulkan.program_integers import StepFaultError
 from openinfer_backend_vulkan.program_machine import Machine
 from openinfer_backend_vulkan.program_memory import ProgramMemory
+from openinfer_backend_vulkan.program_ports import Results, StartedStep
 from openinfer_backend_vulkan.program_steps import Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer_backend_vulkan.buffers import VulkanBuffer
+    from openinfer_backend_vulkan.commands import Command
     from openinfer_backend_vulkan.engine import Engine
 
     Array: TypeAlias = npt.NDArray[Any]
@@ -63,42 +65,69 @@ class DeviceProgram:
             raise KernelMissingError(message) from error
         self._kept = [register for register in plan.registers if register.is_kept]
         self._written = [
-            (value.number, self._memory.outputs[value.memory.number])
-            for value in plan.values
-            if isinstance(value.memory, OutputMemory) and value.number in self._memory.of_host
+            (port.name, port.value, storage)
+            for port, storage in zip(plan.outputs, self._memory.outputs, strict=True)
+            if port.value in self._memory.of_host
         ]
+        self._results: Results | None = None
         self.reset()
 
     def step(self) -> Fault | None:
-        """Run a step.
+        """Run a step; where no kernel can find anything wrong, the device may still be working when this returns.
 
         Raises:
             DeviceError: the device is closed, or lost.
         """
+        return self._run()
+
+    def start(self) -> StartedStep:
+        """Start a step, whose results are kept.
+
+        Raises:
+            DeviceError: the device is closed, or lost.
+        """
+        ports = list(zip(self._plan.outputs, self._memory.outputs, strict=True))
+        of_host = {name for name, _, _ in self._written}
+        if self._results is None:
+            own = [(port.name, port.type, storage) for port, storage in ports if port.name not in of_host]
+            self._results = Results(own, self._engine)
+        results = self._results
+        slot = results.free_slot()
+        fault = self._run(results.copies(slot))
+        kept = {
+            name: Tensor(self._plan.values[value].type.dtype, (), self._kept_by_host(value))
+            for name, value, _ in self._written
+        }
+        return StartedStep(fault, self._engine.queue.submissions, slot, results, self._engine, kept)
+
+    def _run(self, copies: Sequence[Command] = ()) -> Fault | None:
         machine = self._machine
         machine.start()
         fault = None
         try:
+            self._memory.inputs.take(machine)
             self._entry()
         except StepFaultError as error:
             fault = Fault(error.code, str(error), error.node)
         except BaseException:
             machine.drop()
             raise
+        machine.add(copies)
         machine.flush()
+        self._memory.inputs.submitted()
         self._give_outputs()
         found = machine.found_fault()
         return fault if found is None else Fault("out-of-range", *found)
 
     def _give_outputs(self) -> None:
-        for value, storage in self._written:
+        for _, value, storage in self._written:
             if self._engine.queue.is_using(storage):
                 self._engine.queue.synchronize()
-            self._engine.store(storage, self._bytes_of(value))
+            self._engine.store(storage, buffers.bytes_of(self._kept_by_host(value)))
 
-    def _bytes_of(self, value: int) -> npt.NDArray[np.uint8]:
+    def _kept_by_host(self, value: int) -> Array:
         stored = storage_dtype(self._plan.values[value].type.dtype)
-        return buffers.bytes_of(np.array(self._machine.scalars[value], stored))
+        return np.array(self._machine.scalars[value], stored)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes that results had in the latest step, of those whose shape varies."""
@@ -121,8 +150,7 @@ class DeviceProgram:
         found: dict[str, Array] = {}
         for state in self._plan.states:
             if state.value in self._memory.of_host:
-                stored = storage_dtype(state.type.dtype)
-                found[state.name] = np.array(self._machine.scalars[state.value], stored)
+                found[state.name] = self._kept_by_host(state.value)
             else:
                 found[state.name] = self._engine.fetched(self._memory.states[state.value], state.type)
         for register in self._kept:

@@ -14,6 +14,7 @@ from openinfer.simulate.device import Device
 from openinfer.simulate.divergence import Comparison, check_comparisons, compare_executors
 from openinfer.simulate.executor import Executor
 from openinfer.simulate.formatting import format_truncated
+from openinfer.simulate.futures import StepFuture
 from openinfer.simulate.hits import Hit
 from openinfer.simulate.inspector import Inspector, Stop
 from openinfer.simulate.memory_use import memory_over_time
@@ -41,6 +42,7 @@ __all__ = [
     "RangeBreakpoint",
     "Simulator",
     "Snapshot",
+    "StepFuture",
     "Stop",
     "Tensor",
     "Watch",

@@ -17,6 +17,7 @@ from openinfer.simulate.compiler import compile_graph
 from openinfer.simulate.consumer_runs import ConsumerRuns
 from openinfer.simulate.details import Details
 from openinfer.simulate.exchange import sharing
+from openinfer.simulate.futures import StepFuture
 from openinfer.simulate.host import Host, by_name, need_name
 from openinfer.simulate.logs import LogKind, is_wanted, log
 from openinfer.simulate.machine import Machine
@@ -27,7 +28,7 @@ from openinfer.simulate.recording import Recorder
 from openinfer.simulate.state import Snapshot, restore_snapshot, take_snapshot
 from openinfer.simulate.step_sizes import agreed_sizes
 from openinfer.simulate.values import Tensor, host_value
-from openinfer.simulate.whole_program import whole_program
+from openinfer.simulate.whole_program import WholeStateProgram, whole_program
 from openinfer.validate.step_sizes import step_sizes
 
 if TYPE_CHECKING:
@@ -220,6 +221,28 @@ class Executor:
         return self._recorder.last() if len(self._recorder.notes) > told else None
 
     run_step = step
+
+    def step_async(self, /, **inputs: Any) -> StepFuture:
+        """Insert values and start one whole step; return its results to come.
+
+        A device that can (``vulkan``) runs it while the host prepares the next one: two steps are under way at most, so
+        that a third call waits for the first. Elsewhere, and where steps run node by node, the step has run when this
+        returns. Whatever else the executor is asked for waits as after `step`.
+
+        Raises:
+            ExecutionError, DTypeError, ShapeError: a value is refused, as by `insert`. Why a step fails is raised by
+                `StepFuture.result`.
+            StepStateError: a step is running.
+        """
+        self._insert(inputs)
+        started = self._started_whole()
+        if started is not None:
+            return started
+        try:
+            self.step()
+        except ExecutionError as error:
+            return StepFuture.failed_with(error)
+        return StepFuture.done_with(self.outputs())
 
     def iterate(self, *, by: Literal["node", "block"] = "node", consumers: bool = False) -> Iterator[NodeRun]:
         """Run one step and stop after every node, or with ``by="block"`` after the last node of every run of a block.
@@ -443,6 +466,28 @@ class Executor:
         self._memory.end_step()
         self._results = dict.fromkeys(self._whole.returned)
         return self._recorder.event_of(self._binding.last)
+
+    def _started_whole(self) -> StepFuture | None:
+        """Start a step of a device that runs whole programs; None where it is to be run to its end."""
+        if self._tracing:
+            return None
+        if self._free and not self._given:
+            self._go_to({})
+        whole = self._whole
+        if not isinstance(whole, WholeStateProgram):
+            return None
+        self._need_idle("begin a step")
+        self._ran = self._binding
+        self._results = {}
+        self._memory.begin_step(volatile=False)
+        started = whole.start()
+        if started is None:
+            self._memory.insert_again()
+            return None
+        self._given = {}
+        self._memory.end_step()
+        self._results = dict.fromkeys(whole.returned)
+        return StepFuture(started, whole.returned, whole.check)
 
     def _complete(self, accesses: Sequence[str]) -> None:
         """Run the latest step again where it was run whole and did not leave a value that is requested.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.backend import Buffer
     from openinfer.simulate.caches import SharedCache
     from openinfer.simulate.memory import Memory
+    from openinfer.simulate.values import Tensor
 
     Array: TypeAlias = npt.NDArray[Any]
 
@@ -68,6 +69,31 @@ class StateProgram(Protocol):
 
     def set(self, values: Mapping[str, Array]) -> None:
         """Give all variables their values."""
+        ...
+
+
+class StartedStep(Protocol):
+    """A step of a program that the device may still be running."""
+
+    def done(self) -> bool:
+        """Whether the step has ended."""
+        ...
+
+    def wait(self) -> Fault | None:
+        """Wait for the end of the step; return why it failed."""
+        ...
+
+    def results(self) -> Mapping[str, Tensor]:
+        """Return what the outputs were at the end of the step, which has been waited for; later steps change none."""
+        ...
+
+
+@runtime_checkable
+class OverlappingProgram(StateProgram, Protocol):
+    """A program whose next step can be started while the device runs one."""
+
+    def start(self) -> StartedStep:
+        """Start a step, when at most one is unfinished."""
         ...
 
 

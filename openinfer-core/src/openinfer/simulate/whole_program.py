@@ -22,6 +22,7 @@ from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.backend import DeviceBackend
 from openinfer.simulate.logs import LogKind, log
 from openinfer.simulate.state_program import (
+    OverlappingProgram,
     StateBackend,
     hand_over,
     is_followed,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.backend import Buffer
     from openinfer.simulate.binding import Binder
     from openinfer.simulate.memory import Memory
-    from openinfer.simulate.state_program import StateProgram
+    from openinfer.simulate.state_program import StartedStep, StateProgram
 
     BoundProgram: TypeAlias = Callable[[], bool]
     """Runs one step; False when it failed, in which case nothing that it wrote counts."""
@@ -186,11 +187,36 @@ class WholeStateProgram(WholeProgram):
         self._program = program = self._owner.open_program(self._plan, self._inputs(), outputs)
         return lambda: self._step(program)
 
-    def _step(self, program: StateProgram) -> bool:
+    def start(self) -> StartedStep | None:
+        """Start a step, of which memory is at the start; None where the program can only run whole steps to the end."""
+        missing = self._memory.conditional - self._memory.available
+        if any(port.needed and port.name in missing for port in self._plan.inputs):
+            return None
+        self.bind()
+        program = self._program
+        if not isinstance(program, OverlappingProgram) or self._varying:
+            return None
+        self._catch_up(program)
+        return program.start()
+
+    def check(self, started: StartedStep) -> None:
+        """Wait for a step.
+
+        Raises:
+            ExecutionError: it failed.
+        """
+        fault = started.wait()
+        if fault is not None:
+            raise_fault(fault, self._resolved)
+
+    def _catch_up(self, program: StateProgram) -> None:
         if self._is_behind:
             hand_over(program, self._memory, self._backend, self._rooms)
             self._is_behind = False
         self._is_ahead = True
+
+    def _step(self, program: StateProgram) -> bool:
+        self._catch_up(program)
         fault = program.step()
         if fault is not None:
             raise_fault(fault, self._resolved)
@@ -244,7 +270,7 @@ def whole_program(
         return None
     if not keeps and any(port.extents is not None for port in plan.outputs):
         return None
-    if keeps and isinstance(backend, StateBackend):
+    if isinstance(backend, StateBackend) and (keeps or binder.runs_fitting):
         whole = WholeStateProgram(plan, backend, memory, returns[0][1], resolved, backend)
     else:
         whole = WholeProgram(plan, backend, memory, returned=returns[0][1])
