@@ -366,3 +366,56 @@ def test_other_devices_have_run_a_started_step(device: str) -> None:
         for _ in range(2):
             with pytest.raises(ExecutionError):
                 failed.result()
+
+
+def test_long_loops_take_several_submissions_with_numbers_of_their_own() -> None:
+    rounds = 700
+    text = f"""
+dynamic {{ x: i32[2]; }}
+volatile {{ y: i32[2]; last: i32[1, 2]; }}
+persistent {{ K(t): i32[2] @table @fixed(t={rounds}); n: i32; }}
+block entry {{
+  assign sum: i32[2]; assign m: i32;
+  transfer x >> sum;
+  loop turns (t in 0..{rounds}) {{
+    cache.read n >> m;
+    op add(sum, m) >> sum;
+    cache.write sum >> K[t];
+    cache.read K[t..t+1] >> last;
+    cache.increment n;
+  }}
+  transfer sum >> y;
+  return y, last;
+}}
+"""
+    with executor(text) as ex:
+        assert ex.runs_whole
+        ex.step(x=np.int32([0, 5]))
+        expected = np.cumsum(np.arange(rounds))[:, None] + [0, 5]
+        np.testing.assert_array_equal(ex.fetch("y"), expected[-1])
+        np.testing.assert_array_equal(ex.fetch("last"), expected[-1:])
+        np.testing.assert_array_equal(ex.fetch("K"), expected)
+
+
+def test_an_entry_of_a_table_that_a_kernel_chooses_is_waited_for() -> None:
+    text = """
+dynamic { x: f32[3]; }
+constant { W(l): f32[3] @pattern("w.{l}"); }
+volatile { y: f32[3]; }
+persistent { n: i64; }
+block entry {
+  assign chosen: i64;
+  op argmax_axis(x, axis=0) >> chosen;
+  op mul(W[chosen], x) >> y;
+  cache.increment n;
+  return y;
+}
+"""
+    arrays = {f"w.{index}": np.full(3, index + 1, np.float32) for index in range(3)}
+    with executor(text, arrays=arrays) as ex:
+        assert ex.runs_whole
+        for place in (2, 0, 1):
+            x = np.eye(3, dtype=np.float32)[place]
+            ex.step(x=x)
+            np.testing.assert_array_equal(ex.fetch("y"), x * (place + 1))
+        assert ex.fetch("n") == 3

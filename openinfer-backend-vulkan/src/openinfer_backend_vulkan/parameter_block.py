@@ -41,13 +41,22 @@ class ParameterBlock:
         self._current, self._used = 0, 0
         self.words, self.bits = self._words[0], self._bits[0]
 
-    def take(self, count: int) -> int | None:
-        """Return the number of the first of so many free words, where a buffer of a shader may begin; None: no room.
+    def room_for(self, count: int) -> int:
+        """Return the bytes that so many words take at most, with those in front of them that are left out."""
+        return 4 * count + self._alignment - 4
+
+    def has_room(self, nbytes: int) -> bool:
+        """Return whether so many bytes are free."""
+        return self._used + nbytes <= BLOCK_BYTES
+
+    def take(self, count: int) -> int:
+        """Return the number of the first of so many free words, where a buffer of a shader may begin.
 
         The first one of a submission waits until the device has copied what its slot had before.
 
         Raises:
             DeviceError: the device is lost.
+            ValueError: there is no room for them, see `has_room`.
         """
         if not self._used:
             self._current = (self._current + 1) % len(self._slots)
@@ -55,7 +64,7 @@ class ParameterBlock:
             self.words, self.bits = self._words[self._current], self._bits[self._current]
         begin = -(-self._used // self._alignment) * self._alignment
         if begin + 4 * count > BLOCK_BYTES:
-            return None
+            raise ValueError(f"{count} numbers of a kernel are more than the parameter block has room for")
         self._used = begin + 4 * count
         return begin // 4
 

@@ -79,10 +79,15 @@ class VaryingKernel:
         self._count = next(place for place, name in names if name == ITERATIONS)
         self._known: dict[tuple[object, ...], list[Command]] = {}
 
+    @property
+    def words(self) -> int:
+        """Words of the parameter block that it takes."""
+        return len(self._fixed) + 3
+
     def run(self, machine: Machine, places: Places, values: Mapping[str, int]) -> None:
-        """Have it run on tensors with values of its parameters."""
+        """Have it run on tensors with values of its parameters; room for its words is reserved."""
         text, size = self._text, len(self._fixed)
-        first = machine.words(size + 3)
+        first = machine.block.take(size + 3)
         iterations, words = text.iterations(values), machine.block.words
         numbers = self._fixed
         for place, name in self._named:

@@ -61,7 +61,14 @@ class Machine:
     def add(self, commands: Sequence[Command]) -> None:
         """Have commands run after those before them."""
         self._commands += commands
-        if len(self._commands) >= MOST_COMMANDS:
+
+    def reserve(self, nbytes: int = 0) -> None:
+        """Make sure that what follows goes to one submission: some commands, and so many bytes of the parameter block.
+
+        Raises:
+            DeviceError: the device is closed, or lost.
+        """
+        if len(self._commands) >= MOST_COMMANDS or not self.block.has_room(nbytes):
             self.flush()
 
     def watch(self, words: FaultWords, node: int | None) -> None:
@@ -98,20 +105,10 @@ class Machine:
         taken = [(words.taken(), node) for words, node in watched.items()]
         return next(((message, node) for message, node in taken if message is not None), None)
 
-    def words(self, count: int) -> int:
-        """Return the number of the first of so many free words of the parameter block."""
-        first = self.block.take(count)
-        if first is None:
-            self.flush()
-            first = self.block.take(count)
-        if first is None:
-            raise ValueError(f"{count} numbers of a kernel are more than the parameter block has room for")
-        return first
-
     def stored(self, dtype: DType, number: int) -> Place:
         """Put an element into the parameter block; return where it is."""
         count = max(dtype.bits // 32, 1)
-        first, code = self.words(count), code_of(dtype, number)
+        first, code = self.block.take(count), code_of(dtype, number)
         for place in range(count):
             self.block.bits[first + place] = code >> 32 * place & 0xFFFFFFFF
         return self.block.part(first, count)

@@ -69,7 +69,12 @@ class Movement:
 
     def _adding(self, commands: list[Command]) -> Run:
         machine = self._machine
-        return lambda: machine.add(commands)
+
+        def run() -> None:
+            machine.reserve()
+            machine.add(commands)
+
+        return run
 
     def _copied(self, source: Place, target: int) -> list[Command]:
         """Return what copies as much as a value has room for."""
@@ -89,7 +94,10 @@ class Movement:
                 return [self._adding(self._copied(self._memory.place(source.value), step.output))]
         where, known = self._operands.place(source), dict[object, "list[Command]"]()
 
+        nbytes = machine.block.room_for(2)
+
         def run() -> None:
+            machine.reserve(nbytes)
             place = where()
             if place not in known:
                 known[place] = self._copied(place, step.output)
@@ -103,7 +111,14 @@ class Movement:
         kernel = self._kernel(loading(row, kind.dtype, self._plan.values[view.state].type.count))
         count = (lambda: kind.count) if step.count is None else reader(step.count, self._machine)
         machine, places = self._machine, {"x": self._memory.place(source), "y": self._memory.place(step.output)}
-        return lambda: kernel.run(machine, places, {"start": machine.registers[view.register], "length0": count()})
+        nbytes = self._words(kernel)
+
+        def run() -> None:
+            length = count()
+            machine.reserve(nbytes)
+            kernel.run(machine, places, {"start": machine.registers[view.register], "length0": length})
+
+        return run
 
     def _fill(self, step: FillStep) -> list[Command]:
         kind, place = self._plan.values[step.output].type, self._memory.place(step.output)
@@ -122,6 +137,11 @@ class Movement:
     def _kernel(self, kernel: Kernel) -> VaryingKernel:
         return VaryingKernel(printed(kernel, self._target), kernel.name, self._engine)
 
+    def _words(self, kernel: VaryingKernel) -> int:
+        """Return the bytes of the parameter block that a kernel takes, and one element that it reads from there."""
+        block = self._machine.block
+        return block.room_for(kernel.words) + block.room_for(2)
+
     def _name(self, value: int) -> str:
         return self._plan.values[value].name
 
@@ -133,6 +153,7 @@ class Movement:
         if step.view is None:
             kind = self._plan.values[step.source].type
             kernel = self._kernel(loading(step.region, kind.dtype, kind.count))
+        nbytes = 0 if kernel is None else self._words(kernel)
         places = {"x": self._memory.place(step.source), "y": self._memory.place(step.output)}
 
         def run() -> None:
@@ -143,6 +164,7 @@ class Movement:
             if step.view is not None:
                 registers[step.view] = taken.start
             if kernel is not None:
+                machine.reserve(nbytes)
                 kernel.run(machine, places, _values(taken.start, taken.lengths))
 
         return run
@@ -154,12 +176,14 @@ class Movement:
         view = self._plan.values[step.source.value].memory if isinstance(step.source, ValueRef) else None
         starts = {"x": Var("start_x")} if isinstance(view, ViewMemory) else {}
         kernel = self._kernel(displaced(storing(step.region, kind.dtype, kind.count), starts))
+        nbytes = self._words(kernel)
 
         def run() -> None:
             taken = region.take()
             values = _values(taken.start, taken.lengths)
             if isinstance(view, ViewMemory):
                 values["start_x"] = machine.registers[view.register]
+            machine.reserve(nbytes)
             kernel.run(machine, {"x": source(), "y": target}, values)
 
         return run
@@ -171,10 +195,11 @@ class Movement:
         region = RegionReader(step.region, machine, self._name(step.target))
         value = converted(kind.dtype, step.value)
         kernel = self._kernel(clearing(step.region, kind.dtype, kind.count, value))
-        places = {"y": self._memory.place(step.target)}
+        places, nbytes = {"y": self._memory.place(step.target)}, self._words(kernel)
 
         def run() -> None:
             taken = region.take()
+            machine.reserve(nbytes)
             kernel.run(machine, places, _values(taken.start, taken.lengths))
 
         return run

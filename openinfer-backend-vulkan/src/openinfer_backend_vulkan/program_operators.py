@@ -15,7 +15,7 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.derived import expression_computation
 from openinfer.plan.indices import constant
 from openinfer.plan.programs import operands_of
-from openinfer.plan.steps import ValueRef
+from openinfer.plan.steps import TableRef, ValueRef
 from openinfer.plan.values import ViewMemory
 from openinfer_backend_vulkan import buffers
 from openinfer_backend_vulkan.computations import shaders_of, varying_shaders
@@ -51,7 +51,8 @@ class Operators:
         Raises:
             UnsupportedError, KernelMissingError, ExprError: it has no form on this device.
         """
-        given = operands_of(step)
+        # Entries of tables come first: the host may have to wait for the device to find out which.
+        given = dict(sorted(operands_of(step).items(), key=lambda item: not isinstance(item[1], TableRef)))
         node = step.origin.statements[0].node if step.origin.statements else None
         views = {name: value for name, operand in given.items() if (value := self._view(operand)) is not None}
         written = [value for value in (*step.outputs, *step.temporaries) if value in self._operands.memory.polled]
@@ -72,7 +73,10 @@ class Operators:
         moving = {name: self._operands.place(each) for name, each in given.items() if name not in fixed}
         known: dict[tuple[Place, ...], list[Command]] = {}
 
+        nbytes = len(moving) * machine.block.room_for(2)
+
         def run() -> None:
+            machine.reserve(nbytes)
             found = tuple([where() for where in moving.values()])
             commands = known.get(found)
             if commands is None:
@@ -112,7 +116,11 @@ class Operators:
         registers, bases = machine.registers, [(starts[name].name, view.register) for name, view in views.items()]
         where = {name: self._operands.place(operand) for name, operand in given.items()}
 
+        room_for = machine.block.room_for
+        nbytes = len(where) * room_for(2) + sum(room_for(kernel.words) for kernel in kernels)
+
         def run() -> None:
+            machine.reserve(nbytes)
             values = {name: _within(argument, read()) for name, argument, read in arguments}
             for name, register in bases:
                 values[name] = registers[register]
@@ -155,6 +163,7 @@ class Operators:
                 raise StepFaultError("out-of-range", f"an amount of {by}: it must not be negative")
             if by not in found:
                 found[by] = commands(by)
+            machine.reserve()
             machine.add(found[by])
             machine.unsettled.add(value)
 
