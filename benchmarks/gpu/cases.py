@@ -122,7 +122,16 @@ def data(case: Case) -> dict[str, np.ndarray]:
 def on_vulkan(case: Case, device: str) -> Step:
     """Return a step of a case on the device."""
     graph = oi.graph(_program(case.text, case.shapes))
-    return oi.Simulator(oi.Model.from_arrays(data(case)), graph, device=device).make_executor().step
+    executor = oi.Simulator(oi.Model.from_arrays(data(case)), graph, device=device).make_executor()
+
+    # Steps of releases before `Executor.wait` have ended when they return.
+    wait = getattr(executor, "wait", lambda: None)
+
+    def step() -> None:
+        executor.step()
+        wait()
+
+    return step
 
 
 def moving(device: str, nbytes: int) -> dict[str, Step]:

@@ -72,6 +72,7 @@ def whole_times(
         for values in inputs:
             executor.insert(values)
             executor.step()
+        executor.wait()
         duration = perf_counter_ns() - start
         if number >= warm_up:
             found.append(duration)

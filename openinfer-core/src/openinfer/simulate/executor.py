@@ -244,6 +244,16 @@ class Executor:
             return StepFuture.failed_with(error)
         return StepFuture.done_with(self.outputs())
 
+    def wait(self) -> None:
+        """Wait until the device has done all steps so far; whoever asks for a value need not.
+
+        Raises:
+            DeviceError: the device was lost, or is closed.
+            StepStateError: a step is running.
+        """
+        self._need_idle("wait for steps")
+        self._backend.synchronize()
+
     def iterate(self, *, by: Literal["node", "block"] = "node", consumers: bool = False) -> Iterator[NodeRun]:
         """Run one step and stop after every node, or with ``by="block"`` after the last node of every run of a block.
 
