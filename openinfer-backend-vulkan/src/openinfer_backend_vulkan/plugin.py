@@ -41,4 +41,5 @@ def openinfer_synth_targets() -> Iterable[SynthTargetSpec]:
         expression_dtypes=frozenset(BY_NAME),
         computations=True,
         state=True,
+        profiles="openinfer_backend_vulkan.target.devices:PROFILES",
     )

@@ -24,13 +24,17 @@ def _none() -> Mapping[str, Any]:
 class Limits:
     """Hard limits, which generated code stays inside; sizes in bytes.
 
-    ``max_workgroup_size`` is the largest local size along each axis. ``extra`` keeps keys for a target's own use.
+    ``max_workgroup_size`` is the largest local size along each axis, ``max_workgroup_invocations`` that of all axes
+    together. ``subgroup_size`` is how many invocations run in step; 1 where that is not known. ``extra`` keeps keys for
+    a target's own use.
     """
 
     max_workgroup_size: tuple[int, int, int] = (1, 1, 1)
     max_shared_memory_bytes: int = 0
     max_push_constants_bytes: int = 128
     max_storage_buffer_range_bytes: int = 134217728
+    max_workgroup_invocations: int = 128
+    subgroup_size: int = 1
     extra: Mapping[str, Any] = field(default_factory=_none)
 
 

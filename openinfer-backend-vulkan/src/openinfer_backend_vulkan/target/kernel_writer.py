@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.errors import UnsupportedError
 from openinfer_backend_vulkan.target.operands import Locator
 from openinfer_backend_vulkan.target.run_time import run_numbers
 from openinfer_backend_vulkan.target.stages import stages_of, varying_stages
@@ -28,13 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the segments of a program have in common."""
+    """What the segments of a program have in common.
+
+    Attributes:
+        largest: bytes of the largest buffer that the device binds to a kernel; None where that is not known.
+    """
 
     plan: ExecutionPlan
     places: Places
     names: HostNames
     kernels: KernelFiles
     target: ShaderTarget
+    largest: int | None = None
 
     @property
     def locator(self) -> Locator:
@@ -101,6 +107,7 @@ class KernelWriter:
         scratch = self.program.places.scratch(sizes)
         known = {**places, **dict(zip(stage.scratch, scratch, strict=True))}
         reads, writes = ([known[name] for name in names] for names in (stage.reads, stage.writes))
+        self._check((*reads, *writes))
         for shader in stage.shaders:
             if not shader.threads:
                 continue
@@ -125,4 +132,13 @@ class KernelWriter:
         number = self.program.kernels.number(kernel.source, bound, 0, self._lines)
         self.program.kernels.note(kernel.features, self.program.target.narrow, kernel.source)
         reads, writes = ([tensors[name].place for name in names] for names in (kernel.reads, kernel.writes))
+        self._check((*reads, *writes))
         self.code.dispatch(number, reads, writes, numbers, may_fail=bool(kernel.rules))
+
+    def _check(self, places: Sequence[Place]) -> None:
+        """Raise UnsupportedError where the device cannot bind a place."""
+        largest = self.program.largest
+        long = next((place for place in places if largest is not None and place.nbytes > largest), None)
+        if long is not None:
+            message = f"{long.what} takes {long.nbytes:,} bytes, the device binds {largest:,} to a kernel"
+            raise UnsupportedError(f"{message} (limits.max_storage_buffer_range_bytes)")

@@ -53,7 +53,8 @@ def written(plan: ExecutionPlan, target: ShaderTarget) -> Written:
     """
     places = Places(plan)
     names = HostNames(plan, places)
-    program = Program(plan, places, names, KernelFiles(), target)
+    largest = None if plan.arch is None else plan.arch.limits.max_storage_buffer_range_bytes
+    program = Program(plan, places, names, KernelFiles(), target, largest)
     writer = BlockWriter(program)
     blocks: list[Block] = []
     reset = RESET if plan.reset else ""

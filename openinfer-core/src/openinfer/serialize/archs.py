@@ -34,7 +34,7 @@ from openinfer.serialize.objects import Member, ObjectSchema, object_form
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from openinfer.diagnostics import Diagnostic
 
@@ -66,6 +66,9 @@ _LIMITS: dict[str, Form[Any]] = {
     "max_push_constants_bytes": COUNT,
     "max_storage_buffer_range_bytes": _POSITIVE,
 }
+_FURTHER_LIMITS: dict[str, Form[Any]] = dict.fromkeys(("max_workgroup_invocations", "subgroup_size"), _POSITIVE)
+"""Limits that no file has to state."""
+
 _FEATURES: dict[str, Form[Any]] = dict.fromkeys(("fp16", "int8", "subgroup_ops", "cooperative_matrix"), BOOLEAN)
 _MEMORY: dict[str, Form[Any]] = dict.fromkeys(("global_bytes", "shared_bytes_per_sm", "l2_bytes"), COUNT)
 _PREFERENCES: dict[str, Form[Any]] = {
@@ -124,10 +127,11 @@ _TARGET: dict[str, Form[Any]] = {
 }
 
 
-def _section(forms: Mapping[str, Form[Any]], build: Callable[..., Any], *, required: bool = False) -> Form[Any]:
+def _section(forms: Mapping[str, Form[Any]], build: Callable[..., Any], *, required: Collection[str] = ()) -> Form[Any]:
     """Return the form of a section: keys with forms are members, all others are kept in ``extra``."""
-    options: dict[str, Any] = {} if required else {"load_default": None}
-    schema = cast("Any", _Section).from_dict({name: Member(form, **options) for name, form in forms.items()})()
+    options: dict[str, dict[str, Any]] = {name: {} if name in required else {"load_default": None} for name in forms}
+    fields = {name: Member(form, **options[name]) for name, form in forms.items()}
+    schema = cast("Any", _Section).from_dict(fields)()
 
     def made(data: dict[str, Any]) -> Any:
         given = {name: value for name, value in data.items() if name in forms and value is not None}
@@ -213,9 +217,9 @@ def _read_banks(value: object) -> tuple[MemoryBank, ...]:
     return banks
 
 
-_GPU_LIMITS = _section(_LIMITS, Limits, required=True)
+_GPU_LIMITS = _section({**_LIMITS, **_FURTHER_LIMITS}, Limits, required=_LIMITS)
 _SECTIONS: dict[str, Form[Any]] = {
-    "limits": _section(_LIMITS, Limits),
+    "limits": _section({**_LIMITS, **_FURTHER_LIMITS}, Limits),
     "features": _section(_FEATURES, _features),
     "memory": _section(_MEMORY, Memory),
     "preferences": _section(_PREFERENCES, Preferences),
