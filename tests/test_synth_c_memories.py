@@ -160,6 +160,7 @@ def test_states_in_several_memories_are_those_of_the_simulator_across_saving_and
     assert len(saved) == 24 + synthesised().plan.state_nbytes + 8 + 4
 
 
+@pytest.mark.rule("api.bundles.6")
 def test_saved_state_is_the_same_bytes_wherever_variables_lie():
     alone, one_after_the_other = printed(synthesised(), "gcc")
     spread, others = printed(synthesised(MEMORIES), "gcc")

@@ -112,6 +112,7 @@ def test_flash_holds_no_values():
     assert [bank.name for bank in writable(banks)] == ["tcm", "external"]
 
 
+@pytest.mark.rule("api.bundles.5")
 @given(
     st.lists(st.integers(0, 200), max_size=5),
     st.lists(st.integers(0, 200), max_size=4),

@@ -140,6 +140,7 @@ block entry {
 """
 
 
+@pytest.mark.rule("api.bundles.5")
 def test_persistent_variables_lie_in_several_memories_of_which_none_holds_all() -> None:
     made = synthesis(("dtcm", 1216, "tcm"), ("ram", 1728, "sram"), text=CACHED)
 
@@ -202,6 +203,7 @@ def test_persistent_variables_are_given_to_an_instance_as_arrays_of_their_own() 
     assert "#define MODEL_BYTES 64\n" in header
 
 
+@pytest.mark.rule("api.bundles.5")
 def test_memories_that_do_not_hold_the_persistent_variables_are_an_error_with_where_the_others_lie() -> None:
     with pytest.raises(oi.SynthesisError) as caught:
         synthesis(("dtcm", 1216, "tcm"), ("ram", 1200, "sram"), text=CACHED)
