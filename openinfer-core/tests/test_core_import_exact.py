@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx_models import INT64, agrees, expected, info, model, node, run, saved, weights
 
+from openinfer import OpenInferError
 from openinfer.importers import load, verify
 from openinfer.importers.verification import step_inputs
 from openinfer.plugins.environment import Environment
@@ -71,3 +72,21 @@ def test_verify_gives_each_size_another_extent(tmp_path: Path) -> None:
         rows, columns = step_inputs(imported, {}, step, 0)["x"].shape
         assert rows != columns
     assert verify(path, imported).agrees
+
+
+def test_rows_of_a_table_up_to_a_size_take_the_size(tmp_path: Path) -> None:
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Slice", "shape one two", "length"),
+        node("Slice", "places zero length zero one", "rows"),
+        node("Add", "x rows", "y"),
+    ]
+    table = np.arange(768, dtype=np.float32).reshape(256, 3)
+    numbers = {"zero": np.array([0]), "one": np.array([1]), "two": np.array([2]), "places": table}
+    proto = model(nodes, [info("x", ["batch", "length", 3])], [info("y", None)], weights(**numbers))
+    imported = load(saved(proto, tmp_path))
+    assert "op narrow(places, axis=0, start=0, length=length)" in imported.text
+    for length in (1, 7, 256):
+        agrees(proto, imported, {"x": np.ones((2, length, 3), np.float32)})
+    with pytest.raises(OpenInferError, match="narrow"):
+        run(imported, {"x": np.ones((2, 257, 3), np.float32)})

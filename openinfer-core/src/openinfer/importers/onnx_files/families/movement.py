@@ -12,9 +12,11 @@ from openinfer.importers.onnx_files.elements import scalar_of
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
 from openinfer.importers.onnx_files.values import dims_of, elements_of, known, plain_element
+from openinfer.polynomials import simplified
+from openinfer.symbolic import BinOp, Const, evaluate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from openinfer.importers.onnx_files.values import Element, Setting, Value
 
@@ -102,7 +104,27 @@ def _slice(node: Node) -> Value:
     steps = settings.get("steps")
     if isinstance(steps, tuple) and all(step == 1 for step in steps):
         del settings["steps"]
-    return node.call("slice", x, **settings)
+    first = _first_rows(node, x, settings)
+    return node.call("slice", x, **settings) if first is None else node.call("narrow", x, **first)
+
+
+def _first_rows(node: Node, x: Value, settings: Mapping[str, Setting]) -> dict[str, Setting] | None:
+    """Return a slice up to a size as settings of `narrow`, such as rows of a table of positions; None for others.
+
+    What ONNX would cut off at the end of the table is an error there: models mean that the size fits.
+    """
+    starts, ends, axes = (settings.get(name, ()) for name in ("starts", "ends", "axes"))
+    if not (isinstance(starts, tuple) and isinstance(ends, tuple) and isinstance(axes, tuple)) or "steps" in settings:
+        return None
+    if not len(starts) == len(ends) == len(axes) == 1 or not isinstance(axes[0], int):
+        return None
+    axis, start, end = axes[0] % x.rank, starts[0], ends[0]
+    extent = x.dims[axis]
+    if not isinstance(extent, Const) or not isinstance(start, int) or isinstance(end, int | float):
+        return None
+    if not 0 <= start <= evaluate(end, node.emit.sizes.__getitem__) <= extent.value:
+        return None
+    return {"axis": axis, "start": start, "length": simplified(BinOp("-", end, Const(start)))}
 
 
 def _clamped(element: Element) -> Element:
@@ -200,7 +222,6 @@ def _constant(node: Node) -> Value:
     payload = node.tensor_attribute("value") or node.tensor_attribute("sparse_value")
     if payload is not None:
         from openinfer.importers.onnx_files.values import Value as Known
-        from openinfer.symbolic import Const
 
         return Known("", payload.dtype, tuple(map(Const, payload.shape)), payload)
     for name, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64)):
@@ -234,7 +255,6 @@ def _range(node: Node) -> Value:
         dims = dims_of([_steps(node, start, limit, step)])
     elif step == 1 and not isinstance(start, float) and not isinstance(limit, float):
         from openinfer.importers.onnx_files.values import expression
-        from openinfer.symbolic import BinOp
 
         dims = dims_of([BinOp("-", expression(limit), expression(start))])
     else:
