@@ -291,3 +291,12 @@ def test_windows_that_fit_only_into_large_sizes_ask_for_the_size_that_decides(tm
     with pytest.raises(ModelImportError, match=r"depends on samples in a way .* fix a size with --set NAME=N"):
         load(saved(proto, tmp_path))
     assert load(saved(proto, tmp_path), values={"samples": 512}).report.statements == 1
+
+
+def test_weights_of_a_cell_whose_names_are_made_up_are_named_after_its_module(tmp_path: Path) -> None:
+    gru = node("GRU", "x val_1 val_2 val_3", "- h", hidden_size=2, linear_before_reset=1)
+    gru.name = "/net/memory/GRU"
+    arrays = {"val_1": rand(1, 6, 3), "val_2": rand(1, 6, 2), "val_3": rand(1, 12)}
+    proto = model([gru], [info("x", ["steps", 1, 3])], [info("h", None)], weights(**arrays))
+    imported = load(saved(proto, tmp_path), feeds={})
+    assert set(imported.model.tensors) == {"net.memory.weight", "net.memory.recurrent", "net.memory.bias"}

@@ -333,3 +333,42 @@ def test_an_import_takes_at_most_1_3_times_the_memory_of_the_file(tmp_path: Path
     grown = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert path.stat().st_size > 64 << 20
     assert grown <= 1.3 * path.stat().st_size
+
+
+def module_of(each: Any, path: str) -> Any:
+    """Put a node into a module, as exporters with dynamo do."""
+    each.name = f"node_{each.output[0]}"
+    each.metadata_props.add(key="namespace", value=f"net: N/{path}: M/{each.op_type.lower()}: op")
+    return each
+
+
+def test_values_are_named_after_their_modules_and_weights_of_one_number_keep_their_names(tmp_path: Path) -> None:
+    nodes = [
+        module_of(node("Gemm", "x body.query.weight body.query.bias", "linear_3"), "body.query"),
+        module_of(node("Tanh", "linear_3", "val_12"), "body"),
+        module_of(node("Gemm", "val_12 head.weight head.bias", "y"), "head"),
+    ]
+    arrays = {"body.query.weight": rand(4, 3), "body.query.bias": rand(3), "head.weight": rand(3, 1)}
+    proto = model(
+        nodes, [info("x", ["n", 4])], [info("y", None)], weights(**arrays, **{"head.bias": np.float32([0.5])})
+    )
+    text = load(saved(proto, tmp_path)).text
+    assert "head_bias: f32[1] @init(0.5);" in text
+    assert "op linear(x, body_query_weight, bias=body_query_bias) >> query;" in text
+    assert "op tanh(query) >> tanh;" in text
+
+
+def test_the_prefix_of_inlined_names_is_left_out(tmp_path: Path) -> None:
+    prefix = "If_0_then_branch__Inline_0__"
+    nodes = [
+        node("MatMul", f"x {prefix}fc.weight", f"{prefix}/fc/MatMul_output_0"),
+        node("Add", f"{prefix}/fc/MatMul_output_0 {prefix}fc.bias", f"{prefix}/fc/Add_output_0"),
+        node("Tanh", f"{prefix}/fc/Add_output_0", "y"),
+    ]
+    for each, kind in zip(nodes, ("fc/MatMul", "fc/Add", "act/Tanh"), strict=True):
+        each.name = f"{prefix}/{kind}"
+    arrays = {f"{prefix}fc.weight": rand(4, 3), f"{prefix}fc.bias": rand(3)}
+    imported = load(saved(model(nodes, [info("x", ["n", 4])], [info("y", None)], weights(**arrays)), tmp_path))
+    assert set(imported.model.tensors) == set(arrays)
+    assert f'fc_weight: f32[4, 3] @ref("{prefix}fc.weight");' in imported.text
+    assert "op linear(x, fc_weight, bias=fc_bias) >> fc;  // fc >> [n, 3]" in imported.text

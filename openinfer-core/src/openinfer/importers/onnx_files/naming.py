@@ -49,9 +49,18 @@ def legal(text: str, fallback: str) -> str:
     return name if len(name) <= LONGEST else name[-LONGEST:].partition("_")[2] or name[-LONGEST:]
 
 
-def weight_stems(names: Sequence[str]) -> dict[str, str]:
+def shared_prefix(names: Iterable[str]) -> str:
+    """Return what all names begin with, up to the last ``__``, which exporters put in front of what they inline."""
+    found = list(names)
+    first, last = min(found, default=""), max(found, default="")
+    same = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    common = first[:same]
+    return common[: common.rindex("__") + 2] if "__" in common else ""
+
+
+def weight_stems(names: Sequence[str], prefix: str = "") -> dict[str, str]:
     """Return a stem for each weight: its whole name, or the last parts of it that no other weight ends in."""
-    parts = {name: [part for part in re.split(r"[./:]+", name) if part] for name in names}
+    parts = {name: [part for part in re.split(r"[./:]+", name.removeprefix(prefix)) if part] for name in names}
     counts: dict[tuple[str, ...], int] = {}
     for found in parts.values():
         for length in range(1, len(found) + 1):
@@ -68,15 +77,44 @@ def weight_stems(names: Sequence[str]) -> dict[str, str]:
     return stems
 
 
-def value_stem(name: str, op: str) -> str:
-    """Return a stem for a value that a call of ``op`` writes; ``name`` is what the model calls it."""
+def value_stem(name: str, op: str, stage: str = "") -> str:
+    """Return a stem for a value that a call of ``op`` in the module ``stage`` writes; the model calls it ``name``."""
     plain = _OUTPUT.sub("", name)
     parts = [part for part in plain.split("/") if part]
+    module = stage.rpartition(".")[2]
+    if len(parts) < 2 and op in _MAIN and not module.isdigit() and legal(module, ""):
+        return legal(module, op)
+    if is_anonymous(plain):
+        return legal(op, "value")
     if len(parts) < 2:
         return legal(plain.lower() if plain.startswith("/") else plain, op)
     module, kind = parts[-2].rpartition(".")[2], parts[-1].rstrip("0123456789").rstrip("_")
     module = module if not module.isdigit() else parts[-2].replace(".", "_")
     return legal(module if kind.lower() in module.lower() or op in _MAIN else f"{module}_{kind.lower()}", op)
+
+
+class Stems:
+    """Stems of names by what the model calls things, without the prefix that all of these share."""
+
+    def __init__(self, weights: Sequence[str] = (), stages: Iterable[str] = ()) -> None:
+        self._prefix = shared_prefix([*weights, *stages])
+        self._weights = weight_stems(list(dict.fromkeys(weights)), self._prefix)
+
+    def weight(self, name: str, fallback: str) -> str:
+        """Return the stem of a weight."""
+        return legal(self._weights.get(name, ""), fallback)
+
+    def number(self, name: str, count: int, number: float | bool) -> str:
+        """Return the stem of a constant that is one number all over."""
+        return self.weight(name, "numbers") if keeps_name(name, count) else number_stem(number)
+
+    def value(self, name: str, op: str, stage: str = "") -> str:
+        """Return the stem of what a call writes, as `value_stem`."""
+        return value_stem(name.removeprefix(self._prefix), op, stage)
+
+    def stage(self, stage: str) -> str:
+        """Return the module of a call as comments name it."""
+        return stage.removeprefix(self._prefix).lstrip("./")
 
 
 def is_anonymous(name: str) -> bool:
@@ -88,6 +126,16 @@ _MADE_UP = re.compile(r"(?:val|onnx::\w+?|t|tmp|const|_?v)?_?\d+")
 
 _MAIN = ("conv1d", "conv2d", "linear", "batch_norm", "layer_norm", "embedding")
 """Operators that are what their module is for."""
+
+
+def is_computed(name: str) -> bool:
+    """Whether an exporter named a value after the node that writes it, such as ``/rnn/Unsqueeze_6_output_0``."""
+    return _OUTPUT.search(name) is not None
+
+
+def keeps_name(name: str, count: int) -> bool:
+    """Whether a constant of one number all over keeps its name: one of several elements, or a weight of a module."""
+    return bool(name) and (count > 1 or ("." in name and "/" not in name and not is_anonymous(name)))
 
 
 def number_stem(value: float | bool) -> str:

@@ -12,7 +12,7 @@ from openinfer.importers.onnx_files.cache_text import cache_declaration, cache_l
 from openinfer.importers.onnx_files.caches import APPEND, CALLS, cache_of, cache_stems
 from openinfer.importers.onnx_files.elements import uniform
 from openinfer.importers.onnx_files.loops import Carried, Loop, LoopCall, Table
-from openinfer.importers.onnx_files.naming import Names, legal, number_stem, value_stem, weight_stems
+from openinfer.importers.onnx_files.naming import Names, Stems, keeps_name, legal, value_stem
 from openinfer.importers.onnx_files.setting_values import attribute_of
 from openinfer.importers.onnx_files.stage_text import HEAVY, LONGEST_LINE, comment, label, stage_end
 from openinfer.importers.onnx_files.values import Call, Value, expression, index_of
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.source import Payload
     from openinfer.importers.onnx_files.values import Cache, Program, Setting
     from openinfer.plugins.environment import Environment
-    from openinfer.scalars import Scalar
 
 _DIGITS = re.compile(r"\d+")
 _ZERO = re.compile(r"\b0\b")
@@ -72,7 +71,7 @@ class _Printer:
         self._constants: list[str] = []
         self._numbers: dict[tuple[str, str, tuple[int, ...], str], str] = {}
         self._result = Printed("")
-        self._stems: dict[str, str] = {}
+        self._stems = Stems()
 
     def printed(self, title: str) -> Printed:
         program, result = self._program, self._result
@@ -143,7 +142,7 @@ class _Printer:
         values = [value for call in self._program.calls for value in call.reads()]
         values += [value for _, value in self._program.outputs]
         weights = [v.name for v in {id(v): v for v in values}.values() if v.payload is not None and v.name]
-        self._stems = weight_stems(list(dict.fromkeys(weights)))
+        self._stems = Stems(weights, (call.stage for call in self._program.calls))
 
     # Constants
 
@@ -158,13 +157,12 @@ class _Printer:
         kind = type_text(value.dtype, value.dims)
         if number is not None:
             text = scalar_text(value.dtype, number)
-            key = (value.dtype.name, text, payload.shape, value.name if payload.count > 1 else "")
+            key = (value.dtype.name, text, payload.shape, value.name if keeps_name(value.name, payload.count) else "")
             if key not in self._numbers:
-                name = self._numbers[key] = self._names.new(self._number_stem(value, number))
+                name = self._numbers[key] = self._names.new(self._stems.number(value.name, payload.count, number))
                 self._constants.append(f"  {name}: {kind} @init({text});")
             return self._numbers[key]
-        stem = self._stems.get(value.name, "")
-        name = self._names.new(legal(stem, "table"))
+        name = self._names.new(self._stems.weight(value.name, "table"))
         stored = plain_name(value.name) or name
         while stored in self._result.weights or not stored.strip("._-"):
             stored = f"{stored}_{name}"
@@ -173,11 +171,6 @@ class _Printer:
         note = "" if stored == value.name or not value.name else f"  // {comment(quoted(value.name))}"
         self._constants.append(f"  {name}: {kind}{link};{note}")
         return name
-
-    def _number_stem(self, value: Value, number: Scalar) -> str:
-        if value.known.count > 1 and value.name:
-            return legal(self._stems.get(value.name, ""), "numbers")
-        return number_stem(number)
 
     # Statements
 
@@ -318,7 +311,7 @@ class _Printer:
             start, was_short = end, is_short
 
     def _label_of(self, calls: Sequence[Call]) -> str:
-        stage = calls[0].stage or label(calls)
+        stage = self._stems.stage(calls[0].stage) or label(calls)
         return stage if not self._depth else _ZERO.sub("l", stage, count=1)
 
     def _declare_cache(self, cache: Cache, layer: str) -> tuple[str, str]:
@@ -355,7 +348,7 @@ class _Printer:
             else:
                 arguments.append(self._ref(value))
         settings = [f"{name}={self._setting(value)}" for name, value in call.settings.items()]
-        targets = [self._target(value, call.op) for value in call.outputs]
+        targets = [self._target(value, call.op, call.stage) for value in call.outputs]
         if call.declared:
             for name, value in zip(targets, call.outputs, strict=True):
                 if name not in self._result.outputs.values() and id(value) not in self._carried:
@@ -383,9 +376,9 @@ class _Printer:
         self._depth, self._result.values = depth, kept
         return f"  branch {condition} {' '.join(blocks)};"
 
-    def _target(self, value: Value, op: str) -> str:
+    def _target(self, value: Value, op: str, stage: str = "") -> str:
         if id(value) not in self._of:
-            self._of[id(value)] = self._names.new(value_stem(value.name, op))
+            self._of[id(value)] = self._names.new(self._stems.value(value.name, op, stage))
             if value.name:
                 self._result.values[value.name] = self._of[id(value)]
         return self._of[id(value)]
