@@ -349,9 +349,8 @@ def test_values_are_named_after_their_modules_and_weights_of_one_number_keep_the
         module_of(node("Gemm", "val_12 head.weight head.bias", "y"), "head"),
     ]
     arrays = {"body.query.weight": rand(4, 3), "body.query.bias": rand(3), "head.weight": rand(3, 1)}
-    proto = model(
-        nodes, [info("x", ["n", 4])], [info("y", None)], weights(**arrays, **{"head.bias": np.float32([0.5])})
-    )
+    arrays["head.bias"] = np.float32([0.5])
+    proto = model(nodes, [info("x", ["n", 4])], [info("y", None)], weights(**arrays))
     text = load(saved(proto, tmp_path)).text
     assert "head_bias: f32[1] @init(0.5);" in text
     assert "op linear(x, body_query_weight, bias=body_query_bias) >> query;" in text
