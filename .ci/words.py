@@ -52,11 +52,10 @@ def prose(path: Path, *, literals: bool) -> Iterator[tuple[int, str]]:
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
     tree = ast.parse(text)
+    # Also strings below attributes, which describe them.
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        # A docstring, or a string below an attribute.
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.value.lineno, node.value.value
-        elif literals and isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and (literals or id(node) in docstrings):
             yield node.lineno, node.value
 
 

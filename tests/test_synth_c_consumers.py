@@ -110,7 +110,7 @@ REFUSED = {
         """volatile { a: f32; b: f32; }
         block entry { loop turns (i in 0..2) { yield a; } await a; return a; }
         block one { await a; op exp(a) >> a; yield a; }""",
-        "`a` is not taken back in the turn of the loop that yields it",
+        "`a` is not taken back in the iteration of the loop that yields it",
     ),
     "a loop that yields while something is out": (
         """volatile { a: f32; b: f32; }

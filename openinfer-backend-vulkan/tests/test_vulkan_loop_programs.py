@@ -242,7 +242,7 @@ def remainders(x: f32[2, 9], /, y: f32[2]):
         y[i] = total0
 """
     with pytest.raises(
-        KernelMissingError, match="this remainders: a stage of remainders takes too many turns of a loop, and"
+        KernelMissingError, match="this remainders: a stage of remainders takes too many iterations of a loop, and"
     ):
         on_device(device, text, [np.ones((2, 9), np.float32)])
 

@@ -309,7 +309,7 @@ REFUSED = {
         """volatile { y: f32[2]; } block entry { loop turns (i in 0..2) {
         yield y; }
         await y; return y; } block other { await y; op relu(y) >> y; yield y; }""",
-        r":1:.*`y` is not taken back in the turn of the loop that yields it",
+        r":1:.*`y` is not taken back in the iteration of the loop that yields it",
     ),
 }
 

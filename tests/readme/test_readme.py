@@ -165,7 +165,7 @@ def run_python(page: Page, source: str, workplace: Path) -> str:
 
 
 def run_console(page: Page, block: Block, workplace: Path) -> str | None:
-    """Run the commands of a block; return the name of one that this machine lacks, and run none then."""
+    """Run the commands of a block; return the name of one that this machine does not have, and run none then."""
     commands = [(shlex.split(command), expected) for command, expected in commands_of(block)]
     missing = [words[0] for words, _ in commands if program_of(words[0], workplace) is None]
     if missing:

@@ -153,7 +153,7 @@ class VulkanBackend:
 
         Raises:
             KernelMissingError: shaders cannot compute in a type of the expression.
-            FeatureMissingError: it needs an optional feature that the device lacks, such as 64-bit integers inside.
+            FeatureMissingError: the device does not have an optional feature that it needs, such as 64-bit integers.
         """
         read = {number: _given(inputs, number) for number in linearise(expr).inputs}
         numbers = {number: tree.Input(place, b.type.dtype) for place, (number, b) in enumerate(read.items())}
@@ -182,7 +182,7 @@ class VulkanBackend:
         """Return a call of an operator's stages, one shader after the other.
 
         Raises:
-            KernelMissingError: shaders cannot compute in a type of the stages, or take too many turns of a loop.
+            KernelMissingError: shaders cannot compute in a type of the stages, or take too many iterations of a loop.
             FeatureMissingError: as for `bind_expression`.
         """
         operands = zip((*computation.inputs, *computation.outputs), (*inputs, *outputs), strict=True)

@@ -65,7 +65,7 @@ class Numbers:
         return f"layout(std430, set = 0, binding = {binding}) readonly buffer Numbers {{ int numbers[]; }};"
 
     def named(self) -> list[str]:
-        """Return the statements that name them: some drivers would read them in every turn of a loop otherwise."""
+        """Return the statements that name them: some drivers would read them in every iteration of a loop otherwise."""
         return [f"int n{number} = numbers[{number}];" for number in range(len(self.values))]
 
     def number(self, value: int) -> str:

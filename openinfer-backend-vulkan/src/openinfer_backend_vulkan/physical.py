@@ -24,7 +24,7 @@ SOFTWARE_BUSY = 256
 """Invocations that keep a software device busy, which has some lanes on each core."""
 
 LLVMPIPE_TURNS = 60_000
-"""Loop turns of one thread that Mesa's llvmpipe carries out for sure: it silently ends its loops after 65,535."""
+"""Loop iterations of one thread that Mesa's llvmpipe carries out for sure: it silently ends its loops after 65,535."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,7 +72,7 @@ class PhysicalDevice:
 
     @property
     def most_turns(self) -> int | None:
-        """Greatest number of loop turns of one thread in a dispatch; None where there is no limit."""
+        """Greatest number of loop iterations of one thread in a dispatch; None where there is no limit."""
         return LLVMPIPE_TURNS if self.name.startswith("llvmpipe") else None
 
     @property

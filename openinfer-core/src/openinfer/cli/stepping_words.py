@@ -40,8 +40,8 @@ class Word:
 
 WORDS = (
     Word("step", "s", "[N]", "run the next statement, or N of them; goes into blocks and loops"),
-    Word("next", "n", "", "run the next statement with the block that it calls or all turns of the loop"),
-    Word("turn", "t", "", "run to the next turn of the innermost loop, or past its end"),
+    Word("next", "n", "", "run the next statement with the block that it calls or all iterations of the loop"),
+    Word("turn", "t", "", "run to the next iteration of the innermost loop, or past its end"),
     Word("finish", "f", "", "run to the end of this block"),
     Word("continue", "c", "", "run to the next breakpoint, or to the end of the step"),
     Word("break", "b", "[WHERE]", "stop there from here on; without WHERE, list breakpoints and watches"),

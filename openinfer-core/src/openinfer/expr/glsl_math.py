@@ -1,4 +1,4 @@
-"""Functions on f32 that GLSL lacks, leaves undefined or computes too coarsely, spelled out in GLSL 4.50.
+"""Functions on f32 that GLSL does not have, leaves undefined or computes too coarsely, spelled out in GLSL 4.50.
 
 Errors are those of arithmetic that rounds to nearest; what a device adds is in the precision table of the Vulkan
 specification. A unit is one in the last place.
@@ -70,7 +70,7 @@ _REM = f"""float oi_rem_f32(float a, float b)
 """
 
 REMAINDER_TURNS = 2 * 24 + 277 + 25
-"""Turns of its loops that ``rem`` takes at most: bits of subnormals, exponents in between, and bits of the result."""
+"""Most iterations of the loops of ``rem``: bits of subnormals, exponents in between, and bits of the result."""
 
 _SQRT = f"""float oi_sqrt_f32(float x)
 {{

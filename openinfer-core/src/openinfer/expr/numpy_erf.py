@@ -1,4 +1,4 @@
-"""The error function on arrays, which NumPy lacks.
+"""The error function on arrays, which NumPy does not have.
 
 ``erf(x) = x g(x^2)`` where ``g`` is smooth, so a Chebyshev series of ``g`` over the squares up to 36 (where erf is 1 in
 double precision) keeps the relative error small down to zero. Measured against the C library's ``erf``: at most 3 units

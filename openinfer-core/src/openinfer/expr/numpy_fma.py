@@ -1,4 +1,4 @@
-"""The fused multiply-add on arrays, which NumPy lacks: ``a * b + c``, rounded once.
+"""The fused multiply-add on arrays, which NumPy does not have: ``a * b + c``, rounded once.
 
 A product of two f32 is exact in f64, so only the sum is rounded twice on its way to f32. That does no harm where the
 first rounding is to odd: of the two f64 around an inexact sum, the one whose last bit is set (Boldo and Melquiond,

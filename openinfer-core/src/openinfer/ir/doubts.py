@@ -30,7 +30,7 @@ class Doubts:
         return any("" in lost or not lost.isdisjoint(words) for lost in found)
 
     def may_be_block(self, name: str) -> bool:
-        """Return whether a block that the graph lacks may stand in text that could not be read."""
+        """Return whether a block that the graph does not have may be in text that could not be read."""
         return name in self.blocks or "" in self.lost
 
 

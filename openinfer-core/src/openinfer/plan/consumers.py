@@ -50,7 +50,7 @@ class HandOvers:
         before = self._around.pop()
         changed = sorted(before ^ self._out)
         if changed:
-            message = f"`{changed[0]}` is not taken back in the turn of the loop that yields it"
+            message = f"`{changed[0]}` is not taken back in the iteration of the loop that yields it"
             hint = "write its `yield` and its `await` into one turn, both in the loop or both outside of it"
             raise at_node("unsupported", message, "entry", node, hint=hint)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 DEEPEST_DECOMPOSITION = 32
-"""Deepest nesting of operators that are defined by others; a definition that goes round in circles passes it."""
+"""Deepest nesting of operators that are defined by others; a circular definition passes it."""
 
 MOST_PARTS = 10_000
 """Calls that an operator may consist of: nested definitions can grow exponentially."""

@@ -125,20 +125,20 @@ class Availability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:
-    """Where operators run that a device lacks.
+    """Where operators run that a device does not support.
 
     Attributes:
         device: name of the other device.
         dtypes: element types, by name: unsupported operators may run there if one of them is among its inputs and
             outputs, or is what the device cannot compute in within its expression. Whatever else the device lacks is an
-            error. None: everything that the device lacks may run there.
+            error. None: everything that the device does not support may run there.
     """
 
     device: str
     dtypes: frozenset[str] | None = None
 
     def takes(self, call: OpCall, inside: frozenset[str] = frozenset()) -> bool:
-        """Whether a call that the device lacks may run on the other one, as far as its types go.
+        """Whether a call that the device does not support may run on the other one, as far as its types go.
 
         ``inside`` are types within its expression that the device does not compute in.
         """
@@ -164,7 +164,7 @@ class DeviceSpec:
         optional_dtypes: element types, by name, in which some hardware computes: they may also occur between inputs and
             outputs. Where the hardware that was opened lacks one, a `bind_` method raises
             `openinfer.errors.FeatureMissingError`.
-        fallback: where operators run that the device lacks; None where each of them is an error.
+        fallback: where unsupported operators run; None where each of them is an error.
         whole_programs: whether the backend carries out execution plans (it is an
             `openinfer.simulate.whole_program.ProgramBackend`): a program that no plan holds is refused.
         fitting_programs: whether it carries out execution plans where it can: programs that no plan holds, or that the

@@ -19,7 +19,7 @@ class LayerReport:
     Attributes:
         line: of the statement in the program before.
         dtype: element type of what the layer reads.
-        bound: largest magnitude that this holds; of several turns of a loop the largest.
+        bound: largest magnitude that this holds; of several iterations of a loop the largest.
         clipped: share of the values of the samples beyond the bound.
         snr_db: power of what the layer made before over that of the difference, in decibels; NaN: of the samples
             that count, none reaches it.
@@ -88,7 +88,7 @@ class QuantizationReport:
         lines += [f"line {left.line}: {left.op} >> {left.output} stays: {left.reason}" for left in self.left]
         lines += [f"output {name}: {value:.1f} dB over {self.samples} samples" for name, value in self.outputs.items()]
         if self.apart:
-            shown = f"{self.apart} of {self.samples} samples take another branch, or other turns of a loop, than before"
+            shown = f"{self.apart} of {self.samples} samples take another branch, or other iterations, than before"
             lines.append(f"{shown}: no SNR counts them")
         lines.append("weights: {:,} bytes before, {:,} after".format(*self.weight_bytes))
         return "\n".join([*lines, *([str(self.accuracy)] if self.accuracy else [])])

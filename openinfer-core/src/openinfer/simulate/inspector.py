@@ -202,7 +202,7 @@ class Inspector:
         return self._run(enough)
 
     def turn(self) -> Stop:
-        """Run to the next turn of the innermost loop, or past its end.
+        """Run to the next iteration of the innermost loop, or past its end.
 
         Raises:
             StepStateError: no loop is running in this block.

@@ -154,7 +154,7 @@ class Machine:
             frame.scope = self.record.enter_block(code.block)
 
     def enter_loop(self, loop: Repeat, start: int, end: int) -> None:
-        """Begin the first turn of a loop.
+        """Begin the first iteration of a loop.
 
         Raises:
             DepthError: too many runs are open.

@@ -154,7 +154,7 @@ class Simulator:
 
     @property
     def _fallback(self) -> str | None:
-        """The device for operators for which the hardware lacks a feature: falling back is an error when strict."""
+        """The device for operators that need a missing hardware feature: falling back is an error when strict."""
         fallback = self._device.spec.fallback
         return None if fallback is None or self._strict else fallback.device
 

@@ -26,7 +26,7 @@ Translate: TypeAlias = "Callable[[SourceGraph, Scope], bool]"
 """Translates a graph into the calls being made; adds its values to the scope, returns whether all nodes could be."""
 
 MOST_TURNS = 1 << 16
-"""Turns of the longest loop that a condition may end early: those that are left are counted through."""
+"""Iterations of the longest loop that a condition may end early: those that are left are counted through."""
 
 LARGEST_COUNT = (
     f"give the node its first input (M) in the model: a constant up to {MOST_TURNS}, or an INT64 input of the graph, "

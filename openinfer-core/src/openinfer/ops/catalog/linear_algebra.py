@@ -98,7 +98,7 @@ def factors_of(
 ) -> Factors:
     """Return the factors of ``y[..., i, j]``: ``a[..., i, r]`` and ``b[..., r, j]``, leading dims broadcast.
 
-    A vector has no axis for the rows or columns that it lacks; a matrix may be ``swapped``.
+    A vector has no axis for the rows or columns that it does not have; a matrix may be ``swapped``.
     """
     left, right = shapes
     r = k.axis(_swapped(left, swapped[0])[-1])
