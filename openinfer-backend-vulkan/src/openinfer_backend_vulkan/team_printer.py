@@ -90,7 +90,7 @@ class TeamPrinter(LanePrinter):
             self.line(f"{place}[thread] = {name_text('r', name)};")
 
     def _again(self) -> None:
-        """The next turn of a loop writes the same shared memory."""
+        """The next iteration of a loop writes the same shared memory."""
         if self.turns:
             self.line("barrier();")
 

@@ -54,7 +54,7 @@ def _einsum_types(
 
 
 def _einsum(k: Builder, call: OpCall) -> None:
-    """The product of one element of each input, summed over labels that are not in the result; a dim of 1 broadcasts."""
+    """Products of one element of each input, summed over labels that are not in the result; a dim of 1 broadcasts."""
     equation, (y,) = equation_for(call.inputs, call.settings), k.outputs
     axes = {label: k.axis(equation.extents[label]) for label in (*equation.output, *equation.summed)}
     factors = [
