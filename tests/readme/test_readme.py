@@ -105,7 +105,10 @@ def read_pages() -> list[Page]:
 
 
 PAGES = read_pages()
-EXECUTED = [page for page in PAGES if page.name not in ELSEWHERE]
+RUNNABLE = {"python", "console", "oi"}
+EXECUTED = [
+    page for page in PAGES if page.name not in ELSEWHERE and any(block.language in RUNNABLE for block in page.blocks)
+]
 PROGRAMS = [
     pytest.param(page, block, id=f"{page.name}:{block.line}")
     for page in EXECUTED
