@@ -7,12 +7,48 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from openinfer.compute.reading import parse_computation
+from openinfer_backend_vulkan.computations import shaders_of
+from openinfer_backend_vulkan.shaders import ShaderTarget
+
 if TYPE_CHECKING:
     from conftest import CarryOut
 
     Array = np.ndarray[Any, Any]
 
 pytestmark = pytest.mark.usefixtures("many_cores")
+
+PRODUCT = """
+def product(a: f32[{m}, {k}], b: f32[{k}, {n}], /, y: f32[{m}, {n}]):
+    for i, j in grid({m}, {n}):
+        for k in unordered({k}):
+            total0 = start(0.0)
+            term0 = a[i, k] * b[k, j]
+            total0 = total0 + term0
+        y[i, j] = total0
+"""
+
+
+def source(m: int, k: int, n: int) -> str:
+    """Return the shader of a product for a GPU."""
+    target = ShaderTarget(group=1024, subgroup=32, shared_nbytes=49152)
+    (stage,) = shaders_of(parse_computation(PRODUCT.format(m=m, k=k, n=n)), target)
+    return stage.shaders[0].source
+
+
+def test_one_shader_serves_products_of_all_sizes_that_fill_its_tiles() -> None:
+    assert source(4096, 4096, 4096) == source(2048, 3072, 2560)
+    assert source(4096, 4096, 4096) != source(4095, 4096, 4096)
+
+
+def test_slabs_are_vectors_and_the_next_one_is_on_its_way() -> None:
+    text = source(4096, 4096, 4096)
+
+    assert "shared vec4 b_left_slab0[528];" in text
+    assert text.count("barrier();") == 2
+    loads, factors = text.index("if (i_slab0 + n"), text.index("[[unroll]] for (int i_term0")
+    assert text.index("barrier();") < loads < factors
+    assert "precise float v22_3 = fma(v22_0, v22_1, v22_2);" in text
 
 
 def small(*shape: int, kind: type[np.generic] = np.float32) -> Array:
@@ -22,7 +58,7 @@ def small(*shape: int, kind: type[np.generic] = np.float32) -> Array:
 
 @pytest.mark.parametrize(
     ("rows", "depth", "columns"),
-    [(32, 32, 32), (64, 64, 64), (33, 37, 41), (127, 33, 65), (64, 100, 36), (257, 61, 40), (70, 48, 331)],
+    [(64, 64, 64), (33, 37, 41), (127, 33, 65), (70, 48, 331), (640, 64, 1024)],
 )
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_products(carry_out: CarryOut, rows: int, depth: int, columns: int, *, is_turned: bool) -> None:

@@ -39,8 +39,8 @@ from openinfer_backend_vulkan.lanes import view_name
 from openinfer_backend_vulkan.loop_nests import extent_of, over_groups, statements_of, thread_counts
 from openinfer_backend_vulkan.shaders import PORTABLE, Fault, Shader, ShaderTarget
 from openinfer_backend_vulkan.team_printer import TeamPrinter
-from openinfer_backend_vulkan.values import is_local
-from openinfer_backend_vulkan.words import item_type, loaded, loads_of, stored
+from openinfer_backend_vulkan.values import vector_type
+from openinfer_backend_vulkan.words import VECTOR, item_type, loads_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -213,7 +213,8 @@ class _Printer(TeamPrinter):
             case For():
                 self._loop(statement)
             case If(tests, body):
-                with self.inside(f"if ({self.numbers.tests(tests, fixed=self._is_fixed(body))})"):
+                is_of_first = all(test.extent.constant == 1 and len(test.index.terms) == 1 for test in tests)
+                with self.inside(f"if ({self.numbers.tests(tests, fixed=is_of_first)})"):
                     self._block(body)
             case Join():
                 self.join(statement)
@@ -260,9 +261,9 @@ class _Printer(TeamPrinter):
         """Return whether copies of statements load or store neighbours, and what they load is not stored meanwhile."""
         stores = {each.buffer.name for each in statements_of(loop.body) if isinstance(each, Store)}
         loads = loads_of(loop.body)
-        if any(load.buffer.name in stores and not is_local(load.buffer) for load in loads):
+        if any(load.buffer.name in stores and load.buffer.memory is not Memory.PRIVATE for load in loads):
             return False
-        return bool(loaded(loop.var, loop.body)) or any(True for _ in stored(loop.var, loop.body))
+        return bool(self.loads_in_words(loop.var, loop.body) or self.stores_in_words(loop.var, loop.body))
 
     def _over_threads(self, loop: For) -> None:
         """Append loops over threads that stand one in the other: one test of this thread's number, and its digits."""
@@ -281,11 +282,6 @@ class _Printer(TeamPrinter):
                 self.line(f"int {counter_text(var)} = {digit};")
             self._block(body, is_last=True)
         self.axes = ()
-
-    def _is_fixed(self, body: Sequence[Statement]) -> bool:
-        """Return whether a test is about threads and shared memory alone, as in the steps of a total over threads."""
-        buffers = [each.buffer for each in statements_of(body) if isinstance(each, Store)]
-        return bool(buffers) and all(buffer.memory in (Memory.SHARED, Memory.PRIVATE) for buffer in buffers)
 
     def _looked_up(self, value: Value) -> str:
         match value:
@@ -317,7 +313,9 @@ class _Printer(TeamPrinter):
         size = buffer.size.constant
         if size is None:
             raise UnsupportedError(f"{self.kernel.name}: the buffer {buffer.name} has {buffer.size} elements")
-        text = f"{self.held_type(buffer.dtype)} {name_text('b', buffer.name)}[{size}];"
+        held = self.held_type(buffer.dtype)
+        kind, items = (vector_type(held), size // VECTOR) if buffer.name in self.vectors else (held, size)
+        text = f"{kind} {name_text('b', buffer.name)}[{items}];"
         if buffer.memory is Memory.SHARED:
             self.shared.append(f"shared {text}")
         else:

@@ -12,21 +12,23 @@ from openinfer.expr import tree
 from openinfer.expr.glsl_renderer import render
 from openinfer.expr.glsl_types import literal_text, required_extensions
 from openinfer.expr.linear import Program, linearise
-from openinfer.loops import Load, Memory, Number, Peer, Register, Value
+from openinfer.loops import Alloc, Load, Memory, Number, Peer, Register, Value
 from openinfer_backend_vulkan.elements import Elements, code_of
 from openinfer_backend_vulkan.index_text import Numbers, name_text
-from openinfer_backend_vulkan.loop_nests import computed_types
+from openinfer_backend_vulkan.loop_nests import computed_types, statements_of
+from openinfer_backend_vulkan.words import VECTOR, in_vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.affine import Index
     from openinfer.dtypes import DType
     from openinfer.expr.linear import Instruction
     from openinfer.expr.tree import Literal
-    from openinfer.loops import Buffer, Kernel, Leaf
+    from openinfer.loops import Buffer, Kernel, Leaf, Statement
     from openinfer_backend_vulkan.shaders import ShaderTarget
 
+_VECTORS = {"float": "vec4", "int": "ivec4", "uint": "uvec4"}
 _FEATURES = {"i64": "shaderInt64", "u64": "shaderInt64", "f64": "shaderFloat64"}
 
 
@@ -36,6 +38,7 @@ class ValuePrinter:
     Attributes:
         helpers, extensions, features: names of functions, of extensions of GLSL and of features of the device.
         known: names of what was loaded before, by the leaf that would load it.
+        vectors: names of shared buffers that are arrays of vectors.
         views: for each buffer the widths in words under which its items are declared; 0: as elements.
     """
 
@@ -50,8 +53,23 @@ class ValuePrinter:
         self.features: set[str] = set()
         self.views: dict[str, set[int]] = {buffer.name: set() for buffer in kernel.buffers}
         self._computed = set(computed_types(kernel.body))
+        self.vectors = {name for name in in_vectors(kernel.body) if self._is_of_vectors(kernel, name)}
         self._new = count()
         self.known: dict[Leaf, str] = {}
+
+    def _is_of_vectors(self, kernel: Kernel, name: str) -> bool:
+        """Return whether a shared buffer can be an array of vectors."""
+        buffer = next(b for b in allocated(kernel.body) if b.name == name)
+        return self.held_type(buffer.dtype) in _VECTORS and (buffer.size.constant or 1) % VECTOR == 0
+
+    def local(self, buffer: Buffer, address: Index) -> str:
+        """Return an element that belongs to a group of threads, or to one."""
+        name, text = name_text("b", buffer.name), self.numbers.text(address, fixed=True)
+        if buffer.name not in self.vectors:
+            return f"{name}[{text}]"
+        place = self.fresh("e")
+        self.line(f"int {place} = {text};")
+        return f"{name}[{place} >> 2][{place} & 3]"
 
     def line(self, text: str) -> None:
         """Append a statement."""
@@ -105,7 +123,7 @@ class ValuePrinter:
     def store(self, buffer: Buffer, address: Index, text: str) -> None:
         name = name_text("b", buffer.name)
         if is_local(buffer):
-            self.line(f"{name}[{self.numbers.text(address, fixed=True)}] = {text};")
+            self.line(f"{self.local(buffer, address)} = {text};")
             return
         self.views[buffer.name].add(0)
         elements = self.elements(buffer.dtype)
@@ -115,7 +133,7 @@ class ValuePrinter:
     def _element(self, buffer: Buffer, address: Index) -> str:
         name = name_text("b", buffer.name)
         if is_local(buffer):
-            return f"{name}[{self.numbers.text(address, fixed=True)}]"
+            return self.local(buffer, address)
         self.views[buffer.name].add(0)
         elements = self.elements(buffer.dtype)
         return elements.load(name, self._item(elements, name, address))
@@ -153,6 +171,16 @@ class ValuePrinter:
         self.extensions.update(dict.fromkeys(required_extensions(dtype)))
         if dtype.name in _FEATURES:
             self.features.add(_FEATURES[dtype.name])
+
+
+def vector_type(held: str) -> str:
+    """Return the GLSL type of vectors of a type."""
+    return _VECTORS[held]
+
+
+def allocated(body: Sequence[Statement]) -> Iterator[Buffer]:
+    """Yield the buffers that statements allocate."""
+    return (each.buffer for each in statements_of(body) if isinstance(each, Alloc))
 
 
 def is_local(buffer: Buffer) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
-from openinfer.loops import If, Load, Lookup, Memory, Store
+from openinfer.loops import Bind, For, If, Load, Lookup, Memory, Store
 from openinfer.loops.substitution import values_of
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from openinfer.loops import Buffer, Statement
 
 WORD_BITS = 32
+VECTOR = 4
+"""Elements of the vectors that shared memory consists of where threads load so many at once."""
 _TYPES = {1: "uint", 2: "uvec2", 4: "uvec4"}
 
 
@@ -84,10 +86,24 @@ def stored(var: Var, body: Sequence[Statement]) -> Iterator[tuple[Store, Span]]:
                 yield statement, span
 
 
+def in_vectors(body: Sequence[Statement]) -> set[str]:
+    """Return the names of shared buffers of which lanes load vectors."""
+    found: set[str] = set()
+    for statement in body:
+        if isinstance(statement, For | If):
+            found |= in_vectors(statement.body)
+        if isinstance(statement, For) and statement.bind in (Bind.LANES, Bind.UNROLL):
+            spans = loaded(statement.var, statement.body).values()
+            found |= {span.buffer.name for span in spans if span.buffer.memory is Memory.SHARED}
+    return found
+
+
 def span_of(var: Var, buffer: Buffer, address: Index) -> Span | None:
     """Return the elements of a buffer that lanes touch at an address; None where they are not whole, aligned words."""
     bits = buffer.dtype.bits
-    if buffer.memory in (Memory.PRIVATE, Memory.SHARED) or not isinstance(var.extent, int):
+    if buffer.memory is Memory.PRIVATE or not isinstance(var.extent, int):
+        return None
+    if buffer.memory is Memory.SHARED and (bits < WORD_BITS or var.extent != VECTOR):
         return None
     if address.coefficient(var) != 1 or bits > WORD_BITS or var.extent * bits % WORD_BITS:
         return None
