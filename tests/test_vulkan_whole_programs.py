@@ -9,7 +9,7 @@ import pytest
 
 import openinfer as oi
 from openinfer.diagnostics import Severity
-from openinfer.errors import CacheIndexError, CacheLimitError, ExecutionError
+from openinfer.errors import CacheIndexError, CacheLimitError, DeviceError, ExecutionError
 from openinfer.plugins.environment import Environment
 from openinfer.simulate.whole_program import device_findings
 from openinfer.validate.resolve import resolve
@@ -419,3 +419,27 @@ block entry {
             ex.step(x=x)
             np.testing.assert_array_equal(ex.fetch("y"), x * (place + 1))
         assert ex.fetch("n") == 3
+
+
+def test_state_moves_only_when_it_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    from openinfer_backend_vulkan.programs import DeviceProgram
+
+    moved: list[str] = []
+    for name in ("get", "set"):
+        method = getattr(DeviceProgram, name)
+        monkeypatch.setattr(DeviceProgram, name, lambda *args, n=name, m=method: (moved.append(n), m(*args))[1])
+    with executor(DECODER, arrays=WEIGHTS) as ex:
+        for token in TOKENS[:3]:
+            ex.step(x=token)
+            ex.fetch("z")
+        assert moved == []
+        assert ex.fetch("step") == 3
+        assert moved == ["get"]
+
+
+def test_a_closed_executor_refuses_steps() -> None:
+    ex = executor("dynamic { x: f32[2] @init(1.0); } volatile { y: f32[2]; } block entry { op neg(x) >> y; return y; }")
+    ex.step()
+    ex.close()
+    with pytest.raises(DeviceError, match="closed"):
+        ex.step()

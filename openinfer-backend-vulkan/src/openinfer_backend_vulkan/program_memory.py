@@ -69,8 +69,9 @@ class ProgramMemory:
             DeviceError: ``too-large``: there is no memory for it.
         """
         if number not in self._weights:
-            data = np.frombuffer(self._plan.weights[number].data, np.uint8)
-            self._weights[number] = self._engine.uploaded(data)
+            data = self._plan.weights[number].data
+            held = np.frombuffer(data, np.uint8) if data.nbytes else np.empty(0, np.uint8)
+            self._weights[number] = self._engine.uploaded(held)
         return self._weights[number]
 
     def _placed(self, value: int) -> Place:

@@ -101,6 +101,7 @@ class DeviceProgram:
         return StartedStep(fault, self._engine.queue.submissions, slot, results, self._engine, kept)
 
     def _run(self, copies: Sequence[Command] = ()) -> Fault | None:
+        self._engine.device.need_open()
         machine = self._machine
         machine.start()
         fault = None

@@ -64,6 +64,11 @@ class Memory:
         self.available: set[str] = set()
 
     @property
+    def is_derived(self) -> bool:
+        """Whether persistent values and weights are those of another memory."""
+        return self._base is not None
+
+    @property
     def variables(self) -> Mapping[str, ResolvedVar]:
         return self._resolved.variables
 

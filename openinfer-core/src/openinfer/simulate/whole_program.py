@@ -173,7 +173,8 @@ class WholeStateProgram(WholeProgram):
         self._rooms = {state.name: state.type for state in plan.states}
         self._program: StateProgram | None = None
         self._varying: dict[str, Buffer] = {}
-        self._is_ahead, self._is_behind = False, True
+        # Both begin with initial values, but where memory is that of other sizes, which have run.
+        self._is_ahead, self._is_behind = False, memory.is_derived
 
     def settle(self, *, changing: bool = False) -> None:
         if self._is_ahead and self._program is not None:
