@@ -40,6 +40,10 @@ def shader_target(arch: DeviceArch | None) -> ShaderTarget:
         narrow=frozenset(bits for bits, has in storage.items() if has),
         pushed_words=limits.max_push_constants_bytes // 4,
         busy=SOFTWARE_BUSY if is_software else ShaderTarget().busy,
+        subgroup=limits.subgroup_size if arch.features.subgroup_ops else 1,
+        group=min(across, most),
+        shared_nbytes=limits.max_shared_memory_bytes,
+        is_software=is_software,
     )
 
 

@@ -58,11 +58,15 @@ class KernelFiles:
 
     Attributes:
         features: flags of the optional features that they need.
+        group: invocations of the largest workgroup.
+        has_subgroups: whether invocations hand over values.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int], KernelFile] = {}
         self.features: set[str] = set()
+        self.group = 1
+        self.has_subgroups = False
 
     def __iter__(self) -> Iterator[KernelFile]:
         return iter(self._known.values())
@@ -85,7 +89,9 @@ class KernelFiles:
         self._known[key].lines.update(dict.fromkeys(lines))
         return self._known[key].number
 
-    def note(self, features: frozenset[str], narrow: frozenset[int], source: str) -> None:
-        """Note the device features that a kernel needs."""
+    def note(self, features: frozenset[str], narrow: frozenset[int], source: str, group: int) -> None:
+        """Note the device features and the invocations of a workgroup that a kernel needs."""
+        self.group = max(self.group, group)
+        self.has_subgroups = self.has_subgroups or "GL_KHR_shader_subgroup" in source
         self.features |= {FEATURES[name] for name in features}
         self.features |= {f"OPENINFER_STORAGE{bits}" for bits in narrow if f"{bits}bit_storage" in source}

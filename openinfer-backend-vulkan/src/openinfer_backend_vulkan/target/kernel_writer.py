@@ -114,7 +114,7 @@ class KernelWriter:
             bound = len(reads) + len(writes) + bool(shader.faults) + (not shader.is_pushed)
             pushed = len(shader.parameters) if shader.is_pushed else 0
             number = self.program.kernels.number(shader.source, bound, pushed, self._lines)
-            self.program.kernels.note(shader.features, self.program.target.narrow, shader.source)
+            self.program.kernels.note(shader.features, self.program.target.narrow, shader.source, shader.group_size)
             groups = -(-shader.threads // shader.group_size)
             self.code.dispatch(
                 number,
@@ -130,7 +130,7 @@ class KernelWriter:
         """Append a kernel with numbers of the run, on tensors by name."""
         bound = len(kernel.reads) + len(kernel.writes) + bool(kernel.rules) + 1
         number = self.program.kernels.number(kernel.source, bound, 0, self._lines)
-        self.program.kernels.note(kernel.features, self.program.target.narrow, kernel.source)
+        self.program.kernels.note(kernel.features, self.program.target.narrow, kernel.source, kernel.group_size)
         reads, writes = ([tensors[name].place for name in names] for names in (kernel.reads, kernel.writes))
         self._check((*reads, *writes))
         self.code.dispatch(number, reads, writes, numbers, may_fail=bool(kernel.rules))

@@ -165,6 +165,8 @@ def _source(found: Written, apart: bytes | None) -> dict[str, object]:
         "tables": list(_tables(found)),
         "weights_apart": apart is not None,
         "checksum": None if apart is None else Blob(apart, ()).checksum,
+        "group": found.program.kernels.group,
+        "subgroup": found.program.target.subgroup if found.program.kernels.has_subgroups else 1,
         "features": " | ".join(sorted(found.program.kernels.features)) or "0",
         "kept": [{"name": names.registers[r.number], "initial": r.initial} for r in plan.registers if r.is_kept],
         "sizes": [

@@ -26,6 +26,12 @@
 /* The offset of an entry that a table lacks. */
 #define OPENINFER_NOWHERE UINT64_MAX
 
+/* What kernels need of a device: optional features, invocations of a workgroup, and, if it is not 1, how many invocations
+   of a subgroup run in step and hand over values. */
+struct openinfer_needs {
+    uint32_t features, group, subgroup;
+};
+
 /* A device with one queue. is_unified: processor and device share their memory. */
 struct openinfer_gpu {
     VkInstance instance;
@@ -81,7 +87,11 @@ struct openinfer_run {
 };
 
 /* How well a physical device suits; 0 where it does not. */
-static inline uint32_t openinfer_rank(VkPhysicalDevice physical, uint32_t features, uint32_t *family) {
+static inline uint32_t openinfer_rank(VkPhysicalDevice physical, const struct openinfer_needs *needs, uint32_t *family) {
+    const VkSubgroupFeatureFlags shuffles = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+    const uint32_t features = needs->features;
+    VkPhysicalDeviceSubgroupProperties subgroups;
+    VkPhysicalDeviceProperties2 described;
     VkPhysicalDeviceProperties properties;
     VkPhysicalDevice8BitStorageFeatures bytes;
     VkPhysicalDevice16BitStorageFeatures halves;
@@ -90,7 +100,20 @@ static inline uint32_t openinfer_rank(VkPhysicalDevice physical, uint32_t featur
     uint32_t count = 16, number;
     vkGetPhysicalDeviceProperties(physical, &properties);
     if (properties.apiVersion < VK_API_VERSION_1_1
-        || properties.limits.minStorageBufferOffsetAlignment > OPENINFER_OFFSET) {
+        || properties.limits.minStorageBufferOffsetAlignment > OPENINFER_OFFSET
+        || properties.limits.maxComputeWorkGroupInvocations < needs->group
+        || properties.limits.maxComputeWorkGroupSize[0] < needs->group) {
+        return 0;
+    }
+    memset(&subgroups, 0, sizeof subgroups);
+    memset(&described, 0, sizeof described);
+    subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+    described.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    described.pNext = &subgroups;
+    vkGetPhysicalDeviceProperties2(physical, &described);
+    if (needs->subgroup > 1
+        && (subgroups.subgroupSize != needs->subgroup || !(subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT)
+            || (subgroups.supportedOperations & shuffles) != shuffles)) {
         return 0;
     }
     memset(&bytes, 0, sizeof bytes);
@@ -125,7 +148,7 @@ static inline uint32_t openinfer_rank(VkPhysicalDevice physical, uint32_t featur
 }
 
 /* Chooses the device that suits best, the first one of several. */
-static inline VkResult openinfer_choose(struct openinfer_gpu *gpu, uint32_t features) {
+static inline VkResult openinfer_choose(struct openinfer_gpu *gpu, const struct openinfer_needs *needs) {
     VkPhysicalDevice offered[16];
     uint32_t count = 16, number, best = 0;
     VkPhysicalDeviceProperties properties;
@@ -135,7 +158,7 @@ static inline VkResult openinfer_choose(struct openinfer_gpu *gpu, uint32_t feat
     }
     for (number = 0; number < count; ++number) {
         uint32_t family = 0;
-        const uint32_t rank = openinfer_rank(offered[number], features, &family);
+        const uint32_t rank = openinfer_rank(offered[number], needs, &family);
         if (rank > best) {
             best = rank;
             gpu->physical = offered[number];
@@ -204,8 +227,8 @@ static inline VkResult openinfer_make_pool(const struct openinfer_gpu *gpu, VkDe
 
 /* Opens a device with two pools: for so many sets, which bind so many storage buffers together, and for those that one
    segment takes at most. */
-static inline VkResult openinfer_open(struct openinfer_gpu *gpu, uint32_t features, const uint32_t sets[2],
-                               const uint32_t bound[2]) {
+static inline VkResult openinfer_open(struct openinfer_gpu *gpu, const struct openinfer_needs *needs,
+                                      const uint32_t sets[2], const uint32_t bound[2]) {
     VkApplicationInfo application;
     VkInstanceCreateInfo instance;
     VkCommandPoolCreateInfo commands;
@@ -219,10 +242,10 @@ static inline VkResult openinfer_open(struct openinfer_gpu *gpu, uint32_t featur
     instance.pApplicationInfo = &application;
     result = vkCreateInstance(&instance, NULL, &gpu->instance);
     if (result == VK_SUCCESS) {
-        result = openinfer_choose(gpu, features);
+        result = openinfer_choose(gpu, needs);
     }
     if (result == VK_SUCCESS) {
-        result = openinfer_open_device(gpu, features);
+        result = openinfer_open_device(gpu, needs->features);
     }
     if (result != VK_SUCCESS) {
         return result;
