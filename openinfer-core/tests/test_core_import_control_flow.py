@@ -300,3 +300,22 @@ def test_weights_of_a_cell_whose_names_are_made_up_are_named_after_its_module(tm
     proto = model([gru], [info("x", ["steps", 1, 3])], [info("h", None)], weights(**arrays))
     imported = load(saved(proto, tmp_path), feeds={})
     assert set(imported.model.tensors) == {"net.memory.weight", "net.memory.recurrent", "net.memory.bias"}
+
+
+def while_below(*rows: str) -> Any:
+    """Return a loop of up to ten turns that doubles `s` while it is below 100; ``rows`` are results of each turn."""
+    nodes = [node("Add", "s s", "t"), node("Identity", "t", "u"), node("Less", "t most", "go")]
+    inputs = [info("turn", [], TensorProto.INT64), info("goes", [], BOOL), info("s", [])]
+    outputs = [info("go", [], BOOL), info("t", []), *(info(name, []) for name in rows)]
+    body = helper.make_graph(nodes, "body", inputs, outputs)
+    ends = weights(m=np.array(10), yes=np.array(True), most=np.float32(100))
+    results = " ".join(["y", *(f"{name}s" for name in rows)])
+    return model([node("Loop", "m yes x", results, body=body)], [info("x", [])], [info("y", None)], ends)
+
+
+def test_rows_of_turns_that_a_condition_ends_are_an_error_that_names_the_loop(tmp_path: Path) -> None:
+    stateful = while_below()
+    agrees(stateful, load(saved(stateful, tmp_path)), {"x": np.float32(3)})
+    with pytest.raises(ModelImportError, match="a row for each turn, whose number a condition") as raised:
+        load(saved(while_below("u"), tmp_path))
+    assert raised.value.nodes == ("Loop 'y'",)

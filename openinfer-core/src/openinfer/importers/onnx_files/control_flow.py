@@ -33,6 +33,11 @@ LARGEST_COUNT = (
     "which --set fixes or each step gives"
 )
 
+ROWS_OF_A_CONDITION = (
+    "results with a row for each turn, whose number a condition of the running program decides; hand on a state of the "
+    "largest size that turns write their rows to, and the number of turns"
+)
+
 SCAN_WITHOUT_BATCH = 9
 """Opset from which on Scan has no dim for the batch."""
 
@@ -79,7 +84,7 @@ def _loop(node: Node, scope: Mapping[str, Value], translate: Translate) -> Seque
     count = _count(node, is_counted=is_counted)
     results = len(body.outputs) - 1 - len(initial)
     if not is_counted and results:
-        node.refuse("as many results as a condition allows turns")
+        node.refuse(ROWS_OF_A_CONDITION)
     if is_counted:
         return _counted(node, body, count, initial, scope, translate)
     return _while(node, body, count, initial, scope, translate)
