@@ -227,7 +227,7 @@ class Executor:
 
         A device that can (``vulkan``) runs it while the host prepares the next one: two steps are under way at most, so
         that a third call waits for the first. Elsewhere, and where steps run node by node, the step has run when this
-        returns. Whatever else the executor is asked for waits as after `step`.
+        returns. Every other request waits, as after `step`.
 
         Raises:
             ExecutionError, DTypeError, ShapeError: a value is refused, as by `insert`. Why a step fails is raised by
