@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def in_words(kernel: Kernel) -> Kernel | None:
     """Return a loop program, whose outer loops are over groups, in which each iteration has several neighbours.
 
-    None: it is not a mere expression of elements that lie next to one another, or they do not begin at whole words. Along
-    a single axis what is left over has an iteration of its own.
+    None: it is more than an expression of elements that lie next to one another, or they do not begin at whole words.
+    Along a single axis what is left over has an iteration of its own.
     """
     axes, body = chain_of(kernel.body, Bind.GROUP)
     if not axes or not all(isinstance(statement, Let | Store) for statement in body):
