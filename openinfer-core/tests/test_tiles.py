@@ -113,6 +113,47 @@ def schedules(draw: st.DrawFn, computation: Computation) -> Schedule:
     return Schedule((*serial["own"], *serial["folded"], *copied, *ends), skip=skip)
 
 
+def depthwise_of_bytes(channels: int, stride: int) -> Computation:
+    """Return a depthwise convolution of bytes in floats, which its sums are exact in."""
+    return parse_computation(f"""
+def depthwise(x: u8[1, {channels}, 6, 7], w: i8[{channels}, 3, 3], /, y: i32[1, {channels}, {6 // stride}, 7]):
+    for n, o, i, j in grid(1, {channels}, {6 // stride}, 7):
+        for u, v in unordered(3, 3):
+            total0 = start(0.0)
+            term0 = cast(fill(x[n, o, {stride}*i + u - 1, j + v - 1], u8(0)), f32) * cast(w[o, u, v], f32)
+            total0 = total0 + term0
+        y[n, o, i, j] = cast(total0, i32)
+""")
+
+
+BYTES = """
+def product(x: u8[1, 8], w: i8[3], /, y: f32[8]):
+    for j in grid(8):
+        for v in unordered(3):
+            total0 = start(0.0)
+            term0 = IMAGE * cast(w[v], f32)
+            total0 = total0 + term0
+        y[j] = total0
+"""
+
+
+@pytest.mark.parametrize("halo", [0, 1])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes(4)}")
+def test_products_of_bytes_past_a_border_are_left_out(target: TargetInfo, stride: int, halo: int) -> None:
+    computation = depthwise_of_bytes(6, stride)
+
+    assert padded_factor(computation.stages[0]) == (0, "w")
+    assert_right(computation, target, image_layouts(computation, target.lanes(4), halo), ("w",), skip=0)
+
+
+@pytest.mark.parametrize("image", ["(cast({}, f32) - 1.0)", "cast(cast({}, f16), f32)"])
+def test_products_with_other_floats_of_bytes_stay(image: str) -> None:
+    (stage,) = parse_computation(BYTES.replace("IMAGE", image.format("fill(x[0, j + v - 1], u8(0))"))).stages
+
+    assert padded_factor(stage) is None
+
+
 SMALL = (
     convolution((1, 2, 4, 5), 5, 3, 1, 1),
     convolution((1, 2, 4, 5), 5, 3, 2, 1, "sequential"),

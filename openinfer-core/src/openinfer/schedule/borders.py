@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
 from openinfer.compute import Order, Read
-from openinfer.dtypes import U32
+from openinfer.dtypes import F32, F64, U32
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.schedule.folds import joining
@@ -40,8 +40,9 @@ def padded_factor(stage: Stage) -> tuple[int, str] | None:
         return None
     (total,) = fold.totals
     match total.term:
-        case tree.Apply("mul", (tree.Input(first), tree.Input(second)), dtype) if dtype.is_float:
-            pairs = ((first, second), (second, first)) if joining(total) == "add" else ()
+        case tree.Apply("mul", (first, second), dtype) if dtype.is_float and joining(total) == "add":
+            a, b = (_number_of(stage, factor) for factor in (first, second))
+            pairs = () if a is None or b is None else ((a, b), (b, a))
         case tree.Apply("mul", (first, second), dtype) if dtype is U32 and joining(total) == "add":
             pairs = _integer_factors(stage, first, second)
         case _:
@@ -53,6 +54,17 @@ def padded_factor(stage: Stage) -> tuple[int, str] | None:
         if factor.fill is None and padded.fills_zeros and not padded.guards:
             return number, factor.tensor
     return None
+
+
+def _number_of(stage: Stage, factor: Expr) -> int | None:
+    """Return the element that a factor is, as it is or as an f32 or f64 of an integer, which is finite."""
+    match factor:
+        case tree.Input(number, dtype) if number >= 0 and dtype.is_float:
+            return number
+        case tree.Apply("cast", (tree.Input(number, _),), dtype) if number >= 0 and dtype in (F32, F64):
+            return None if stage.elements[number].dtype.is_float else number
+        case _:
+            return None
 
 
 def _integer_factors(stage: Stage, first: Expr, second: Expr) -> tuple[tuple[int, int], ...]:
