@@ -71,7 +71,7 @@ def other(checkout: Path, arguments: list[str]) -> Iterator[Callable[[str], floa
     """Run this script on the packages of another checkout; what is asked of it is as `serve` says."""
     folders = os.pathsep.join(str(checkout.resolve() / f"openinfer-{name}" / "src") for name in PACKAGES)
     command = [sys.executable, __file__, "--serve", *arguments]
-    environment = {**os.environ, "PYTHONPATH": folders}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folders, os.environ.get("PYTHONPATH", "")])}
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

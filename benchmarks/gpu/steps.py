@@ -118,7 +118,7 @@ def ask(name: str, device: str, checkout: Path) -> Callable[[], dict[str, float]
     """Return a function that measures a round in another process, on the packages of a checkout."""
     folders = os.pathsep.join(str(checkout.resolve() / f"openinfer-{each}" / "src") for each in PACKAGES)
     command = [sys.executable, __file__, "--serve", name, "--device", device]
-    environment = {**os.environ, "PYTHONPATH": folders}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folders, os.environ.get("PYTHONPATH", "")])}
     process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def once() -> dict[str, float]:
