@@ -78,10 +78,18 @@ def lines_of(name: str, found: griffe.Object | griffe.Alias) -> Iterator[str]:
         yield f"{name} ({target.kind.value})"
 
 
-def public_api(module: str) -> list[str]:
+def read_sources() -> griffe.ModulesCollection:
+    """Return the packages of `MODULES`."""
+    loader = griffe.GriffeLoader(search_paths=sorted(ROOT.glob("openinfer-*/src")))
+    for package in {module.partition(".")[0] for module in MODULES}:
+        loader.load(package)
+    loader.resolve_aliases(external=False)
+    return loader.modules_collection
+
+
+def public_api(module: str, sources: griffe.ModulesCollection) -> list[str]:
     """Return the lines of a module's public API, in order of name."""
-    sources = sorted(ROOT.glob("openinfer-*/src"))
-    loaded = griffe.load(module, search_paths=sources, resolve_aliases=True, resolve_external=False)
+    loaded = sources[module]
     if loaded.exports is None:
         message = f"{module} has no __all__"
         raise SystemExit(message)
@@ -91,9 +99,10 @@ def public_api(module: str) -> list[str]:
 def main() -> None:
     is_write = sys.argv[1:] == ["--write"]
     differences: list[str] = []
+    sources = read_sources()
     for module in MODULES:
         baseline = BASELINES / f"{module}.txt"
-        current = public_api(module)
+        current = public_api(module, sources)
         if is_write:
             baseline.parent.mkdir(exist_ok=True)
             baseline.write_text("".join(f"{line}\n" for line in current), encoding="utf-8")
