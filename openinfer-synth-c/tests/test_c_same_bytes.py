@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import openinfer as oi
 
@@ -118,6 +119,7 @@ def digests():
     return found
 
 
+@pytest.mark.rule("api.bundles.1", "json.devices.4")
 def test_bundles_are_those_of_other_interpreters(record_testsuite_property):
     """The first test of the file, which environments that run a sample run too: `.ci/report.py` compares them."""
     found = digests()
@@ -127,6 +129,7 @@ def test_bundles_are_those_of_other_interpreters(record_testsuite_property):
         record_testsuite_property(f"same in every environment: bundle of {name}", digest)
 
 
+@pytest.mark.rule("api.bundles.1")
 def test_bundles_depend_on_no_seed_of_hashes():
     program = "import json, sys; sys.path.insert(0, sys.argv[1]); import test_c_same_bytes as t"
     program += "; print(json.dumps(t.digests()))"
