@@ -103,24 +103,27 @@ def inputs_of(plan, generator):
     return values
 
 
-def assert_same_in_c(model, program, compiler, folder, *, steps, limits=None, tolerance=None):
+def assert_same_in_c(model, program, compiler, folder, *, steps, limits=None, tolerance=None, given=None):
     """Compile a program, run some steps of it on random inputs, and compare all results with the simulator's.
 
     Halfway its state is saved and loaded into another instance.
+
+    Args:
+        given: returns the inputs of a step in place of random ones, from a generator.
     """
     generator = np.random.default_rng(7)
     synthesis = Synthesizer("c", limits=limits).synthesize(model, program)
     plan, header = synthesis.plan, synthesis.bundle.files["model.h"].decode()
     varying = {port.name for port in plan.outputs if f"*shape_{port.name};" in header}
-    rows = [inputs_of(plan, generator) for _ in range(steps)]
+    rows = [inputs_of(plan, generator) if given is None else given(generator) for _ in range(steps)]
     for file, content in synthesis.bundle.files.items():
         (folder / file).write_bytes(content)
     (folder / "steps.c").write_text(main_text(plan, varying, steps))
 
     command = [compiler, *SANITISED, "-o", "steps", "steps.c", "model.c", "-lm"]
     subprocess.run(command, cwd=folder, check=True, timeout=limit_s(60))
-    given = b"".join(values[port.name].tobytes() for values in rows for port in plan.inputs)
-    done = subprocess.run([folder / "steps"], input=given, capture_output=True, check=False, timeout=limit_s(60))
+    data = b"".join(values[port.name].tobytes() for values in rows for port in plan.inputs)
+    done = subprocess.run([folder / "steps"], input=data, capture_output=True, check=False, timeout=limit_s(60))
 
     assert (done.returncode, done.stderr.decode()) == (0, "")
     executor = Simulator(model, program, device="cpu").make_executor()

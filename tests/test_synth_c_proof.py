@@ -156,6 +156,38 @@ def test_a_range_of_which_both_ends_are_known_at_run_time_is_proved(room):
     assert ("-eva-split-limit" in synthesis.proof.options) == (room > 100)
 
 
+PREFILL = """
+dynamic { x: f32[T, 8]; }
+constant { w: f32[8, 8]; places: f32[48, 8]; }
+persistent { n: i32; K(h, t): f32[4] @table @fixed(h=2, t=48); W(h, t): f32[4] @table @fixed(h=2, t=48); }
+block entry {
+  cache.read n >> at;
+  op narrow(places, axis=0, start=at, length=T) >> place;
+  op add(x, place) >> h;
+  op sum_axis(h, axes=[0]) >> total;
+  op matmul(h, w) >> q;
+  op reshape(q, shape=[T, 2, 4]) >> parts;
+  op transpose(parts, perm=[1, 0, 2]) >> by_head;
+  cache.write by_head >> K[0..2, at..at + T];
+  cache.write by_head >> W[0..2, at..at + T];
+  cache.read K[0..2, 0..at + T] >> keys;
+  cache.read W[0..2, 0..at + T] >> values;
+  op sdpa(by_head, keys, values, causal=true) >> seen;
+  cache.increment T n;
+  op topk(total, k=2) >> y, z;
+  return seen, y, z;
+}
+"""
+
+
+def test_a_prompt_of_any_length_is_proved():
+    """Blocks and their rests over run-time extents, rows of a table, stores of several rows, attention, a selection."""
+    arrays = {"w": np.ones((8, 8), np.float32), "places": np.ones((48, 8), np.float32)}
+    model = oi.Model.from_arrays(arrays, sizevars={"T": 1})
+
+    assert Synthesizer("c", limits={"T": 16}).synthesize(model, programs.graph(PREFILL)).prove().proof.alarms == ()
+
+
 def test_an_index_without_its_guard_is_an_alarm(monkeypatch):
     with_defect(monkeypatch, GUARD, ";")
 

@@ -114,6 +114,58 @@ def test_steps_of_every_size_agree_with_the_simulator(name):
                     assert compare(port, expected, array[step]).within, (rows, step, port)
 
 
+PARTS = {
+    "from the second row on": "slice(x, axes=[0], starts=[1], ends=[2147483647])",
+    "up to the last row": "slice(x, axes=[0], starts=[0], ends=[T-1])",
+    "the last two rows": "slice(x, axes=[0], starts=[-2], ends=[T])",
+    "the first two rows": "slice(x, axes=[0], starts=[0], ends=[2])",
+    "backwards": "slice(x, axes=[0], starts=[-1], ends=[-100], steps=[-1])",
+    "flat": "slice(flat, axes=[0], starts=[1], ends=[T])",
+}
+
+
+def test_parts_that_not_all_sizes_have_are_clipped_as_in_the_simulator():
+    results = [f"y{number}" for number in range(len(PARTS))]
+    statements = " ".join(f"op {part} >> {y};" for part, y in zip(PARTS.values(), results, strict=True))
+    text = f"""
+    dynamic {{ x: f32[T, D]; flat: f32[T]; }}
+    block entry {{ {statements} op neg(y5) >> less; return {", ".join(results)}, less; }}
+    """
+    model, program, synthesis = synthesised(text, {}, {"T": 3, "D": 4}, {"T": LIMIT})
+    with Simulator(model, program, device="cpu").make_executor() as executor:
+        for rows in (0, 1, LIMIT):
+            x, flat = noise(rows, 4, seed=rows), noise(rows, seed=rows)
+            executor.step(x=x, flat=flat)
+            found = run_sanitised(synthesis, {"x": x, "flat": flat})
+            for name, part in zip((*results, "less"), (*PARTS, "less"), strict=True):
+                np.testing.assert_array_equal(found[name], executor.result(name).array, f"{part}, {rows} rows")
+
+
+def test_differences_of_neighbours_need_a_row_before():
+    """A length of -1 is an error of the simulator, and a status in C."""
+    text = """
+    dynamic { x: f32[T]; }
+    block entry {
+      op narrow(x, axis=0, start=1, length=T-1) >> later;
+      op narrow(x, axis=0, start=0, length=T-1) >> earlier;
+      op sub(later, earlier) >> y;
+      return y;
+    }
+    """
+    _, _, synthesis = synthesised(text, {}, {"T": 3}, {"T": LIMIT})
+    for rows in (1, LIMIT):
+        x = noise(rows, seed=rows)
+        np.testing.assert_array_equal(run_sanitised(synthesis, {"x": x})["y"], np.diff(x))
+    with pytest.raises(SynthesisError, match="an index is out of range"):
+        run_sanitised(synthesis, {"x": noise(0)})
+
+
+def test_every_second_row_has_no_form_and_the_message_says_what_to_write():
+    part = "slice(x, axes=[0], starts=[0], ends=[T], steps=[2])"
+    with pytest.raises(SynthesisError, match=r"let the caller give the quotient, as in `x: f32\[U, 2\]`"):
+        synthesised(f"dynamic {{ x: f32[T]; }} block entry {{ op {part} >> y; return y; }}", {}, {"T": 3}, {"T": LIMIT})
+
+
 @pytest.mark.parametrize(
     ("statements", "ops"),
     [

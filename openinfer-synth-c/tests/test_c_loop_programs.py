@@ -9,6 +9,7 @@ import pytest
 
 from openinfer.array_types import storage_dtype
 from openinfer.compute.reading import parse_computation
+from openinfer.dtypes import F32
 from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import helper_source
 from openinfer.ir.types import TensorType
@@ -108,16 +109,20 @@ def _item(storage: str) -> str:
     return {"float32": "float", "float64": "double", "float16": "uint16_t"}.get(storage, f"{storage}_t")
 
 
-def run(kernel: Kernel, arrays: dict[str, np.ndarray]) -> int:
+def run(kernel: Kernel, arrays: dict[str, np.ndarray], **parameters: int) -> int:
     """Compile a loop program and run it on arrays; return its status."""
     code = Code(depth=1)
+    code.line(*(f"const ptrdiff_t {name} = {value};" for name, value in parameters.items()))
     operands = {b.name: bound(f"x{number}", kernel, number, code) for number, b in enumerate(kernel.buffers)}
     write_kernel(code, kernel, operands)
     includes = "".join(f"#include <{name}.h>\n" for name in ("math", "stdbool", "stddef", "stdint", "string"))
     body = "\n".join(
         ("int run(void *const *operands);", "int run(void *const *operands) {", *code.lines, "return 0; }")
     )
-    source = f"{includes}\n{DEFINITION}\nenum {{ MODEL_INDEX = 2 }};\n{helper_source(code.helpers)}\n{body}\n"
+    vectors = "\n".join(code.definitions.values())
+    source = (
+        f"{includes}\n{DEFINITION}\nenum {{ MODEL_INDEX = 2 }};\n{helper_source(code.helpers)}\n{vectors}\n{body}\n"
+    )
     library = load_library({"kernel.c": source})
     pointers = (ctypes.c_void_p * len(kernel.buffers))(*(arrays[b.name].ctypes.data for b in kernel.buffers))
     return int(library["run"](pointers))
@@ -141,6 +146,29 @@ def test_c_gives_the_bits_of_the_interpreter(text: str) -> None:
     assert run(kernel, arrays) == 0
     for name, array in arrays.items():
         assert array.tobytes() == expected[name].tobytes(), name
+
+
+def test_what_blocks_leave_goes_on_where_they_end() -> None:
+    """One variable below the extent is a bound that intervals prove; a sum of blocks and a rest is not."""
+    kernel = parse_kernel(
+        "def k(x: GLOBAL[f32, 22], y: GLOBAL[f32, 22], *, n):\n"
+        "    for i in SERIAL(n//8):\n"
+        "        for l in LANES(8):\n"
+        "            y[8*i + l] = x[8*i + l]\n"
+        "    for j in SERIAL(n//4 - 2*(n//8)):\n"
+        "        for l in LANES(4):\n"
+        "            y[8*(n//8) + 4*j + l] = x[8*(n//8) + 4*j + l]\n"
+        "    for r in SERIAL(n - 4*(n//4)):\n"
+        "        y[4*(n//4) + r] = x[4*(n//4) + r]\n"
+    )
+    code = Code(depth=1)
+    write_kernel(code, kernel, {name: Bound(name, TensorType(F32, (22,)), code) for name in ("x", "y")})
+    assert "y[n_r] = x[n_r];" in "\n".join(code.lines)
+    for n in (3, 7, 16, 22):
+        x = np.arange(22, dtype=np.float32) + 1
+        arrays = {"x": x, "y": np.zeros(22, np.float32)}
+        assert run(kernel, arrays, n_n=n) == 0
+        np.testing.assert_array_equal(arrays["y"], np.where(np.arange(22) < n, x, 0))
 
 
 def test_an_index_out_of_range_is_a_status() -> None:

@@ -70,14 +70,15 @@ class Code(Lines):
         lines = wrap(text, width, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False)
         self.line(*lines)
 
-    def scratch(self, kind: str, name: str, count: int, width: int = 8) -> None:
+    def scratch(self, kind: str, name: str, count: int, width: int = 8, *, is_zeroed: bool = False) -> None:
         """Append an array to work in, of ``count`` items and at least one; a long one is not on the stack.
 
         Args:
             width: bytes of an item, on the machine where it has most.
+            is_zeroed: whether an array on the stack holds zeros at first, so that analysers see that all of it is set.
         """
         if count <= LONGEST_LOCAL:
-            self.line(f"{kind} {name}[{max(count, 1)}];")
+            self.line(f"{kind} {name}[{max(count, 1)}]{' = {0}' if is_zeroed else ''};")
             return
         if self._scratch is None:
             self.keeps_memory = True

@@ -9,21 +9,24 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from openinfer.codegen import loop_program
 from openinfer.errors import EnvironmentLacksError, SynthesisError
 from openinfer.plan.accesses import walk
 from openinfer.plan.indices import constant
-from openinfer.plan.steps import StoreStep
+from openinfer.plan.steps import ComputeStep, StoreStep
 from openinfer.scratch import scratch_directory
 from openinfer.synth.c_host.toolchain import run_tool
 from openinfer.synth.proof import Alarm, Proof
-from openinfer_synth_c.kernel_calls import MOST_SPLITS, has_vector_types
+from openinfer_synth_c.kernel_calls import has_vector_types
+from openinfer_synth_c.loop_programs.rests import followed
 from openinfer_synth_c.project import PROOF_NAME, analysed_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.steps import Step
 
 ANALYSER = "Eva of Frama-C"
 
@@ -39,6 +42,9 @@ _OPTIONS = (
     *("-eva-no-show-progress", "-eva-msg-key=-initial-state"),
     *("-warn-special-float", "none", "-warn-invalid-pointer", "-kernel-warn-key", "annot:missing-spec=abort"),
 )
+_SPLITS = 100
+"""Values that a split is for without an option."""
+
 _OPEN = frozenset({"Unknown", "Invalid", "Invalid or unreachable"})
 _LIBRARY = "FRAMAC_SHARE"
 """Where the analyser's declarations of the C library are, of which a call that cannot be is an alarm of its own."""
@@ -87,19 +93,32 @@ def _found() -> str:
 
 
 def _precise(plan: ExecutionPlan) -> tuple[str, ...]:
-    """Return options for functions over the few variables of a model, which lie at different places, and for ranges."""
+    """Return options for functions over the few variables of a model, which lie at different places, and for splits."""
     if not plan.states and not any(register.is_kept for register in plan.registers):
-        return ()
+        return _split_limit(plan)
     functions = (f"{plan.options.prefix}_{name}:1000" for name in ("find", "save", "load"))
     return ("-eva-slevel-function", ",".join(functions), *_split_limit(plan))
 
 
 def _split_limit(plan: ExecutionPlan) -> tuple[str, ...]:
-    """Return the option for as many places as ranges that are stored may start at, where that is many."""
-    stored = (step for procedure in plan.procedures for step in walk(procedure.steps) if isinstance(step, StoreStep))
-    sizes = (constant(axis.size) for step in stored for axis in step.region.ranges if constant(axis.start) is None)
-    most = max((size for size in sizes if size is not None), default=0)
-    return ("-eva-split-limit", str(most + 1)) if most >= MOST_SPLITS else ()
+    """Return the option for as many values as a split variable may have, where that is many."""
+    steps = (step for procedure in plan.procedures for step in walk(procedure.steps))
+    most = max((count for step in steps for count in _splits(step)), default=0)
+    return ("-eva-split-limit", str(most)) if most > _SPLITS else ()
+
+
+def _splits(step: Step) -> Iterator[int]:
+    """Yield how many values the variables have that the source of a step splits."""
+    match step:
+        case StoreStep(region=region):
+            sizes = (constant(axis.size) for axis in region.ranges if constant(axis.start) is None)
+            yield from (size + 1 for size in sizes if size is not None)
+        case ComputeStep(arguments=arguments) if arguments:
+            kernel = loop_program(step)
+            given = dict(zip(kernel.parameters, arguments, strict=True))
+            yield from (given[var].high - given[var].low + 1 for var in followed(kernel))
+        case _:
+            pass
 
 
 def _in_plain_c(plan: ExecutionPlan) -> ExecutionPlan:

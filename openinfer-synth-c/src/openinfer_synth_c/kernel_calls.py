@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.codegen import loop_program, operands_of
+from openinfer.compute.lengths import shared_length
 from openinfer.expr.c_renderer import item_type
 from openinfer.plan.accesses import operands
 from openinfer.plan.steps import ComputeStep, LoopIndex, TableRef, ValueRef
-from openinfer.plan.values import ArenaMemory, StateMemory, ViewMemory
+from openinfer.plan.values import ArenaMemory
+from openinfer.synth.c_host.annotations import merge, split
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.kernel_functions import Parameter
+from openinfer_synth_c.loop_programs.addresses import counter, index_text
+from openinfer_synth_c.loop_programs.rests import followed
 from openinfer_synth_c.operands import Binder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
+    from openinfer.affine import Var
+    from openinfer.loops import Kernel
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Argument, LoopProgramStep, Operand, Step
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.kernel_functions import KernelFunction, KernelFunctions
     from openinfer_synth_c.names import Names
-
-MOST_SPLITS = 100
-"""Values that the analyser Eva follows one by one without an option that says more."""
 
 
 def results_of(step: ComputeStep | LoopProgramStep) -> tuple[int, ...]:
@@ -64,11 +70,14 @@ def write_call(
         _write(code, Binder(code, names, plan), function, arguments, names)
     else:
         with code.braces():
-            sizes = _sizes(code, names, counts)
-            splits = _splits(plan, arguments, counts)
-            code.line(*(f"/*@ split {sizes[place]}; */" for place in splits))
-            _write(code, Binder(code, names, plan), function, arguments, names, sizes)
-            code.line(*(f"/*@ merge {sizes[place]}; */" for place in reversed(splits)))
+            parameters = kernel.parameters if counts else ()
+            _sizes(code, names, parameters, counts)
+            split_names = _relate(code, kernel) if counts else []
+            with _where_any(code, step):
+                _write(
+                    code, Binder(code, names, plan), function, arguments, names, [counter(var) for var in parameters]
+                )
+            merge(code, split_names)
     for value in results_of(step):
         type_ = names.type_of_value(value)
         if type_.dtype.is_packed and type_.count * type_.dtype.bits % 8:
@@ -80,7 +89,7 @@ def write_tests(code: Code, names: Names, plan: ExecutionPlan, step: Step) -> No
     _test_entries(code, names, plan, operands(step))
     if isinstance(step, ComputeStep) and step.arguments:
         with code.braces():
-            _sizes(code, names, step.arguments)
+            _sizes(code, names, step.computation.parameters, step.arguments)
 
 
 def _test_entries(code: Code, names: Names, plan: ExecutionPlan, unread: Sequence[Operand]) -> None:
@@ -94,31 +103,31 @@ def _test_entries(code: Code, names: Names, plan: ExecutionPlan, unread: Sequenc
             code.line(f"(void){binder.input(entry, f'x{number}').variable};")
 
 
-def _sizes(code: Code, names: Names, arguments: Sequence[Argument]) -> list[str]:
-    """Append the values of parameters and their tests; return their names."""
-    found = [f"count{place}" for place in range(len(arguments))]
-    values = {name: argument.value for name, argument in zip(found, arguments, strict=True)}
-    declare_integers(code, names, values, flag="count_overflow")
-    for name, argument in zip(found, arguments, strict=True):
+def _sizes(code: Code, names: Names, parameters: Sequence[Var], arguments: Sequence[Argument]) -> None:
+    """Append the values of parameters and their tests."""
+    given = {counter(var): argument for var, argument in zip(parameters, arguments, strict=True)}
+    declare_integers(code, names, {name: argument.value for name, argument in given.items()}, flag="overflow")
+    for name, argument in given.items():
         code.line(f"if ({name} < {argument.low} || {name} > {argument.high}) {{ return MODEL_INDEX; }}")
-    return found
 
 
-def _splits(plan: ExecutionPlan, operands: Sequence[Operand], counts: Sequence[Argument]) -> list[int]:
-    """Return the sizes whose values the analyser Eva is to follow one by one, few together.
+def _relate(code: Code, kernel: Kernel) -> list[str]:
+    """Append the tests of parameters whose bounds depend on others; return the names that are split for them.
 
-    Intervals alone do not say that the parts of a loop end where a state ends, and behind it ends its memory.
+    The steps that found the values have tested the same: it is said again here, where analysers know no relation.
     """
-    values = [plan.values[operand.value].memory for operand in operands if isinstance(operand, ValueRef)]
-    states = [plan.values[memory.state].memory if isinstance(memory, ViewMemory) else memory for memory in values]
-    if not any(isinstance(memory, StateMemory) and memory.bank is not None for memory in states):
-        return []
-    found, product = list[int](), 1
-    for place, argument in enumerate(counts):
-        if product * (argument.high - argument.low + 1) <= MOST_SPLITS:
-            product *= argument.high - argument.low + 1
-            found.append(place)
-    return found
+    names = [counter(var) for var in followed(kernel)]
+    split(code, names)
+    for var in kernel.parameters:
+        if isinstance(var.extent, Index):
+            code.line(f"if ({counter(var)} >= {index_text(var.extent)}) {{ return MODEL_INDEX; }}")
+    return names
+
+
+def _where_any(code: Code, step: ComputeStep | LoopProgramStep) -> AbstractContextManager[None]:
+    """Put what is appended under the test of an extent that may be below 0."""
+    length = shared_length(step.computation) if isinstance(step, ComputeStep) else None
+    return nullcontext() if length is None else code.braces(f"if ({index_text(length)} > 0)")
 
 
 def _write(

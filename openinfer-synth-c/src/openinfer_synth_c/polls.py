@@ -36,7 +36,7 @@ _FEW = 16
 """Turns of a kernel's loop whose bounds are not written as numbers: pieces of tiles."""
 
 _HEAD = re.compile(
-    rf"(?P<indent> *)(?:{ROLLED} )?for \((?P<type>\w+) (?P<counter>\w+) = (?P<start>\w+)(?:, \w+ = [^;]+)?; "
+    rf"(?P<indent> *)(?:{ROLLED} )?for \((?P<type>\w+) (?P<counter>\w+) = (?P<start>[^;,]+)(?:, \w+ = [^;]+)?; "
     r"\w+ < (?P<end>[^;]+); "
     r"(?:\+\+\w+|\w+ \+= (?P<step>\d+))\) \{"
 )

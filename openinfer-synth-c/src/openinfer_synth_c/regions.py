@@ -28,8 +28,9 @@ class RegionWriter(RegionTests):
         Args:
             state: pointer to the state's first element.
             item: C type of an element.
-            action: C in which ``{place}`` is the first element of a row in the state, and ``row`` how many there are.
-            value: declaration of a pointer ``value`` to the elements of a value, which goes from row to row.
+            action: C in which ``{place}`` is the first element of a row in the state, ``row`` how many there are, and
+                ``{value}`` the first element of as many of a value.
+            value: declaration of a pointer ``value`` to the elements of the value.
         """
         code = self.code
         lengths, strides = self._row()
@@ -37,10 +38,12 @@ class RegionWriter(RegionTests):
         if value:
             code.line(value)
         with ExitStack() as stack:
+            if len(lengths) < len(self.lengths) and not self.lengths[-1].isdigit():
+                # Behind the last entry there is no memory, which functions of the C library have to be given.
+                stack.enter_context(code.braces("if (row > 0)"))
             offset = ["first", *self._walked(stack, lengths, strides)]
-            code.line(action.format(place=" + ".join(offset)))
-            if value and len(offset) > 1:
-                code.line("value += row;")
+            # The number of a row is computed: where it is counted, analysers do not know an end of it.
+            code.line(action.format(place=" + ".join(offset), value=_behind_rows("value", lengths)))
 
     def cells(self, action: Callable[[str, str], str]) -> None:
         """Append loops over the elements of the region, one by one: those of packed types have no address.
@@ -49,11 +52,11 @@ class RegionWriter(RegionTests):
         """
         code = self.code
         lengths, strides = self._row()
-        code.line(f"const int64_t first = {self.first};", "size_t number = 0;")
+        code.line(f"const int64_t first = {self.first};")
         with ExitStack() as stack:
             offset = ["first", *self._walked(stack, lengths, strides)]
             with code.braces("for (size_t i = 0; i < row; ++i)"):
-                code.line(action(f"(size_t)({' + '.join(offset)}) + i", "number"), "++number;")
+                code.line(action(f"(size_t)({' + '.join(offset)}) + i", _behind_rows("i", lengths)))
 
     def _row(self) -> tuple[list[str], list[int]]:
         """Append how many elements lie in a row; return the lengths and strides of the loops over rows."""
@@ -71,3 +74,13 @@ class RegionWriter(RegionTests):
             stack.enter_context(self.code.braces(f"for (int64_t j{place} = 0; j{place} < {length}; ++j{place})"))
             offset.append(f"j{place} * {stride}")
         return offset
+
+
+def _behind_rows(value: str, lengths: Sequence[str]) -> str:
+    """Return where a value goes on within loops over its rows."""
+    number = ""
+    for place, length in enumerate(lengths):
+        number = f"({number}) * {length} + j{place}" if number else f"j{place}"
+    if not number:
+        return value
+    return f"{value} + (size_t){number if number == 'j0' else f'({number})'} * row"

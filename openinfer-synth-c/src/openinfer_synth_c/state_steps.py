@@ -6,7 +6,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from openinfer.expr.c_renderer import item_type, literal_text
-from openinfer.plan.steps import ClearStep, EntryStep, EqualStep, LoadStep, PlaceStep, SetStep
+from openinfer.plan.indices import constant
+from openinfer.plan.steps import ClearStep, EntryStep, EqualStep, LoadStep, PlaceStep, Register, SetStep
+from openinfer.symbolic import Name
+from openinfer.synth.c_host.integers import number_text
 from openinfer.synth.c_host.registers import write_place, write_set
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.integers import declare_integers, operands_of
@@ -15,7 +18,7 @@ from openinfer_synth_c.regions import RegionWriter
 
 if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.steps import StoreStep
+    from openinfer.plan.steps import IndexExpr, StoreStep
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.names import Names
 
@@ -34,8 +37,7 @@ def write_state_step(
             case PlaceStep():
                 write_place(code, operands_of(code, names), step)
             case EqualStep():
-                declare_integers(code, names, {"left": step.left, "right": step.right})
-                code.line("if (left != right) { return MODEL_SHAPE; }")
+                _equal(code, names, step)
             case EntryStep():
                 code.line(f"(void){Binder(code, names, plan).input(step.entry, 'x0').variable};")
             case LoadStep():
@@ -44,6 +46,27 @@ def write_state_step(
                 _clear(code, names, step)
             case _:
                 _store(code, names, plan, step)
+
+
+def _equal(code: Code, names: Names, step: EqualStep) -> None:
+    """Append the test of a size itself, where it has a name: a test of a copy says nothing about it to analysers."""
+    sides = {"left": step.left, "right": step.right}
+    text = {name: _named(names, side) for name, side in sides.items()}
+    declare_integers(code, names, {name: side for name, side in sides.items() if text[name] is None})
+    left, right = (known or name for name, known in text.items())
+    code.line(f"if ({left} != {right}) {{ return MODEL_SHAPE; }}")
+
+
+def _named(names: Names, side: IndexExpr) -> str | None:
+    """Return a number, or the size that is an expression, as text; None for other expressions."""
+    known = constant(side)
+    if known is not None:
+        return number_text(known)
+    match side.expr, side.names:
+        case Name(), ((_, Register(number)),):
+            return names.register(number)
+        case _:
+            return None
 
 
 def _load(code: Code, names: Names, plan: ExecutionPlan, step: LoadStep) -> None:
@@ -65,7 +88,7 @@ def _load(code: Code, names: Names, plan: ExecutionPlan, step: LoadStep) -> None
     region.rows(
         names.value(step.source),
         item,
-        f"memcpy(value, {{place}}, row * sizeof({item}));",
+        f"memcpy({{value}}, {{place}}, row * sizeof({item}));",
         f"{item} *value = {names.value(step.output)};",
     )
 
@@ -84,7 +107,7 @@ def _store(code: Code, names: Names, plan: ExecutionPlan, step: StoreStep) -> No
     region.rows(
         names.value(step.target),
         item,
-        f"memmove({{place}}, value, row * sizeof({item}));",
+        f"memmove({{place}}, {{value}}, row * sizeof({item}));",
         f"const {item} *value = {source.variable if source.pointer else f'&{source.variable}'};",
     )
     region.leave()

@@ -210,7 +210,7 @@ class StatementWriter:
                 nbytes = (
                     f"((size_t)count * {bits} + 7) / 8" if bits < 8 else f"(size_t)count * sizeof({output.item_type})"
                 )
-                self._code.line(f"memmove(y, x0, {nbytes});")
+                self._code.line(f"if (count > 0) {{ memmove(y, x0, {nbytes}); }}")
                 output.clear_tail()
             elif source.pointer:
                 output.copy(source.variable)

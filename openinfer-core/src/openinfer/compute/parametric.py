@@ -32,6 +32,10 @@ class ParametricError(ValueError):
     """Computations at several sizes have no common form; the message says what differs."""
 
 
+class UnevenError(ParametricError):
+    """A number is not a polynomial in the sizes, as a quotient is not."""
+
+
 def trials(bases: Mapping[str, Sequence[int]]) -> list[Sizes]:
     """Return the sizes at which `Family` needs to know what is computed.
 
@@ -78,14 +82,14 @@ class Family:
             total = total + offsets[0] * offsets[1] * mixed
         for sizes, value in zip(self.trials, values, strict=True):
             if total.evaluate(sizes) != value:
-                raise ParametricError(f"the number {values[0]} does not grow evenly with {', '.join(names)}")
+                raise UnevenError(f"the number {values[0]} does not grow evenly with {', '.join(names)}")
         return total
 
     def _exact(self, change: int, step: int, values: Sequence[int]) -> int:
         if step == 0:
             return 0
         if change % step:
-            raise ParametricError(f"the number {values[0]} does not grow evenly with {', '.join(self.parameters)}")
+            raise UnevenError(f"the number {values[0]} does not grow evenly with {', '.join(self.parameters)}")
         return change // step
 
     def computation(self, samples: Sequence[Computation]) -> Computation:

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from openinfer.symbolic import IntExpr
 
 
+EVEN_HINT = (
+    "sums, differences and products of such sizes are known for all of them: let the caller give the quotient, as in"
+    " `x: f32[U, 2]`"
+)
+"""What to write where a size of steps is divided."""
+
+
 def parameter_name(size: str) -> str:
     """Return what computations call a size that the caller gives."""
     return f"extent_{size}"
@@ -105,19 +112,21 @@ class GivenSizes:
             if self.most.keys().isdisjoint(names(expr)):
                 return Index.of(evaluate(expr, self._sizes.__getitem__))
             message = f"`{text(whole)}` divides a size that differs from step to step"
-            hint = (
-                "sums, differences and products of such sizes are known for all of them: let the caller give the size"
-            )
-            raise about("unsupported", message, f"{hint} that is divided, or leave its limit out")
+            raise about("unsupported", message, f"{EVEN_HINT}, or leave its limit out")
         left, right = self._made(expr.left, whole), self._made(expr.right, whole)
         return left + right if expr.op == "+" else left - right if expr.op == "-" else left * right
 
-    def starts(self) -> Iterator[tuple[int, IndexExpr]]:
-        """Yield the registers that are computed when a step starts, with their values."""
+    def starts(self) -> Iterator[tuple[int, Index]]:
+        """Yield the registers that are computed when a step starts, with what they are; 0 where that is less."""
         given = set(self.registers.values())
-        for register, extent in self._extents.items():
-            if register not in given:
-                yield register, self.value(extent)
+        yield from ((register, extent) for register, extent in self._extents.items() if register not in given)
+
+    def may_be_negative(self, index: Index) -> bool:
+        """Whether a polynomial over the parameters of sizes is below 0 for some sizes."""
+        names = {parameter_name(name): most for name, most in self.most.items()}
+        sizes = {Var(name): Index.of(Var(name, most + 1)) for name, most in names.items()}
+        low = index.substituted(sizes).interval.low
+        return low is None or low < 0
 
     def value(self, extent: Index) -> IndexExpr:
         """Return a polynomial over sizes as an expression over their registers."""

@@ -8,8 +8,9 @@ from openinfer.ir.resolved import Storage
 from openinfer.plan.accesses import members, operands, touched, walk, written
 from openinfer.plan.draft import DraftValue
 from openinfer.plan.initial import initial_steps_of
+from openinfer.plan.setting_ranges import length_range
 from openinfer.plan.sizes import product, size
-from openinfer.plan.steps import CopyStep, InputStep, Origin, Register, SetStep, TableRef, ValueRef
+from openinfer.plan.steps import CopyStep, InputStep, Origin, PlaceStep, Register, SetStep, TableRef, ValueRef
 from openinfer.plan.values import (
     InputMemory,
     NoMemory,
@@ -72,9 +73,7 @@ def initial_steps(draft: Draft, live: int, written: int) -> Iterator[Step]:
 
     Sizes that depend on those that the caller gives come first.
     """
-    starts = (*(draft.given.starts() if draft.given is not None else ()), *draft.starts)
-    if starts:
-        yield SetStep(origin=_START, values=starts)
+    yield from _start_sizes(draft)
     inputs = {number: at for at, number in enumerate(input_values(draft))}
     for value in members(live):
         variable = draft.values[value].variable
@@ -85,6 +84,23 @@ def initial_steps(draft: Draft, live: int, written: int) -> Iterator[Step]:
                 yield InputStep(origin=_START, number=inputs[value], output=value, count=_count(draft, value))
         elif written >> value & 1:
             yield from initial_steps_of(draft, value, _START)
+
+
+def _start_sizes(draft: Draft) -> Iterator[Step]:
+    """Yield the steps that compute sizes when a step starts."""
+    values = list(draft.starts)
+    clipped: list[Step] = []
+    if draft.given is not None:
+        for register, extent in draft.given.starts():
+            value = draft.given.value(extent)
+            if draft.given.may_be_negative(extent):
+                place = length_range(draft.given.largest(extent))
+                clipped.append(PlaceStep(origin=_START, register=register, value=value, range=place))
+            else:
+                values.append((register, value))
+    if values:
+        yield SetStep(origin=_START, values=tuple(values))
+    yield from clipped
 
 
 def state_values(draft: Draft) -> list[int]:

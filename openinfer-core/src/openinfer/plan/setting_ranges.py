@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.plan.sizes import number
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -61,6 +63,11 @@ class PlaceRange:
         """What it depends on."""
         found = (self.low, self.high, self.least, self.most, self.size)
         return tuple(expr for expr in found if expr is not None)
+
+
+def length_range(most: int) -> PlaceRange:
+    """Return the range of a length between two places: 0 where the second lies in front of the first."""
+    return PlaceRange(low=number(0), high=number(most), least=None, most=None)
 
 
 def setting_range(form: Form, extents: Iterable[int]) -> SettingRange | None:

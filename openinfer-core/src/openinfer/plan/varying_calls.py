@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
 from openinfer.compute.builder import ComputationError
-from openinfer.compute.parametric import Family, ParametricError, trials
+from openinfer.compute.lengths import shared_length, uncertain_lengths
+from openinfer.compute.parametric import Family, ParametricError, UnevenError, trials
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError
 from openinfer.plan.calls import CallLowering, Operation
 from openinfer.plan.findings import at_node
+from openinfer.plan.given_sizes import EVEN_HINT
 from openinfer.plan.sizes import polynomial, product, size
 from openinfer.plan.steps import Argument, ComputeStep, CopyStep, EqualStep, Register, ValueRef
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from openinfer.ir.resolved import ResolvedOp, SettingValue
     from openinfer.ops.calls import OpCall
@@ -134,6 +136,20 @@ class Planned:
         names = [p.name for p in self.parameters]
         return [extent.evaluate(dict(zip(names, corner, strict=True))) for corner in corners]
 
+    def least(self, parameter: Parameter, lengths: Iterable[Index]) -> int:
+        """Return the least value of a parameter at which some lengths are not below 0 where the others are least."""
+        others = {p.name: p.low for p in self.parameters}
+        legal = (
+            value
+            for value in range(parameter.low, parameter.high)
+            if all(length.evaluate({**others, parameter.name: value}) >= 0 for length in self._with(parameter, lengths))
+        )
+        return next(legal, parameter.high)
+
+    @staticmethod
+    def _with(parameter: Parameter, lengths: Iterable[Index]) -> list[Index]:
+        return [length for length in lengths if parameter.name in {var.name for var in length.variables()}]
+
     @property
     def rooms(self) -> list[tuple[int, ...]]:
         """The largest shapes of the outputs."""
@@ -167,7 +183,8 @@ class VaryingLowering:
                     return found
             names = ", ".join(p.name for p in call.parameters)
             message = f"{call.op.op} has no form for every size that is known at run time only ({names}): {error}"
-            raise at_node("unsupported", message, at.origin.block, at.node) from error
+            hint = EVEN_HINT if isinstance(error, UnevenError) and self._draft.given is not None else None
+            raise at_node("unsupported", message, at.origin.block, at.node, hint=hint) from error
 
     def _with_equal(self, call: VaryingCall, parts: Sequence[tuple[Parameter, ...]], at: Operation) -> Planned | None:
         """Return what a call does where the extents in each part are equal; None: it has no form for all sizes."""
@@ -191,19 +208,20 @@ class VaryingLowering:
         variables = {p.name: _variable(p) for p in parameters}
         samples = tuple(self._sample(call, each, at) for each in sizes)
         planned = Planned(family=Family(variables, sizes), samples=samples, parameters=parameters, equal=equal)
-        shapes = planned.shapes
+        shapes, least = planned.shapes, {p.name: p.low for p in parameters}
         for parameter in parameters:
             for value in parameter.checked:
                 trial = _inside({**sizes[0], parameter.name: value}, parameters)
                 try:
                     expected = [kind.shape for kind in self._call(call, trial).outputs]
                 except OpTypeError:
-                    if parameter.is_extent:
-                        continue
-                    raise
+                    if not parameter.is_extent:
+                        raise
+                    least[parameter.name] += value == least[parameter.name]
+                    continue
                 if [tuple(max(extent.evaluate(trial), 0) for extent in shape) for shape in shapes] != expected:
                     raise ParametricError(f"its result at {value} has another shape than {parameter.name} suggests")
-        return planned
+        return replace(planned, parameters=tuple(replace(p, low=least[p.name]) for p in parameters))
 
     def refused_place(self, call: VaryingCall) -> str | None:
         """Return the setting with an integer that some small or large extents make illegal; None: there is none."""
@@ -299,13 +317,14 @@ class VaryingLowering:
             if len(computations) < len(samples):
                 raise ParametricError("it takes other steps at other sizes")
             made = planned.family.computation(computations)
+            lengths = () if shared_length(made) is not None else uncertain_lengths(made)
             return replace(
                 first,
                 computation=made,
                 inputs=tuple(_renumbered(operand, numbers) for operand in first.inputs),
                 outputs=tuple(numbers[value] for value in first.outputs),
                 temporaries=tuple(numbers[value] for value in first.temporaries),
-                arguments=tuple(Argument(p.value, p.low, p.high) for p in planned.parameters),
+                arguments=tuple(Argument(p.value, planned.least(p, lengths), p.high) for p in planned.parameters),
             )
         if isinstance(first, CopyStep):
             shapes = [self._shape_of(s, sample) for s, sample in zip(samples, planned.samples, strict=True)]
@@ -359,7 +378,7 @@ def _with_equal(call: VaryingCall, parts: Sequence[tuple[Parameter, ...]]) -> Va
 
 
 def _shape(shape: tuple[int | Index, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(extent.evaluate(sizes) if isinstance(extent, Index) else extent for extent in shape)
+    return tuple(max(extent.evaluate(sizes), 0) if isinstance(extent, Index) else extent for extent in shape)
 
 
 def _renumbered(operand: Operand, numbers: Mapping[int, int]) -> Operand:

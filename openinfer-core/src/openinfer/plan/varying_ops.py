@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from openinfer.compute.in_place import overwritable
+from openinfer.compute.parametric import ParametricError
+from openinfer.errors import SynthesisError
 from openinfer.ir.types import TensorType
-from openinfer.plan.setting_ranges import PlaceRange
+from openinfer.plan.setting_ranges import length_range
+from openinfer.plan.setting_search import RangeSearch
 from openinfer.plan.sizes import number, polynomial, product, size
 from openinfer.plan.steps import ComputeStep, CopyStep, EqualStep, PlaceStep, Register, SetStep, ValueRef
 from openinfer.plan.varying_calls import VaryingCall, VaryingLowering, extent_parameters
@@ -50,13 +54,47 @@ class VaryingOps:
         """
         if settings.unknown:
             return settings
+        call = self._call(settings, inputs, at)
         if settings.sizes:
-            is_known = self._calls.has_form(self._call(settings, inputs, at), at)
-            return settings if is_known else settings.tested()
-        place = self._calls.refused_place(self._far_call(settings, inputs))
-        if place is None or self._calls.has_form(self._call(settings, inputs, at), at):
-            return settings
-        return settings.tested(place)
+            if not self._calls.has_form(call, at):
+                return settings.tested(settings.sized)
+        else:
+            place = self._calls.refused_place(self._far_call(settings, inputs))
+            if place is not None and not self._calls.has_form(call, at):
+                return settings.tested({place})
+        return settings if self._is_planned(call, at) else self._clipped(settings, inputs, at) or settings
+
+    def _is_planned(self, call: VaryingCall, at: Operation) -> bool:
+        """Whether the results of a call have shapes that follow from its parameters."""
+        try:
+            self._calls.planned(call, at)
+        except SynthesisError:
+            return False
+        return True
+
+    def _clipped(
+        self, settings: VaryingSettings, inputs: tuple[Operand | None, ...], at: Operation
+    ) -> VaryingSettings | None:
+        """Return settings in which ends of ranges are clipped when the program runs; None: that has no form either."""
+        lists = settings.lists
+        for names in (*((name,) for name in lists), *combinations(lists, 2)):
+            tested = settings.tested(names)
+            call = self._call(tested, inputs, at)
+            found = RangeSearch(
+                partial(self._calls.form, call, at=at), call.parameters, call.given, tuple(tested.unknown)
+            )
+            try:
+                ranges = {name: found.range_of(name) for name in tested.unknown}
+            except ParametricError:
+                continue
+            known = {name: each for name, each in ranges.items() if each is not None}
+            tried = found.tried(known) if known and len(known) == len(ranges) else None
+            if tried is None:
+                continue
+            made = [found.parameter(name, number(0), known[name], values) for name, values in tried.items()]
+            if self._is_planned(replace(call, parameters=(*call.parameters, *made)), at):
+                return tested
+        return None
 
     def _far_call(self, settings: VaryingSettings, inputs: tuple[Operand | None, ...]) -> VaryingCall:
         """Return a call with parameters for extents alone, tried at sizes beyond their limits."""
@@ -74,10 +112,11 @@ class VaryingOps:
         parameters = call.parameters
         # Sizes far beyond their limit may be larger than what an input of fixed extents has room for.
         near = replace(call, parameters=tuple(replace(p, tried=(p.high, p.high - 1, p.high - 2)) for p in parameters))
-        if any(p.high < LEAST_NEAR for p in parameters):
+        if any(p.high < LEAST_NEAR for p in parameters) or not self._is_taken(near, settings, at):
             return call
-        is_far = self._is_taken(call, settings, at) or not self._is_taken(near, settings, at)
-        return call if is_far else near
+        # Ends of ranges that are clipped at every size up to the limit need not be at sizes far beyond it.
+        is_far = self._is_taken(call, settings, at) and (bool(settings.unknown) or self._is_planned(call, at))
+        return call if is_far or not (settings.unknown or self._is_planned(near, at)) else near
 
     def _is_taken(self, call: VaryingCall, settings: VaryingSettings, at: Operation) -> bool:
         """Whether an operator takes the first sizes that are tried, with 0 for settings of run time."""
@@ -184,8 +223,7 @@ class VaryingOps:
             if self._draft.is_given(extent):
                 yield EqualStep(origin=at.origin, left=expr, right=size(self._draft, extent))
             elif planned.may_be_negative(made):
-                most = number(planned.largest(made))
-                clipped = PlaceRange(low=number(0), high=most, least=None, most=None)
+                clipped = length_range(planned.largest(made))
                 yield PlaceStep(origin=at.origin, register=extent.number, value=expr, range=clipped)
             elif expr != size(self._draft, extent):
                 yield extent.number, expr

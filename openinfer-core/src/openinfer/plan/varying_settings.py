@@ -20,7 +20,7 @@ from openinfer.plan.steps import PlaceStep, Register
 from openinfer.symbolic import Const, Name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, SettingValue
@@ -74,7 +74,7 @@ class VaryingSettings:
 
     Args:
         given: sizes of steps, over which settings are polynomials; without them, such settings are unknown.
-        tested: a setting that is unknown though its value is a number.
+        tested: settings that are unknown though their values are numbers, or follow from sizes of steps.
 
     Attributes:
         unknown: expressions of these, by name of parameter.
@@ -88,11 +88,12 @@ class VaryingSettings:
         runtime: Mapping[str, RuntimeInts],
         loop_indices: frozenset[str],
         given: GivenSizes | None = None,
-        tested: str | None = None,
+        tested: frozenset[str] = frozenset(),
     ) -> None:
         self.op = op
         self._parts = (resolved, model, runtime, loop_indices)
         self._runtime = runtime
+        self._given = given
         self._known: dict[str, SettingValue] = dict(op.settings)
         self.unknown: dict[str, IntExpr] = {}
         for setting, value in op.runtime_settings.items():
@@ -103,13 +104,13 @@ class VaryingSettings:
         for setting, value in runtime.items():
             row: list[int | str | Index] = []
             for expr in value.exprs:
-                size = _given(expr, given, resolved)
+                size = None if setting in tested else _given(expr, given, resolved)
                 if size is not None:
                     row.append(size)
                     continue
                 alone = RuntimeInts((expr,), is_list=False)
                 try:
-                    known = None if setting == tested else known_setting(setting, alone, *known_parts)
+                    known = None if setting in tested else known_setting(setting, alone, *known_parts)
                 except RuntimeSettingError:
                     known = None
                 if isinstance(known, int):
@@ -120,20 +121,34 @@ class VaryingSettings:
                 row.append(name)
             self._numbers[setting] = row
 
-    def tested(self, place: str | None = None) -> VaryingSettings:
-        """Return the settings with those that depend on sizes of steps, or the number of one, as unknown ones.
-
-        Args:
-            place: a setting whose value is a number.
-        """
+    def tested(self, names: Collection[str]) -> VaryingSettings:
+        """Return the settings with all numbers of some as unknown ones, which are tested or clipped at run time."""
         resolved, model, runtime, loop_indices = self._parts
-        number = None if place is None else self.op.settings.get(place)
-        if place is None or not isinstance(number, int):
-            return VaryingSettings(self.op, *self._parts)
-        settings = {name: value for name, value in self.op.settings.items() if name != place}
-        op = replace(self.op, settings=settings)
-        at_run_time = {**runtime, place: RuntimeInts((Const(number),), is_list=False)}
-        return VaryingSettings(op, resolved, model, at_run_time, loop_indices, tested=place)
+        known = {name: value for name, value in self.op.settings.items() if name not in names}
+        at_run_time = dict(runtime)
+        for name in names:
+            match self.op.settings.get(name):
+                case int() as number:
+                    at_run_time[name] = RuntimeInts((Const(number),), is_list=False)
+                case tuple() as numbers:
+                    at_run_time[name] = RuntimeInts(
+                        tuple(Const(n) for n in numbers if isinstance(n, int)), is_list=True
+                    )
+                case _:
+                    pass
+        op = replace(self.op, settings=known)
+        return VaryingSettings(op, resolved, model, at_run_time, loop_indices, self._given, frozenset(names))
+
+    @property
+    def sized(self) -> frozenset[str]:
+        """The settings that depend on sizes of steps."""
+        return frozenset(name for name, row in self._numbers.items() if any(isinstance(item, Index) for item in row))
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """The settings that are lists of integers."""
+        known = [name for name, value in self.op.settings.items() if _is_list(value)]
+        return (*known, *(name for name, value in self._runtime.items() if value.is_list))
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -155,6 +170,10 @@ class VaryingSettings:
     def bound(self, values: Mapping[str, IndexExpr], ranges: Mapping[str, Interval | None]) -> BoundSettings:
         """Return the settings with what those that are not known are, and the intervals of these."""
         return BoundSettings(self, values, ranges)
+
+
+def _is_list(value: SettingValue) -> bool:
+    return isinstance(value, tuple) and all(type(item) is int for item in value)
 
 
 def _given(expr: IntExpr, given: GivenSizes | None, resolved: ResolvedGraph) -> Index | None:

@@ -39,15 +39,19 @@ def register(name: str) -> str:
     return f"r_{name}"
 
 
-def loop_head(var: Var) -> str:
-    """Return the head of the loop over a variable.
+def loop_head(var: Var, first: Index | None = None) -> str:
+    """Return the head of the loop over a variable, which counts from ``first`` up to its extent; from 0 without.
 
     An extent that is a choice is computed before the loop: GCC 13 ignores pragmas on loops whose condition branches.
     """
-    name, extent = counter(var), extent_text(var)
+    name, extent, start = counter(var), extent_text(var), "0"
+    if first is not None:
+        low = first.interval.low
+        start = index_text(first)
+        start = start if low is not None and low >= 0 else f"{start} > 0 ? {start} : 0"
     if "?" in extent:
-        return f"for (ptrdiff_t {name} = 0, {name}_end = {extent}; {name} < {name}_end; ++{name})"
-    return f"for (ptrdiff_t {name} = 0; {name} < {extent}; ++{name})"
+        return f"for (ptrdiff_t {name} = {start}, {name}_end = {extent}; {name} < {name}_end; ++{name})"
+    return f"for (ptrdiff_t {name} = {start}; {name} < {extent}; ++{name})"
 
 
 def pointer_text(array: str, address: Index) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count, groupby
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Var
 from openinfer.dtypes import I64, U32
 from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import c_type, literal_text
@@ -14,6 +15,7 @@ from openinfer.loops import (
     Alloc,
     Barrier,
     Bind,
+    Buffer,
     Fail,
     For,
     If,
@@ -27,7 +29,9 @@ from openinfer.loops import (
     Register,
     Set,
     Store,
+    Value,
 )
+from openinfer.synth.c_host.annotations import bound_hint
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.loop_programs.addresses import (
     address_text,
@@ -42,14 +46,14 @@ from openinfer_synth_c.loop_programs.guards import guarded, out_of_range
 from openinfer_synth_c.loop_programs.lane_loops import LaneLoop
 from openinfer_synth_c.loop_programs.lanes import in_more_lanes, sum_of_product, vector_buffers
 from openinfer_synth_c.loop_programs.places import Places, is_plain
+from openinfer_synth_c.loop_programs.rests import counted_on
 from openinfer_synth_c.loop_programs.vector_functions import across, across_vector
 from openinfer_synth_c.loop_programs.vector_types import vector_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from openinfer.affine import Var
-    from openinfer.loops import Buffer, Kernel, Leaf, Statement, Value
+    from openinfer.loops import Kernel, Leaf, Statement
     from openinfer_synth_c.code import Code
 
 MOST_LOCAL_BYTES = 1 << 30
@@ -65,14 +69,17 @@ def write_kernel(code: Code, kernel: Kernel, operands: Mapping[str, Bound]) -> N
     Raises:
         SynthesisError: the program has a construct of another machine.
     """
-    _Writer(code, dict(operands), vector_buffers(kernel.body)).block(kernel.body)
+    _Writer(code, dict(operands), vector_buffers(kernel.body), dict(_extents_of_places(kernel.body))).block(kernel.body)
 
 
 class _Writer:
     """Appends statements."""
 
-    def __init__(self, code: Code, operands: dict[str, Bound], in_registers: frozenset[str]) -> None:
+    def __init__(
+        self, code: Code, operands: dict[str, Bound], in_registers: frozenset[str], extents: Mapping[str, int]
+    ) -> None:
         self._code = code
+        self._extents = extents
         self._operands = operands
         self._in_registers = in_registers
         numbers = count()
@@ -131,7 +138,10 @@ class _Writer:
         if lanes is not None and LaneLoop(self._places, lanes.var, lanes.body, self._leaf).is_plain:
             self._statement(lanes)
             return
-        with self._code.braces(loop_head(var)):
+        rest = counted_on(var, body)
+        if rest is not None:
+            var, body = rest.var, rest.body
+        with self._code.braces(loop_head(var, None if rest is None else rest.first)):
             self.block(body)
 
     def _allocate(self, buffer: Buffer) -> None:
@@ -141,8 +151,11 @@ class _Writer:
         if size * buffer.dtype.bits // 8 > MOST_LOCAL_BYTES:
             message = f"the buffer {buffer.name} of {size} {buffer.dtype} is too large for static memory in C"
             raise SynthesisError(f"{message}, at most {MOST_LOCAL_BYTES} bytes: use smaller inputs", code="too-large")
-        name = buffer_name(buffer)
-        self._code.scratch(c_type(buffer.dtype), name, size, max(buffer.dtype.bits // 8, 1))
+        name, width = buffer_name(buffer), max(buffer.dtype.bits // 8, 1)
+        may_hold_places = buffer.dtype is I64 and bool(self._extents)
+        self._code.scratch(c_type(buffer.dtype), name, size, width, is_zeroed=may_hold_places)
+        if buffer.name in self._extents:
+            bound_hint(self._code, self._extents[buffer.name] - 1)
         self._operands[buffer.name] = Bound(name, TensorType(buffer.dtype, (size,)), self._code)
 
     def _value(self, value: Value) -> str:
@@ -197,6 +210,18 @@ class _Writer:
 
 def _has_no_cast(text: str) -> bool:
     return not text.startswith("(")
+
+
+def _extents_of_places(body: Sequence[Statement]) -> Iterator[tuple[str, int]]:
+    """Yield the buffers whose elements are places, with the extent that these are below."""
+    for statement in body:
+        match statement:
+            case For(_, _, inner) | If(_, inner):
+                yield from _extents_of_places(inner)
+            case Lookup(Var(extent=int(extent)), Value(leaves=(Load(Buffer(memory=Memory.PRIVATE) as buffer),))):
+                yield buffer.name, extent
+            case _:
+                pass
 
 
 def _is_exact(factor: Value) -> bool:

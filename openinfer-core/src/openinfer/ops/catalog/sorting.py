@@ -137,7 +137,7 @@ def _topk(call: OpCall) -> Kernel:
 def _sorted(rows: _Rows) -> str:
     """Return the statements of a merge sort of the places of a row, from runs of one upwards: stable, and without
     recursion. Of two runs side by side the next element is that of the right one where it precedes, or the left one
-    is used up."""
+    is used up. The minima never change a place: they are bounds that analysers of generated source can see."""
     count = rows.extent
     return f"""order: PRIVATE[i64, {count}]
 merged: PRIVATE[i64, {count}]
@@ -150,7 +150,7 @@ for passes in SERIAL({max(count - 1, 0).bit_length()}):
         start: i64 = number(pair, i64) * (width + width)
         middle: i64 = minimum(start + width, i64({count}))
         end: i64 = minimum(middle + width, i64({count}))
-        length: index[{count + 1}] = end - start
+        length: index[{count + 1}] = minimum(end - start, i64({count}))
         left: i64 = start
         right: i64 = middle
         for j in SERIAL(length):
@@ -161,13 +161,13 @@ for passes in SERIAL({max(count - 1, 0).bit_length()}):
             {rows.element("a", "p")}
             {rows.element("b", "q")}
             is_right: bool = logical_or(ge(left, middle), logical_and(lt(right, end), {rows.precedes("b", "a")}))
-            here: index[{count}] = start + number(j, i64)
+            here: index[{count}] = minimum(start + number(j, i64), i64({count - 1}))
             merged[here] = select(is_right, number(q, i64), number(p, i64))
-            left = select(is_right, left, left + i64(1))
-            right = select(is_right, right + i64(1), right)
+            left = select(is_right, left, number(left_at + 1, i64))
+            right = select(is_right, number(right_at + 1, i64), right)
     for j in SERIAL({count}):
         order[j] = merged[j]
-    width = width + width"""
+    width = minimum(width + width, i64({count}))"""
 
 
 def _selected(rows: _Rows) -> str:

@@ -1,0 +1,72 @@
+"""Loops over what blocks leave of a run-time extent: they go on counting where the blocks end.
+
+An address behind ``n // 8`` blocks of 8 is then one variable below ``n``, for which an interval is a bound. The sum of
+the blocks' end and a count from 0 has none: intervals do not relate it to ``n``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Quotient, Var
+from openinfer.loops import For, If
+from openinfer.loops.substitution import substituted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from openinfer.loops import Kernel, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A loop that counts from ``first`` up to the extent of its variable."""
+
+    var: Var
+    first: Index
+    body: tuple[Statement, ...]
+
+
+def followed(kernel: Kernel) -> tuple[Var, ...]:
+    """Return the parameters whose values the analyser Eva has to know: what is left of a size behind a place depends
+    on them, which may be a bound of another parameter or of a loop."""
+    bounds = [var.extent for var in kernel.parameters if isinstance(var.extent, Index)]
+    names = {var.name for bound in bounds for var in bound.variables()}
+    names |= {atom.name for extent in _extents(kernel.body) for atom in _subtracted(extent)}
+    return tuple(var for var in kernel.parameters if var.name in names)
+
+
+def _extents(body: Sequence[Statement]) -> Iterator[Index]:
+    """Yield the extents of loops that are known at run time only."""
+    for statement in body:
+        match statement:
+            case For(var, _, inner):
+                if isinstance(var.extent, Index):
+                    yield var.extent
+                yield from _extents(inner)
+            case If(_, inner):
+                yield from _extents(inner)
+            case _:
+                pass
+
+
+def _subtracted(extent: Index) -> Iterator[Var]:
+    """Yield the variables that an extent is less by, also those within quotients."""
+    for atoms, factor in extent.terms:
+        for atom in atoms:
+            if isinstance(atom, Var):
+                yield from (atom,) if factor < 0 else ()
+            else:
+                yield from _subtracted(atom.of)
+
+
+def counted_on(var: Var, body: Sequence[Statement]) -> Rest | None:
+    """Return the loop over what blocks leave, None for any other loop."""
+    if not isinstance(var.extent, Index):
+        return None
+    taken = Index(tuple((atoms, -factor) for atoms, factor in var.extent.terms if factor < 0 and atoms))
+    if not taken.terms or not all(len(atoms) == 1 and isinstance(atoms[0], Quotient) for atoms, _ in taken.terms):
+        return None
+    absolute = Var(var.name, var.extent + taken)
+    return Rest(absolute, taken, substituted(body, {var: absolute - taken}))
