@@ -55,7 +55,7 @@ def shaders_of(computation: Computation, target: ShaderTarget = PORTABLE) -> lis
 
     Raises:
         ExprError: GLSL cannot hold a type of the stages, or has no such function on it.
-        KernelMissingError: a stage takes too many turns of loops and cannot be divided.
+        KernelMissingError: a stage takes too many iterations of loops and cannot be divided.
         UnsupportedError: an index may need more than 32 bits.
     """
     tensors = {tensor.name: _type(tensor.dtype, tensor.shape) for tensor in (*computation.inputs, *computation.outputs)}
@@ -91,7 +91,7 @@ def varying_shaders(
     for some in dealt_out(computation, target.threads, layouts):
         kernels = next((form for form in some.forms if _fit(form, largest, target.most_turns)), None)
         if kernels is None:
-            message = f"a stage of {computation.name} takes too many turns of a loop, whose length differs"
+            message = f"a stage of {computation.name} takes too many iterations of a loop, whose length differs"
             raise KernelMissingError(f"{message} from step to step, and this device ends loops after some")
         found += [printed(displaced(kernel, starts), target) for kernel in kernels]
     return found
@@ -116,7 +116,7 @@ def _first_that_fits(some: Forms, most_turns: int | None) -> list[Runs]:
         if len(fitting) == len(runs):
             return fitting
     name = some.forms[-1][0].name
-    message = f"a stage of {name} takes too many turns of a loop, and this device ends loops after {most_turns}"
+    message = f"a stage of {name} takes too many iterations of a loop, and this device ends loops after {most_turns}"
     raise KernelMissingError(message)
 
 
