@@ -443,3 +443,16 @@ def test_a_closed_executor_refuses_steps() -> None:
     ex.close()
     with pytest.raises(DeviceError, match="closed"):
         ex.step()
+
+
+@pytest.mark.parametrize("call", ['pad(x, pads=[1, 2, 0, 3], mode="edge")', "rope(x, p)"])
+def test_operators_with_tables_of_their_own_agree_with_cpu(call: str) -> None:
+    shape, result = ([4, 6], [5, 11]) if call.startswith("pad") else ([4, 6], [4, 6])
+    declared = f"dynamic {{ x: f32{shape}; p: i64[4]; }} volatile {{ y: f32{result}; }}"
+    text = f"{declared} block entry {{ op {call} >> y; return y; }}"
+    x, p = RNG.normal(size=shape).astype(np.float32), np.int64([3, 0, 7, 1])
+    with executor(text) as ex, executor(text, "cpu") as other:
+        assert ex.runs_whole
+        for each in (ex, other):
+            each.step(x=x, p=p)
+        np.testing.assert_allclose(ex.fetch("y"), other.fetch("y"), atol=1e-5)

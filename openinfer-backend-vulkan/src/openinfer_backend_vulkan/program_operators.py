@@ -69,7 +69,8 @@ class Operators:
         kernels, tables = self._of(computation)
         machine, faults = self._machine, [kernel.faults for kernel in kernels if kernel.faults is not None]
         fixed = {name: self._operands.place(each)() for name, each in given.items() if self._operands.is_fixed(each)}
-        places = {**tables, **fixed}
+        # Temporaries whose elements are known have their table, whatever place the plan has for them.
+        places = {**fixed, **tables}
         moving = {name: self._operands.place(each) for name, each in given.items() if name not in fixed}
         known: dict[tuple[Place, ...], list[Command]] = {}
 
