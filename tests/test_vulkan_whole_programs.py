@@ -456,3 +456,21 @@ def test_operators_with_tables_of_their_own_agree_with_cpu(call: str) -> None:
         for each in (ex, other):
             each.step(x=x, p=p)
         np.testing.assert_allclose(ex.fetch("y"), other.fetch("y"), atol=1e-5)
+
+
+@pytest.mark.parametrize("device", ["vulkan", "c"])
+@pytest.mark.parametrize("state", ["", "persistent { n: i64; }"])
+def test_an_input_that_the_program_writes_can_be_fetched(device: str, state: str) -> None:
+    if device == "c":
+        pytest.importorskip("openinfer_synth_c")
+    counted = "cache.increment n;" if state else ""
+    text = f"""
+dynamic {{ x: f32[2]; }}
+volatile {{ y: f32[2]; }}
+{state}
+block entry {{ op neg(x) >> x; op exp(x) >> y; {counted} return y; }}
+"""
+    with executor(text, device) as ex:
+        ex.step(x=[1.0, 2.0])
+        assert ex.fetch("x").tolist() == [-1.0, -2.0]
+        np.testing.assert_allclose(ex.fetch("y"), np.exp([-1.0, -2.0]), rtol=1e-5)

@@ -256,6 +256,9 @@ def whole_program(
         return None
     if keeps and isinstance(backend, StateBackend) and is_followed(resolved):
         return None
+    if isinstance(backend, StateBackend) and (keeps or binder.runs_fitting) and _writes_inputs(resolved, memory):
+        log(LogKind.TRACE, "the program runs node by node: it writes a dynamic variable, which can be fetched after it")
+        return None
     try:
         plan = binder.plan(resolved, model, limits)
     except SynthesisError as error:
@@ -283,6 +286,11 @@ def whole_program(
         log(LogKind.TRACE, f"the program runs node by node: {error}")
         return None
     return whole
+
+
+def _writes_inputs(resolved: ResolvedGraph, memory: Memory) -> bool:
+    """Whether a program writes dynamic variables: plans have no results for what these become."""
+    return any(resolved.variables[name].storage is Storage.DYNAMIC for name in memory.written_names)
 
 
 def device_findings(
