@@ -58,6 +58,7 @@ def cases(*, small: bool) -> dict[str, Case]:
     count, rows, columns = (1 << 20, 512, 1024) if small else (64 << 20, 8192, 4096)
     side, half_side = (256, 256) if small else (4096, 8192)
     tall, wide = (1024, 512) if small else (11008, 4096)
+    positions, images = (256, 1) if small else (4096, 32)
     tiny = " ".join(["op add(a, b) >> y; op add(y, b) >> y;"] * 100)
     return {
         "add": Case(text="op add(a, b) >> y;", shapes=_pointwise(count), torch=lambda _, t: t["a"] + t["b"]),
@@ -97,6 +98,38 @@ def cases(*, small: bool) -> dict[str, Case]:
             text="op matmul(a, b, trans_b=true) >> y;",
             shapes={"a": ("float16", (1, wide)), "b": ("float16", (tall, wide)), "y": ("float16", (1, tall))},
             torch=lambda _, t: t["a"] @ t["b"].T,
+        ),
+        "gemv f32": Case(
+            text="op matmul(a, b, trans_b=true) >> y;",
+            shapes={"a": ("float32", (1, wide)), "b": ("float32", (tall, wide)), "y": ("float32", (1, tall))},
+            torch=lambda _, t: t["a"] @ t["b"].T,
+        ),
+        "gemv int8, groups of 32": Case(
+            text="op qmatmul(a, b, s, trans_w=true, group_size=32) >> y;",
+            shapes={
+                "a": ("float16", (1, wide)),
+                "b": ("int8", (tall, wide)),
+                "s": ("float16", (tall, wide // 32)),
+                "y": ("float16", (1, tall)),
+            },
+        ),
+        "attention of one query": Case(
+            text="op sdpa(q, k, v) >> y;",
+            shapes={
+                **dict.fromkeys(("q", "y"), ("float32", (1, 12, 1, 64))),
+                **dict.fromkeys(("k", "v"), ("float32", (1, 12, positions, 64))),
+            },
+            torch=lambda torch, t: torch.nn.functional.scaled_dot_product_attention(t["q"], t["k"], t["v"]),
+        ),
+        "conv2d": Case(
+            text="op conv2d(a, b, padding=1) >> y;",
+            shapes={
+                "a": ("float32", (images, 64, 56, 56)),
+                "b": ("float32", (64, 64, 3, 3)),
+                "y": ("float32", (images, 64, 56, 56)),
+            },
+            operations=2 * images * 64 * 64 * 9 * 56 * 56,
+            torch=lambda torch, t: torch.nn.functional.conv2d(t["a"], t["b"], padding=1),
         ),
         "cast i8 to f32": Case(
             text="op cast(x, to=f32) >> y;",

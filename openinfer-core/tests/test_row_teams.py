@@ -153,7 +153,10 @@ def test_small_integers_become_factors_in_registers() -> None:
     agree(found)
     kernel = in_row_teams(found, SMALL)
     assert kernel is not None
-    assert "PRIVATE" not in kernel_text(kernel)
+    text = kernel_text(kernel)
+    assert "PRIVATE" not in text
+    # A scale belongs to all of the neighbours that a thread takes at once.
+    assert "x2[(thread0)//4 + " in text
 
 
 @pytest.mark.parametrize(
@@ -161,6 +164,7 @@ def test_small_integers_become_factors_in_registers() -> None:
     [
         computation("softmax", "f32[3, 31]", axis=1),
         computation("argmax_axis", "f32[3, 64]", axis=1),
+        computation("conv2d", "f32[1, 16, 9, 9]", "f32[4, 16, 3, 3]", padding=1),
         computation("cumsum", "f32[3, 64]", axis=1),
         parse_computation(MEAN.format(rows=2, columns=64).replace("y[i, j] = x[i, j]", "y[i, j] = y[i, j]")),
         parse_computation(MEAN.format(rows=64, columns=64).replace("- m[i]", "- m[j]")),

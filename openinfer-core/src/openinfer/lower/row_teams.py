@@ -5,7 +5,7 @@ All stages of a softmax or a norm are one loop program, which reads every elemen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import gcd, prod
 from typing import TYPE_CHECKING
@@ -79,7 +79,8 @@ def _schedule(layouts: Mapping[str, Layout], stages: Sequence[RowStage], device:
     whole = Var("place'", prod(map(_extent, first.inside)))
     last = next(reversed(tuple(first.rows.values())), None)
     steps: list[tuple[int, int]] = []
-    common, itemsize = _extent(whole), 1
+    common = _extent(whole)
+    widths: set[int] = set()
     for each in stages:
         inside = _digits(Index.of(whole), each.inside)
         for tensor, at, dtype in _touched(each):
@@ -87,18 +88,20 @@ def _schedule(layouts: Mapping[str, Layout], stages: Sequence[RowStage], device:
             if not {whole, *each.rows} & address.variables() or whole not in address.variables():
                 continue
             along = address.coefficient(whole)
-            if along is None:
+            if along is None and each.inside[-1] not in {var for index in at for var in index.variables()}:
                 # Elements that change from group to group of those of a row, such as scales.
                 continue
+            along = 0 if along is None else along
             below = next((own for own, row in each.rows.items() if row == last), None)
             steps.append((along, 0 if below is None else address.coefficient(below) or 0))
             if along == 1:
                 common = gcd(common, *(factor for atoms, factor in address.terms if atoms != (whole,)))
-                itemsize = max(itemsize, dtype.bits // 8)
+                widths.add(dtype.bits)
     if not steps:
         return None
     if all(along == 1 for along, _ in steps):
-        return along_row(_extent(whole), 1 if last is None else _extent(last), count, itemsize, common, device)
+        columns, bits = 1 if last is None else _extent(last), (min(widths), max(widths))
+        return along_row(_extent(whole), columns, count, bits, common, device)
     if last is not None and all(across == 1 or along == 1 for along, across in steps) and len(stages) == 1:
         return across_rows(_extent(whole), count, _extent(last), device)
     return None
@@ -114,10 +117,16 @@ def _touched(each: RowStage) -> Iterator[tuple[str, tuple[Index, ...], DType]]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a thread is: elements ``turn * lanes + lane`` of those that it holds, place ``at`` of the row."""
+    """Where a thread is.
+
+    Attributes:
+        held: the number of the element among those that it holds.
+        first, lane: the neighbours that it takes at once, in numbers of so many, and which of them it is.
+    """
 
     held: Index
-    at: Index
+    first: Index
+    lane: Index = field(default_factory=Index)
 
 
 class _Lowering:
@@ -174,7 +183,7 @@ class _Lowering:
     def _held(self) -> Iterator[Statement]:
         """Yield what loads the elements that several stages use."""
         uses: dict[tuple[str, Index], list[tuple[RowStage, Element]]] = {}
-        probe = _Place(Index(), Index.of(Var("probe'", self._length)))
+        probe = _Place(Index(), Index.of(Var("probe'", self._length // self._schedule.lanes)))
         for each in self._stages:
             for element in dict.fromkeys(each.stage.elements):
                 if varies(element, each.inside) and isinstance(element, Read) and element.fill is None:
@@ -199,7 +208,16 @@ class _Lowering:
 
     def _values(self, each: RowStage, place: _Place | None) -> dict[Var, Index]:
         found = {own: self._rows[row] for own, row in each.rows.items()}
-        return found if place is None else {**found, **_digits(place.at, each.inside)}
+        return found if place is None else {**found, **self._inside(each.inside, place)}
+
+    def _inside(self, axes: Sequence[Var], place: _Place) -> dict[Var, Index]:
+        """Return the place along each axis within a row: neighbours differ in the last one only, if they fill it."""
+        lanes = self._schedule.lanes
+        extents = list(map(_extent, axes))
+        if len(axes) == 1 or extents[-1] % lanes:
+            return _digits(place.first * lanes + place.lane, axes)
+        *outer, last = digits_of(place.first, [*extents[:-1], extents[-1] // lanes])
+        return dict(zip(axes, [*outer, last * lanes + place.lane], strict=True))
 
     def _address(self, element: Read, values: Mapping[Var, Index]) -> Index:
         return rejoined(self._layouts[element.tensor].address(element.at).substituted(values))
@@ -239,11 +257,11 @@ class _Lowering:
 
     def _turn(self, turn: Index, body: Callable[[_Place], tuple[Statement, ...]]) -> tuple[Statement, ...]:
         lanes = self._schedule.lanes
-        first = turn * (self._schedule.threads * lanes) + self._thread * lanes
+        first = turn * self._schedule.threads + self._thread
         if lanes == 1:
             return body(_Place(turn, first))
         lane = Var(self._names.new("lane"), lanes)
-        return (For(lane, Bind.UNROLL, body(_Place(turn * lanes + lane, first + lane))),)
+        return (For(lane, Bind.UNROLL, body(_Place(turn * lanes + lane, first, Index.of(lane)))),)
 
     def _spread(self, each: RowStage) -> Iterator[Statement]:
         """Yield a stage that computes something of each element of a row, or of each row."""

@@ -51,18 +51,23 @@ class RowSchedule:
     is_held: bool = True
 
 
-def along_row(length: int, columns: int, count: int, itemsize: int, step: int, device: Threads) -> RowSchedule | None:
+def along_row(
+    length: int, columns: int, count: int, bits: tuple[int, int], step: int, device: Threads
+) -> RowSchedule | None:
     """Return how rows are folded whose elements are neighbours; None: a thread for each is as good.
 
     Args:
         length, count: elements of a row, and how many rows there are.
         columns: how many rows differ in the last index only.
-        itemsize: bytes of the widest element.
+        bits: those of the narrowest and of the widest element.
         step: a number that divides the distance of rows and their length.
     """
     if length < (SHORTEST_OF_SOFTWARE if device.is_software else 2 * SHORTEST):
         return None
-    lanes = max((n for n in (1, 2, 4, 8) if n * itemsize <= WORD_NBYTES and step % n == 0), default=1)
+    least, most = bits
+    # Elements of few bits fill words of 32 at least.
+    widest = max(WORD_NBYTES * 8 // most, min(8, 32 // least))
+    lanes = max(n for n in (1, 2, 4, 8) if n <= widest and step % n == 0)
     wanted = -(-length // (lanes * (4 if count * length > device.busy * 4 * lanes else 2)))
     threads = min(max(_power_above(wanted), SHORTEST), _power_below(min(device.group, MOST_THREADS)))
     rows = 1
