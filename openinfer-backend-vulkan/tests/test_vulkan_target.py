@@ -54,8 +54,8 @@ def test_equal_programs_give_equal_bytes_and_kernels_name_their_lines() -> None:
 
 def test_statements_that_differ_in_sizes_alone_share_a_kernel() -> None:
     text = """
-    dynamic { x: f32[6]; w: f32[30]; }
-    volatile { y: f32[6]; z: f32[30]; }
+    dynamic { x: f32[8]; w: f32[32]; }
+    volatile { y: f32[8]; z: f32[32]; }
     block entry { op exp(x) >> y; op exp(w) >> z; return y, z; }
     """
     (kernel,) = kernels(made(text, arch="mali")).values()
@@ -101,8 +101,23 @@ def test_the_size_of_a_cache_after_a_reset_is_an_error_with_its_line() -> None:
 
 @pytest.mark.parametrize(("option", "value"), [("project", "platformio"), ("weights", "object")])
 def test_choices_that_the_target_has_not_are_refused(option: str, value: str) -> None:
+    choice: dict[str, Any] = {option: value}
     with pytest.raises(SynthesisError, match=f"'{value}'"):
-        made(**{option: value})
+        made(**choice)
+
+
+def test_operators_on_constants_are_computed_beforehand() -> None:
+    text = """
+    dynamic { x: f32[2]; }
+    constant { w: f32[2]; }
+    volatile { y: f32[2]; }
+    block entry { op exp(w) >> grown; op mul(x, grown) >> y; return y; }
+    """
+    model = oi.Model.from_arrays({"w": np.zeros(2, np.float32)})
+    synthesis = Synthesizer("vulkan").synthesize(model, text)
+
+    assert [weight.ops for weight in synthesis.plan.weights] == [("exp",)]
+    assert len(kernels(synthesis)) == 1
 
 
 def test_a_device_file_says_how_wide_storage_and_workgroups_are() -> None:

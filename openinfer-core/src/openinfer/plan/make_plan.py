@@ -78,6 +78,7 @@ def make_plan(
     strict_order: bool = False,
     threads: bool = False,
     scheduled: bool = True,
+    folded: bool | None = None,
     watch: Watch = ignored,
 ) -> ExecutionPlan:
     """Return the plan of a program for the target of ``table``.
@@ -97,8 +98,9 @@ def make_plan(
             result, and the sizes of all caches are kept.
         strict_order: whether every sum is sequential and without fused multiply-add, where no hint decides.
         threads: whether blocks that wait for what ``entry`` yields run on threads, up to the await.
-        scheduled: whether computations get layouts and schedules; else the target chooses them, all values but views
-            are in row-major order, and operators on constants are left to the target too.
+        scheduled: whether computations get layouts and schedules; else the target chooses them, and all values but
+            views are in row-major order.
+        folded: whether operators on constants are computed here; by default where ``scheduled``.
         watch: is called after each pass.
 
     Raises:
@@ -121,7 +123,7 @@ def make_plan(
     after("initialise", started.procedures)
     wanted = started.wanted
     procedures = with_passes(started.procedures, _types(draft), wanted, environment, "lowered", after)
-    if scheduled:
+    if scheduled if folded is None else folded:
         procedures = with_constants(draft, procedures, wanted, model)
         after("constants", procedures)
     procedures = _fused(draft, procedures, wanted, epilogues=epilogues, most_ops=most_ops)

@@ -261,6 +261,7 @@ class Synthesizer:
             machine=machine,
             overlaps=self._target.overlaps,
             scheduled=self._target.arrangements,
+            folded=True,
             schedules=self._schedules,
             watch=watch or ignored,
             memories=() if self._arch is None or not self._target.banks else self._arch.memories,
