@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.affine import Index, Var
 from openinfer.compute.parametric import Family, ParametricError, trials
+from openinfer.plan.parameters import Parameter
 from openinfer.plan.setting_ranges import PlaceRange, setting_range
 from openinfer.plan.sizes import number, polynomial
-from openinfer.plan.varying_calls import Parameter, Sample
+from openinfer.plan.varying_calls import Sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

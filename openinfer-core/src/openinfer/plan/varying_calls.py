@@ -20,8 +20,9 @@ from openinfer.ops.schema import OpTypeError
 from openinfer.plan.calls import CallLowering, Operation
 from openinfer.plan.findings import at_node
 from openinfer.plan.given_sizes import EVEN_HINT
-from openinfer.plan.sizes import polynomial, product, size
-from openinfer.plan.steps import Argument, ComputeStep, CopyStep, EqualStep, Register, ValueRef
+from openinfer.plan.parameters import Parameter, inside, partitions, variable_of
+from openinfer.plan.sizes import polynomial, product
+from openinfer.plan.steps import Argument, ComputeStep, CopyStep, EqualStep, ValueRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,44 +30,14 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import ResolvedOp, SettingValue
     from openinfer.ops.calls import OpCall
     from openinfer.plan.draft import Draft
+    from openinfer.plan.parameters import Given
     from openinfer.plan.steps import IndexExpr, Operand, Step
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
 
-    Given = tuple[tuple[int | Index, ...] | None, ...]
-    """The extents of inputs: numbers, or polynomials over parameters."""
-
-FAR = ((1009, 1013, 1511), (1201, 1213, 1721), (1301, 1319, 1823), (1409, 1423, 1931))
-"""Sizes at which operators are planned for extents of run time: larger than what definitions treat apart."""
-
-MOST_APART = 5
-"""Most extents of a call of which some are tried to be equal, and not all."""
 
 FIRST_LOCAL = 1 << 40
 """Numbers of values that exist at one size only."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """A size of a call that is known at run time only.
-
-    Attributes:
-        value: the size in the program.
-        high: no value is larger.
-        tried: three values that it may have, ascending or not.
-        is_extent: whether it is an extent of inputs; else it is a setting.
-        extent: of a setting one more than the largest value, over extents.
-        checked: values of it, alone, at which results have to have the shapes that the operator gives them.
-    """
-
-    name: str
-    value: IndexExpr
-    high: int
-    tried: tuple[int, int, int]
-    is_extent: bool = True
-    low: int = 0
-    checked: tuple[int, ...] = ()
-    extent: Index | None = None
 
 
 @dataclass(slots=True)
@@ -205,13 +176,13 @@ class VaryingLowering:
         at: Operation,
     ) -> Planned:
         sizes = trials({p.name: p.tried for p in parameters})
-        variables = {p.name: _variable(p) for p in parameters}
+        variables = {p.name: variable_of(p) for p in parameters}
         samples = tuple(self._sample(call, each, at) for each in sizes)
         planned = Planned(family=Family(variables, sizes), samples=samples, parameters=parameters, equal=equal)
         shapes, least = planned.shapes, {p.name: p.low for p in parameters}
         for parameter in parameters:
             for value in parameter.checked:
-                trial = _inside({**sizes[0], parameter.name: value}, parameters)
+                trial = inside({**sizes[0], parameter.name: value}, parameters)
                 try:
                     expected = [kind.shape for kind in self._call(call, trial).outputs]
                 except OpTypeError:
@@ -347,21 +318,6 @@ class VaryingLowering:
         return sample.added[place - len(sample.outputs)][1].shape
 
 
-def partitions(extents: tuple[Parameter, ...]) -> Iterator[tuple[tuple[Parameter, ...], ...]]:
-    """Yield the ways to have some extents equal, those with the fewest that are equal first; not all different ones.
-
-    Of more than `MOST_APART` extents there is the one way that all are equal.
-    """
-    if len(extents) > MOST_APART:
-        yield (extents,)
-        return
-    every: list[tuple[tuple[Parameter, ...], ...]] = [()]
-    for extent in extents:
-        grown = [(*parts[:n], (*parts[n], extent), *parts[n + 1 :]) for parts in every for n in range(len(parts))]
-        every = [*((*parts, (extent,)) for parts in every), *grown]
-    yield from sorted((parts for parts in every if len(parts) < len(extents)), key=lambda parts: -len(parts))
-
-
 def _with_equal(call: VaryingCall, parts: Sequence[tuple[Parameter, ...]]) -> VaryingCall:
     """Return a call in which the extents of each part are the first of it."""
     first = {other.name: part[0].name for part in parts for other in part[1:]}
@@ -385,63 +341,3 @@ def _renumbered(operand: Operand, numbers: Mapping[int, int]) -> Operand:
     if isinstance(operand, ValueRef) and operand.value in numbers:
         return ValueRef(numbers[operand.value])
     return operand
-
-
-def extent_parameters(
-    draft: Draft, shapes: Sequence[tuple[int | Register, ...] | None], sizes: Sequence[str] = ()
-) -> tuple[tuple[Parameter, ...], Given]:
-    """Return a parameter for each size that extents of inputs depend on, and the extents as polynomials over these.
-
-    Args:
-        sizes: parameters of sizes of steps that there are in any case.
-    """
-    found: dict[str, Parameter] = {}
-    names: dict[int, str] = {}
-
-    def parameter(name: str, value: IndexExpr, high: int) -> None:
-        if name not in found:
-            tried = FAR[len(found) % len(FAR)]
-            found[name] = Parameter(name=name, value=value, high=high, tried=tried, checked=_near(high))
-
-    def of_size(name: str) -> None:
-        if draft.given is not None:
-            size_of = Index.of(Var(name))
-            parameter(name, draft.given.value(size_of), draft.given.largest(size_of))
-
-    def of(register: Register) -> Index:
-        extent = None if draft.given is None else draft.given.polynomial_of(register)
-        if extent is None:
-            name = names.setdefault(register.number, f"n{len(names)}")
-            parameter(name, size(draft, register), draft.registers[register.number].most)
-            return Index.of(Var(name))
-        for var in sorted(extent.variables(), key=lambda each: each.name):
-            of_size(var.name)
-        return extent
-
-    given = tuple(
-        None if shape is None else tuple(of(extent) if isinstance(extent, Register) else extent for extent in shape)
-        for shape in shapes
-    )
-    for name in sizes:
-        of_size(name)
-    return tuple(found.values()), given
-
-
-def _inside(trial: Mapping[str, int], parameters: Sequence[Parameter]) -> dict[str, int]:
-    """Return values of parameters with settings in the range that they have at these extents."""
-    most = {p.name: p.extent.evaluate(trial) - 1 for p in parameters if p.extent is not None}
-    return {name: max(min(value, most.get(name, value)), 0) for name, value in trial.items()}
-
-
-def _variable(parameter: Parameter) -> Var:
-    """Return what computations know of a parameter."""
-    if parameter.extent is None:
-        return Var(parameter.name, None if parameter.is_extent else parameter.high + 1)
-    known = parameter.extent.constant
-    return Var(parameter.name, parameter.extent if known is None else known)
-
-
-def _near(high: int) -> tuple[int, ...]:
-    """Return extents at which results must have the shapes that the trials suggest, where ends are not clipped."""
-    powers = (1 << power for power in range(high.bit_length()))
-    return tuple(dict.fromkeys((*range(min(high, 3) + 1), *powers, high)))

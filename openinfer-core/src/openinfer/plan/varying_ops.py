@@ -11,11 +11,12 @@ from openinfer.compute.in_place import overwritable
 from openinfer.compute.parametric import ParametricError
 from openinfer.errors import SynthesisError
 from openinfer.ir.types import TensorType
+from openinfer.plan.parameters import extent_parameters
 from openinfer.plan.setting_ranges import length_range
 from openinfer.plan.setting_search import RangeSearch
 from openinfer.plan.sizes import number, polynomial, product, size
 from openinfer.plan.steps import ComputeStep, CopyStep, EqualStep, PlaceStep, Register, SetStep, ValueRef
-from openinfer.plan.varying_calls import VaryingCall, VaryingLowering, extent_parameters
+from openinfer.plan.varying_calls import VaryingCall, VaryingLowering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

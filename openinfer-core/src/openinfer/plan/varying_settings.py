@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from openinfer.plan.draft import Draft
     from openinfer.plan.given_sizes import GivenSizes
     from openinfer.plan.indices import Interval
+    from openinfer.plan.parameters import Parameter
     from openinfer.plan.setting_search import Form, Shape
     from openinfer.plan.steps import IndexExpr, Step
-    from openinfer.plan.varying_calls import Parameter
     from openinfer.plugins.environment import Environment
     from openinfer.symbolic import IntExpr
 
