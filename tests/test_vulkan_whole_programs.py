@@ -15,6 +15,8 @@ from openinfer.simulate.whole_program import device_findings
 from openinfer.validate.resolve import resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from openinfer.simulate import Executor
 
 pytestmark = pytest.mark.usefixtures("vulkan")
@@ -437,12 +439,53 @@ def test_state_moves_only_when_it_is_fetched(monkeypatch: pytest.MonkeyPatch) ->
         assert moved == ["get"]
 
 
-def test_a_closed_executor_refuses_steps() -> None:
-    ex = executor("dynamic { x: f32[2] @init(1.0); } volatile { y: f32[2]; } block entry { op neg(x) >> y; return y; }")
-    ex.step()
+ACCUMULATING = """
+dynamic { x: f32[2]; }
+volatile { y: f32[2]; }
+persistent { s: f32[2] @init(0.0); n: i32; }
+block entry {
+  assign t: f32[2];
+  cache.read s >> t;
+  op add(t, x) >> t;
+  cache.write t >> s;
+  cache.increment n;
+  op neg(t) >> y;
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda ex: ex.step(),
+        lambda ex: ex.step_async(),
+        lambda ex: ex.fetch("s"),
+        lambda ex: ex.fetch("n"),
+        lambda ex: ex.fetch("y"),
+        lambda ex: ex.outputs(),
+        lambda ex: ex.snapshot(),
+        lambda ex: ex.reset(),
+        lambda ex: ex.wait(),
+    ],
+    ids=["step", "step_async", "state", "counter", "result", "outputs", "snapshot", "reset", "wait"],
+)
+def test_a_closed_executor_refuses_requests(request_of: Callable[[Executor], object]) -> None:
+    ex = executor(ACCUMULATING)
+    ex.step(x=np.ones(2, np.float32))
     ex.close()
     with pytest.raises(DeviceError, match="closed"):
-        ex.step()
+        request_of(ex)
+
+
+def test_results_of_started_steps_are_gone_when_the_executor_is_closed() -> None:
+    ex = executor(ACCUMULATING)
+    taken, left = (ex.step_async(x=np.ones(2, np.float32)) for _ in range(2))
+    np.testing.assert_array_equal(taken.result()["y"], [-1.0, -1.0])
+    ex.close()
+    np.testing.assert_array_equal(taken.result()["y"], [-1.0, -1.0])
+    with pytest.raises(DeviceError, match="closed"):
+        left.result()
 
 
 @pytest.mark.parametrize("call", ['pad(x, pads=[1, 2, 0, 3], mode="edge")', "rope(x, p)"])

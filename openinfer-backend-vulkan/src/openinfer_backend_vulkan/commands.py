@@ -226,6 +226,7 @@ class CommandQueue:
         Raises:
             DeviceError: the device is closed, or lost.
         """
+        self._device.need_open()
         self._staging.flush()
         if self._waiting:
             self._launch(self._waiting)
@@ -244,8 +245,9 @@ class CommandQueue:
         """Wait for a submission, and those before it.
 
         Raises:
-            DeviceError: the device is lost.
+            DeviceError: the device is closed, or lost.
         """
+        self._device.need_open()
         while self._unfinished and self._unfinished[0].number <= number:
             self._finish_first()
 
