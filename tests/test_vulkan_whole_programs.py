@@ -517,3 +517,38 @@ block entry {{ op neg(x) >> x; op exp(x) >> y; {counted} return y; }}
         ex.step(x=[1.0, 2.0])
         assert ex.fetch("x").tolist() == [-1.0, -2.0]
         np.testing.assert_allclose(ex.fetch("y"), np.exp([-1.0, -2.0]), rtol=1e-5)
+
+
+FAILING = """
+dynamic { x: f32[3]; i: i64; p: i32[2]; }
+volatile { y: f32[2]; }
+persistent { K(t): f32[3] @table @fixed(t=2); n: i32; }
+block entry {
+  cache.increment n;
+  op gather(x, p) >> y;
+  cache.write x >> K[i];
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "vulkan"])
+@pytest.mark.parametrize(
+    ("entry", "places", "error"),
+    [(2, [0, 1], CacheLimitError), (0, [0, 9], ExecutionError)],
+    ids=["found by the host", "found by a kernel"],
+)
+def test_a_started_step_that_fails_leaves_no_outputs(
+    device: str, entry: int, places: list[int], error: type[ExecutionError]
+) -> None:
+    with executor(FAILING, device) as ex:
+        x, right = np.float32([1, 2, 3]), np.int32([2, 0])
+        ex.step_async(x=x, i=0, p=right)
+        failed = ex.step_async(x=x, i=entry, p=np.int32(places))
+        assert failed.done()
+        assert ex.outputs() == {}
+        for _ in range(2):
+            with pytest.raises(error):
+                failed.result()
+        assert ex.step_async(x=x, i=1, p=right).result()["y"].tolist() == [3.0, 1.0]
+        assert ex.fetch("n") == 3

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.ir.types import TensorType
-    from openinfer.simulate.state_program import Fault
     from openinfer_backend_vulkan.engine import Engine
     from openinfer_backend_vulkan.memory import StorageBuffer
     from openinfer_backend_vulkan.program_machine import Machine
@@ -117,7 +116,6 @@ class StartedStep:
 
     def __init__(
         self,
-        fault: Fault | None,
         number: int,
         slot: int,
         results: Results,
@@ -131,7 +129,7 @@ class StartedStep:
             slot: where its results come to lie.
             kept: results that the host has computed.
         """
-        self._fault, self._number, self._slot = fault, number, slot
+        self._number, self._slot = number, slot
         self._results, self._engine, self._kept = results, engine, kept
         self._found: dict[str, Tensor] | None = None
         results.belong_to(self, slot)
@@ -140,22 +138,13 @@ class StartedStep:
         """Return whether the device is done with the step."""
         return self._found is not None or self._engine.queue.is_finished(self._number)
 
-    def wait(self) -> Fault | None:
-        """Wait for the end of the step; return why it failed.
-
-        Raises:
-            DeviceError: the device is lost.
-        """
-        self._engine.queue.finish(self._number)
-        return self._fault
-
     def results(self) -> dict[str, Tensor]:
-        """Return what the outputs were at the end of the step.
+        """Wait for the end of the step; return what the outputs were then.
 
         Raises:
-            DeviceError: the device is lost.
+            DeviceError: the device is closed, or lost.
         """
         if self._found is None:
-            self.wait()
+            self._engine.queue.finish(self._number)
             self._found = {**self._results.of_slot(self._slot), **self._kept}
         return self._found

@@ -80,8 +80,8 @@ class DeviceProgram:
         """
         return self._run()
 
-    def start(self) -> StartedStep:
-        """Start a step, whose results are kept.
+    def start(self) -> StartedStep | Fault:
+        """Start a step, whose results are kept; return why it failed where it did.
 
         Raises:
             DeviceError: the device is closed, or lost.
@@ -94,11 +94,13 @@ class DeviceProgram:
         results = self._results
         slot = results.free_slot()
         fault = self._run(results.copies(slot))
+        if fault is not None:
+            return fault
         kept = {
             name: Tensor(self._plan.values[value].type.dtype, (), self._kept_by_host(value))
             for name, value, _ in self._written
         }
-        return StartedStep(fault, self._engine.queue.submissions, slot, results, self._engine, kept)
+        return StartedStep(self._engine.queue.submissions, slot, results, self._engine, kept)
 
     def _run(self, copies: Sequence[Command] = ()) -> Fault | None:
         self._engine.device.need_open()

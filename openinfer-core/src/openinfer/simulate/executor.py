@@ -235,10 +235,10 @@ class Executor:
             StepStateError: a step is running.
         """
         self._insert(inputs)
-        started = self._started_whole()
-        if started is not None:
-            return started
         try:
+            started = self._started_whole()
+            if started is not None:
+                return started
             self.step()
         except ExecutionError as error:
             return StepFuture.failed_with(error)
@@ -497,7 +497,7 @@ class Executor:
         self._given = {}
         self._memory.end_step()
         self._results = dict.fromkeys(whole.returned)
-        return StepFuture(started, whole.returned, whole.check)
+        return StepFuture(started, whole.returned)
 
     def _complete(self, accesses: Sequence[str]) -> None:
         """Run the latest step again where it was run whole and did not leave a value that is requested.

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from openinfer.errors import ExecutionError
-from openinfer.simulate.state_program import StartedStep
 from openinfer.simulate.values import host_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.errors import ExecutionError
+    from openinfer.simulate.state_program import StartedStep
 
 
 class StepFuture:
     """The results of a step, when it is done. Used by the thread of its executor."""
 
-    def __init__(
-        self,
-        started: StartedStep | None = None,
-        names: Sequence[str] = (),
-        check: Callable[[StartedStep], object] = lambda started: started.wait(),
-    ) -> None:
-        self._started, self._names, self._check = started, names, check
+    def __init__(self, started: StartedStep | None = None, names: Sequence[str] = ()) -> None:
+        self._started, self._names = started, names
         self._results: dict[str, Any] | None = None
         self._error: ExecutionError | None = None
 
@@ -62,11 +58,6 @@ class StepFuture:
         started = self._started
         if started is None:
             return {}
-        try:
-            self._check(started)
-        except ExecutionError as error:
-            self._error = error
-            raise
         found = started.results()
         self._started = None
         return {name: host_value(found[name]) for name in self._names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -73,18 +73,14 @@ class StateProgram(Protocol):
 
 
 class StartedStep(Protocol):
-    """A step of a program that the device may still be running."""
+    """A step that does not fail, and that the device may still be running."""
 
     def done(self) -> bool:
         """Whether the step has ended."""
         ...
 
-    def wait(self) -> Fault | None:
-        """Wait for the end of the step; return why it failed."""
-        ...
-
     def results(self) -> Mapping[str, Tensor]:
-        """Return what the outputs were at the end of the step, which has been waited for; later steps change none."""
+        """Wait for the end of the step; return what the outputs were then, which later steps do not change."""
         ...
 
 
@@ -92,8 +88,8 @@ class StartedStep(Protocol):
 class OverlappingProgram(StateProgram, Protocol):
     """A program whose next step can be started while the device runs one."""
 
-    def start(self) -> StartedStep:
-        """Start a step, when at most one is unfinished."""
+    def start(self) -> StartedStep | Fault:
+        """Start a step, when at most one is unfinished; return why it failed where it did, as `step`."""
         ...
 
 
@@ -118,7 +114,7 @@ def is_followed(resolved: ResolvedGraph) -> bool:
     return any(isinstance(node.kind, CacheReset) and node.kind.target.slots for _, node in resolved.graph.nodes())
 
 
-def raise_fault(fault: Fault, resolved: ResolvedGraph) -> None:
+def raise_fault(fault: Fault, resolved: ResolvedGraph) -> NoReturn:
     """Raise the error of a step that failed, which names the statement.
 
     Raises:

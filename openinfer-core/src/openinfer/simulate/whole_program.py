@@ -22,6 +22,7 @@ from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.backend import DeviceBackend
 from openinfer.simulate.logs import LogKind, log
 from openinfer.simulate.state_program import (
+    Fault,
     OverlappingProgram,
     StateBackend,
     hand_over,
@@ -189,7 +190,11 @@ class WholeStateProgram(WholeProgram):
         return lambda: self._step(program)
 
     def start(self) -> StartedStep | None:
-        """Start a step, of which memory is at the start; None where the program can only run whole steps to the end."""
+        """Start a step, of which memory is at the start; None where the program can only run whole steps to the end.
+
+        Raises:
+            ExecutionError: the step failed.
+        """
         missing = self._memory.conditional - self._memory.available
         if any(port.needed and port.name in missing for port in self._plan.inputs):
             return None
@@ -198,17 +203,10 @@ class WholeStateProgram(WholeProgram):
         if not isinstance(program, OverlappingProgram) or self._varying:
             return None
         self._catch_up(program)
-        return program.start()
-
-    def check(self, started: StartedStep) -> None:
-        """Wait for a step.
-
-        Raises:
-            ExecutionError: it failed.
-        """
-        fault = started.wait()
-        if fault is not None:
-            raise_fault(fault, self._resolved)
+        started = program.start()
+        if isinstance(started, Fault):
+            raise_fault(started, self._resolved)
+        return started
 
     def _catch_up(self, program: StateProgram) -> None:
         if self._is_behind:
