@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -233,3 +234,77 @@ def test_the_cmake_project_builds(tmp_path):
     run_tool(["cmake", "--build", "build"], tmp_path, 120, "cmake")
 
     assert (tmp_path / "build" / "model").is_file()
+
+
+def needs_of(text, **options):
+    """Return the fields of ``struct openinfer_needs`` of a bundle as C texts."""
+    _, synthesis = synthesised(text, **options)
+    found = re.search(r"openinfer_needs needs = \{(.*)\};", synthesis.bundle.files["model.c"].decode())
+    assert found is not None
+    features, group, subgroup, shared, pushed, bound, largest = found.group(1).split(", ")
+    return {
+        "features": features,
+        "group": int(group),
+        "subgroup": int(subgroup),
+        "shared": int(shared),
+        "pushed": int(pushed),
+        "bound": int(bound),
+        "range": int(largest),
+    }
+
+
+def test_a_bundle_names_what_its_kernels_need():
+    product = """
+    dynamic { x: f32[256, 256]; }
+    volatile { w: f32[256, 256]; y: f32[256, 256]; }
+    block entry { op matmul(x, w) >> y; return y; }
+    """
+    rows = "dynamic { x: f64[3, 4096]; } volatile { y: f64[3]; } block entry { op sum_axis(x, axis=1) >> y; return y; }"
+    plain = "dynamic { x: f32[70]; } volatile { y: f32[70]; } block entry { op neg(x) >> y; return y; }"
+    weight = {"w": np.zeros((256, 256), np.float32)}
+
+    of_product, of_rows = needs_of(product, arrays=weight, arch="h200"), needs_of(rows, arch="llvmpipe")
+    of_plain = needs_of(plain)
+
+    assert of_product["bound"] == 3
+    assert of_product["range"] == 256 * 256 * 4
+    assert 16384 >= of_product["shared"] >= 2 * 16 * 64
+    assert of_rows["features"] == "OPENINFER_FLOAT64"
+    assert of_rows["shared"] == 8 * of_rows["group"]
+    pushed = of_plain.pop("pushed")
+    assert 0 < pushed <= 128
+    assert of_plain == {"features": "0", "group": 64, "subgroup": 1, "shared": 0, "bound": 2, "range": 280}
+
+
+def test_a_device_that_lacks_what_kernels_need_is_refused():
+    _, synthesis = synthesised("dynamic { x: f32; } volatile { y: f32; } block entry { op neg(x) >> y; return y; }")
+    caller = """
+    #include <stdio.h>
+    #include "openinfer_vulkan.h"
+    static void opened(const char *what, uint32_t group, uint32_t subgroup, uint32_t shared, uint32_t pushed,
+                       uint32_t bound, VkDeviceSize range) {
+        static const uint32_t one[2] = {1, 1};
+        struct openinfer_needs needs = {0, group, subgroup, shared, pushed, bound, range};
+        struct openinfer_gpu gpu;
+        VkResult result;
+        memset(&gpu, 0, sizeof gpu);
+        result = openinfer_open(&gpu, &needs, one, one);
+        openinfer_close(&gpu);
+        printf("%s %d\\n", what, result == VK_ERROR_FEATURE_NOT_PRESENT ? -1 : result);
+    }
+    int main(void) {
+        opened("least", 128, 1, 16384, 128, 4, 1 << 27);
+        opened("group", UINT32_MAX, 1, 16384, 128, 4, 1 << 27);
+        opened("subgroup", 128, 3, 16384, 128, 4, 1 << 27);
+        opened("shared", 128, 1, UINT32_MAX, 128, 4, 1 << 27);
+        opened("pushed", 128, 1, 16384, UINT32_MAX, 4, 1 << 27);
+        opened("bound", 128, 1, 16384, 128, UINT32_MAX, 1 << 27);
+        opened("range", 128, 1, 16384, 128, 4, (VkDeviceSize)1 << 40);
+        return 0;
+    }
+    """
+
+    assert printed_by(caller, synthesis.bundle).splitlines() == [
+        "least 0",
+        *(f"{what} -1" for what in ("group", "subgroup", "shared", "pushed", "bound", "range")),
+    ]

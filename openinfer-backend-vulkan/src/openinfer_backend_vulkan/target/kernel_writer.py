@@ -136,8 +136,9 @@ class KernelWriter:
         self.code.dispatch(number, reads, writes, numbers, may_fail=bool(kernel.rules))
 
     def _check(self, places: Sequence[Place]) -> None:
-        """Raise UnsupportedError where the device cannot bind a place."""
+        """Note the largest of some places; raise UnsupportedError where the device cannot bind one."""
         largest = self.program.largest
+        self.program.kernels.note_range(max((place.nbytes for place in places), default=0))
         long = next((place for place in places if largest is not None and place.nbytes > largest), None)
         if long is not None:
             message = f"{long.what} takes {long.nbytes:,} bytes, the device binds {largest:,} to a kernel"

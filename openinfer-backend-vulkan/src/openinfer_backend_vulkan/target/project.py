@@ -165,9 +165,7 @@ def _source(found: Written, apart: bytes | None) -> dict[str, object]:
         "tables": list(_tables(found)),
         "weights_apart": apart is not None,
         "checksum": None if apart is None else Blob(apart, ()).checksum,
-        "group": found.program.kernels.group,
-        "subgroup": found.program.target.subgroup if found.program.kernels.has_subgroups else 1,
-        "features": " | ".join(sorted(found.program.kernels.features)) or "0",
+        "needs": list(_needs(found)),
         "kept": [{"name": names.registers[r.number], "initial": r.initial} for r in plan.registers if r.is_kept],
         "sizes": [
             {"name": names.registers[r.number], "initial": r.initial}
@@ -188,6 +186,18 @@ def _source(found: Written, apart: bytes | None) -> dict[str, object]:
             {"offset": place.offset, "mirror": at} for place, at in names.mirrored.items() if place.buffer == STATE
         ],
     }
+
+
+def _needs(found: Written) -> Iterator[str]:
+    """Yield the fields of ``struct openinfer_needs`` as C."""
+    kernels = found.program.kernels
+    yield " | ".join(sorted(kernels.features)) or "0"
+    yield str(kernels.group)
+    yield str(found.program.target.subgroup if kernels.has_subgroups else 1)
+    yield str(kernels.shared_nbytes)
+    yield str(kernels.pushed_nbytes)
+    yield str(kernels.bound)
+    yield str(kernels.range_nbytes)
 
 
 def _sizes(found: Written, data: bytes) -> dict[str, object]:

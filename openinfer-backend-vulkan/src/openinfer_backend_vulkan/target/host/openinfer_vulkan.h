@@ -26,10 +26,18 @@
 /* The offset of an entry that a table lacks. */
 #define OPENINFER_NOWHERE UINT64_MAX
 
-/* What kernels need of a device: optional features, invocations of a workgroup, and, if it is not 1, how many invocations
-   of a subgroup run in step and hand over values. */
+/* What kernels need of a device.
+
+   features: optional ones.
+   group: invocations of a workgroup.
+   subgroup: if it is not 1, how many invocations run in step and hand over values.
+   shared: bytes of memory that a workgroup shares.
+   pushed: bytes of push constants.
+   bound: storage buffers of a kernel.
+   range: bytes of the largest of them. */
 struct openinfer_needs {
-    uint32_t features, group, subgroup;
+    uint32_t features, group, subgroup, shared, pushed, bound;
+    VkDeviceSize range;
 };
 
 /* A device with one queue. is_unified: processor and device share their memory. */
@@ -91,6 +99,9 @@ static inline uint32_t openinfer_rank(VkPhysicalDevice physical, const struct op
     const VkSubgroupFeatureFlags shuffles = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
     const uint32_t features = needs->features;
     VkPhysicalDeviceSubgroupProperties subgroups;
+#ifdef VK_EXT_subgroup_size_control
+    VkPhysicalDeviceSubgroupSizeControlPropertiesEXT sizes;
+#endif
     VkPhysicalDeviceProperties2 described;
     VkPhysicalDeviceProperties properties;
     VkPhysicalDevice8BitStorageFeatures bytes;
@@ -102,7 +113,11 @@ static inline uint32_t openinfer_rank(VkPhysicalDevice physical, const struct op
     if (properties.apiVersion < VK_API_VERSION_1_1
         || properties.limits.minStorageBufferOffsetAlignment > OPENINFER_OFFSET
         || properties.limits.maxComputeWorkGroupInvocations < needs->group
-        || properties.limits.maxComputeWorkGroupSize[0] < needs->group) {
+        || properties.limits.maxComputeWorkGroupSize[0] < needs->group
+        || properties.limits.maxComputeSharedMemorySize < needs->shared
+        || properties.limits.maxPushConstantsSize < needs->pushed
+        || properties.limits.maxPerStageDescriptorStorageBuffers < needs->bound
+        || properties.limits.maxStorageBufferRange < needs->range) {
         return 0;
     }
     memset(&subgroups, 0, sizeof subgroups);
@@ -110,7 +125,18 @@ static inline uint32_t openinfer_rank(VkPhysicalDevice physical, const struct op
     subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
     described.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
     described.pNext = &subgroups;
+#ifdef VK_EXT_subgroup_size_control
+    /* Zeros where the device does not know what sizes its subgroups have. */
+    memset(&sizes, 0, sizeof sizes);
+    sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES_EXT;
+    subgroups.pNext = &sizes;
+#endif
     vkGetPhysicalDeviceProperties2(physical, &described);
+#ifdef VK_EXT_subgroup_size_control
+    if (needs->subgroup > 1 && (sizes.minSubgroupSize != needs->subgroup || sizes.maxSubgroupSize != needs->subgroup)) {
+        return 0;
+    }
+#endif
     if (needs->subgroup > 1
         && (subgroups.subgroupSize != needs->subgroup || !(subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT)
             || (subgroups.supportedOperations & shuffles) != shuffles)) {
