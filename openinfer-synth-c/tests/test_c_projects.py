@@ -150,7 +150,9 @@ def test_the_files_of_platformio_are_of_its_forms():
 
 
 @pytest.mark.skipif(shutil.which("pio") is None, reason="PlatformIO (pio) is not installed")
-def test_platformio_reads_its_file(tmp_path):
+def test_platformio_reads_its_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("PLATFORMIO_CORE_DIR", str(tmp_path / "core"))
+
     assert "env:native" in call("pio", "project", "config", cwd=written(tmp_path / "out", "platformio"))
 
 
