@@ -81,6 +81,21 @@ def test_every_device_takes_them(device: str) -> None:
         np.testing.assert_allclose(executor.outputs()["y"], np.exp(-prompt(length)), rtol=1e-6)
 
 
+@pytest.mark.parametrize("device", ["cpu", "c"])
+def test_a_step_that_failed_leaves_no_sizes_behind(device: str) -> None:
+    text = """
+    dynamic { x: f32[T]; scale: f32[T] @init(1.0); place: i64; }
+    volatile { y: f32[T]; }
+    persistent { K(t): f32 @table @fixed(t=2); }
+    block entry { op sum(x) >> s; cache.write s >> K[place]; op mul(x, scale) >> y; return y; }
+    """
+    executor = oi.Simulator(oi.Model.from_arrays({}, sizevars={"T": 1}), text, device=device).make_executor()
+    with pytest.raises(oi.ExecutionError):
+        executor.step(scale=np.ones(3, np.float32), x=np.ones(3, np.float32), place=2)
+    executor.step(x=np.ones(4, np.float32), place=1)
+    assert executor.fetch("y").shape == (4,)
+
+
 def test_the_sizes_used_last_stay_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bindings, "MOST_SIZES", 2)
     resolved = list[int]()

@@ -469,10 +469,11 @@ class Executor:
         self._ran = self._binding
         self._results = {}
         self._memory.begin_step(volatile=False)
+        given, self._given = self._given, {}
         if not self._whole.run():
+            self._given = given
             self._memory.insert_again()
             return None
-        self._given = {}
         self._memory.end_step()
         self._results = dict.fromkeys(self._whole.returned)
         return self._recorder.event_of(self._binding.last)
@@ -490,11 +491,12 @@ class Executor:
         self._ran = self._binding
         self._results = {}
         self._memory.begin_step(volatile=False)
+        given, self._given = self._given, {}
         started = whole.start()
         if started is None:
+            self._given = given
             self._memory.insert_again()
             return None
-        self._given = {}
         self._memory.end_step()
         self._results = dict.fromkeys(whole.returned)
         return StepFuture(started, whole.returned)
