@@ -266,11 +266,15 @@ class CommandQueue:
         while len(self._unfinished) >= (MOST_UNFINISHED if self._clock is None else 1):
             self._finish_first()
         recording, fence = self._recorded(sequence), self._fences[-1]
-        fence.submit(recording.commands)
-        self.submissions += 1
-        self._unfinished.append(_Submission(self.submissions, tuple(sequence), recording, fence, self._clock))
-        self._fences.pop()
-        return self.submissions
+        submission = _Submission(self.submissions + 1, tuple(sequence), recording, fence, self._clock)
+        try:
+            fence.submit(recording.commands)
+        finally:
+            if fence.is_pending:
+                self._fences.pop()
+                self._unfinished.append(submission)
+                self.submissions = submission.number
+        return submission.number
 
     def _wait(self) -> None:
         """Wait for what runs."""

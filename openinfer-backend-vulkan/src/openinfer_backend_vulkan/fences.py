@@ -28,8 +28,15 @@ class Fence:
         device.destroying("vkDestroyFence", self._handle)
         self._is_pending = False
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether there is a submission that was not waited for."""
+        return self._is_pending
+
     def submit(self, commands: Handle) -> None:
         """Run a command buffer after what was submitted before; waits for the submission before with this fence.
+
+        Whoever is interrupted here sees from `is_pending` whether it was submitted.
 
         Raises:
             DeviceError: the device is closed, or lost.
@@ -39,7 +46,14 @@ class Fence:
         structs = Structs()
         info = structs.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=[commands])
         call("vkResetFences", self._device.handle, 1, self._handles)
-        call("vkQueueSubmit", self._device.queue, 1, info, self._handle)
+        submit, queue, handle = library().vkQueueSubmit, self._device.queue, self._handle
+        try:
+            code = submit(queue, 1, info, handle)
+        except BaseException:
+            # A handler of signals runs when the call has returned.
+            self._is_pending = True
+            raise
+        check("vkQueueSubmit", code)
         self._is_pending = True
 
     def wait(self) -> None:

@@ -90,7 +90,3 @@ class ParameterBlock:
         if self._used:
             self._used_by[self._current] = number
         self._used = 0
-
-    def drop(self) -> None:
-        """Forget the words that were taken and are not submitted."""
-        self._used = 0

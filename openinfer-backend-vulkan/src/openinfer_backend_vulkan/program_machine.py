@@ -76,21 +76,31 @@ class Machine:
         self._watched.setdefault(words, node)
 
     def flush(self) -> None:
-        """Submit the commands so far.
+        """Submit the commands so far; when this is interrupted, they are submitted or still there.
 
         Raises:
             DeviceError: the device is closed, or lost.
         """
-        if self._commands:
-            block = self.block
-            block.submitted(self.engine.queue.run([*block.copies(), *self._commands]))
-            self._commands = []
+        if not self._commands:
+            return
+        queue = self.engine.queue
+        queue.submit()
+        before = queue.submissions
+        try:
+            queue.run([*self.block.copies(), *self._commands])
+        finally:
+            if queue.submissions > before:
+                self.block.submitted(queue.submissions)
+                self._commands = []
 
-    def drop(self) -> None:
-        """Forget what a step that was interrupted has not submitted."""
-        self._commands = []
-        self._watched.clear()
-        self.block.drop()
+    def resume(self) -> None:
+        """Submit what a step has left that was interrupted, and forget what its kernels refused.
+
+        Raises:
+            DeviceError: the device is closed, or lost.
+        """
+        self.flush()
+        self.found_fault()
 
     def found_fault(self) -> tuple[str, int | None] | None:
         """Return what a kernel refused, with the statement, after all work; None: nothing, and nothing is waited for.

@@ -105,6 +105,7 @@ class DeviceProgram:
     def _run(self, copies: Sequence[Command] = ()) -> Fault | None:
         self._engine.device.need_open()
         machine = self._machine
+        self._resume()
         machine.start()
         fault = None
         try:
@@ -113,14 +114,23 @@ class DeviceProgram:
         except StepFaultError as error:
             fault = Fault(error.code, str(error), error.node)
         except BaseException:
-            machine.drop()
+            # What the host has computed is kept, so what the device was to do up to here is done too.
+            self._submit()
             raise
         machine.add(copies)
-        machine.flush()
-        self._memory.inputs.submitted()
+        self._submit()
         self._give_outputs()
         found = machine.found_fault()
         return fault if found is None else Fault("out-of-range", *found)
+
+    def _submit(self) -> None:
+        self._machine.flush()
+        self._memory.inputs.submitted()
+
+    def _resume(self) -> None:
+        """Go on after a step that may have been interrupted."""
+        self._machine.resume()
+        self._memory.inputs.submitted()
 
     def _give_outputs(self) -> None:
         for _, value, storage in self._written:
@@ -143,6 +153,7 @@ class DeviceProgram:
 
     def reset(self) -> None:
         """Give all variables their initial values."""
+        self._resume()
         for register in self._kept:
             self._machine.registers[register.number] = register.initial
         self._reset()
@@ -150,6 +161,7 @@ class DeviceProgram:
 
     def get(self) -> dict[str, Array]:
         """Return a copy of all variables, in storage form."""
+        self._resume()
         found: dict[str, Array] = {}
         for state in self._plan.states:
             if state.value in self._memory.of_host:
@@ -162,6 +174,7 @@ class DeviceProgram:
 
     def set(self, values: Mapping[str, Array]) -> None:
         """Give all variables their values."""
+        self._resume()
         self._engine.queue.synchronize()
         for state in self._plan.states:
             if state.value in self._memory.of_host:
