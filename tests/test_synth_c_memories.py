@@ -173,3 +173,29 @@ def test_saved_state_is_the_same_bytes_wherever_variables_lie():
 @pytest.mark.skipif(shutil.which("frama-c") is None, reason="Frama-C is not installed")
 def test_accesses_to_several_memories_are_proved():
     assert synthesised(MEMORIES).prove(timeout=300).proof.alarms == ()
+
+
+def test_caches_come_first_in_the_nearest_memory_where_the_device_file_prefers_it():
+    """The kernel's results are used more often for their size, so that they lie nearest otherwise."""
+    text = """
+    dynamic { x: f32[64]; }
+    persistent { K(t): f32[64] @table @fixed(t=2); }
+    block entry {
+      op exp(x) >> a; op neg(a) >> b; op sum_axis(b) >> s; op sub(a, s) >> c; op mul(c, b) >> d;
+      cache.write d >> K[0];
+      op softmax(d) >> y;
+      return y;
+    }
+    """
+    near: list[set[str]] = []
+    for prefers in (False, True):
+        arch = {
+            "version": 2,
+            "device": {"type": "cpu", "api": "c"},
+            "memories": [{"name": "near", "bytes": 576, "kind": "tcm"}, {"name": "far", "bytes": 4096, "kind": "sram"}],
+            "preferences": {"prefer_persistent_kv": prefers, "prefer_fusion": False},
+        }
+        plan = Synthesizer(arch=arch).synthesize(Model.from_arrays({}), graph(text)).plan
+        near.append({state.name for state in plan.states if plan.memory_of(state) == "near"})
+
+    assert near == [set(), {"K"}]

@@ -27,7 +27,7 @@ def values_of(states, temporaries=()):
     return {number: value(number, nbytes, is_state=is_state) for number, (nbytes, is_state) in enumerate(sizes)}
 
 
-def spread_over(rooms, values, touches=None):
+def spread_over(rooms, values, touches=None, *, states_first=False):
     banks = [MemoryBank(name=f"m{number}", nbytes=nbytes, kind="sram") for number, nbytes in enumerate(rooms)]
 
     def place(some):
@@ -37,7 +37,7 @@ def spread_over(rooms, values, touches=None):
             offsets[each], end = end, end + aligned(values[each].stored.nbytes)
         return offsets, end
 
-    return spread(values, touches or {}, banks, place)
+    return spread(values, touches or {}, banks, place, states_first=states_first)
 
 
 def banks_of(found):
@@ -50,6 +50,14 @@ def test_what_is_used_most_for_its_size_lies_near_be_it_kept_or_not():
     found = spread_over([200, 2000], values, {0: 5, 1: 1, 2: 5, 3: 1})
 
     assert banks_of(found) == {0: 0, 1: 1, 2: 0, 3: 1}
+
+
+def test_states_may_come_first_however_often_others_are_used():
+    values = values_of([640], [64, 640])
+    touches = {0: 1, 1: 50, 2: 50}
+
+    assert banks_of(spread_over([640, 2000], values, touches)) == {0: 1, 1: 0, 2: 1}
+    assert banks_of(spread_over([640, 2000], values, touches, states_first=True)) == {0: 0, 1: 1, 2: 1}
 
 
 def test_states_lie_one_behind_the_other_at_words_in_a_part_of_their_own():

@@ -66,6 +66,7 @@ class Preferences:
     Attributes:
         default_precision: the dtype of arithmetic that the graph leaves open.
         prefer_fusion: whether steps carry out several operators; without it every operator is a step of its own.
+        prefer_persistent_kv: whether caches and other persistent variables come first in the nearest memories.
         max_kernel_ops: most operators of one step; None: any number.
     """
 

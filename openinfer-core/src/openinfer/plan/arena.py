@@ -40,6 +40,7 @@ def placed(
     *,
     overlaps: bool = False,
     banks: Sequence[MemoryBank] | None = None,
+    states_first: bool = False,
     least: Mapping[int, int] | None = None,
 ) -> tuple[tuple[PlanValue, ...], tuple[int, ...]]:
     """Return the values with memory for all that steps touch: that of what they are copied from, or in the arena.
@@ -50,6 +51,7 @@ def placed(
         overlaps: whether results may begin to overwrite operands that are still read (`openinfer.plan.overlap`).
         banks: memories that the arena and the states are spread over, in the order in which they are filled; None is
             one of any size, and states lie elsewhere.
+        states_first: whether the nearest memories are for states before they are for the arena.
         least: for some values, offsets from which on they may find a better place (`openinfer.plan.directions`).
 
     Raises:
@@ -83,7 +85,7 @@ def placed(
     else:
         states = {value.number: value for value in values if isinstance(value.memory, StateMemory)}
         touches = _touches(procedures, sharing)
-        found_in = spread({**free, **states}, touches, banks, groups.places)
+        found_in = spread({**free, **states}, touches, banks, groups.places, states_first=states_first)
     return tuple(_with_memory(value, homes, sharing, found_in) for value in values), found_in.used
 
 

@@ -69,6 +69,8 @@ def spread(
     touches: Mapping[int, int],
     banks: Sequence[MemoryBank],
     place: Callable[[Sequence[int]], tuple[dict[int, int], int]],
+    *,
+    states_first: bool = False,
 ) -> Placed:
     """Return where values lie.
 
@@ -77,12 +79,18 @@ def spread(
         touches: how many steps read or write each.
         banks: memories that values may lie in, in the order in which they are filled.
         place: returns the offsets of some intermediate results in one memory, and the bytes that they take together.
+        states_first: whether states lie nearer than intermediate results, however often these are used.
 
     Raises:
         SynthesisError: ``over-budget``: they do not fit; the message names the largest that is left and the others.
     """
-    by_use = sorted(values, key=lambda v: (-touches.get(v, 0) / max(1, values[v].stored.nbytes), v))
     spreading = _Spreading(values, banks, place)
+
+    def order(value: int) -> tuple[bool, float, int]:
+        is_later = states_first and not spreading.is_state(value)
+        return is_later, -touches.get(value, 0) / max(1, values[value].stored.nbytes), value
+
+    by_use = sorted(values, key=order)
     every = spreading.content(by_use)
     if banks and every.nbytes <= banks[0].nbytes:
         return _placed([every, *[_Content({}, 0, 0)] * (len(banks) - 1)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openinfer.arch import TargetInfo
@@ -72,6 +73,7 @@ def make_plan(
     schedules: ScheduleFile | None = None,
     most_ops: int | None = None,
     memories: Sequence[MemoryBank] = (),
+    states_first: bool = False,
     limits: Mapping[str, int] | None = None,
     given: Mapping[str, int] | None = None,
     inspected: bool = False,
@@ -94,6 +96,7 @@ def make_plan(
         schedules: those that are not chosen but given.
         most_ops: most operators that one step carries out; None: any number.
         memories: those of the device, which values are spread over; () is one of any size.
+        states_first: whether the nearest memories are for persistent variables before they are for other values.
         inspected: whether memory is looked into between steps: every volatile that the program writes is also a
             result, and the sizes of all caches are kept.
         strict_order: whether every sum is sequential and without fused multiply-add, where no hint decides.
@@ -134,7 +137,7 @@ def make_plan(
     check_races(made.procedures, made.values)
     watch("arrange", lambda: arranged_listing(draft, _inputs(draft, 0), made.procedures[1:], made))
     banks = writable(memories) if memories else None
-    values, procedures, used = _placed(made, wanted, overlaps=overlaps, banks=banks)
+    values, procedures, used = _placed(made, wanted, overlaps=overlaps, banks=banks, states_first=states_first)
     reset, *blocks = procedures
     plan = ExecutionPlan(
         target=table.target,
@@ -227,17 +230,18 @@ def _arranged(
 
 
 def _placed(
-    made: Arranged, wanted: int, *, overlaps: bool, banks: Sequence[MemoryBank] | None
+    made: Arranged, wanted: int, *, overlaps: bool, banks: Sequence[MemoryBank] | None, states_first: bool
 ) -> tuple[tuple[PlanValue, ...], Sequence[Procedure], Sequence[int]]:
     """Return values with their places, steps in the order in which they walk them, and the bytes of each bank."""
     procedures, live = made.procedures, Liveness(made.procedures, wanted)
-    values, used = placed(made.values, procedures, live, overlaps=overlaps, banks=banks)
+    place = partial(placed, overlaps=overlaps, banks=banks, states_first=states_first)
+    values, used = place(made.values, procedures, live)
     turns = taking_turns(procedures, live, made.values, sum(used)) if overlaps and sum(used) > LEAST else None
     if turns is None:
         return values, procedures, used
     live = Liveness(turns.procedures, wanted)
     try:
-        other, less = placed(made.values, turns.procedures, live, overlaps=overlaps, banks=banks, least=turns.offsets)
+        other, less = place(made.values, turns.procedures, live, least=turns.offsets)
     except SynthesisError:
         # The other way, the values fit into the memories.
         return values, procedures, used

@@ -265,6 +265,7 @@ class Synthesizer:
             schedules=self._schedules,
             watch=watch or ignored,
             memories=() if self._arch is None or not self._target.banks else self._arch.memories,
+            states_first=self._arch is not None and self._arch.preferences.prefer_persistent_kv,
             most_ops=None if self._arch is None else self._arch.preferences.most_ops,
             limits=limits.caches,
             given=limits.sizes,
