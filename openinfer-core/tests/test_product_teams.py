@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,20 @@ def test_tiles_are_as_large_as_keeps_the_device_busy(
 ) -> None:
     rows, columns, depth, count = sizes
 
-    assert product_tile(rows, columns, depth, count, 4, 1, device) == expected
+    assert product_tile(rows, columns, depth, count, 4, 4, device) == expected
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "i8", "i64"])
+@pytest.mark.parametrize("shared", [16384, 32768, 49152])
+def test_slabs_fit_shared_memory(dtype: str, shared: int) -> None:
+    device = Threads(busy=1, group=256, shared_nbytes=shared)
+    kernel = in_product_teams(computation("matmul", f"{dtype}[256, 256]", f"{dtype}[256, 256]"), device)
+    if kernel is None:
+        assert shared == 16384, "64 by 64 places take 17,408 bytes at most"
+        return
+    declared = re.findall(r"_slab\d+: SHARED\[(\w+), (\d+)\]", kernel_text(kernel))
+    assert len(declared) == 2
+    assert sum(int(count) * (8 if kind.endswith("64") else 4) for kind, count in declared) <= shared
 
 
 def test_a_product_with_parts_of_tiles_and_slabs() -> None:

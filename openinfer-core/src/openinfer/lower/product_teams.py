@@ -71,9 +71,14 @@ def in_product_teams(
     tensors = (*computation.inputs, *computation.outputs)
     known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
     lanes = max(_lanes(known, product, factor) for factor in product.factors)
-    sides = max(sum(factor.is_left == is_left for factor in product.factors) for is_left in (True, False))
-    schedule = product_tile(rows, columns, depth, both, lanes, sides, device)
+    nbytes = max(sum(_nbytes(f) for f in product.factors if f.is_left == is_left) for is_left in (True, False))
+    schedule = product_tile(rows, columns, depth, both, lanes, nbytes, device)
     return None if schedule is None else _Lowering(computation, product, schedule, known).kernel()
+
+
+def _nbytes(factor: Factor) -> int:
+    """Return the bytes of a factor in shared memory, where smaller elements take a word."""
+    return max(factor.expr.dtype.bits // 8, 4)
 
 
 def _lanes(layouts: Mapping[str, Layout], product: Product, factor: Factor) -> int:

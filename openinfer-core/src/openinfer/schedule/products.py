@@ -41,14 +41,14 @@ class ProductSchedule:
 
 
 def product_tile(
-    rows: int, columns: int, depth: int, count: int, lanes: int, factors: int, device: Threads
+    rows: int, columns: int, depth: int, count: int, lanes: int, nbytes: int, device: Threads
 ) -> ProductSchedule | None:
     """Return the largest tiles that keep a device busy; None: other forms are better.
 
     Args:
         count: how many such products there are.
         lanes: neighbouring terms that a thread loads at once.
-        factors: how many values are shared of either side.
+        nbytes: bytes of the values that are shared of a term of one row or column.
     """
     if device.is_software or device.group < SIDE * SIDE or min(rows, columns, depth) < FEWEST:
         return None
@@ -57,6 +57,6 @@ def product_tile(
         made = ProductSchedule(rows=side, columns=side, depth=max(SIDE, BLOCK * lanes))
         groups = -(-rows // side) * -(-columns // side) * count
         is_filled = side == 64 or (min(rows, columns) > 64 and groups * SIDE * SIDE >= device.busy)
-        if is_filled and made.elements * 4 * factors <= device.shared_nbytes:
+        if is_filled and made.elements * nbytes <= device.shared_nbytes:
             found = made
     return found
