@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,15 @@ from openinfer.errors import DeviceError
 from openinfer.ir.types import TensorType
 from openinfer_backend_vulkan import heaps, memory, native, staging
 from openinfer_backend_vulkan.heaps import Heap, MemoryType, memory_types
-from openinfer_backend_vulkan.physical import PhysicalDevice
+from openinfer_backend_vulkan.memory import Memory
+from openinfer_backend_vulkan.physical import PhysicalDevice, physical_devices, shared_instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from openinfer_backend_vulkan.backend import VulkanBackend
+    from openinfer_backend_vulkan.memory import StorageBuffer
 
 NEAR, VISIBLE, COHERENT, CACHED = "DEVICE_LOCAL", "HOST_VISIBLE", "HOST_COHERENT", "HOST_CACHED"
 
@@ -202,6 +204,47 @@ def test_an_executor_that_ran_out_of_memory_goes_on(shader_cache: Path, monkeypa
 
     executor.step(x=np.zeros(4, np.float32))
     assert executor.fetch("y").tolist() == [1.0] * 4
+
+
+ROWS = """
+dynamic { x: f32[N, 2]; w: f32[2, 2]; }
+volatile { y: f32; }
+block entry {
+  op matmul(x, w) >> a;
+  op matmul(a, w) >> b;
+  op matmul(b, w) >> c;
+  op sum(a) >> y;
+  op sum(b) >> t;
+  op add(y, t) >> y;
+  op sum(c) >> t;
+  op add(y, t) >> y;
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize("left", [None, 1 << 17])
+def test_intermediate_results_may_be_more_than_a_storage_buffer_has(
+    device: VulkanBackend, monkeypatch: pytest.MonkeyPatch, left: int | None
+) -> None:
+    found = [replace(each, max_storage_bytes=1 << 16) for each in physical_devices(shared_instance())]
+    monkeypatch.setattr("openinfer_backend_vulkan.device.physical_devices", lambda _: found)
+    asked: list[int] = []
+    arena = Memory.arena
+
+    def made(self: Memory, nbytes: int) -> StorageBuffer:
+        asked.append(nbytes)
+        if left is not None and nbytes > left:
+            raise DeviceError("there is no memory", code="too-large")
+        return arena(self, nbytes)
+
+    monkeypatch.setattr(Memory, "arena", made)
+    simulator = oi.Simulator(oi.Model.from_arrays({}, sizevars={"N": 7000}), device="vulkan")
+    with simulator.make_executor(oi.graph(ROWS)) as executor:
+        assert executor.runs_whole
+        executor.step(x=np.ones((7000, 2), np.float32), w=np.eye(2, dtype=np.float32) / 2)
+        assert executor.fetch("y") == 14000 * (0.5 + 0.25 + 0.125)
+    assert max(asked) > 1 << 17
 
 
 def test_what_is_left_is_none_where_the_driver_does_not_say(device: VulkanBackend) -> None:

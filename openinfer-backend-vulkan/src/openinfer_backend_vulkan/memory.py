@@ -107,6 +107,7 @@ class Memory:
         self._host = _Pool(device, types.host)
         self._tensors = self._host if types.tensors == types.host else _Pool(device, types.tensors)
         self.is_direct = types.tensors.is_mapped
+        self._most = device.physical.max_storage_bytes
 
     def tensor(self, nbytes: int) -> StorageBuffer:
         """Return a new buffer near the device, with undefined content.
@@ -116,11 +117,19 @@ class Memory:
         Raises:
             DeviceError: ``too-large``, it is larger than shaders can address, or memory is used up.
         """
-        return self._tensors.buffer(nbytes)
+        return self._tensors.buffer(nbytes, self._most)
 
     def mapped(self, nbytes: int) -> StorageBuffer:
         """Return a new buffer that the host sees, as `tensor` does."""
-        return self._host.buffer(nbytes)
+        return self._host.buffer(nbytes, self._most)
+
+    def arena(self, nbytes: int) -> StorageBuffer:
+        """Return a new buffer near the device that shaders are bound to parts of, and that may be larger than those.
+
+        Raises:
+            DeviceError: ``too-large``, memory is used up.
+        """
+        return self._tensors.buffer(nbytes, None)
 
 
 class _Pool:
@@ -132,12 +141,11 @@ class _Pool:
         self._blocks: list[_Block] = []
         self._dropped: list[_Place] = []
 
-    def buffer(self, nbytes: int) -> StorageBuffer:
-        """Return a new buffer."""
+    def buffer(self, nbytes: int, most: int | None) -> StorageBuffer:
+        """Return a new buffer, which has at most so many bytes; None: any number."""
         self._collect()
-        limit = self._device.physical.max_storage_bytes
-        if nbytes > limit:
-            message = f"{nbytes:,} bytes are more than a storage buffer may have here ({limit:,} bytes)"
+        if most is not None and nbytes > most:
+            message = f"{nbytes:,} bytes are more than a storage buffer may have here ({most:,} bytes)"
             raise DeviceError(message, code="too-large")
         size = max(4, -(-nbytes // 4) * 4)
         handle = _create_buffer(self._device, size)

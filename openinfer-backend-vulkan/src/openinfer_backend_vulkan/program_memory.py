@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.errors import DeviceError
 from openinfer.plan.places import ALIGNMENT
 from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, StateMemory, ViewMemory, WeightMemory
 from openinfer_backend_vulkan.memory import Part, StorageBuffer
@@ -48,8 +49,7 @@ class ProgramMemory:
         self.outputs = [outputs[port.name].storage for port in plan.outputs]
         self._weights: dict[int, StorageBuffer] = {}
         self._places: dict[int, Place] = {}
-        self._has_arena = engine.device.physical.offset_alignment <= ALIGNMENT
-        self._arena = engine.memory.tensor(plan.arena_nbytes) if self._has_arena and plan.arena_nbytes else None
+        self._arena = _arena(plan, engine)
         self.states = {
             state.value: self._mapped(state.value) if state.value in self.polled else engine.room(state.type.nbytes)
             for state in plan.states
@@ -91,7 +91,8 @@ class ProgramMemory:
                 return self._mapped(value)
             case ArenaMemory(offset):
                 nbytes = max(-(-planned.type.nbytes // 4) * 4, 4)
-                if self._arena is None or offset + nbytes > self._arena.nbytes:
+                most = self._engine.device.physical.max_storage_bytes
+                if self._arena is None or offset + nbytes > self._arena.nbytes or nbytes > most:
                     return self._engine.memory.tensor(nbytes)
                 return Part(self._arena, offset, nbytes)
             case _:
@@ -99,3 +100,15 @@ class ProgramMemory:
 
     def _mapped(self, value: int) -> StorageBuffer:
         return self._engine.memory.mapped(self._plan.values[value].type.nbytes)
+
+
+def _arena(plan: ExecutionPlan, engine: Engine) -> StorageBuffer | None:
+    """Return one buffer for intermediate results; None where each has to have its own."""
+    if not plan.arena_nbytes or engine.device.physical.offset_alignment > ALIGNMENT:
+        return None
+    try:
+        return engine.memory.arena(plan.arena_nbytes)
+    except DeviceError as error:
+        if error.code != "too-large":
+            raise
+        return None
