@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openinfer_backend_vulkan.commands import barriers_before
@@ -64,6 +64,7 @@ commands = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(commands, max_size=8))
 def test_every_conflict_has_a_barrier_between(sequence: list[Touching]) -> None:
     barriers = barriers_before(sequence)
