@@ -135,6 +135,18 @@ def turns(x: GLOBAL[i32, 96], y: GLOBAL[i32, 32]):
         y[t] = sum
 """
 
+REPEATED = """
+def repeated(x: GLOBAL[i32, 192], y: GLOBAL[i32, 64]):
+    for t in LOCAL(64):
+        sum: i32 = i32(0)
+        for step in {bind}(3):
+            total: i32 = x[64*step + t]
+            with JOIN(t):
+                total = total + peer(total)
+            sum = sum * i32(3) + total
+        y[t] = sum
+"""
+
 
 def totals(teams: int, threads: int) -> str:
     each = 2 * threads
@@ -212,3 +224,12 @@ def test_threads_without_subgroups_meet_in_shared_memory() -> None:
 @pytest.mark.parametrize("target", [PORTABLE, IN_EIGHTS])
 def test_the_device_joins_as_the_interpreter_does(device: VulkanBackend, text: str, target: ShaderTarget) -> None:
     agree(device, text, target)
+
+
+@pytest.mark.parametrize("target", [PORTABLE, IN_EIGHTS])
+def test_joins_in_copies_of_statements_wait_for_one_another(device: VulkanBackend, target: ShaderTarget) -> None:
+    serial, unrolled = (REPEATED.format(bind=bind) for bind in ("SERIAL", "UNROLL"))
+    counts = [printed(parse_kernel(text), target).source.count("barrier();") for text in (serial, unrolled)]
+
+    assert counts[0] == counts[1]
+    agree(device, unrolled, target)

@@ -246,16 +246,18 @@ class _Printer(TeamPrinter):
                 self.lanes(loop)
             case Bind.UNROLL:
                 self.extensions["GL_EXT_control_flow_attributes"] = None
-                with self.inside(f"[[unroll]] for (int {name} = 0; {name} < {extent_of(loop.var)}; ++{name})"):
-                    self._block(loop.body)
+                self._in_turns(f"[[unroll]] for (int {name} = 0; {name} < {extent_of(loop.var)}; ++{name})", loop.body)
             case Bind.SERIAL:
                 extent = self.numbers.extent(loop.var)
-                self.turns += 1
-                with self.inside(f"for (int {name} = 0; {name} < {extent}; ++{name})"):
-                    self._block(loop.body)
-                self.turns -= 1
+                self._in_turns(f"for (int {name} = 0; {name} < {extent}; ++{name})", loop.body)
             case Bind.GROUP:
                 raise UnsupportedError(f"{self.kernel.name}: a loop over groups inside of other loops")
+
+    def _in_turns(self, head: str, body: Sequence[Statement]) -> None:
+        self.turns += 1
+        with self.inside(head):
+            self._block(body)
+        self.turns -= 1
 
     def _is_in_words(self, loop: For) -> bool:
         """Return whether copies of statements load or store neighbours, and what they load is not stored meanwhile."""
