@@ -552,3 +552,37 @@ def test_a_started_step_that_fails_leaves_no_outputs(
                 failed.result()
         assert ex.step_async(x=x, i=1, p=right).result()["y"].tolist() == [3.0, 1.0]
         assert ex.fetch("n") == 3
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f64"])
+def test_counters_of_floats_take_one_kernel_for_all_amounts(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    from openinfer_backend_vulkan.pipelines import Pipelines
+
+    text = f"""
+dynamic {{ x: f32[2]; by: i64; }}
+volatile {{ y: f32[2]; z: {dtype}; }}
+persistent {{ n: {dtype} @init(0.5); }}
+block entry {{
+  cache.increment by n;
+  cache.decrement by n;
+  cache.increment by n;
+  cache.decrement 2 n;
+  cache.read n >> z;
+  op neg(x) >> y;
+  return y, z;
+}}
+"""
+    made: list[object] = []
+    pipeline = Pipelines.pipeline
+    monkeypatch.setattr(Pipelines, "pipeline", lambda *args: (made.append(args[1]), pipeline(*args))[1])
+    with executor(text) as ex, executor(text, "cpu") as other:
+        assert ex.runs_whole
+        before = len(made)
+        for by in (3, 0, 70_001, 1, 1 << 20):
+            for each in (ex, other):
+                each.step(x=np.ones(2, np.float32), by=by)
+            assert ex.fetch("z") == other.fetch("z")
+        assert len(made) == before
+        for each in (ex, other):
+            with pytest.raises(ExecutionError, match="negative"):
+                each.step(x=np.ones(2, np.float32), by=-1)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.scalars import Scalar
     from openinfer_backend_vulkan.commands import Command, Place
     from openinfer_backend_vulkan.engine import Engine
     from openinfer_backend_vulkan.faults import FaultWords
@@ -115,7 +116,7 @@ class Machine:
         taken = [(words.taken(), node) for words, node in watched.items()]
         return next(((message, node) for message, node in taken if message is not None), None)
 
-    def stored(self, dtype: DType, number: int) -> Place:
+    def stored(self, dtype: DType, number: Scalar) -> Place:
         """Put an element into the parameter block; return where it is."""
         count = max(dtype.bits // 32, 1)
         first, code = self.block.take(count), code_of(dtype, number)

@@ -10,7 +10,7 @@ import numpy as np
 from openinfer.affine import Var
 from openinfer.compute.constants import without_constants
 from openinfer.compute.evaluate import evaluate
-from openinfer.expr.counting import counted, counting
+from openinfer.expr.counting import counted, counting, counting_by_given, counting_type
 from openinfer.ir.types import TensorType
 from openinfer.ops.derived import expression_computation
 from openinfer.plan.indices import constant
@@ -144,28 +144,29 @@ class Operators:
 
     def count(self, step: CountStep) -> list[Run]:
         """Return what counts where the host does not: floats, and integers that kernels write too."""
-        value, dtype = step.target, self._plan.values[step.target].type.dtype
-        amount, known = constant(step.amount), reader(step.amount, self._machine)
-        place, machine = self._operands.memory.place(value), self._machine
-        found: dict[int, list[Command]] = {}
-
-        def commands(by: int) -> list[Command]:
-            kind = TensorType(dtype, ())
-            expr = counting(dtype, counted(by, dtype, down=step.down))
-            kernels, _ = self._of(expression_computation("count", expr, [kind], kind))
-            return [each for kernel in kernels for each in kernel.commands({"x0": place, "y0": place})]
-
-        if amount is not None and amount >= 0:
-            found[amount] = commands(amount)
+        value, machine = step.target, self._machine
+        kind, place = self._plan.values[value].type, self._operands.memory.place(value)
+        amount, known = constant(step.amount), reader(step.amount, machine)
+        given = TensorType(counting_type(kind.dtype), ())
+        if amount is None or amount < 0:
+            expr, kinds = counting_by_given(kind.dtype), [kind, given]
+        else:
+            expr, kinds = counting(kind.dtype, counted(amount, kind.dtype, down=step.down)), [kind]
+        kernels, _ = self._of(expression_computation("count", expr, kinds, kind))
+        found: dict[Place | None, list[Command]] = {}
+        room = machine.block.room_for(2)
 
         def run() -> None:
-            by = known()
+            by, stored = known(), None
             if by < 0:
                 raise StepFaultError("out-of-range", f"an amount of {by}: it must not be negative")
-            if by not in found:
-                found[by] = commands(by)
-            machine.reserve()
-            machine.add(found[by])
+            machine.reserve(room)
+            if len(kinds) > 1:
+                stored = machine.stored(given.dtype, counted(by, kind.dtype, down=step.down))
+            if stored not in found:
+                places = {"x0": place, "y0": place, **({} if stored is None else {"x1": stored})}
+                found[stored] = [each for kernel in kernels for each in kernel.commands(places)]
+            machine.add(found[stored])
             machine.unsettled.add(value)
 
         return [run]

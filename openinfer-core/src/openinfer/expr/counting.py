@@ -18,12 +18,25 @@ def counting(dtype: DType, amount: float | None, *, down: bool = False) -> Expr:
     Args:
         amount: what `counted` returns; None: ``Input(1)``, an i64.
     """
-    compute = F32 if dtype.is_low_float else dtype
-    element = tree.cast(tree.Input(0, dtype), compute)
+    compute = counting_type(dtype)
     if amount is not None:
-        return tree.cast(tree.add(element, tree.literal(amount, compute)), dtype)
-    by = tree.cast(tree.Input(1, I64), compute)
+        return _plus(dtype, tree.literal(amount, compute))
+    element, by = tree.cast(tree.Input(0, dtype), compute), tree.cast(tree.Input(1, I64), compute)
     return tree.cast(tree.sub(element, by) if down else tree.add(element, by), dtype)
+
+
+def counting_by_given(dtype: DType) -> Expr:
+    """Return ``Input(0)`` of ``dtype`` plus ``Input(1)``, which is what `counted` returns, of `counting_type`."""
+    return _plus(dtype, tree.Input(1, counting_type(dtype)))
+
+
+def counting_type(dtype: DType) -> DType:
+    """Return the type that counters of ``dtype`` are computed in."""
+    return F32 if dtype.is_low_float else dtype
+
+
+def _plus(dtype: DType, amount: Expr) -> Expr:
+    return tree.cast(tree.add(tree.cast(tree.Input(0, dtype), amount.dtype), amount), dtype)
 
 
 def counted(amount: int, dtype: DType, *, down: bool = False) -> int | float:
